@@ -1,13 +1,13 @@
 //! The composition root of the manager: what there is, who is woken by what, and the orderly end.
 
 pub(crate) mod cache_metrics;
+pub(crate) mod lease_thread;
 pub(crate) mod process;
 mod release_metrics;
 mod releases;
 mod site_metrics;
 mod sites;
 mod state_metrics;
-pub(crate) mod vital;
 mod wiring;
 
 use std::{
@@ -50,14 +50,15 @@ use tracing::info;
 
 use self::{
     cache_metrics::CacheMetrics,
-    process::{Stop, lead, lease_params, report_caches, start_endpoints, start_vital},
+    process::{Stop, lead, lease_params, report_caches, start_endpoints, start_lease_thread},
+    release_metrics::Calls,
     wiring::Wiring,
 };
 use crate::{
     cli::ManagerArgs,
     controllers::{
         heartbeat::Heartbeats, object_deployment::ObjectDeployments, object_set::ObjectSets,
-        object_set_phase::ObjectSetPhases, releases::calls::Calls,
+        object_set_phase::ObjectSetPhases, requests::Requests,
     },
     delivery::{
         observed::{Observed, dispatch},
@@ -79,10 +80,10 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let config = load_client_config(&args.connection).await?;
     let url = config.cluster_url.clone();
     let fence = Fence::closed();
-    let (vital, lease_client) = start_vital(config.clone(), &metrics).await?;
+    let (lease_thread, lease_client) = start_lease_thread(config.clone(), &metrics).await?;
     let client = instrumented_client(config, metrics.requests(), &fence).map_err(Error::Client)?;
     let caches = CacheMetrics::new(&metrics);
-    let _servers = start_endpoints(&vital, &args.process, &metrics, &readiness).await?;
+    let _servers = start_endpoints(&lease_thread, &args.process, &metrics, &readiness).await?;
     let version = check_server(&client, &url).await?;
     info!(version = env!("CARGO_PKG_VERSION"), server = %url, server_version = version, "starting");
     let api = Api::new(client.clone());
@@ -135,10 +136,16 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let (own, workers) = ((&shared, &observed), args.workers.get());
     let charts = releases::charts(&args, &client, &mut tasks)?;
     let calls = Calls::to(url.host().unwrap_or_default());
-    let apps = Wiring::new(shipper::GROUP, (&client, Some(calls)), own, sites);
+    let counted = Requests {
+        client: calls.count(client.clone()),
+    };
+    let apps = Wiring::new(shipper::GROUP, (&client, counted), own, sites);
     let controllers = (controllers, workers);
-    let controllers = releases::start(&apps, &charts, controllers, &metrics, &mut tasks);
-    let rollouts = Wiring::new(BATON_GROUP, (&client, None), own, sites);
+    let controllers = releases::start(&apps, (&charts, &calls), controllers, &metrics, &mut tasks);
+    let requests = Requests {
+        client: client.clone(),
+    };
+    let rollouts = Wiring::new(BATON_GROUP, (&client, requests), own, sites);
     let controllers = (controllers, workers);
     let controllers = sites::start(&rollouts, controllers, (&metrics, &fence), &mut tasks);
 
@@ -159,7 +166,7 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let end = lead(
         &args.process,
         params,
-        (&vital, lease_client, &fence),
+        (&lease_thread, lease_client, &fence),
         &metrics,
         &mut stop,
         async |stop| {

@@ -12,13 +12,14 @@ use baton_apis::{
 use baton_engine::{conditions::Requeue, revision::Delivery};
 use baton_fleet::mirror::{self, Origin};
 use baton_kubernetes::account::Account;
-use baton_records::phase::{PhaseKey, PhaseKind, PhaseRecord};
+use baton_records::phase::{PhaseKey, PhaseRecord};
 use baton_runtime::{
     controller::{Controller, Reconciled},
     outcomes::ReconcileOutcome,
     queue::Queue,
     source::Wake,
 };
+use baton_sites::terms::Terms;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use parking_lot::Mutex;
@@ -28,13 +29,13 @@ use super::{
     state::{StateFile, save},
 };
 use crate::delivery::{
-    gate::{Gate, Passage, Times, ask, is_of_site, is_untouched, mates, state},
+    gate::{self, Gated, NoteBegun, Times, is_untouched, on_site_phase, state},
     heirs::phases_given,
     observed::{Observed, phases_of_siblings},
-    owners::{Owners, Targets},
+    phase_owners::PhaseOwners,
     phase_pass::{PhaseOutcome, PhasePass},
     shared::{Error, Shared},
-    strays::{OwnerServer, Strays},
+    strays::OwnerServer,
 };
 
 /// Delivers the phases of one cluster. With one worker, so that of phases that came together the newest is there first.
@@ -48,10 +49,8 @@ pub(crate) struct AgentPhases {
     pub unsaved: Mutex<BTreeSet<String>>,
     /// Since when this process has been at work.
     pub since: Timestamp,
-    /// The cluster that the agent serves.
-    pub targets: Targets,
-    pub owners: Owners<PhaseKind>,
-    pub strays: Strays<PhaseKind>,
+    /// Of the cluster that the agent serves.
+    pub phases: PhaseOwners,
 }
 
 impl Controller for AgentPhases {
@@ -66,12 +65,8 @@ impl Controller for AgentPhases {
         });
         let on = &self.observed;
         queue.wake_on(&on.children, self, |this, event| {
-            this.owners.phases_of_child(&this.observed, event)
-        });
-        queue.wake_on(&on.children, self, |this, event| {
             let now = this.shared.clock.instant();
-            this.strays
-                .phases_of_child(&this.observed, &this.targets, event, now)
+            this.phases.on_child(&this.observed, event, now)
         });
         queue.wake_on(&on.affected_siblings, self, |this, affected| {
             phases_of_siblings(&this.observed, affected)
@@ -89,15 +84,15 @@ impl Controller for AgentPhases {
             says_ended: |mirror, _| mirror.deleting,
         };
         let taken = self
-            .strays
-            .take_from_phases(key, &self.observed, &self.targets, now, server);
+            .phases
+            .take_strays_away(key, &self.observed, now, server);
         let gone = taken.await;
-        let Some(record) = self.owners.phase(key, &self.observed, &self.targets) else {
+        let Some(record) = self.phases.phase(key, &self.observed) else {
             return Ok(gone);
         };
         let (record, site) = match self.gate(record).await? {
-            Ok(open) => open,
-            Err(held) => return Ok(held),
+            Gated::Open(record, site) => (record, site),
+            Gated::Held(result) => return Ok(result),
         };
         let old = record.status()?;
         let origin = Origin::read(&record)?;
@@ -106,10 +101,9 @@ impl Controller for AgentPhases {
             account: account.and_then(|name| Account::new(&record.key.namespace, name)),
             shared: &self.shared,
             observed: &self.observed,
-            owners: &self.owners,
+            owners: &self.phases.owners,
             record: &record,
-            target: self.targets.home.clone(),
-            targets: &self.targets,
+            target: self.phases.owners.targets.home.clone(),
             delivery: Delivery::Remote,
             reach: Origin::read(&record)?.reach().clone(),
             force_adoption: false,
@@ -152,55 +146,51 @@ impl Controller for AgentPhases {
     }
 }
 
-impl AgentPhases {
-    /// Lets a phase pass that may write, with what its pass has to know; what became of it if it may not.
-    ///
-    /// # Guarantees
-    /// That it has begun is on disk before anything of it is written, and before anything stops for it.
-    async fn gate(
+impl NoteBegun for AgentPhases {
+    async fn hold(
+        &self,
+        record: &PhaseRecord,
+        status: ObjectSetPhaseStatus,
+        (outcome, requeue): Reconciled,
+    ) -> Result<Reconciled, Error> {
+        let is_new = self.note(record, &status)?;
+        let outcome = if is_new {
+            ReconcileOutcome::Changed
+        } else {
+            outcome
+        };
+        Ok((outcome, requeue))
+    }
+
+    async fn begin(
         &self,
         record: Arc<PhaseRecord>,
-    ) -> Result<Result<(Arc<PhaseRecord>, Passage), Reconciled>, Error> {
-        if record.deleting || !is_of_site(&record) {
-            return Ok(Ok((record, Passage::default())));
-        }
+        status: ObjectSetPhaseStatus,
+    ) -> Result<Option<Arc<PhaseRecord>>, Error> {
+        self.note(&record, &status)?;
         self.save_begun(&record).await?;
+        let begun = self.observed.phases.get(&record.key);
+        Ok(begun.filter(|begun| begun.uid == record.uid))
+    }
+}
+
+impl AgentPhases {
+    /// Lets a phase pass that may write, with what its pass has to know; what became of it if it may not.
+    async fn gate(&self, record: Arc<PhaseRecord>) -> Result<Gated, Error> {
+        if !record.deleting {
+            self.save_begun(&record).await?;
+        }
         let times = Times {
             now: self.shared.clock.now(),
             in_touch_since: self.since,
         };
         let origin = Origin::read(&record)?;
-        let terms = || origin.place().map(|place| place.terms().clone());
-        let gate = |record: &PhaseRecord| {
-            let terms = |_: &_| terms().unwrap_or_default();
-            ask(&self.observed, record, terms, times)
+        let ask = |record: &PhaseRecord| {
+            let place = origin.place();
+            let terms = |_: &_| place.map_or_else(Terms::default, |place| place.terms().clone());
+            gate::ask(&self.observed, record, terms, times)
         };
-        match gate(&record)? {
-            Gate::Open(site) => Ok(Ok((record, site))),
-            Gate::Unknown => Ok(Err((ReconcileOutcome::Waiting, Requeue::OnEvent))),
-            Gate::Hold(status, (outcome, requeue)) => {
-                let is_new = self.note(&record, &status)?;
-                let outcome = if is_new {
-                    ReconcileOutcome::Changed
-                } else {
-                    outcome
-                };
-                Ok(Err((outcome, requeue)))
-            }
-            Gate::Begin(status) => {
-                self.note(&record, &status)?;
-                self.save_begun(&record).await?;
-                let begun = self.observed.phases.get(&record.key);
-                let begun = begun.filter(|begun| begun.uid == record.uid);
-                match begun
-                    .map(|begun| Ok::<_, Error>((gate(&begun)?, begun)))
-                    .transpose()?
-                {
-                    Some((Gate::Open(site), begun)) => Ok(Ok((begun, site))),
-                    _ => Ok(Err((ReconcileOutcome::Changed, Requeue::OnEvent))),
-                }
-            }
-        }
+        gate::pass(record, ask, self).await
     }
 
     /// Writes down what has begun in the chain of a phase, if that is not done: what goes on in one of its phases may
@@ -210,7 +200,7 @@ impl AgentPhases {
             return Ok(());
         }
         let saved = save(&self.file, &self.mirrors).await;
-        saved.map_err(|error| Error::Note(error.to_string()))?;
+        saved.map_err(|error| Error::NotSaved(error.into()))?;
         self.unsaved.lock().clear();
         Ok(())
     }
@@ -225,8 +215,8 @@ impl AgentPhases {
                 let chain = chain_label(record).to_owned();
                 self.unsaved.lock().insert(chain);
             }
-            for mate in mates(&self.observed, Some(record), now.as_deref()) {
-                self.mirrors.wakes().emit(&mate.key);
+            for waiting in on_site_phase(&self.observed, Some(record), now.as_deref()) {
+                self.mirrors.wakes().emit(&waiting.key);
             }
         }
         Ok(is_new)
@@ -267,7 +257,7 @@ mod tests {
     use super::*;
     use crate::{
         agent::mirrors::{Change, tests::mirror},
-        delivery::{repairs::Repairs, shared::Events},
+        delivery::{gate::SitePass, owners::Targets, repairs::Repairs, shared::Events},
     };
 
     fn agent(file: &StateFile) -> AgentPhases {
@@ -286,14 +276,16 @@ mod tests {
             file: file.clone(),
             unsaved: Mutex::default(),
             since: Timestamp::UNIX_EPOCH,
-            targets: Targets {
+            phases: PhaseOwners::new(Targets {
                 home: Target::new(client, observed.watcher(events)),
                 inventory: None,
-            },
-            owners: Owners::default(),
-            strays: Strays::default(),
+            }),
             observed,
         }
+    }
+
+    fn is_open(gated: Result<Gated, Error>) -> bool {
+        matches!(gated.unwrap(), Gated::Open(..))
     }
 
     #[tokio::test]
@@ -308,12 +300,12 @@ mod tests {
         assert!(gate().await.is_err());
         assert!(gate().await.is_err(), "it is not saved yet");
         fs::create_dir(&place).unwrap();
-        assert!(gate().await.unwrap().is_ok());
+        assert!(is_open(gate().await));
         let saved = file.load().unwrap().unwrap();
         assert!(saved[0].noted.is_some());
         // Nor is the disk asked for more than that.
         fs::remove_dir_all(&place).unwrap();
-        assert!(gate().await.unwrap().is_ok());
+        assert!(is_open(gate().await));
     }
 
     #[tokio::test]
@@ -327,21 +319,24 @@ mod tests {
             phases.find(|it| it.revision_number() == number).unwrap()
         };
         agent.mirrors.take([Change::There(mirror(1, true))]);
-        assert!(agent.gate(phase(1)).await.unwrap().is_ok());
+        assert!(is_open(agent.gate(phase(1)).await));
         let mut available = phase(1).status().unwrap();
         let mut conditions = available.conditions.iter_mut();
         let condition = conditions.find(|it| it.type_ == AVAILABLE).unwrap();
         condition.status = "True".to_owned();
         agent.note(&phase(1), &available).unwrap();
         agent.mirrors.take([Change::There(mirror(2, true))]);
-        let (_, accepted) = agent.gate(phase(2)).await.unwrap().unwrap();
-        let accepted = accepted.once_accepted.unwrap();
+        let Gated::Open(_, SitePass::Trial(accepted)) = agent.gate(phase(2)).await.unwrap() else {
+            panic!("it is not checked");
+        };
         fs::remove_dir_all(&place).unwrap();
         assert!(agent.note(&phase(2), &accepted).unwrap());
         assert!(agent.gate(phase(1)).await.is_err());
         fs::create_dir(&place).unwrap();
-        let (_, passage) = agent.gate(phase(1)).await.unwrap().unwrap();
-        assert!(passage.demand.is_some());
+        let Gated::Open(_, site) = agent.gate(phase(1)).await.unwrap() else {
+            panic!("it is held");
+        };
+        assert!(site.demand().is_some());
         let saved = file.load().unwrap().unwrap().into_iter();
         let noted = saved.map(|saved| saved.noted.unwrap().conditions);
         assert!(noted.flatten().any(|it| it.reason == reasons::STOPPING));

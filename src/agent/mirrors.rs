@@ -27,7 +27,6 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tracing::{error, warn};
 
-use super::state::Saved;
 use crate::delivery::{gate, observed::Observed};
 
 /// The name under which an agent's writes to its own stores go.
@@ -49,6 +48,15 @@ pub(crate) enum Change {
 
 /// A phase to be reconciled, and the number of its revision: the newest comes first.
 type Wake = (Reverse<i64>, PhaseKey);
+
+/// A mirror that is to be remembered.
+#[derive(Clone, Debug)]
+pub(crate) struct Saved {
+    /// As the hub had it.
+    pub mirror: Arc<PhaseRecord>,
+    /// The status that the agent has noted, if the hub does not have it.
+    pub noted: Option<ObjectSetPhaseStatus>,
+}
 
 pub(crate) struct Mirrors {
     /// The cluster that the agent serves.
@@ -222,7 +230,7 @@ impl Mirrors {
     pub(crate) fn take(&self, changes: impl IntoIterator<Item = Change>) {
         let was_closing = self.is_closing();
         let mut wakes = self.absorb(changes);
-        wakes.extend(self.mates());
+        wakes.extend(self.waiting());
         if was_closing && !self.is_closing() {
             wakes.extend(self.deleted());
         }
@@ -230,17 +238,17 @@ impl Mirrors {
     }
 
     /// The phases of sites that may wait for what has changed: few, and each looks at all others of its chain anyway.
-    fn mates(&self) -> Vec<Wake> {
-        let waiting = |phase: &PhaseRecord| {
-            gate::is_of_site(phase) && gate::state(phase).begun.since().is_none()
+    fn waiting(&self) -> Vec<Wake> {
+        let is_waiting = |phase: &PhaseRecord| {
+            gate::has_site(phase) && gate::state(phase).begun.since().is_none()
         };
-        wakes_of(&self.observed.phases.filter(waiting))
+        wakes_of(&self.observed.phases.filter(is_waiting))
     }
 
     /// The phases in the chain of one of a site. What others there stop for is decided by all of them.
     fn chain(&self, of: &PhaseRecord) -> Vec<Wake> {
         let label = of.labels.get(LABEL_CHAIN);
-        let Some(label) = label.filter(|_| gate::is_of_site(of)) else {
+        let Some(label) = label.filter(|_| gate::has_site(of)) else {
             return Vec::new();
         };
         let namespace = &of.key.namespace;

@@ -7,7 +7,7 @@ use baton_kubernetes::{
     backoff::Backoff,
     client::{ServerError, check_server, instrumented_client},
     fence::Fence,
-    target::Target,
+    target::{Target, TargetEvent},
 };
 use baton_records::api::Api;
 use baton_runtime::{clock::Clock, controller::Controllers, metrics::Metrics, server::Readiness};
@@ -33,15 +33,15 @@ use crate::{
     cli::AgentArgs,
     delivery::{
         observed::{Observed, dispatch},
-        owners::{Owners, Targets},
+        owners::Targets,
+        phase_owners::PhaseOwners,
         repairs::Repairs,
         shared::{Events, Shared},
-        strays::Strays,
     },
     error::Error,
     run::{
         cache_metrics::CacheMetrics,
-        process::{Stop, lead, lease_params, report_caches, start_endpoints, start_vital},
+        process::{Stop, lead, lease_params, report_caches, start_endpoints, start_lease_thread},
     },
 };
 
@@ -66,13 +66,13 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
         hub_config.cluster_url.clone(),
     );
     let fence = Fence::closed();
-    let (vital, lease_client) = start_vital(site_config.clone(), &metrics).await?;
+    let (lease_thread, lease_client) = start_lease_thread(site_config.clone(), &metrics).await?;
     let client =
         |config| instrumented_client(config, metrics.requests(), &fence).map_err(Error::Client);
     let (site, hub) = (client(site_config)?, client(hub_config)?);
     let cluster = args.cluster.as_str();
     let file = StateFile::new(&args.state_dir, cluster)?;
-    let _servers = start_endpoints(&vital, &args.process, &metrics, &readiness).await?;
+    let _servers = start_endpoints(&lease_thread, &args.process, &metrics, &readiness).await?;
     let version = tokio::select! {
         version = answer(&site, &site_url) => version?,
         () = stop.received() => return Ok(()),
@@ -85,33 +85,7 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
     let mut params = lease_params(&args.process);
     // A manager may be at work in the same cluster, and agents of other hubs.
     params.name = format!("baton-agent-{cluster}");
-    let observed = Arc::new(Observed::default());
-    let (events, child_events) = mpsc::unbounded_channel();
-    let target = Target::new(site.clone(), observed.watcher(events));
-    let mirrors = Arc::new(Mirrors::new(cluster, observed.clone()));
-    let shared = Shared {
-        api: Api::new(hub.clone()),
-        events: Events::Log,
-        clock: Clock::default(),
-        repairs: Repairs::register(&metrics),
-        // The hub says for each phase which it is.
-        default_account: None,
-    };
-    let phases = AgentPhases {
-        shared: shared.clone(),
-        observed: observed.clone(),
-        mirrors: mirrors.clone(),
-        file: file.clone(),
-        unsaved: Mutex::default(),
-        since: shared.clock.now(),
-        targets: Targets {
-            home: target.clone(),
-            inventory: None,
-        },
-        owners: Owners::default(),
-        strays: Strays::default(),
-    };
-    let controllers = Controllers::new(&metrics).with(phases, Arc::default(), 1);
+    let agent = Agent::new(cluster, (&site, &hub), &file, &metrics);
     readiness.set_waiting_for("the hub");
     let mut tasks = JoinSet::new();
     let listed = Arc::new(Notify::new());
@@ -119,14 +93,22 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
     tasks.spawn(follow::follow(
         hub,
         mirror::namespace(cluster),
-        mirrors.clone(),
+        agent.mirrors.clone(),
         move || first_list.notify_one(),
     ));
     tokio::select! {
-        () = acquaint(&mirrors, &file, &listed) => {}
+        () = acquaint(&agent.mirrors, &file, &listed) => {}
         () = stop.received() => return Ok(()),
     }
     readiness.set_ready();
+    let Agent {
+        shared,
+        observed,
+        mirrors,
+        target,
+        controllers,
+        child_events,
+    } = agent;
     let (_, no_links) = mpsc::unbounded_channel();
     tasks.spawn(dispatch(observed, child_events, no_links));
     tasks.spawn(report_caches(target, caches));
@@ -134,21 +116,13 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
     let end = lead(
         &args.process,
         params,
-        (&vital, lease_client, &fence),
+        (&lease_thread, lease_client, &fence),
         &metrics,
         &mut stop,
         async |stop| {
-            // Of several agents only the one that works speaks for the cluster.
-            let speak = async {
-                let Shared { api, clock, .. } = shared;
-                tokio::join!(
-                    reporter::run(api.clone(), mirrors.clone()),
-                    heartbeat::run(api, site, mirrors.clone(), clock),
-                );
-            };
             tokio::select! {
                 () = controllers.run(stop.received()) => {}
-                () = Box::pin(speak) => {}
+                () = Box::pin(speak(shared, site, mirrors.clone())) => {}
             }
         },
     )
@@ -157,6 +131,68 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
         warn!(%error, "the state could not be written");
     }
     end
+}
+
+/// The parts of an agent, before they run.
+struct Agent {
+    shared: Shared,
+    observed: Arc<Observed>,
+    mirrors: Arc<Mirrors>,
+    /// The cluster that it serves.
+    target: Target,
+    controllers: Controllers,
+    child_events: mpsc::UnboundedReceiver<TargetEvent>,
+}
+
+impl Agent {
+    fn new(
+        cluster: &str,
+        (site, hub): (&Client, &Client),
+        file: &StateFile,
+        metrics: &Metrics,
+    ) -> Self {
+        let observed = Arc::new(Observed::default());
+        let (events, child_events) = mpsc::unbounded_channel();
+        let target = Target::new(site.clone(), observed.watcher(events));
+        let mirrors = Arc::new(Mirrors::new(cluster, observed.clone()));
+        let shared = Shared {
+            api: Api::new(hub.clone()),
+            events: Events::Log,
+            clock: Clock::default(),
+            repairs: Repairs::register(metrics),
+            // The hub says for each phase which it is.
+            default_account: None,
+        };
+        let phases = AgentPhases {
+            shared: shared.clone(),
+            observed: observed.clone(),
+            mirrors: mirrors.clone(),
+            file: file.clone(),
+            unsaved: Mutex::default(),
+            since: shared.clock.now(),
+            phases: PhaseOwners::new(Targets {
+                home: target.clone(),
+                inventory: None,
+            }),
+        };
+        Self {
+            shared,
+            observed,
+            mirrors,
+            target,
+            controllers: Controllers::new(metrics).with(phases, Arc::default(), 1),
+            child_events,
+        }
+    }
+}
+
+/// Reports to the hub. Of several agents only the one that works speaks for the cluster.
+async fn speak(shared: Shared, site: Client, mirrors: Arc<Mirrors>) {
+    let Shared { api, clock, .. } = shared;
+    tokio::join!(
+        reporter::run(api.clone(), mirrors.clone()),
+        heartbeat::run(api, site, mirrors, clock),
+    );
 }
 
 /// Waits for the API server of the cluster, which may start together with the agent; its version.

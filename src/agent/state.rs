@@ -30,12 +30,9 @@ use tokio::{task::spawn_blocking, time::sleep};
 use tracing::warn;
 
 use baton_fleet::mirror::KIND;
-use baton_records::{
-    phase::PhaseRecord,
-    record::{ReadError, Record},
-};
+use baton_records::record::{ReadError, Record};
 
-use super::mirrors::Mirrors;
+use super::mirrors::{Mirrors, Saved};
 
 /// Changes that come together are written together.
 const TOGETHER: Duration = Duration::from_millis(200);
@@ -84,15 +81,6 @@ struct Header {
     cluster: String,
     /// CRC-32 of the second line.
     checksum: u32,
-}
-
-/// A mirror that is to be remembered.
-#[derive(Clone, Debug)]
-pub(crate) struct Saved {
-    /// As the hub had it.
-    pub mirror: Arc<PhaseRecord>,
-    /// The status that the agent has noted, if the hub does not have it.
-    pub noted: Option<ObjectSetPhaseStatus>,
 }
 
 /// What is read of the object of a mirror beside what the hub has. Earlier versions neither write nor read it.

@@ -139,9 +139,9 @@ impl ObjectDeployments {
         new: &NewRevision,
     ) -> Result<Creation, Error> {
         let key = deployment.key.revision(&new.name);
-        let spec = match self.sliced(deployment, template).await? {
-            Ok(spec) => spec,
-            Err(text) => return Ok(Creation::Refused(text)),
+        let spec = match self.sliced(deployment, template).await {
+            Err(Error::Refused(refusal)) => return Ok(Creation::Refused(refusal.to_string())),
+            spec => spec?,
         };
         let manifest = manifest(deployment, template, spec, new);
         match self.shared.api.create(&key, &manifest).await {

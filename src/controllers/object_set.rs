@@ -16,12 +16,13 @@ use baton_typed::debounce::Debounced;
 
 use self::{load::Loaded, series::ObjectSetSeries};
 use crate::delivery::{
-    containers::on_container,
+    containers::{losses, newer_wants, on_container},
     delegated_phases::PhaseObjects,
     executor::{Executor, Wanted, outcome_label},
-    heirs::revisions_given,
+    heirs::{heirs_here, revisions_given},
     observed::Observed,
     owners::{Owners, Targets},
+    ran::jobs_run_before,
     shared::{AtStep as _, Error, Shared},
     strays::{OwnerServer, Place, Strays},
 };
@@ -50,8 +51,6 @@ use baton_runtime::{
 pub(crate) struct ObjectSets {
     shared: Shared,
     observed: Arc<Observed>,
-    /// The cluster of the revisions, and of the objects of their phases without a class.
-    targets: Targets,
     owners: Owners<RevisionKind>,
     strays: Strays<RevisionKind>,
     debounced: Debounced<RevisionKey>,
@@ -74,11 +73,11 @@ impl ObjectSets {
         Self {
             shared,
             observed,
-            targets: Targets {
+            // The cluster of the revisions, and of the objects of their phases without a class.
+            owners: Owners::new(Targets {
                 home: target,
                 inventory: None,
-            },
-            owners: Owners::default(),
+            }),
             strays: Strays::default(),
             debounced: Debounced::default(),
             series: metrics.register(ObjectSetSeries::register),
@@ -108,7 +107,7 @@ impl Controller for ObjectSets {
         });
         queue.wake_on(&on.children, self, |this, event| {
             let ended = |uid: &str| triggers::ended_owner(&this.observed, uid);
-            let home = || vec![this.targets.home.clone()];
+            let home = || this.owners.targets.all();
             this.strays.on_child(event, home, ended)
         });
         queue.wake_on(&on.children, self, |this, event| {
@@ -155,16 +154,17 @@ impl Controller for ObjectSets {
         }
         if status.controller_of.is_empty() {
             // Once it has written anything it is too late to refuse: then what it has is kept by the older ones.
-            let (api, home) = (&self.shared.api, &self.targets.home);
-            let losses = self.observed.losses(api, home, &record, &loaded.phases);
+            let (api, home) = (&self.shared.api, &self.owners.targets.home);
+            let losses = losses(&self.observed, api, home, &record, &loaded.phases);
             for text in losses.await? {
                 loaded.refuse(reasons::PREFLIGHT_ERROR, text);
             }
         }
-        let (revision, phases) = (&loaded.revision, &loaded.phases);
-        let (api, id) = (&self.shared.api, (key, &record.uid));
-        let owners = &self.owners;
-        let ran = owners.find_ran(&self.observed, api, id, &record, (revision, phases));
+        let (owners, observed, api) = (&self.owners, &self.observed, &self.shared.api);
+        let Loaded {
+            revision, phases, ..
+        } = &loaded;
+        let ran = jobs_run_before(owners, &record, &record, observed, api, revision, phases);
         loaded.revision.ran = ran.await?;
         loaded.revision.reported = reported(&loaded.phases, &status.controller_of);
         self.roll_out(record, &status, loaded, failures).await
@@ -174,7 +174,7 @@ impl Controller for ObjectSets {
 impl ObjectSets {
     /// Forgets a revision that is gone.
     fn forget(&self, key: &RevisionKey) {
-        self.owners.forget(key, &self.targets);
+        self.owners.forget(key);
         self.strays.forget(key);
         self.series.forget(&key.namespace, &key.name);
         self.debounced.forget(key);
@@ -252,9 +252,11 @@ impl ObjectSets {
                 .await;
         };
         let executor = self.executor(&record, account.clone(), failures);
-        let kinds = match executor.kinds(&phases).await? {
+        let kinds = match executor.kinds(&phases).await {
             Ok(kinds) => kinds,
-            Err(text) => {
+            Err(error) if !executor.is_stuck() => return Err(error.into()),
+            Err(error) => {
+                let text = error.to_string();
                 let record = self.set_up(record, false).await?;
                 revision.generation = record.generation;
                 // Nobody need change anything: it is tried again.
@@ -267,7 +269,7 @@ impl ObjectSets {
             }
         };
         if !record.has_finalizer(FINALIZER_CACHED) {
-            self.tell_missing_previous(&record);
+            self.publish_missing_previous(&record);
         }
         let record = &self.set_up(record, true).await?;
         // A number that was filled in has made another generation of it.
@@ -275,14 +277,14 @@ impl ObjectSets {
         let siblings = KnownSiblings::of_set(record, self.observed.stores());
         let previous = record.previous.iter().map(ToString::to_string);
         let executor = self.executor(record, account, failures);
-        let wanted = Wanted {
+        let mut wanted = Wanted {
             revision: &revision,
             phases,
             probes: &probes,
             siblings: &siblings,
         };
         let (outcome, affected) = executor
-            .roll_out(wanted, &kinds, record.key.clone(), previous)
+            .roll_out(&mut wanted, &kinds, record.key.clone(), previous)
             .await;
         let kind = outcome_label(&outcome);
         let now = self.shared.clock.now();
@@ -294,7 +296,7 @@ impl ObjectSets {
     }
 
     /// Publishes once, as a revision begins, that it lists revisions that do not exist.
-    fn tell_missing_previous(&self, record: &RevisionRecord) {
+    fn publish_missing_previous(&self, record: &RevisionRecord) {
         let revisions = &self.observed.revisions;
         let listed = record.previous.iter().map(|name| record.key.named(name));
         let missing = listed.filter(|key| revisions.get(key).is_none());
@@ -327,8 +329,8 @@ impl ObjectSets {
             ..
         } = loaded;
         let api = &self.shared.api;
-        revision.heirs = self.observed.heirs_here(api, record).await?;
-        let newer_wants = self.observed.newer_wants(api, record, "", &phases);
+        revision.heirs = heirs_here(&self.observed, api, record).await?;
+        let newer_wants = newer_wants(&self.observed, api, record, "", &phases);
         revision.newer_wants = newer_wants.await?;
         let outcome = if !was_set_up && status.controller_of.is_empty() {
             // It never wrote anything.
@@ -417,7 +419,7 @@ impl ObjectSets {
         let account = self.shared.account(&record.key.namespace, account);
         let place = |uid: &str| {
             let place = || Place {
-                target: Some(self.targets.home.clone()),
+                target: Some(self.owners.targets.home.clone()),
                 account: account.clone(),
             };
             (*uid == *record.uid).then(place)
@@ -450,7 +452,7 @@ impl ObjectSets {
     /// Ends the watches of a revision that has no objects any more, and lets go of its slices.
     fn release(&self, record: &RevisionRecord) {
         self.observed.drop_slices(record);
-        self.owners.forget(&record.key, &self.targets);
+        self.owners.forget(&record.key);
     }
 
     fn executor<'a>(
@@ -462,11 +464,9 @@ impl ObjectSets {
         Executor {
             shared: &self.shared,
             owners: &self.owners,
-            key: &record.key,
-            uid: &record.uid,
-            target: self.targets.home.clone(),
+            record,
+            target: self.owners.targets.home.clone(),
             account,
-            targets: &self.targets,
             failures,
             phase_objects: Some(self.phase_objects(record)),
         }

@@ -9,7 +9,7 @@ mod triggers;
 use std::sync::Arc;
 
 use baton_apis::{
-    ObjectSetPhaseStatus,
+    LifecycleState, ObjectSetPhaseStatus,
     conditions::{AVAILABLE, reasons},
     constants::{ANNOTATION_ABANDON, CLASS_DEFAULT, FINALIZER_CACHED},
 };
@@ -23,7 +23,7 @@ use baton_fleet::{
     inventory::{ClusterLink, Contact, Inventory},
 };
 use baton_kubernetes::{events::EventKind, target::Target};
-use baton_records::phase::{PhaseKey, PhaseKind, PhaseRecord};
+use baton_records::phase::{PhaseKey, PhaseRecord};
 use baton_runtime::{
     controller::{Controller, Reconciled},
     outcomes::ReconcileOutcome,
@@ -32,25 +32,24 @@ use baton_runtime::{
 use jiff::Timestamp;
 
 use crate::delivery::{
+    gate::{Gated, SitePass},
     heirs::phases_given,
     observed::{Observed, phases_of_siblings},
-    owners::{Owners, Targets},
-    phase_pass::{PhaseOutcome, PhasePass, lifecycle},
+    owners::Targets,
+    phase_owners::PhaseOwners,
+    phase_pass::{PhaseOutcome, PhasePass},
     shared::{AtStep as _, Error, Shared},
-    strays::{OwnerServer, Strays},
+    strays::OwnerServer,
 };
 
 /// Delivers delegated phases into this cluster and others, or hands them to agents.
 pub(crate) struct ObjectSetPhases {
     shared: Shared,
     observed: Arc<Observed>,
-    /// The cluster of the phases, and all others.
-    targets: Targets,
     inventory: Inventory,
     /// Who may deliver where.
     assignments: Assignments,
-    owners: Owners<PhaseKind>,
-    strays: Strays<PhaseKind>,
+    phases: PhaseOwners,
     /// Collision protection is off.
     force_adoption: bool,
 }
@@ -67,14 +66,12 @@ impl ObjectSetPhases {
         Self {
             shared,
             observed,
-            targets: Targets {
+            phases: PhaseOwners::new(Targets {
                 home: target,
                 inventory: Some(inventory.clone()),
-            },
+            }),
             inventory,
             assignments,
-            owners: Owners::default(),
-            strays: Strays::default(),
             force_adoption,
         }
     }
@@ -98,12 +95,8 @@ impl Controller for ObjectSetPhases {
             triggers::on_slice(&this.observed, change)
         });
         queue.wake_on(&on.children, self, |this, event| {
-            this.owners.phases_of_child(&this.observed, event)
-        });
-        queue.wake_on(&on.children, self, |this, event| {
             let now = this.shared.clock.instant();
-            this.strays
-                .phases_of_child(&this.observed, &this.targets, event, now)
+            this.phases.on_child(&this.observed, event, now)
         });
         queue.wake_on(&on.links, self, |this, cluster| {
             triggers::on_link(&this.observed, cluster)
@@ -136,10 +129,10 @@ impl Controller for ObjectSetPhases {
             says_ended: |live, uid| *live.uid != *uid || live.deleting,
         };
         let taken = self
-            .strays
-            .take_from_phases(key, &self.observed, &self.targets, now, server);
+            .phases
+            .take_strays_away(key, &self.observed, now, server);
         let gone = taken.await;
-        let Some(record) = self.owners.phase(key, &self.observed, &self.targets) else {
+        let Some(record) = self.phases.phase(key, &self.observed) else {
             return Ok(gone);
         };
         self.let_go_of_deleted(&record).await?;
@@ -177,15 +170,15 @@ impl Controller for ObjectSetPhases {
                     .deliver_by_agent(record.clone(), cluster, contact, reach, failures)
                     .await;
             }
-            Route::Here => (self.targets.home.clone(), Delivery::Delegated),
+            Route::Here => (self.phases.owners.targets.home.clone(), Delivery::Delegated),
             Route::Remote(cluster, target) => {
                 self.withdraw(&record, cluster).await?;
                 (target, Delivery::Remote)
             }
         };
         let (record, site) = match self.gate(record).await? {
-            Ok(open) => open,
-            Err(held) => return Ok(held),
+            Gated::Open(record, site) => (record, site),
+            Gated::Held(result) => return Ok(result),
         };
         let named = record.service_account()?;
         let account = self.shared.account(&record.key.namespace, named.as_deref());
@@ -194,10 +187,9 @@ impl Controller for ObjectSetPhases {
             account: account.clone(),
             shared: &self.shared,
             observed: &self.observed,
-            owners: &self.owners,
+            owners: &self.phases.owners,
             record,
             target,
-            targets: &self.targets,
             delivery,
             reach: reach.clone(),
             force_adoption: self.force_adoption,
@@ -206,10 +198,10 @@ impl Controller for ObjectSetPhases {
         if record.deleting {
             return self.tear_down(&pass(&record)).await;
         }
-        let record = match &site.once_accepted {
+        let record = match &site {
             // It writes nothing yet, so there is nothing that its deletion would have to wait for.
-            Some(_) => record,
-            None => self.set_up(record).await?,
+            SitePass::Trial(_) => record,
+            SitePass::None | SitePass::Begun { .. } => self.set_up(record).await?,
         };
         let outcome = pass(&record).roll_out().await?;
         let old = record.status()?;
@@ -336,7 +328,7 @@ impl ObjectSetPhases {
         let old = record.status()?;
         let revision = Revision {
             generation: record.generation,
-            lifecycle: lifecycle(record.is_paused()?),
+            lifecycle: LifecycleState::of_phase(record.is_paused()?),
             ..Revision::default()
         };
         let now = self.shared.clock.now();

@@ -12,7 +12,6 @@
 
 pub(crate) mod app_clusters;
 pub(crate) mod application;
-pub(crate) mod calls;
 pub(crate) mod capacity;
 pub(crate) mod charts;
 mod content;
@@ -40,11 +39,8 @@ use baton_typed::{
 };
 use jiff::Timestamp;
 
-use super::{
-    INCOMPLETE,
-    requests::{AtStep, Error},
-};
-use crate::delivery::shared::Events;
+use super::INCOMPLETE;
+use crate::delivery::shared::{AtStep, Error, Events};
 
 /// All objects of the kinds that take part.
 #[derive(Clone)]

@@ -48,104 +48,102 @@ fn live(cluster: &Target, object: &Desired) -> Option<Value> {
     stored.parse().ok()
 }
 
-impl Observed {
-    /// Why a revision must not be rolled out: what it would lose with containers that only older ones have. `home` is
-    /// its own cluster.
-    ///
-    /// # Errors
-    /// When an older revision cannot be read, or the request for one of its slices fails.
-    ///
-    /// # Caveats
-    /// That a container is to be kept is known of other clusters by its manifest only.
-    pub(crate) async fn losses(
-        &self,
-        api: &Api,
-        home: &Target,
-        record: &RevisionRecord,
-        phases: &[Phase],
-    ) -> Result<Vec<String>, Error> {
-        let mut losses = Vec::new();
-        if !may_have_containers(record, phases) {
-            return Ok(losses);
-        }
-        let mut seen = BTreeSet::new();
-        for older in self.revisions.unfinished_before(record) {
-            for (place, held) in self.held(api, home, &older).await? {
-                let there = phases.iter().filter(|phase| place_of(phase) == place);
-                let wants = there.flat_map(|phase| &phase.objects);
-                let wants = wants.map(|object| object.key.clone()).collect();
-                if seen.insert((place, held.key.clone())) {
-                    losses.extend(held.loss(&wants));
-                }
+/// Why a revision must not be rolled out: what it would lose with containers that only older ones have. `home` is
+/// its own cluster.
+///
+/// # Errors
+/// When an older revision cannot be read, or the request for one of its slices fails.
+///
+/// # Caveats
+/// That a container is to be kept is known of other clusters by its manifest only.
+pub(crate) async fn losses(
+    observed: &Observed,
+    api: &Api,
+    home: &Target,
+    record: &RevisionRecord,
+    phases: &[Phase],
+) -> Result<Vec<String>, Error> {
+    let mut losses = Vec::new();
+    if !may_have_containers(record, phases) {
+        return Ok(losses);
+    }
+    let mut seen = BTreeSet::new();
+    for older in observed.revisions.unfinished_before(record) {
+        for (place, held) in held(observed, api, home, &older).await? {
+            let there = phases.iter().filter(|phase| place_of(phase) == place);
+            let wants = there.flat_map(|phase| &phase.objects);
+            let wants = wants.map(|object| object.key.clone()).collect();
+            if seen.insert((place, held.key.clone())) {
+                losses.extend(held.loss(&wants));
             }
         }
-        Ok(losses)
     }
+    Ok(losses)
+}
 
-    /// The containers that a revision would delete, with their place.
-    async fn held(
-        &self,
-        api: &Api,
-        home: &Target,
-        record: &RevisionRecord,
-    ) -> Result<Vec<(String, Held)>, Error> {
-        let mut found = Vec::new();
-        let revision = as_revision(record);
-        for phase in self.manifests(api, record).await? {
-            let place = place(&phase.class).to_owned();
-            let objects = prepare(&revision, vec![phase]).into_iter();
-            for object in objects.flat_map(|phase| phase.objects) {
-                let Some(container) = container(&object) else {
-                    continue;
+/// The containers that a revision would delete, with their place.
+async fn held(
+    observed: &Observed,
+    api: &Api,
+    home: &Target,
+    record: &RevisionRecord,
+) -> Result<Vec<(String, Held)>, Error> {
+    let mut found = Vec::new();
+    let revision = as_revision(record);
+    for phase in observed.manifests(api, record).await? {
+        let place = place(&phase.class).to_owned();
+        let objects = prepare(&revision, vec![phase]).into_iter();
+        for object in objects.flat_map(|phase| phase.objects) {
+            let Some(container) = container(&object) else {
+                continue;
+            };
+            let live = place.is_empty().then(|| live(home, &object)).flatten();
+            // One that is not there may not be observed yet.
+            let is_its = live
+                .as_ref()
+                .is_none_or(|live| is_controlled_by(observed, live, record));
+            if is_its && !is_kept(live.iter().chain([&object.manifest])) {
+                let held = Held {
+                    container,
+                    key: object.key,
+                    revision: record.key.name.to_string(),
                 };
-                let live = place.is_empty().then(|| live(home, &object)).flatten();
-                // One that is not there may not be observed yet.
-                let is_its = live
-                    .as_ref()
-                    .is_none_or(|live| self.is_controlled_by(live, record));
-                if is_its && !is_kept(live.iter().chain([&object.manifest])) {
-                    let held = Held {
-                        container,
-                        key: object.key,
-                        revision: record.key.name.to_string(),
-                    };
-                    found.push((place.clone(), held));
-                }
+                found.push((place.clone(), held));
             }
         }
-        Ok(found)
     }
+    Ok(found)
+}
 
-    /// Whether the controller of an object is a revision, or one of its phase objects.
-    fn is_controlled_by(&self, live: &Value, revision: &RevisionRecord) -> bool {
-        let owner = controller(live).and_then(|owner| self.revisions.by_uid(text(owner, "uid")));
-        owner.is_some_and(|owner| owner.uid == revision.uid)
-    }
+/// Whether the controller of an object is a revision, or one of its phase objects.
+fn is_controlled_by(observed: &Observed, live: &Value, revision: &RevisionRecord) -> bool {
+    let owner = controller(live).and_then(|owner| observed.revisions.by_uid(text(owner, "uid")));
+    owner.is_some_and(|owner| owner.uid == revision.uid)
+}
 
-    /// The objects that newer revisions want in the place of a class, for a revision or phase of that class with these
-    /// objects; none are looked for unless a container is among them.
-    ///
-    /// # Errors
-    /// As [`Observed::losses`].
-    pub(crate) async fn newer_wants(
-        &self,
-        api: &Api,
-        record: &RevisionRecord,
-        class: &str,
-        phases: &[Phase],
-    ) -> Result<BTreeSet<ObjectKey>, Error> {
-        let mut found = BTreeSet::new();
-        let mut own = phases.iter().flat_map(Phase::own_objects);
-        if own.all(|object| container(object).is_none()) {
-            return Ok(found);
-        }
-        for newer in self.revisions.newer(record) {
-            let mut there = self.manifests(api, &newer).await?;
-            there.retain(|phase: &ObjectSetTemplatePhase| place(&phase.class) == place(class));
-            found.extend(wants(&prepare(&as_revision(&newer), there)));
-        }
-        Ok(found)
+/// The objects that newer revisions want in the place of a class, for a revision or phase of that class with these
+/// objects; none are looked for unless a container is among them.
+///
+/// # Errors
+/// As [`losses`].
+pub(crate) async fn newer_wants(
+    observed: &Observed,
+    api: &Api,
+    record: &RevisionRecord,
+    class: &str,
+    phases: &[Phase],
+) -> Result<BTreeSet<ObjectKey>, Error> {
+    let mut found = BTreeSet::new();
+    let mut own = phases.iter().flat_map(Phase::own_objects);
+    if own.all(|object| container(object).is_none()) {
+        return Ok(found);
     }
+    for newer in observed.revisions.newer(record) {
+        let mut there = observed.manifests(api, &newer).await?;
+        there.retain(|phase: &ObjectSetTemplatePhase| place(&phase.class) == place(class));
+        found.extend(wants(&prepare(&as_revision(&newer), there)));
+    }
+    Ok(found)
 }
 
 /// Whether revisions of a chain may have cluster-scoped objects: one in a namespace, with its phases delegated only.

@@ -10,21 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use baton_engine::conditions::Requeue;
 use baton_fleet::inventory::ClusterLink;
-use baton_kubernetes::{
-    account::Account,
-    target::{Target, TargetEvent},
-};
-use baton_records::phase::{PhaseKey, PhaseKind, PhaseRecord, Phases};
-use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome, source::Wake};
+use baton_kubernetes::{account::Account, target::Target};
+use baton_records::phase::{PhaseKey, PhaseRecord, Phases};
 use parking_lot::Mutex;
 
-use super::{
-    observed::Observed,
-    owners::Targets,
-    strays::{OwnerServer, Place, Strays},
-};
+use super::{owners::Targets, strays::Place};
 
 /// For how long something may come late: a network that loses everything holds a request back for a quarter of an hour,
 /// as long as TCP repeats it. Forgetting them bounds the memory too, and for how long two hubs of one backup could
@@ -91,6 +82,14 @@ impl EndedPhases {
 }
 
 impl EndedPhase {
+    /// Where its strays are.
+    pub(crate) fn place(self, targets: &Targets) -> Place {
+        Place {
+            target: self.target(targets),
+            account: self.account,
+        }
+    }
+
     fn is_remembered(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.at) < REMEMBERED
     }
@@ -103,43 +102,6 @@ impl EndedPhase {
         match inventory.link(self.cluster.as_deref()?) {
             ClusterLink::Up(target) => Some(target),
             ClusterLink::Unknown | ClusterLink::Pull(_) | ClusterLink::Down { .. } => None,
-        }
-    }
-}
-
-impl Strays<PhaseKind> {
-    /// Trigger: a stray wakes the name of the phase that it has as owner.
-    pub(crate) fn phases_of_child(
-        &self,
-        observed: &Observed,
-        targets: &Targets,
-        event: &TargetEvent,
-        now: Instant,
-    ) -> Vec<Wake<PhaseKey>> {
-        let ended = |uid: &str| Some(observed.ended_phases.get(uid, &observed.phases, now)?.key);
-        self.on_child(event, || targets.all(), ended)
-    }
-
-    /// Takes the strays of the phases of a name away; the result of a pass over it if there is no such phase now.
-    pub(crate) async fn take_from_phases(
-        &self,
-        key: &PhaseKey,
-        observed: &Observed,
-        targets: &Targets,
-        now: Instant,
-        server: OwnerServer<'_, PhaseKind>,
-    ) -> Reconciled {
-        let place = |uid: &str| {
-            let ended = observed.ended_phases.get(uid, &observed.phases, now)?;
-            Some(Place {
-                target: ended.target(targets),
-                account: ended.account,
-            })
-        };
-        if self.take_away(key, place, server).await {
-            (ReconcileOutcome::Gone, Requeue::OnEvent)
-        } else {
-            (ReconcileOutcome::Failed, Requeue::Backoff)
         }
     }
 }

@@ -1,16 +1,18 @@
 //! Executes what the engine decides about the objects of an owner: the conversation between the engine and a cluster.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, time::Duration};
 
-use futures::{StreamExt as _, stream};
 use tracing::warn;
 
 use super::{
     delegated_phases::PhaseObjects,
+    failing::Failing,
+    objects::Objects,
     observed::AffectedSiblings,
-    owners::{Owners, Targets, user},
-    repairs,
+    owners::{Owners, user},
+    pods, repairs,
     shared::Shared,
+    storage_classes,
 };
 use baton_engine::{
     Answer, Gvk, Request,
@@ -27,25 +29,25 @@ use baton_engine::{
 use baton_kubernetes::{
     account::Account,
     blockers::{Blocker, Seen},
-    events::EventKind,
+    events::{EventKind, Note},
     target::{Observation, ObserveError, Target},
 };
 use baton_probes::Probes;
-use baton_records::{key::Key, record::RecordKind, revision::RevisionKey};
+use baton_records::{
+    record::{Record, RecordKind},
+    revision::RevisionKey,
+};
 use baton_runtime::{outcomes::ReconcileOutcome, source::Source};
 
 /// An owner at work on its objects.
 pub(crate) struct Executor<'a, K: RecordKind> {
     pub shared: &'a Shared,
     pub owners: &'a Owners<K>,
-    pub key: &'a Key<K>,
-    pub uid: &'a Arc<str>,
+    pub record: &'a Record<K>,
     /// The cluster that the objects live in.
     pub target: Target,
     /// As whom its objects are written, if not as ourselves.
     pub account: Option<Account>,
-    /// All clusters in which the owner may have used watches.
-    pub targets: &'a Targets,
     /// How many passes over the owner have failed in a row before this one.
     pub failures: u32,
     /// For a revision: it may have delegated phases.
@@ -81,60 +83,72 @@ impl<K: RecordKind> Executor<'_, K> {
             .filter(|object| object.violations.is_empty())
             .map(|object| object.gvk.clone())
             .collect();
-        let user = self.owners.user(self.key, self.uid, self.targets);
+        let user = self.owners.user(self.record);
         self.target.observe(&user, &gvks).await
     }
 
     /// Whether passes over the owner keep failing, so that its status has to say so.
-    fn is_stuck(&self) -> bool {
+    pub(crate) fn is_stuck(&self) -> bool {
         self.failures >= FAILURES_BEFORE_REPORT
     }
 
-    /// The kinds that a roll-out needs, all of them observed; a text if they cannot be, and that is a standing state.
+    /// The kinds that a roll-out needs, all of them observed.
     ///
     /// # Errors
-    /// When they cannot be observed, and that is no standing state yet.
-    pub(crate) async fn kinds(
-        &self,
-        phases: &[Phase],
-    ) -> Result<Result<Kinds, String>, ObserveError> {
-        match self.observe(phases).await {
-            Observation {
-                failure: None,
-                kinds,
-            } => Ok(Ok(kinds)),
-            Observation {
-                failure: Some(error),
-                ..
-            } if self.is_stuck() => Ok(Err(error.to_string())),
-            Observation {
-                failure: Some(error),
-                ..
-            } => Err(error),
-        }
+    /// When they cannot be observed. It is a standing state if the owner [is stuck](Executor::is_stuck).
+    pub(crate) async fn kinds(&self, phases: &[Phase]) -> Result<Kinds, ObserveError> {
+        let Observation { kinds, failure } = self.observe(phases).await;
+        failure.map_or(Ok(kinds), Err)
     }
 
     /// Brings the objects of the revision `by` to where they belong, as far as that goes. Returns the outcome of the
     /// engine, and the siblings to trigger: those that objects were taken from, and perhaps those that are `previous`.
     pub(crate) async fn roll_out(
         &self,
-        mut wanted: Wanted<'_>,
+        wanted: &mut Wanted<'_>,
         kinds: &Kinds,
         by: RevisionKey,
         previous: impl Iterator<Item = String>,
     ) -> (Outcome, AffectedSiblings) {
-        let (revision, probes) = (wanted.revision, wanted.probes);
-        let phases = &mut wanted.phases;
-        self.hide(phases, probes).await;
-        let missing = self.note_missing_classes(phases, kinds, revision).await;
-        self.note_pods(phases, kinds, probes, revision).await;
+        let missing = self.note_causes(wanted, kinds).await;
         let mut outcome = self.pass(wanted.snapshot(kinds)).await;
         let phases = &wanted.phases;
         outcome.failing_for = self.note_failing(&outcome);
         self.remember(phases, kinds, &outcome, missing);
-        self.tell_repairs(phases, &outcome).await;
+        self.publish_repairs(phases, &outcome).await;
         let affected = self.affected(phases, &outcome, by, previous);
         (outcome, affected)
+    }
+
+    /// Notes with the objects why they may not be read, or do not come up; the storage classes that are missing.
+    async fn note_causes(&self, wanted: &mut Wanted<'_>, kinds: &Kinds) -> Vec<Blocker> {
+        let Wanted {
+            revision,
+            phases,
+            probes,
+            ..
+        } = wanted;
+        let (objects, clock) = (self.objects(kinds), &self.shared.clock);
+        self.hide(phases, probes).await;
+        let missing = storage_classes::note_missing(objects, phases, revision).await;
+        let known = self.owners.failing(self.record);
+        if let Some(mut failing) = known.or_else(|| Failing::reported(revision, clock)) {
+            let now = clock.instant();
+            pods::note_reasons(&mut failing, now, objects, phases, probes, revision).await;
+            self.owners.note_failing(self.record, Some(failing));
+        }
+        missing
+    }
+
+    /// Notes which objects fail after a pass, and returns for how long these and no others have done so.
+    fn note_failing(&self, outcome: &Outcome) -> Duration {
+        let now = self.shared.clock.instant();
+        let objects = outcome.failing_unseen();
+        let known = self.owners.failing(self.record);
+        let failing = (!objects.is_empty()).then(|| Failing::after(known, objects, now));
+        let since = failing.as_ref().map_or(now, |failing| failing.since);
+        self.owners.note_failing(self.record, failing);
+        now.duration_since(since)
     }
 
     /// Marks the objects that something would be told of, by probes or mapped conditions, and that the account may not
@@ -157,7 +171,7 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 
     /// Asks the server about every object that a roll-out would write, and writes none: the outcome of the engine.
-    pub(crate) async fn check(&self, mut wanted: Wanted<'_>, kinds: &Kinds) -> Outcome {
+    pub(crate) async fn check(&self, wanted: &mut Wanted<'_>, kinds: &Kinds) -> Outcome {
         self.hide(&mut wanted.phases, wanted.probes).await;
         let snapshot = wanted.snapshot(kinds);
         let pass = Pass::check(snapshot, |at| self.cached_at(snapshot, at));
@@ -166,24 +180,38 @@ impl<K: RecordKind> Executor<'_, K> {
         outcome
     }
 
+    /// Makes a pass over objects that another one has left out, and reports nothing of it.
+    pub(super) async fn roll_out_alone(&self, wanted: &Wanted<'_>, kinds: &Kinds) {
+        let outcome = self.pass(wanted.snapshot(kinds)).await;
+        self.settle(&wanted.phases, &outcome);
+    }
+
     /// Makes a pass.
-    pub(super) async fn pass(&self, snapshot: Snapshot<'_>) -> Outcome {
+    async fn pass(&self, snapshot: Snapshot<'_>) -> Outcome {
         let pass = Pass::new(snapshot, |at| self.cached_at(snapshot, at));
         self.converse(pass, snapshot).await
     }
 
     fn cached_at(&self, snapshot: Snapshot<'_>, at: Position) -> (Live, Option<Settled>) {
-        let desired = &snapshot.phases[at.phase].objects[at.object];
-        self.cached(snapshot.kinds, desired)
+        self.objects(snapshot.kinds).cached(at.of(snapshot.phases))
+    }
+
+    /// The objects of the owner, by what is known of their kinds.
+    pub(super) fn objects<'s>(&'s self, kinds: &'s Kinds) -> Objects<'s> {
+        Objects {
+            target: &self.target,
+            account: self.account.as_ref(),
+            kinds,
+        }
     }
 
     /// Holds the conversation of a pass.
     async fn converse(&self, mut pass: Pass<'_>, snapshot: Snapshot<'_>) -> Outcome {
-        let phases = snapshot.phases;
+        let (phases, objects) = (snapshot.phases, self.objects(snapshot.kinds));
         loop {
             match pass.step() {
                 Step::Send(requests) => {
-                    for (at, request, answer) in self.send(phases, snapshot.kinds, requests).await {
+                    for (at, request, answer) in objects.send(phases, requests).await {
                         pass.answer(at, &request, answer);
                     }
                 }
@@ -213,13 +241,14 @@ impl<K: RecordKind> Executor<'_, K> {
         let mut given = BTreeSet::new();
         let Observation { kinds, .. } = self.observe(phases).await;
         self.note_waiting(phases, &kinds, false);
+        let objects = self.objects(&kinds);
         let mut teardown = Teardown::new(revision, phases, &kinds, |at| {
-            self.cached(&kinds, &phases[at.phase].objects[at.object]).0
+            objects.cached(at.of(phases)).0
         });
         loop {
             match teardown.step() {
                 Step::Send(requests) => {
-                    for (at, request, answer) in self.send(phases, &kinds, requests).await {
+                    for (at, request, answer) in objects.send(phases, requests).await {
                         given.extend(given_to(&request, &answer));
                         teardown.answer(at, &request, answer);
                     }
@@ -235,7 +264,7 @@ impl<K: RecordKind> Executor<'_, K> {
             handed_back.emit(&given);
         }
         let kept = teardown.kept().iter();
-        let kept = kept.map(|at| phases[at.phase].objects[at.object].key.to_string());
+        let kept = kept.map(|at| at.of(phases).key.to_string());
         let what = "Left {count} object(s) behind that are to be kept";
         self.publish_objects("Kept", what, kept.collect());
         let outcome = teardown.outcome();
@@ -259,14 +288,13 @@ impl<K: RecordKind> Executor<'_, K> {
             !state.is_some_and(KindState::is_served_as_named)
         };
         let waits = phases.iter().flat_map(Phase::own_objects).any(is_missing);
-        self.owners
-            .note_waiting(self.key, self.uid, waits || refused);
+        self.owners.note_waiting(self.record, waits || refused);
     }
 
     /// Notes which objects are as they are to be.
-    pub(super) fn settle(&self, phases: &[Phase], outcome: &Outcome) {
+    fn settle(&self, phases: &[Phase], outcome: &Outcome) {
         for (at, settled) in &outcome.learned {
-            let desired = &phases[at.phase].objects[at.object];
+            let desired = at.of(phases);
             self.target.settle(&desired.gvk, &desired.key, *settled);
         }
     }
@@ -275,19 +303,14 @@ impl<K: RecordKind> Executor<'_, K> {
     fn remember(&self, phases: &[Phase], kinds: &Kinds, outcome: &Outcome, missing: Vec<Blocker>) {
         self.settle(phases, outcome);
         let blockers = outcome.blockers.iter().map(|(at, version)| {
-            let desired = &phases[at.phase].objects[at.object];
-            let blocker = Blocker {
-                gvk: desired.gvk.clone(),
-                key: desired.key.clone(),
-            };
-            (
-                blocker,
-                version.parse().map_or(Seen::Somehow, Seen::Version),
-            )
+            let Desired { gvk, key, .. } = at.of(phases);
+            let (gvk, key) = (gvk.clone(), key.clone());
+            let seen = version.parse().map_or(Seen::Somehow, Seen::Version);
+            (Blocker { gvk, key }, seen)
         });
         let missing = missing.into_iter().map(|blocker| (blocker, Seen::Absent));
-        self.target
-            .watch_blockers(&user(self.key, self.uid), blockers.chain(missing));
+        let user = user(&self.record.key, &self.record.uid);
+        self.target.watch_blockers(&user, blockers.chain(missing));
         let refused = matches!(
             outcome.result,
             PassResult::Preflight(_) | PassResult::WriteError(_)
@@ -308,7 +331,7 @@ impl<K: RecordKind> Executor<'_, K> {
         let mut taken = BTreeSet::new();
         for (at, write) in &outcome.writes {
             if let WriteResult::TookOver(owner) = write {
-                let key = &phases[at.phase].objects[at.object].key;
+                let key = &at.of(phases).key;
                 names.push(key.to_string());
                 from.extend(owner.clone());
                 taken.insert(controlled_reference(key));
@@ -317,7 +340,7 @@ impl<K: RecordKind> Executor<'_, K> {
         from.sort_unstable();
         from.dedup();
         self.publish_takeovers(&names, &from);
-        let name = |at: &Position| phases[at.phase].objects[at.object].key.to_string();
+        let name = |at: &Position| at.of(phases).key.to_string();
         let recreated = outcome.writes.iter();
         let recreated = recreated.filter(|(_, write)| *write == WriteResult::Recreated);
         let recreated = recreated.map(|(at, _)| name(at)).collect();
@@ -340,13 +363,13 @@ impl<K: RecordKind> Executor<'_, K> {
 
     /// Publishes one event for all objects that were repaired in a pass, and counts them. Of those that the account may
     /// not read it is not told who had changed them.
-    async fn tell_repairs(&self, phases: &[Phase], outcome: &Outcome) {
+    async fn publish_repairs(&self, phases: &[Phase], outcome: &Outcome) {
         let mut repaired = Vec::new();
         for (at, write) in &outcome.writes {
             let WriteResult::Repaired(drift) = write else {
                 continue;
             };
-            let Desired { gvk, key, .. } = &phases[at.phase].objects[at.object];
+            let Desired { gvk, key, .. } = at.of(phases);
             let mut drift = drift.clone();
             if let Some(account) = &self.account
                 && self.target.hides(account, gvk, key).await.is_some()
@@ -358,12 +381,8 @@ impl<K: RecordKind> Executor<'_, K> {
         if repaired.is_empty() {
             return;
         }
-        let Shared {
-            events, repairs, ..
-        } = self.shared;
-        repairs.count(self.key, &repaired);
-        let note = repairs::note(repaired);
-        events.publish(self.key, self.uid, EventKind::Normal, "Repaired", note);
+        self.shared.repairs.count(&self.record.key, &repaired);
+        self.publish("Repaired", repairs::note(repaired));
     }
 
     /// Publishes that the objects of these names were taken over, and from whom.
@@ -378,8 +397,7 @@ impl<K: RecordKind> Executor<'_, K> {
             format!("from {}", from.join(", "))
         };
         let text = format!("Took over {count} object(s) {whose}: {}", names.join(", "));
-        let events = &self.shared.events;
-        events.publish(self.key, self.uid, EventKind::Normal, "TookOver", text);
+        self.publish("TookOver", text);
     }
 
     /// Publishes what was done to objects, if there are any; `{count}` stands for their number.
@@ -389,51 +407,13 @@ impl<K: RecordKind> Executor<'_, K> {
         }
         names.sort_unstable();
         let what = what.replace("{count}", &names.len().to_string());
-        let text = format!("{what}: {}", names.join(", "));
+        self.publish(reason, format!("{what}: {}", names.join(", ")));
+    }
+
+    fn publish(&self, reason: &'static str, note: impl Into<Note>) {
+        let (key, uid) = (&self.record.key, &self.record.uid);
         let events = &self.shared.events;
-        events.publish(self.key, self.uid, EventKind::Normal, reason, text);
-    }
-
-    /// What the watches know of a wanted object. A kind that is not watched, because it is not
-    /// served, has none.
-    pub(super) fn cached(&self, kinds: &Kinds, desired: &Desired) -> (Live, Option<Settled>) {
-        let Some(state @ KindState::Served { .. }) = kinds.get(&desired.gvk) else {
-            return (Live::Uncached, None);
-        };
-        let (gvk, key) = (state.through(&desired.gvk), &desired.key);
-        let stored = self.target.get(&gvk, &key.namespace, &key.name);
-        match stored {
-            None => (Live::Uncached, None),
-            Some(stored) => match stored.parse() {
-                Ok(live) => (Live::Present(live), stored.settled),
-                Err(_) => (Live::Unread, None),
-            },
-        }
-    }
-
-    /// Sends requests side by side.
-    async fn send(
-        &self,
-        phases: &[Phase],
-        kinds: &Kinds,
-        requests: Vec<(Position, Request)>,
-    ) -> Vec<(Position, Request, Answer)> {
-        let width = requests.len().max(1);
-        stream::iter(requests)
-            .map(|(at, request)| async move {
-                let desired = &phases[at.phase].objects[at.object];
-                // Only a teardown asks for objects in another version than that of their manifests.
-                let gvk = kinds
-                    .get(&desired.gvk)
-                    .map_or_else(|| desired.gvk.clone(), |state| state.through(&desired.gvk));
-                let account = self.account.as_ref();
-                let sent = self.target.send(account, &gvk, &desired.key, &request);
-                let answer = sent.await;
-                (at, request, answer)
-            })
-            .buffer_unordered(width)
-            .collect()
-            .await
+        events.publish(key, uid, EventKind::Normal, reason, note);
     }
 
     /// Carries out what is decided about the object of a delegated phase.

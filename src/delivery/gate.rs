@@ -9,7 +9,7 @@ mod tests;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use baton_apis::{
-    ObjectSetPhaseStatus, SiteEntry,
+    LifecycleState, ObjectSetPhaseStatus, SiteEntry,
     conditions::{STARTED, STOPPED, reasons},
     constants::{ANNOTATION_SITE, CLASS_AGENT, LABEL_CHAIN},
 };
@@ -33,7 +33,10 @@ use baton_sites::{
 };
 use jiff::Timestamp;
 
-use super::{observed::Observed, phase_pass::lifecycle, shared::BURST};
+use super::{
+    observed::Observed,
+    shared::{BURST, Error},
+};
 
 /// The longest time until a phase that waits for a time is looked at: a clock that was set is noticed by then.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
@@ -41,7 +44,7 @@ const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// What the gate says about a phase.
 pub(crate) enum Gate {
     /// Its pass goes on.
-    Open(Passage),
+    Open(SitePass),
     /// It has begun. Its pass goes on when this status is stored, and the gate is asked again.
     Begin(ObjectSetPhaseStatus),
     /// Nothing of it is written. It has this status.
@@ -50,18 +53,79 @@ pub(crate) enum Gate {
     Unknown,
 }
 
-/// What a pass over a phase of a site has to know. The default is that of all other phases.
+/// The place of a phase in the queue of its site, as its pass has to know it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Passage {
-    /// That it has begun.
-    pub started: Option<MappedCondition>,
-    /// That its workloads have stopped.
-    pub stopped: Option<MappedCondition>,
-    /// What newer revisions ask it to stop.
-    pub demand: Option<Demand>,
-    /// The status that it has when its site accepts it, if it has not begun yet: others stop for it then. Its pass
-    /// finds out, and writes nothing.
-    pub once_accepted: Option<Box<ObjectSetPhaseStatus>>,
+pub(crate) enum SitePass {
+    /// It is of no site, or is going away.
+    #[default]
+    None,
+    /// It has begun.
+    Begun {
+        started: MappedCondition,
+        /// The workloads that newer revisions ask it to stop.
+        demand: Option<Demand>,
+        /// Whether it has reported that they have stopped.
+        has_stopped: bool,
+    },
+    /// It has not begun. Its pass asks whether its site accepts it, and writes nothing. If so it gets this status, and
+    /// others stop for it.
+    Trial(Box<ObjectSetPhaseStatus>),
+}
+
+/// A phase after the gate.
+pub(crate) enum Gated {
+    /// It may write. The record is the one that is stored now.
+    Open(Arc<PhaseRecord>, SitePass),
+    /// Nothing of it is written. The result of its pass.
+    Held(Reconciled),
+}
+
+/// Keeps what the gate says: a manager in the status of the phase, an agent on disk.
+pub(crate) trait NoteBegun {
+    /// Reports the status of a phase that is held; the result of its pass, which is `held` besides.
+    async fn hold(
+        &self,
+        record: &PhaseRecord,
+        status: ObjectSetPhaseStatus,
+        held: Reconciled,
+    ) -> Result<Reconciled, Error>;
+
+    /// Stores the status of a phase that has begun; the phase with it, if it is still there.
+    async fn begin(
+        &self,
+        record: Arc<PhaseRecord>,
+        status: ObjectSetPhaseStatus,
+    ) -> Result<Option<Arc<PhaseRecord>>, Error>;
+}
+
+/// Lets a phase pass that may write.
+///
+/// # Guarantees
+/// That it has begun is stored before anything of it is written, and before anything stops for it.
+///
+/// # Errors
+/// When its status cannot be read, or cannot be stored.
+pub(crate) async fn pass(
+    record: Arc<PhaseRecord>,
+    ask: impl Fn(&PhaseRecord) -> Result<Gate, ReadError>,
+    store: &impl NoteBegun,
+) -> Result<Gated, Error> {
+    if record.deleting {
+        return Ok(Gated::Open(record, SitePass::None));
+    }
+    match ask(&record)? {
+        Gate::Open(site) => Ok(Gated::Open(record, site)),
+        Gate::Unknown => Ok(Gated::Held((ReconcileOutcome::Waiting, Requeue::OnEvent))),
+        Gate::Hold(status, held) => Ok(Gated::Held(store.hold(&record, status, held).await?)),
+        Gate::Begin(status) => {
+            if let Some(begun) = store.begin(record, status).await?
+                && let Gate::Open(site) = ask(&begun)?
+            {
+                return Ok(Gated::Open(begun, site));
+            }
+            Ok(Gated::Held((ReconcileOutcome::Changed, Requeue::OnEvent)))
+        }
+    }
 }
 
 /// When the gate is asked.
@@ -73,7 +137,7 @@ pub(crate) struct Times {
 }
 
 /// Whether a phase is one of a site.
-pub(crate) fn is_of_site(phase: &PhaseRecord) -> bool {
+pub(crate) fn has_site(phase: &PhaseRecord) -> bool {
     phase.annotations.contains_key(ANNOTATION_SITE)
 }
 
@@ -89,7 +153,7 @@ pub(crate) fn state(phase: &PhaseRecord) -> PhaseState {
 
 /// Whether a phase had begun before an agent got it.
 fn had_begun(phase: &PhaseRecord) -> bool {
-    let is_asked = is_of_site(phase) && phase.class() == CLASS_AGENT;
+    let is_asked = has_site(phase) && phase.class() == CLASS_AGENT;
     let origin = is_asked.then(|| Origin::read(phase).ok()).flatten();
     origin.is_some_and(|origin| origin.place().is_some_and(Place::has_begun))
 }
@@ -97,7 +161,7 @@ fn had_begun(phase: &PhaseRecord) -> bool {
 /// Whether nothing was ever written for a phase of a site.
 pub(crate) fn is_untouched(phase: &PhaseRecord) -> Result<bool, ReadError> {
     let status = phase.status()?;
-    Ok(is_of_site(phase)
+    Ok(has_site(phase)
         && status.controller_of.is_empty()
         && !matches!(state(phase).begun, Begun::Yes(_)))
 }
@@ -116,7 +180,7 @@ pub(crate) fn ask(
     }: Times,
 ) -> Result<Gate, ReadError> {
     let Some(text) = phase.annotations.get(ANNOTATION_SITE) else {
-        return Ok(Gate::Open(Passage::default()));
+        return Ok(Gate::Open(SitePass::None));
     };
     let old = phase.status()?;
     let begun = state(phase).begun;
@@ -128,7 +192,7 @@ pub(crate) fn ask(
     let entry: SiteEntry = match serde_json::from_str(text) {
         Ok(entry) => entry,
         Err(_) if matches!(begun, Begun::Yes(_)) => {
-            return Ok(Gate::Open(passage(phase, &old, None)));
+            return Ok(Gate::Open(begun_pass(&old, None)));
         }
         Err(error) => return Ok(report.refused(&format!("annotation {ANNOTATION_SITE}: {error}"))),
     };
@@ -139,7 +203,7 @@ pub(crate) fn ask(
     let Some(own) = own else {
         // Nothing newer asks it to stop that is known of.
         return Ok(match begun {
-            Begun::Yes(_) => Gate::Open(passage(phase, &old, None)),
+            Begun::Yes(_) => Gate::Open(begun_pass(&old, None)),
             _ => Gate::Unknown,
         });
     };
@@ -150,7 +214,7 @@ pub(crate) fn ask(
         .position(|name| is_named(phase, member, name));
     let Some(place) = place else {
         return Ok(match begun {
-            Begun::Yes(_) => Gate::Open(passage(phase, &old, None)),
+            Begun::Yes(_) => Gate::Open(begun_pass(&old, None)),
             _ => report.refused(&format!(
                 "annotation {ANNOTATION_SITE}: phases: this phase is not listed"
             )),
@@ -170,13 +234,12 @@ pub(crate) fn ask(
     }
     Ok(match question.decide(&terms(&entry), now) {
         Decision::Start if matches!(begun, Begun::Yes(_)) => {
-            Gate::Open(passage(phase, &old, question.demand()))
+            Gate::Open(begun_pass(&old, question.demand()))
         }
         Decision::Start => Gate::Begin(report.begun()),
-        Decision::StopFirst { message } if begun == Begun::Not => Gate::Open(Passage {
-            once_accepted: Some(Box::new(report.stopping(&message))),
-            ..Passage::default()
-        }),
+        Decision::StopFirst { message } if begun == Begun::Not => {
+            Gate::Open(SitePass::Trial(Box::new(report.stopping(&message))))
+        }
         Decision::StopFirst { message } => {
             let result = (ReconcileOutcome::Waiting, Requeue::OnEvent);
             Gate::Hold(report.stopping(&message), result)
@@ -192,8 +255,8 @@ pub(crate) fn ask(
     })
 }
 
-/// What a pass over a phase that has begun has to know.
-fn passage(phase: &PhaseRecord, old: &ObjectSetPhaseStatus, demand: Option<Demand>) -> Passage {
+/// The place of a phase that has begun.
+fn begun_pass(old: &ObjectSetPhaseStatus, demand: Option<Demand>) -> SitePass {
     let find = |type_: &str| {
         let found = find_true(&old.conditions, type_)?;
         Some(MappedCondition {
@@ -203,20 +266,31 @@ fn passage(phase: &PhaseRecord, old: &ObjectSetPhaseStatus, demand: Option<Deman
             message: found.message.clone(),
         })
     };
-    let noted = || had_begun(phase).then(started);
     let stopped = find(STOPPED);
-    Passage {
-        started: find(STARTED).or_else(noted),
-        stopped: stopped.filter(|it| demand.as_ref().is_some_and(|ask| ask.message == it.message)),
+    let is_asked = |it: &MappedCondition| {
+        let demand = demand.as_ref();
+        demand.is_some_and(|demand| demand.message == it.message)
+    };
+    SitePass::Begun {
+        // A phase that had begun before an agent got it does not say so itself.
+        started: find(STARTED).unwrap_or_else(started),
+        has_stopped: stopped.as_ref().is_some_and(is_asked),
         demand,
-        once_accepted: None,
     }
 }
 
-impl Passage {
+impl SitePass {
+    /// The workloads that newer revisions ask the phase to stop.
+    pub(crate) fn demand(&self) -> Option<&Demand> {
+        match self {
+            Self::Begun { demand, .. } => demand.as_ref(),
+            Self::None | Self::Trial(_) => None,
+        }
+    }
+
     /// What a phase says of its place in the queue when it is refused as a whole; `has_objects`: whether it has any.
     pub(crate) fn when_refused(&self, has_objects: bool) -> Option<MappedCondition> {
-        if self.once_accepted.is_some() {
+        if matches!(self, Self::Trial(_)) {
             return Some(MappedCondition {
                 type_: STARTED.to_owned(),
                 status: "False".to_owned(),
@@ -225,7 +299,7 @@ impl Passage {
             });
         }
         // What has nothing has nothing that runs.
-        self.demand.as_ref().filter(|_| !has_objects).map(stopped)
+        self.demand().filter(|_| !has_objects).map(stopped)
     }
 }
 
@@ -276,7 +350,7 @@ impl Report<'_> {
         let is_paused = self.phase.is_paused().unwrap_or_default();
         let revision = Revision {
             generation,
-            lifecycle: lifecycle(is_paused),
+            lifecycle: LifecycleState::of_phase(is_paused),
             ..Revision::default()
         };
         report_phase_unknown(&old, &revision, ("False", reason), message, self.now)
@@ -431,12 +505,12 @@ fn with_phases(mut member: Member, phases: &[Arc<PhaseRecord>]) -> Member {
 
 /// Trigger: a phase of a site that another one may wait for wakes the others of its chain, when it comes, goes, begins,
 /// becomes available or stops.
-pub(crate) fn mates(
+pub(crate) fn on_site_phase(
     observed: &Observed,
     old: Option<&PhaseRecord>,
     new: Option<&PhaseRecord>,
 ) -> Vec<Wake<PhaseKey>> {
-    let Some(phase) = new.or(old).filter(|phase| is_of_site(phase)) else {
+    let Some(phase) = new.or(old).filter(|phase| has_site(phase)) else {
         return Vec::new();
     };
     let part = |phase: &PhaseRecord| (state(phase), phase.deleting);

@@ -23,74 +23,73 @@ use super::{
     shared::{BURST, Error},
 };
 
-impl Observed {
-    /// The heirs to what a revision has in its own cluster, the newest first. None while it is not deleted, or does not
-    /// hand anything back.
-    ///
-    /// # Errors
-    /// When an heir cannot be read, or the request for one of its slices fails.
-    ///
-    /// # Caveats
-    /// What is in a slice that does not exist is wanted by nobody: its revision cannot be rolled out.
-    pub(crate) async fn heirs_here(
-        &self,
-        api: &Api,
-        record: &RevisionRecord,
-    ) -> Result<Vec<Heir>, Error> {
-        let mut heirs = Vec::new();
-        for older in self.revisions.heirs(record) {
-            let mut phases = self.manifests(api, &older).await?;
-            phases.retain(|phase| phase.class.is_empty());
-            let revision = as_revision(&older);
-            heirs.push(Heir::new(&revision, phases));
-            heirs.extend(self.phase_heirs(&older, Delivery::Delegated, |phase| {
-                phase.class() == CLASS_DEFAULT
-            })?);
-        }
-        Ok(heirs)
+/// The heirs to what a revision has in its own cluster, the newest first. None while it is not deleted, or does not
+/// hand anything back.
+///
+/// # Errors
+/// When an heir cannot be read, or the request for one of its slices fails.
+///
+/// # Caveats
+/// What is in a slice that does not exist is wanted by nobody: its revision cannot be rolled out.
+pub(crate) async fn heirs_here(
+    observed: &Observed,
+    api: &Api,
+    record: &RevisionRecord,
+) -> Result<Vec<Heir>, Error> {
+    let is_here = |phase: &PhaseRecord| phase.class() == CLASS_DEFAULT;
+    let mut heirs = Vec::new();
+    for older in observed.revisions.heirs(record) {
+        let mut phases = observed.manifests(api, &older).await?;
+        phases.retain(|phase| phase.class.is_empty());
+        heirs.push(Heir::new(&as_revision(&older), phases));
+        let delegated = phase_heirs(observed, &older, Delivery::Delegated, is_here);
+        heirs.extend(delegated?);
     }
+    Ok(heirs)
+}
 
-    /// The heirs to what a revision has in another cluster, as [`Observed::heirs_here`].
-    ///
-    /// # Errors
-    /// When an heir cannot be read.
-    pub(crate) fn heirs_elsewhere(
-        &self,
-        record: &RevisionRecord,
-        cluster: &str,
-    ) -> Result<Vec<Heir>, Error> {
-        let mut heirs = Vec::new();
-        for older in self.revisions.heirs(record) {
-            heirs.extend(self.phase_heirs(&older, Delivery::Remote, |phase| {
-                phase.cluster() == Some(cluster)
-            })?);
-        }
-        Ok(heirs)
+/// The heirs to what a revision has in another cluster, as [`heirs_here`].
+///
+/// # Errors
+/// When an heir cannot be read.
+pub(crate) fn heirs_elsewhere(
+    observed: &Observed,
+    record: &RevisionRecord,
+    cluster: &str,
+) -> Result<Vec<Heir>, Error> {
+    let is_there = |phase: &PhaseRecord| phase.cluster() == Some(cluster);
+    let mut heirs = Vec::new();
+    for older in observed.revisions.heirs(record) {
+        heirs.extend(phase_heirs(observed, &older, Delivery::Remote, is_there)?);
     }
+    Ok(heirs)
+}
 
-    /// The heirs to what a phase has in the cluster of an agent, as its mirror names them.
-    ///
-    /// # Errors
-    /// When an heir cannot be read.
-    pub(crate) fn heirs_by_mirror(&self, record: &PhaseRecord) -> Result<Vec<Heir>, Error> {
-        let origin = Origin::read(record)?;
-        let phases = origin.heirs().filter_map(|uid| self.phases.by_uid(uid));
-        let heirs = phases.filter(|phase| !phase.deleting);
-        let heirs = heirs.map(|phase| phase_heir(&phase, Delivery::Remote));
-        Ok(heirs.collect::<Result<_, _>>()?)
-    }
+/// The heirs to what a phase has in the cluster of an agent, as its mirror names them.
+///
+/// # Errors
+/// When an heir cannot be read.
+pub(crate) fn heirs_by_mirror(
+    observed: &Observed,
+    record: &PhaseRecord,
+) -> Result<Vec<Heir>, Error> {
+    let origin = Origin::read(record)?;
+    let phases = origin.heirs().filter_map(|uid| observed.phases.by_uid(uid));
+    let heirs = phases.filter(|phase| !phase.deleting);
+    let heirs = heirs.map(|phase| phase_heir(&phase, Delivery::Remote));
+    Ok(heirs.collect::<Result<_, _>>()?)
+}
 
-    /// The phase objects of a revision that are delivered in one way and place, as heirs.
-    fn phase_heirs(
-        &self,
-        older: &RevisionRecord,
-        delivery: Delivery,
-        is_there: impl Fn(&PhaseRecord) -> bool,
-    ) -> Result<Vec<Heir>, ReadError> {
-        let phases = self.phases.controlled_by(older).into_iter();
-        let there = phases.filter(|phase| !phase.deleting && is_there(phase));
-        there.map(|phase| phase_heir(&phase, delivery)).collect()
-    }
+/// The phase objects of a revision that are delivered in one way and place, as heirs.
+fn phase_heirs(
+    observed: &Observed,
+    older: &RevisionRecord,
+    delivery: Delivery,
+    is_there: impl Fn(&PhaseRecord) -> bool,
+) -> Result<Vec<Heir>, ReadError> {
+    let phases = observed.phases.controlled_by(older).into_iter();
+    let there = phases.filter(|phase| !phase.deleting && is_there(phase));
+    there.map(|phase| phase_heir(&phase, delivery)).collect()
 }
 
 /// Trigger: revisions that objects were handed back to bring these to what they want.
@@ -208,7 +207,7 @@ mod tests {
             ("v3-a", "cluster.edge", true),
         ];
         let (observed, deleted) = chain("hand-back", &phases);
-        let heirs = observed.heirs_elsewhere(&deleted, "edge").unwrap();
+        let heirs = heirs_elsewhere(&observed, &deleted, "edge").unwrap();
         let found: Vec<_> = heirs
             .iter()
             .map(|heir| {
@@ -224,7 +223,7 @@ mod tests {
         ];
         assert_eq!(found, expected);
         let (observed, deleted) = chain("delete", &phases);
-        assert_eq!(observed.heirs_elsewhere(&deleted, "edge").unwrap(), []);
+        assert_eq!(heirs_elsewhere(&observed, &deleted, "edge").unwrap(), []);
     }
 
     #[test]

@@ -22,8 +22,7 @@ use tokio::sync::mpsc;
 
 use super::{
     ended_phases::EndedPhases,
-    owners::CO_OWNED,
-    shared::{AtStep as _, BURST, Error},
+    shared::{AtStep as _, BURST, CO_OWNED, Error},
     terms::SiteTerms,
 };
 

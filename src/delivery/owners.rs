@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
-    time::Duration,
 };
 
 use baton_apis::ObjectSetProbe;
@@ -15,16 +14,17 @@ use baton_kubernetes::{
     user::User,
 };
 use baton_probes::{CompileError, Probes};
-use baton_records::{key::Key, record::RecordKind};
+use baton_records::{
+    key::Key,
+    record::{Record, RecordKind},
+};
 use baton_runtime::source::Wake;
 use parking_lot::Mutex;
 
-use super::{pods::Failing, shared::BURST};
-
-/// Objects that a revision only co-owns are written to by their new controller, several in a pass. A revision that
-/// objects were taken from is woken at the end of that pass; this is for the others, such as one that probes what a
-/// newer one repaired.
-pub(crate) const CO_OWNED: Duration = Duration::from_secs(2);
+use super::{
+    failing::Failing,
+    shared::{BURST, CO_OWNED},
+};
 
 /// The clusters in which owners of a kind use watches.
 #[derive(Clone)]
@@ -49,8 +49,12 @@ impl Targets {
     }
 }
 
-/// What is remembered of the owners of a kind.
-pub(crate) struct Owners<K: RecordKind>(Mutex<HashMap<Key<K>, Memory>>);
+/// The owners of a kind, and what is remembered of them.
+pub(crate) struct Owners<K: RecordKind> {
+    /// The clusters in which they use watches.
+    pub targets: Targets,
+    memories: Mutex<HashMap<Key<K>, Memory>>,
+}
 
 struct Memory {
     uid: Arc<str>,
@@ -76,24 +80,26 @@ impl Memory {
     }
 }
 
-impl<K: RecordKind> Default for Owners<K> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
 impl<K: RecordKind> Owners<K> {
-    /// An owner as a user of watches. What it used under another uid is released in `targets`.
-    pub(crate) fn user(&self, key: &Key<K>, uid: &Arc<str>, targets: &Targets) -> User {
-        let mut owners = self.0.lock();
-        let memory = owners
+    pub(crate) fn new(targets: Targets) -> Self {
+        Self {
+            targets,
+            memories: Mutex::default(),
+        }
+    }
+
+    /// An owner as a user of watches. What it used under another uid is released.
+    pub(crate) fn user(&self, owner: &Record<K>) -> User {
+        let (key, uid) = (&owner.key, &owner.uid);
+        let mut memories = self.memories.lock();
+        let memory = memories
             .entry(key.clone())
             .or_insert_with(|| Memory::new(uid));
         let before = std::mem::replace(&mut memory.uid, uid.clone());
         if before != *uid {
             *memory = Memory::new(uid);
-            drop(owners);
-            targets.release(&user(key, &before));
+            drop(memories);
+            self.targets.release(&user(key, &before));
         }
         user(key, uid)
     }
@@ -104,70 +110,68 @@ impl<K: RecordKind> Owners<K> {
     /// When a probe is faulty; it is compiled anew each time.
     pub(crate) fn probes(
         &self,
-        key: &Key<K>,
-        uid: &Arc<str>,
+        owner: &Record<K>,
         specs: &[ObjectSetProbe],
     ) -> Result<Probes, CompileError> {
         let mut probes = specs.iter().flat_map(|entry| &entry.probes);
         if !probes.any(|probe| probe.cel.is_some()) {
             return Probes::compile(specs);
         }
-        let known = self.0.lock().get(key).and_then(|memory| {
-            let probes = memory.probes.clone();
-            probes.filter(|_| memory.uid == *uid)
-        });
-        if let Some(known) = known {
+        if let Some(known) = self.known(owner, |memory| memory.probes.clone()) {
             return Ok(known);
         }
         let probes = Probes::compile(specs)?;
-        self.with(key, uid, |memory| memory.probes = Some(probes.clone()));
+        self.note(owner, |memory| memory.probes = Some(probes.clone()));
         Ok(probes)
     }
 
     /// The Jobs of an owner that older revisions have run, if that is known already.
-    pub(crate) fn ran(&self, key: &Key<K>, uid: &Arc<str>) -> Option<BTreeSet<ObjectKey>> {
-        let owners = self.0.lock();
-        let memory = owners.get(key).filter(|memory| memory.uid == *uid)?;
-        memory.ran.clone()
+    pub(crate) fn ran(&self, owner: &Record<K>) -> Option<BTreeSet<ObjectKey>> {
+        self.known(owner, |memory| memory.ran.clone())
     }
 
     /// Notes which Jobs of an owner older revisions have run.
-    pub(crate) fn note_ran(&self, key: &Key<K>, uid: &Arc<str>, ran: BTreeSet<ObjectKey>) {
-        self.with(key, uid, |memory| memory.ran = Some(ran));
+    pub(crate) fn note_ran(&self, owner: &Record<K>, ran: BTreeSet<ObjectKey>) {
+        self.note(owner, |memory| memory.ran = Some(ran));
     }
 
     /// What an owner waits for and no watch tells of.
-    pub(crate) fn failing(&self, key: &Key<K>, uid: &Arc<str>) -> Option<Failing> {
-        let owners = self.0.lock();
-        let memory = owners.get(key).filter(|memory| memory.uid == *uid)?;
-        memory.failing.clone()
+    pub(crate) fn failing(&self, owner: &Record<K>) -> Option<Failing> {
+        self.known(owner, |memory| memory.failing.clone())
     }
 
     /// Notes what that is now.
-    pub(crate) fn note_failing(&self, key: &Key<K>, uid: &Arc<str>, failing: Option<Failing>) {
-        self.with(key, uid, |memory| memory.failing = failing);
+    pub(crate) fn note_failing(&self, owner: &Record<K>, failing: Option<Failing>) {
+        self.note(owner, |memory| memory.failing = failing);
     }
 
     /// Notes whether an owner waits for kinds to be served.
-    pub(crate) fn note_waiting(&self, key: &Key<K>, uid: &Arc<str>, waits_for_kinds: bool) {
-        self.with(key, uid, |memory| memory.waits_for_kinds = waits_for_kinds);
+    pub(crate) fn note_waiting(&self, owner: &Record<K>, waits_for_kinds: bool) {
+        self.note(owner, |memory| memory.waits_for_kinds = waits_for_kinds);
     }
 
-    /// Forgets an owner that is gone, or has no objects any more, and releases its watches in `targets`.
-    pub(crate) fn forget(&self, key: &Key<K>, targets: &Targets) {
-        let memory = self.0.lock().remove(key);
+    /// Forgets an owner that is gone, or has no objects any more, and releases its watches.
+    pub(crate) fn forget(&self, key: &Key<K>) {
+        let memory = self.memories.lock().remove(key);
         if let Some(memory) = memory {
-            targets.release(&user(key, &memory.uid));
+            self.targets.release(&user(key, &memory.uid));
         }
     }
 
+    /// Reads what is remembered of an owner, and not of another one of its name.
+    fn known<T>(&self, owner: &Record<K>, read: impl FnOnce(&Memory) -> Option<T>) -> Option<T> {
+        let memories = self.memories.lock();
+        let memory = memories.get(&owner.key);
+        read(memory.filter(|memory| memory.uid == owner.uid)?)
+    }
+
     /// Changes what is remembered of an owner, unless another one of its name is.
-    fn with(&self, key: &Key<K>, uid: &Arc<str>, change: impl FnOnce(&mut Memory)) {
-        let mut owners = self.0.lock();
-        let memory = owners
-            .entry(key.clone())
-            .or_insert_with(|| Memory::new(uid));
-        if memory.uid == *uid {
+    fn note(&self, owner: &Record<K>, change: impl FnOnce(&mut Memory)) {
+        let mut memories = self.memories.lock();
+        let memory = memories
+            .entry(owner.key.clone())
+            .or_insert_with(|| Memory::new(&owner.uid));
+        if memory.uid == owner.uid {
             change(memory);
         }
     }
@@ -192,8 +196,8 @@ impl<K: RecordKind> Owners<K> {
             TargetEvent::Listed { .. } => Vec::new(),
             TargetEvent::Blocker { user } => find(&user.uid).into_iter().map(Wake::now).collect(),
             TargetEvent::KindsChanged { .. } => {
-                let owners = self.0.lock();
-                let waiting = owners.iter().filter(|(_, memory)| memory.waits_for_kinds);
+                let memories = self.memories.lock();
+                let waiting = memories.iter().filter(|(_, memory)| memory.waits_for_kinds);
                 waiting
                     .map(|(key, _)| Wake::after(BURST, key.clone()))
                     .collect()

@@ -1,6 +1,6 @@
 //! The objects of a delegated phase: rolling them out and taking them away, wherever the phase is kept.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
     ControlledObjectReference, LifecycleState, ObjectSetObject, ObjectSetPhaseSpec,
@@ -17,31 +17,31 @@ use baton_engine::{
     object::{Identity, metadata, text},
     pass::{Outcome, PassResult},
     recreate::reported,
-    revision::{Delivery, Phase, Reach, Revision, duplicates, prepare},
+    revision::{Delivery, Kinds, Phase, Reach, Revision, duplicates, prepare},
     stop::stop,
     teardown::TeardownOutcome,
 };
-use baton_kubernetes::{
-    account::Account,
-    target::{Target, TargetEvent},
-};
+use baton_kubernetes::{account::Account, target::Target};
+use baton_probes::Probes;
 use baton_records::{
     key::{Key, OwnKind},
-    phase::{PhaseKey, PhaseKind, PhaseRecord},
+    phase::{PhaseKind, PhaseRecord},
     revision::RevisionRecord,
     siblings::KnownSiblings,
 };
-use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome, source::Wake};
-use jiff::Timestamp;
+use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 use serde_json::json;
 
 use super::{
+    containers::newer_wants,
     executor::{Executor, Wanted, outcome_label},
-    gate::Passage,
+    gate::SitePass,
+    heirs::{heirs_by_mirror, heirs_elsewhere, heirs_here},
     observed::{AffectedSiblings, Observed},
-    owners::{Owners, Targets},
+    owners::Owners,
+    ran::jobs_run_before,
     shared::{Error, Shared},
-    stopping::{ended_early, stopping},
+    stopping::{Stopping, ended_early, workloads},
 };
 
 /// The result of a pass over the objects.
@@ -51,31 +51,6 @@ pub(crate) struct PhaseOutcome {
     pub result: Reconciled,
     /// To be emitted when the status is known.
     pub affected: Option<AffectedSiblings>,
-}
-
-impl Owners<PhaseKind> {
-    /// Trigger: a change in a cluster wakes the phases that it is about.
-    pub(crate) fn phases_of_child(
-        &self,
-        observed: &Observed,
-        event: &TargetEvent,
-    ) -> Vec<Wake<PhaseKey>> {
-        self.on_child(event, |uid| Some(observed.phases.by_uid(uid)?.key.clone()))
-    }
-
-    /// The phase of a key; one that is gone is forgotten.
-    pub(crate) fn phase(
-        &self,
-        key: &PhaseKey,
-        observed: &Observed,
-        targets: &Targets,
-    ) -> Option<Arc<PhaseRecord>> {
-        let phase = observed.phases.get(key);
-        if phase.is_none() {
-            self.forget(key, targets);
-        }
-        phase
-    }
 }
 
 /// What is wrong with a cluster-scoped owner that names a service account: it has no namespace for it, and would be
@@ -89,16 +64,6 @@ pub(crate) fn misplaced_account<K: OwnKind>(
         let kind = key.kind.kind();
         format!("serviceAccountName: a {kind} has no namespace that the account could be in")
     })
-}
-
-/// Distinguishes phases that are to be paused from others.
-#[must_use]
-pub(crate) fn lifecycle(is_paused: bool) -> LifecycleState {
-    if is_paused {
-        LifecycleState::Paused
-    } else {
-        LifecycleState::Active
-    }
 }
 
 /// Why the manifests of a phase are not rolled out: they are not those that were first seen.
@@ -163,8 +128,6 @@ pub(crate) struct PhasePass<'a> {
     pub target: Target,
     /// As whom its objects are written, if not as ourselves.
     pub account: Option<Account>,
-    /// All clusters in which the phase may have used watches.
-    pub targets: &'a Targets,
     /// How the objects get there.
     pub delivery: Delivery,
     /// Where they may be.
@@ -173,8 +136,8 @@ pub(crate) struct PhasePass<'a> {
     pub force_adoption: bool,
     /// How many passes over the phase have failed in a row before this one.
     pub failures: u32,
-    /// What is to be known of its site.
-    pub site: Passage,
+    /// Its place in the queue of its site.
+    pub site: SitePass,
 }
 
 /// A phase read in full.
@@ -184,16 +147,51 @@ struct Loaded {
     problems: Vec<String>,
 }
 
+/// A phase as a pass observes it.
+struct Seen {
+    spec: ObjectSetPhaseSpec,
+    /// The status before the pass.
+    old: ObjectSetPhaseStatus,
+    /// The revision that it belongs to.
+    set: Option<Arc<RevisionRecord>>,
+    /// Says that its manifests are not those that were first seen.
+    changed: Option<String>,
+    loaded: Loaded,
+    probes: Probes,
+}
+
+/// Whether anything of a phase may be delivered.
+enum Checked {
+    /// The kinds of its objects are these.
+    Accepted(Kinds),
+    Refused(Refusal),
+}
+
+/// Says why nothing of a phase may be delivered.
+struct Refusal {
+    /// Reason of the condition.
+    reason: &'static str,
+    text: String,
+    result: Reconciled,
+}
+
+/// The end of a pass that was not refused as a whole.
+struct Delivered {
+    outcome: Outcome,
+    /// None on trial.
+    affected: Option<AffectedSiblings>,
+    /// Pods that have to stop are asked for again after this time.
+    ask_again: Option<Duration>,
+}
+
 impl PhasePass<'_> {
     fn executor(&self) -> Executor<'_, PhaseKind> {
         Executor {
             shared: self.shared,
             owners: self.owners,
-            key: &self.record.key,
-            uid: &self.record.uid,
+            record: self.record,
             target: self.target.clone(),
             account: self.account.clone(),
-            targets: self.targets,
             failures: self.failures,
             phase_objects: None,
         }
@@ -205,6 +203,18 @@ impl PhasePass<'_> {
     /// When the phase cannot be read, or its kinds cannot be observed and that is no standing state yet.
     /// Errors of single objects are reported in the status.
     pub(crate) async fn roll_out(&self) -> Result<PhaseOutcome, Error> {
+        let mut seen = self.observe().await?;
+        match self.check(&seen).await? {
+            Checked::Accepted(kinds) => {
+                let delivered = self.deliver(&mut seen, &kinds).await;
+                Ok(self.report(&seen, delivered))
+            }
+            Checked::Refused(refusal) => Ok(self.report_refusal(&seen, &refusal)),
+        }
+    }
+
+    /// Reads the phase, and what it depends on.
+    async fn observe(&self) -> Result<Seen, Error> {
         let record = self.record;
         let spec = record.spec()?;
         let mut old = record.status()?;
@@ -218,121 +228,156 @@ impl PhasePass<'_> {
         revision.failing_since = failing_since(&old.conditions);
         revision.reported = reported(&phases, &old.controller_of);
         if let Some(set) = &set {
-            let (api, id) = (&self.shared.api, (&record.key, &record.uid));
-            let (owners, content) = (self.owners, (&revision, &*phases));
-            let ran = owners.find_ran(self.observed, api, id, set, content);
+            let (observed, api) = (self.observed, &self.shared.api);
+            let ran = jobs_run_before(self.owners, record, set, observed, api, &revision, &phases);
             revision.ran = ran.await?;
         }
         let changed = changed_content(&spec, &old);
-        let workloads = stopping(&phases);
         old.content_hash.get_or_insert_with(|| content_hash(&spec));
         let probes = spec.availability_probes.as_deref().unwrap_or_default();
-        let probes = match self.owners.probes(&record.key, &record.uid, probes) {
-            Ok(probes) => Some(probes),
-            Err(error) => {
-                problems.push(error.to_string());
-                None
-            }
-        };
-        let blocked = |reason, texts: &[String], result| {
-            let reason = ("False", reason);
-            let (text, now) = (texts.join(", "), self.shared.clock.now());
-            let old = self.refused(&old, now);
-            PhaseOutcome {
-                status: report_phase_unknown(&old, &revision, reason, &text, now),
-                result,
-                affected: None,
-            }
-        };
-        if let Some(text) = changed {
-            let result = (ReconcileOutcome::Blocked, Requeue::OnEvent);
-            return Ok(blocked(reasons::SPEC_CHANGED, &[text], result));
-        }
-        let (Some(probes), true) = (probes, problems.is_empty()) else {
-            let reason = reasons::PREFLIGHT_ERROR;
-            let requeue = requeue_refused(&old.conditions, reason, record.generation);
-            let result = (ReconcileOutcome::Blocked, requeue);
-            return Ok(blocked(reason, &problems, result));
-        };
-        let siblings =
-            KnownSiblings::of_phase(record, &spec, set.as_deref(), self.observed.stores());
-        let previous = spec.previous.iter().flatten();
-        let previous = previous.map(|previous| previous.name.clone());
-        let executor = self.executor();
-        let kinds = match executor.kinds(&phases).await? {
-            Ok(kinds) => kinds,
-            Err(text) => {
-                let result = (ReconcileOutcome::Failed, Requeue::Backoff);
-                return Ok(blocked(reasons::WRITE_ERROR, &[text], result));
-            }
-        };
-        let wanted = Wanted {
-            revision: &revision,
-            phases,
-            probes: &probes,
-            siblings: &siblings,
-        };
-        if let Some(accepted) = &self.site.once_accepted {
-            let outcome = executor.check(wanted, &kinds).await;
-            return Ok(self.checked(accepted, &old, &revision, outcome));
-        }
-        let by = record.key.revision("");
-        let (mut outcome, affected) = executor.roll_out(wanted, &kinds, by, previous).await;
-        let now = self.shared.clock.now();
-        let about = (&revision, &*workloads, &kinds);
-        if self.site.demand.is_some() && ended_early(&outcome) {
-            executor.stop_the_rest(about, &siblings, &probes).await;
-        }
-        let again = executor
-            .note_site(&self.site, about, &mut outcome, now)
-            .await;
-        let kind = outcome_label(&outcome);
-        let (status, requeue) = report_phase(&old, &revision, outcome, self.failures, now);
-        let requeue = again.map_or(requeue, Requeue::After);
-        Ok(PhaseOutcome {
-            status,
-            result: (kind, requeue),
-            affected: Some(affected),
+        let probes = self.owners.probes(record, probes);
+        let probes = probes.unwrap_or_else(|error| {
+            problems.push(error.to_string());
+            Probes::default()
+        });
+        Ok(Seen {
+            old,
+            spec,
+            set,
+            changed,
+            loaded: Loaded {
+                revision,
+                phases,
+                problems,
+            },
+            probes,
         })
     }
 
-    /// The status of a phase that is refused as a whole, with what it says then of its place in the queue of its site.
-    fn refused(&self, old: &ObjectSetPhaseStatus, now: Timestamp) -> ObjectSetPhaseStatus {
-        let mut status = old.clone();
+    /// Asks whether anything of the phase may be delivered.
+    async fn check(&self, seen: &Seen) -> Result<Checked, Error> {
+        let Loaded {
+            phases, problems, ..
+        } = &seen.loaded;
+        let refusal = if let Some(text) = &seen.changed {
+            Refusal {
+                reason: reasons::SPEC_CHANGED,
+                text: text.clone(),
+                result: (ReconcileOutcome::Blocked, Requeue::OnEvent),
+            }
+        } else if !problems.is_empty() {
+            let reason = reasons::PREFLIGHT_ERROR;
+            let requeue = requeue_refused(&seen.old.conditions, reason, self.record.generation);
+            Refusal {
+                reason,
+                text: problems.join(", "),
+                result: (ReconcileOutcome::Blocked, requeue),
+            }
+        } else {
+            let executor = self.executor();
+            match executor.kinds(phases).await {
+                Ok(kinds) => return Ok(Checked::Accepted(kinds)),
+                Err(error) if executor.is_stuck() => Refusal {
+                    reason: reasons::WRITE_ERROR,
+                    text: error.to_string(),
+                    result: (ReconcileOutcome::Failed, Requeue::Backoff),
+                },
+                Err(error) => return Err(error.into()),
+            }
+        };
+        Ok(Checked::Refused(refusal))
+    }
+
+    /// Writes the objects as far as that goes; on trial, only asks the server about them.
+    async fn deliver(&self, seen: &mut Seen, kinds: &Kinds) -> Delivered {
+        let (record, executor) = (self.record, self.executor());
+        let phases = std::mem::take(&mut seen.loaded.phases);
+        let (revision, set) = (&seen.loaded.revision, seen.set.as_deref());
+        let stopping = Stopping {
+            objects: executor.objects(kinds),
+            revision,
+            workloads: workloads(&phases),
+        };
+        let siblings = KnownSiblings::of_phase(record, &seen.spec, set, self.observed.stores());
+        let mut wanted = Wanted {
+            revision,
+            phases,
+            probes: &seen.probes,
+            siblings: &siblings,
+        };
+        if matches!(self.site, SitePass::Trial(_)) {
+            return Delivered {
+                outcome: executor.check(&mut wanted, kinds).await,
+                affected: None,
+                ask_again: None,
+            };
+        }
+        let previous = seen.spec.previous.iter().flatten();
+        let previous = previous.map(|previous| previous.name.clone());
+        let by = record.key.revision("");
+        let (mut outcome, affected) = executor.roll_out(&mut wanted, kinds, by, previous).await;
+        if self.site.demand().is_some() && ended_early(&outcome) {
+            for phase in stopping.left() {
+                wanted.phases = vec![phase];
+                executor.roll_out_alone(&wanted, kinds).await;
+            }
+        }
+        let now = self.shared.clock.now();
+        let ask_again = stopping.note_site(&self.site, &mut outcome, now).await;
+        Delivered {
+            outcome,
+            affected: Some(affected),
+            ask_again,
+        }
+    }
+
+    /// The status that a phase has now, and when its next pass is due.
+    fn report(&self, seen: &Seen, delivered: Delivered) -> PhaseOutcome {
+        let Delivered {
+            mut outcome,
+            affected,
+            ask_again,
+        } = delivered;
+        if let SitePass::Trial(accepted) = &self.site {
+            let place = match &outcome.result {
+                PassResult::Passed => {
+                    return PhaseOutcome {
+                        status: ObjectSetPhaseStatus::clone(accepted),
+                        result: (ReconcileOutcome::Waiting, Requeue::OnEvent),
+                        affected,
+                    };
+                }
+                PassResult::Failed(_) => None,
+                _ => self.site.when_refused(false),
+            };
+            outcome.mapped = place.into_iter().collect();
+        }
+        let kind = outcome_label(&outcome);
+        let now = self.shared.clock.now();
+        let revision = &seen.loaded.revision;
+        let (status, requeue) = report_phase(&seen.old, revision, outcome, self.failures, now);
+        let requeue = ask_again.map_or(requeue, Requeue::After);
+        PhaseOutcome {
+            status,
+            result: (kind, requeue),
+            affected,
+        }
+    }
+
+    /// The status of a phase that is refused as a whole, with its place in the queue of its site.
+    fn report_refusal(&self, seen: &Seen, refusal: &Refusal) -> PhaseOutcome {
+        let now = self.shared.clock.now();
+        let mut old = seen.old.clone();
         if let Some(place) = self.site.when_refused(!old.controller_of.is_empty()) {
             let mut conditions = Conditions::new(&old.conditions, self.record.generation, now);
             conditions.set_place(&[place]);
-            status.conditions = conditions.into_list();
+            old.conditions = conditions.into_list();
         }
-        status
-    }
-
-    /// What becomes of a phase whose objects were checked before older ones stop for it.
-    fn checked(
-        &self,
-        accepted: &ObjectSetPhaseStatus,
-        old: &ObjectSetPhaseStatus,
-        revision: &Revision,
-        mut outcome: Outcome,
-    ) -> PhaseOutcome {
-        let (status, result) = match &outcome.result {
-            PassResult::Passed => {
-                let result = (ReconcileOutcome::Waiting, Requeue::OnEvent);
-                (accepted.clone(), result)
-            }
-            end => {
-                let is_refused = !matches!(end, PassResult::Failed(_));
-                let place = self.site.when_refused(false).filter(|_| is_refused);
-                outcome.mapped = place.into_iter().collect();
-                let kind = outcome_label(&outcome);
-                let now = self.shared.clock.now();
-                let (status, requeue) = report_phase(old, revision, outcome, self.failures, now);
-                (status, (kind, requeue))
-            }
-        };
+        let available = ("False", refusal.reason);
+        let revision = &seen.loaded.revision;
         PhaseOutcome {
-            status,
-            result,
+            status: report_phase_unknown(&old, revision, available, &refusal.text, now),
+            result: refusal.result,
             affected: None,
         }
     }
@@ -354,7 +399,7 @@ impl PhasePass<'_> {
         revision.heirs = self.heirs().await?;
         if let Some(set) = self.set() {
             let (api, class) = (&self.shared.api, record.class());
-            let newer_wants = self.observed.newer_wants(api, &set, class, &phases);
+            let newer_wants = newer_wants(self.observed, api, &set, class, &phases);
             revision.newer_wants = newer_wants.await?;
         }
         let outcome = self
@@ -402,18 +447,18 @@ impl PhasePass<'_> {
     async fn heirs(&self) -> Result<Vec<Heir>, Error> {
         let record = self.record;
         if record.class() == CLASS_AGENT {
-            return self.observed.heirs_by_mirror(record);
+            return heirs_by_mirror(self.observed, record);
         }
         match (self.set(), record.cluster()) {
             (None, _) => Ok(Vec::new()),
-            (Some(set), Some(cluster)) => self.observed.heirs_elsewhere(&set, cluster),
-            (Some(set), None) => self.observed.heirs_here(&self.shared.api, &set).await,
+            (Some(set), Some(cluster)) => heirs_elsewhere(self.observed, &set, cluster),
+            (Some(set), None) => heirs_here(self.observed, &self.shared.api, &set).await,
         }
     }
 
     /// Ends the watches of a phase that has no objects any more.
     pub(crate) fn release(&self) {
-        self.owners.forget(&self.record.key, self.targets);
+        self.owners.forget(&self.record.key);
     }
 
     /// The revision that the phase belongs to.
@@ -439,7 +484,7 @@ impl PhasePass<'_> {
             },
             number: spec.revision,
             generation: record.generation,
-            lifecycle: lifecycle(spec.paused),
+            lifecycle: LifecycleState::of_phase(spec.paused),
             force_adoption: self.force_adoption,
             is_abandoned: record.is_abandoned(),
             delivery: self.delivery,
@@ -459,7 +504,7 @@ impl PhasePass<'_> {
             })
             .unwrap_or_else(|| record.key.name.to_string());
         let mut objects = spec.objects.clone();
-        if let Some(demand) = &self.site.demand {
+        if let Some(demand) = self.site.demand() {
             stop(&mut objects, &demand.stop);
         }
         let phase = ObjectSetTemplatePhase {

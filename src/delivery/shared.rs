@@ -23,6 +23,11 @@ use super::repairs::Repairs;
 /// Changes come in bursts, say of all objects of a phase: they are worked on together.
 pub(crate) const BURST: Duration = Duration::from_millis(20);
 
+/// Objects that a revision only co-owns are written to by their new controller, several in a pass. A revision that
+/// objects were taken from is woken at the end of that pass; this is for the others, such as one that probes what a
+/// newer one repaired.
+pub(crate) const CO_OWNED: Duration = Duration::from_secs(2);
+
 /// What all controllers share.
 #[derive(Clone)]
 pub(crate) struct Shared {
@@ -103,7 +108,7 @@ impl Events {
     }
 }
 
-/// A pass ended early.
+/// The cause that a pass ended early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The object itself, or one that it depends on.
@@ -112,19 +117,66 @@ pub(crate) enum Error {
     /// The kinds of children.
     #[error("observing objects: {0}")]
     Observe(#[from] ObserveError),
+    /// A request about a revision, a phase, a slice or a deployment.
     #[error("{step}: {source}")]
-    Request {
+    Record {
         step: &'static str,
         source: ApiError,
     },
-    /// The state of an agent, on disk. The cause is that of a file.
+    /// A request about a typed object, or in another cluster.
+    #[error("{step}: {source}")]
+    Request {
+        step: &'static str,
+        source: kube::Error,
+    },
+    /// The beginning of a phase could not be stored by an agent.
     #[error("noting that a phase has begun: {0}")]
-    Note(String),
+    NotSaved(Box<dyn std::error::Error + Send + Sync>),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The status reports it already, and it is to be tried again.
+    #[error("{0}")]
+    Reported(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// A refusal that another try does not overcome.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("{kind} {name} was refused: {message}")]
+    Slice {
+        kind: &'static str,
+        name: String,
+        message: String,
+    },
+    #[error("The revision for site {site} was refused: {message}")]
+    Revision { site: String, message: String },
+    #[error("version {version} is not kept any more")]
+    Version { version: String },
+}
+
+impl Error {
+    /// The text of a refusal, for the status.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let is_refusal = match self {
+            Self::Refused(_) => true,
+            Self::Record { source, .. } => source.refusal().is_some(),
+            _ => false,
+        };
+        is_refusal.then(|| self.to_string())
+    }
 }
 
 impl ReconcileError for Error {
     fn is_change(&self) -> bool {
-        matches!(self, Self::Request { source, .. } if source.is_change())
+        match self {
+            Self::Record { source, .. } => source.is_change(),
+            // The object is not what it was, or is gone.
+            Self::Request {
+                source: kube::Error::Api(status),
+                ..
+            } => matches!(status.code, 404 | 409),
+            _ => false,
+        }
     }
 }
 
@@ -134,6 +186,12 @@ pub(crate) trait AtStep<T> {
 }
 
 impl<T> AtStep<T> for Result<T, ApiError> {
+    fn at_step(self, step: &'static str) -> Result<T, Error> {
+        self.map_err(|source| Error::Record { step, source })
+    }
+}
+
+impl<T> AtStep<T> for Result<T, kube::Error> {
     fn at_step(self, step: &'static str) -> Result<T, Error> {
         self.map_err(|source| Error::Request { step, source })
     }

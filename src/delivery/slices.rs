@@ -9,8 +9,10 @@ use baton_records::{
 };
 use serde_json::{Value, json};
 
-use super::{observed::Observed, shared::Shared};
-use crate::controllers::requests::{AtStep as _, Error};
+use super::{
+    observed::Observed,
+    shared::{AtStep as _, Error, Shared},
+};
 
 /// A slice to be made.
 pub(crate) struct NewSlice<'a> {

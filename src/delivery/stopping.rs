@@ -4,21 +4,18 @@ use std::time::Duration;
 
 use baton_apis::conditions::STOPPED;
 use baton_engine::{
-    handover::Siblings,
     object::is_terminating,
     object_pass::Live,
-    pass::{Outcome, PassResult, Snapshot},
-    revision::{Desired, Kinds, Phase, Revision},
+    pass::{Outcome, PassResult},
+    revision::{Desired, Phase, Revision},
     stop::{Pods, is_stopped, pods},
 };
-use baton_probes::Probes;
-use baton_records::record::RecordKind;
 use baton_sites::gate::Demand;
 use jiff::Timestamp;
 
 use super::{
-    executor::Executor,
-    gate::{Passage, stopped},
+    gate::{SitePass, stopped},
+    objects::Objects,
 };
 
 /// What a phase says of itself that has stopped.
@@ -29,7 +26,7 @@ const MOST: usize = 3;
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The workloads of a phase that are to stop.
-pub(super) fn stopping(phases: &[Phase]) -> Vec<Desired> {
+pub(super) fn workloads(phases: &[Phase]) -> Vec<Desired> {
     let objects = phases.iter().flat_map(Phase::own_objects);
     objects
         .filter(|it| is_stopped(&it.manifest))
@@ -51,27 +48,41 @@ fn pause(demand: &Demand, now: Timestamp) -> Duration {
     (lasts / 4).clamp(Duration::from_secs(1), LONGEST_PAUSE)
 }
 
-impl<K: RecordKind> Executor<'_, K> {
+/// The workloads of a phase that are to stop, as they are in its cluster.
+pub(super) struct Stopping<'a> {
+    pub objects: Objects<'a>,
+    pub revision: &'a Revision,
+    pub workloads: Vec<Desired>,
+}
+
+impl Stopping<'_> {
     /// Completes the outcome of a pass over a phase of a site: that it has begun, and whether its workloads have
     /// stopped if they are to. When to ask again, if their pods are waited for.
     ///
     /// However the pass ended, what counts is what the phase has: one that was refused may have nothing that could run.
     pub(super) async fn note_site(
         &self,
-        site: &Passage,
-        (revision, workloads, kinds): (&Revision, &[Desired], &Kinds),
+        site: &SitePass,
         outcome: &mut Outcome,
         now: Timestamp,
     ) -> Option<Duration> {
-        let started = site.started.clone()?;
+        let SitePass::Begun {
+            started,
+            demand,
+            has_stopped,
+        } = site
+        else {
+            return None;
+        };
         outcome
             .mapped
             .retain(|it| it.type_ != started.type_ && it.type_ != STOPPED);
-        outcome.mapped.insert(0, started);
-        let demand = site.demand.as_ref()?;
-        let running = match &site.stopped {
-            Some(_) => Vec::new(),
-            None => self.running(revision, workloads, kinds).await,
+        outcome.mapped.insert(0, started.clone());
+        let demand = demand.as_ref()?;
+        let running = if *has_stopped {
+            Vec::new()
+        } else {
+            self.running().await
         };
         let (text, again) = if running.is_empty() {
             outcome.mapped.insert(1, stopped(demand));
@@ -89,55 +100,31 @@ impl<K: RecordKind> Executor<'_, K> {
         again
     }
 
-    /// Stops the workloads that a phase has and that its pass did not come to, as something else of it is refused: each
-    /// by itself, since one may be refused as well.
-    pub(super) async fn stop_the_rest(
-        &self,
-        (revision, workloads, kinds): (&Revision, &[Desired], &Kinds),
-        siblings: &dyn Siblings,
-        probes: &Probes,
-    ) {
-        for workload in workloads {
-            let is_left = match self.cached(kinds, workload).0 {
-                Live::Present(live) => {
-                    revision.identity.controls(&live)
-                        && !is_stopped(&live)
-                        && !is_terminating(&live)
-                }
-                Live::Gone | Live::Uncached | Live::Unread => false,
-            };
-            if is_left {
-                let phases = &[Phase {
-                    objects: vec![workload.clone()],
-                    ..Phase::default()
-                }];
-                let snapshot = Snapshot {
-                    revision,
-                    phases,
-                    probes,
-                    kinds,
-                    siblings,
-                };
-                let outcome = self.pass(snapshot).await;
-                self.settle(phases, &outcome);
-            }
-        }
+    /// The workloads that a pass has not stopped, as something else of the phase was refused. Each is to be stopped by
+    /// itself, since one may be refused as well.
+    pub(super) fn left(&self) -> Vec<Phase> {
+        let left = self.workloads.iter().filter(|workload| {
+            let live = self.objects.cached(workload).0;
+            matches!(live, Live::Present(live) if self.revision.identity.controls(&live)
+                && !is_stopped(&live)
+                && !is_terminating(&live))
+        });
+        left.map(|workload| Phase {
+            objects: vec![workload.clone()],
+            ..Phase::default()
+        })
+        .collect()
     }
 
-    /// The first workloads that have pods, and why that is not known of others. What belongs to a newer revision is its
-    /// own business.
-    async fn running(
-        &self,
-        revision: &Revision,
-        workloads: &[Desired],
-        kinds: &Kinds,
-    ) -> Vec<String> {
+    /// The first workloads that have pods, and why that is not known of others. Those of a newer revision are its own
+    /// business.
+    async fn running(&self) -> Vec<String> {
         let mut running = Vec::new();
-        for workload in workloads {
+        for workload in &self.workloads {
             if running.len() == MOST {
                 break;
             }
-            let live = match self.cached(kinds, workload).0 {
+            let live = match self.objects.cached(workload).0 {
                 Live::Present(live) => live,
                 Live::Gone | Live::Uncached => continue,
                 Live::Unread => {
@@ -145,16 +132,15 @@ impl<K: RecordKind> Executor<'_, K> {
                     continue;
                 }
             };
-            if !revision.identity.controls(&live) {
+            if !self.revision.identity.controls(&live) {
                 continue;
             }
             let asked = match pods(&live) {
                 Pods::Some => Ok(true),
                 _ if is_terminating(&live) || !is_stopped(&live) => Ok(true),
                 Pods::Ask(selector) => {
-                    self.target
-                        .runs_pods(&workload.key.namespace, &selector)
-                        .await
+                    let namespace = &workload.key.namespace;
+                    self.objects.target.runs_pods(namespace, &selector).await
                 }
                 Pods::None => Ok(false),
             };

@@ -4,74 +4,63 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_engine::{
     object_pass::Live,
-    revision::{Desired, Kinds, Phase, Revision},
+    revision::{Desired, Phase, Revision},
 };
 use baton_kubernetes::{blockers::Blocker, storage_classes::storage_class};
-use baton_records::record::RecordKind;
 
-use super::executor::Executor;
+use super::objects::Objects;
 
-impl<K: RecordKind> Executor<'_, K> {
-    /// Notes with each claim that is not bound whether its class does not exist, and returns these classes: their
-    /// appearance has to wake the owner.
-    ///
-    /// One read for each class that was not there lately, in passes where such a claim is not bound. What cannot be
-    /// read, or may not be told, counts as there, and so does a class of which the revision has a volume itself: claims
-    /// are bound to such volumes by name. A paused revision asks nobody.
-    pub(super) async fn note_missing_classes(
-        &self,
-        phases: &mut [Phase],
-        kinds: &Kinds,
-        revision: &Revision,
-    ) -> Vec<Blocker> {
-        if revision.is_paused() {
-            return Vec::new();
+/// Notes with each claim that is not bound whether its class does not exist, and returns these classes: their
+/// appearance has to wake the owner.
+///
+/// One read for each class that was not there lately, in passes where such a claim is not bound. A class that cannot be
+/// read, or may not be reported, counts as there, and so does one of which the revision has a volume itself: claims are
+/// bound to such volumes by name. A paused revision asks nobody.
+pub(super) async fn note_missing(
+    objects: Objects<'_>,
+    phases: &mut [Phase],
+    revision: &Revision,
+) -> Vec<Blocker> {
+    if revision.is_paused() {
+        return Vec::new();
+    }
+    let volumes = phases.iter().flat_map(|phase| &phase.objects);
+    let own: BTreeSet<String> = volumes
+        .filter_map(|object| class_of(object, "PersistentVolume"))
+        .collect();
+    let mut classes: BTreeMap<String, bool> = BTreeMap::new();
+    for phase in phases {
+        if phase.delegated.is_some() {
+            continue;
         }
-        let objects = phases.iter().flat_map(|phase| &phase.objects);
-        let own: BTreeSet<String> = objects
-            .filter_map(|object| class_of(object, "PersistentVolume"))
-            .collect();
-        let mut classes: BTreeMap<String, bool> = BTreeMap::new();
-        for phase in phases {
-            if phase.delegated.is_some() {
+        for claim in &mut phase.objects {
+            let class = class_of(claim, "PersistentVolumeClaim");
+            let class = class.filter(|class| !own.contains(class));
+            let Some(class) = class.filter(|_| !is_bound(objects, claim)) else {
                 continue;
-            }
-            for claim in &mut phase.objects {
-                let class = class_of(claim, "PersistentVolumeClaim");
-                let class = class.filter(|class| !own.contains(class));
-                let Some(class) = class.filter(|_| !self.is_bound(claim, kinds)) else {
-                    continue;
-                };
-                let is_missing = match classes.get(&class) {
-                    Some(is_missing) => *is_missing,
-                    None => self.is_missing(&class).await,
-                };
-                claim.lacks =
-                    is_missing.then(|| format!("storage class \"{class}\" does not exist"));
-                classes.insert(class, is_missing);
-            }
+            };
+            let is_missing = match classes.get(&class) {
+                Some(is_missing) => *is_missing,
+                None => is_missing(objects, &class).await,
+            };
+            claim.lacks = is_missing.then(|| format!("storage class \"{class}\" does not exist"));
+            classes.insert(class, is_missing);
         }
-        let missing = classes.into_iter().filter(|(_, is_missing)| *is_missing);
-        missing.map(|(class, _)| storage_class(&class)).collect()
     }
+    let missing = classes.into_iter().filter(|(_, is_missing)| *is_missing);
+    missing.map(|(class, _)| storage_class(&class)).collect()
+}
 
-    fn is_bound(&self, claim: &Desired, kinds: &Kinds) -> bool {
-        match self.cached(kinds, claim).0 {
-            Live::Present(live) => live["status"]["phase"] == "Bound",
-            Live::Unread | Live::Uncached | Live::Gone => false,
-        }
+fn is_bound(objects: Objects<'_>, claim: &Desired) -> bool {
+    match objects.cached(claim).0 {
+        Live::Present(live) => live["status"]["phase"] == "Bound",
+        Live::Unread | Live::Uncached | Live::Gone => false,
     }
+}
 
-    async fn is_missing(&self, class: &str) -> bool {
-        if !self.target.lacks_storage_class(class).await {
-            return false;
-        }
-        let Some(account) = &self.account else {
-            return true;
-        };
-        let Blocker { gvk, key } = storage_class(class);
-        self.target.hides(account, &gvk, &key).await.is_none()
-    }
+async fn is_missing(objects: Objects<'_>, class: &str) -> bool {
+    let Blocker { gvk, key } = storage_class(class);
+    objects.target.lacks_storage_class(class).await && objects.may_read(&gvk, &key).await
 }
 
 /// The class that a claim or a volume names, if an object is one. An empty name asks for a volume without one.

@@ -19,7 +19,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::{cache_metrics::CacheMetrics, vital::Vital};
+use super::{cache_metrics::CacheMetrics, lease_thread::LeaseThread};
 use crate::{
     cli::{ProcessArgs, values::Identity},
     error::Error,
@@ -58,41 +58,41 @@ pub(crate) fn lease_params(args: &ProcessArgs) -> LeaseParams {
 }
 
 /// The thread for what must not wait, and a client for the lease on it.
-pub(crate) async fn start_vital(
+pub(crate) async fn start_lease_thread(
     config: Config,
     metrics: &Metrics,
-) -> Result<(Vital, Client), Error> {
-    let vital = Vital::start().map_err(Error::Thread)?;
+) -> Result<(LeaseThread, Client), Error> {
+    let lease_thread = LeaseThread::start().map_err(Error::Thread)?;
     let requests = metrics.requests().clone();
     // What takes the lease cannot depend on it.
     let fence = Fence::closed();
     fence.open();
-    let client = vital.run(async move { instrumented_client(config, &requests, &fence) });
+    let client = lease_thread.run(async move { instrumented_client(config, &requests, &fence) });
     let client = client.await.map_err(Error::Client)?;
-    Ok((vital, client))
+    Ok((lease_thread, client))
 }
 
 /// Starts the endpoints of a process.
 pub(crate) async fn start_endpoints(
-    vital: &Vital,
+    lease_thread: &LeaseThread,
     args: &ProcessArgs,
     metrics: &Metrics,
     readiness: &Readiness,
 ) -> Result<Servers, Error> {
     let (metrics_addr, health_addr) = (args.metrics_addr, args.health_addr);
     let (metrics, readiness) = (metrics.clone(), readiness.clone());
-    let servers =
-        vital.run(async move { serve(&metrics_addr, &health_addr, metrics, readiness).await });
+    let servers = lease_thread
+        .run(async move { serve(&metrics_addr, &health_addr, metrics, readiness).await });
     Ok(servers.await?)
 }
 
 /// Waits for the lease, works until a signal stops it, and gives the lease back. `work` is given what resolves when it
-/// is to end, and ends when it has. `client` is that of the lease. `fence` lets writes through for as long as the lease
+/// is to end, and ends when it has. `fence` lets writes through for as long as the lease
 /// holds, or from now on where there is none.
 pub(crate) async fn lead(
     args: &ProcessArgs,
     params: LeaseParams,
-    (vital, client, fence): (&Vital, Client, &Fence),
+    (lease_thread, lease_client, fence): (&LeaseThread, Client, &Fence),
     metrics: &Metrics,
     stop: &mut Stop,
     work: impl AsyncFnOnce(&mut Stop),
@@ -104,7 +104,7 @@ pub(crate) async fn lead(
         return Ok(());
     }
     let leadership = tokio::select! {
-        leadership = vital.run(lease::acquire(client, params, fence.clone())) => leadership?,
+        leadership = lease_thread.run(lease::acquire(lease_client, params, fence.clone())) => leadership?,
         () = stop.received() => return Ok(()),
     };
     metrics.set_leader(true);

@@ -3,6 +3,7 @@
 mod installations;
 mod objects;
 mod queues;
+mod requests;
 #[cfg(test)]
 mod tests;
 
@@ -13,14 +14,18 @@ use jiff::Timestamp;
 use crate::controllers::releases::Base;
 use objects::Objects;
 pub(crate) use queues::Queues;
+pub(crate) use requests::Calls;
 
 /// Adds the families of releases to the metrics.
-pub(crate) fn register(metrics: &Metrics, base: &Base, charts: &Charts, queues: Queues) {
+pub(crate) fn register(
+    metrics: &Metrics,
+    base: &Base,
+    (calls, charts): (&Calls, &Charts),
+    queues: Queues,
+) {
     metrics.register(|registry| {
         installations::register(registry, &base.stores, &base.shared.clock);
-        if let Some(calls) = &base.requests.calls {
-            calls.register(registry);
-        }
+        calls.register(registry);
         charts.register_metrics(registry);
         queues.register(registry);
         registry.register_collector(Box::new(Objects::of(base)));

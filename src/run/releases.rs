@@ -8,7 +8,7 @@ use kube::Client;
 use tokio::task::JoinSet;
 
 use super::{
-    release_metrics::{self, Queues},
+    release_metrics::{self, Calls, Queues},
     wiring::Wiring,
 };
 use crate::{
@@ -38,7 +38,7 @@ pub(crate) fn charts(
 /// Adds the controllers, and the families of releases to the metrics, and only then starts to follow the objects.
 pub(crate) fn start(
     wiring: &Wiring<Stores>,
-    charts: &Charts,
+    (charts, calls): (&Charts, &Calls),
     (controllers, workers): (Controllers, usize),
     metrics: &Metrics,
     tasks: &mut JoinSet<()>,
@@ -87,7 +87,7 @@ pub(crate) fn start(
             queues.named::<Installations>("installation_controller_installationtargets"),
             workers,
         );
-    release_metrics::register(metrics, &wiring.base, charts, queues);
+    release_metrics::register(metrics, &wiring.base, (calls, charts), queues);
     wiring.follow(&wiring.base.stores.all, tasks);
     controllers
 }

@@ -27,6 +27,6 @@ pub(crate) fn start(
         .with(deployments, Arc::default(), workers);
     site_metrics::register(metrics, &base.stores, fence);
     wiring.follow(&base.stores.all, tasks);
-    base.stores.follow_records(&base.requests.client, tasks);
+    base.stores.follow_records(&wiring.client, tasks);
     controllers
 }

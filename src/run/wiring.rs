@@ -9,22 +9,24 @@ use kube::Client;
 use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
-    controllers::{Base, releases::calls::Calls, requests::Requests},
+    controllers::{Base, requests::Requests},
     delivery::{observed::Observed, shared::Shared},
 };
 
 /// What the controllers of an API group share, before they run.
 pub(crate) struct Wiring<S> {
     pub base: Base<S>,
+    /// The client that objects are followed by.
+    pub client: Client,
     /// Reports that definitions of the group came or went.
     defined: Arc<Notify>,
 }
 
 impl<S: Default> Wiring<S> {
-    /// Prepares to follow the kinds of a group. Requests about them are counted a second time by `calls`.
+    /// Prepares to follow the kinds of a group.
     pub(crate) fn new(
         group: &'static str,
-        (client, calls): (&Client, Option<Calls>),
+        (client, requests): (&Client, Requests),
         (shared, observed): (&Shared, &Arc<Observed>),
         (inventory, assignments): (&Inventory, &Assignments),
     ) -> Self {
@@ -41,14 +43,12 @@ impl<S: Default> Wiring<S> {
             base: Base {
                 shared: shared.clone(),
                 stores: Arc::default(),
-                requests: Requests {
-                    client: client.clone(),
-                    calls,
-                },
+                requests,
                 observed: Arc::clone(observed),
                 inventory: inventory.clone(),
                 assignments: assignments.clone(),
             },
+            client: client.clone(),
             defined,
         }
     }
@@ -56,6 +56,6 @@ impl<S: Default> Wiring<S> {
     /// Starts to follow the objects. What is listed before anybody asks for changes is never reconciled: so the
     /// controllers come first.
     pub(crate) fn follow(&self, stores: &Stores, tasks: &mut JoinSet<()>) {
-        stores.follow(&self.base.requests.client, &self.defined, tasks);
+        stores.follow(&self.client, &self.defined, tasks);
     }
 }

@@ -96,6 +96,18 @@ pub enum LifecycleState {
     Archived,
 }
 
+impl LifecycleState {
+    /// The state of a phase, which is paused or not.
+    #[must_use]
+    pub fn of_phase(is_paused: bool) -> Self {
+        if is_paused {
+            Self::Paused
+        } else {
+            Self::Active
+        }
+    }
+}
+
 /// A revision of the same kind, in the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub struct PreviousRevisionReference {

@@ -53,6 +53,14 @@ pub struct Position {
     pub object: usize,
 }
 
+impl Position {
+    /// The object there.
+    #[must_use]
+    pub fn of(self, phases: &[Phase]) -> &Desired {
+        &phases[self.phase].objects[self.object]
+    }
+}
+
 /// What the caller has to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {

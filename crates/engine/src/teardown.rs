@@ -205,7 +205,7 @@ impl<'a> Teardown<'a> {
 
     fn need(&self, at: Position) -> Need<Request> {
         let object = &self.objects[at.phase][at.object];
-        let desired = &self.phases[at.phase].objects[at.object];
+        let desired = at.of(self.phases);
         let may_be_there = match self.kinds.get(&desired.gvk) {
             Some(KindState::Served { scope, .. }) => may_be_written(self.revision, desired, *scope),
             Some(KindState::Unknown(_)) => true,
@@ -248,7 +248,7 @@ impl<'a> Teardown<'a> {
 
     /// Whether the end of an object is an event.
     fn is_watched(&self, at: Position) -> bool {
-        let gvk = &self.phases[at.phase].objects[at.object].gvk;
+        let gvk = &at.of(self.phases).gvk;
         let state = self.kinds.get(gvk);
         matches!(state, Some(KindState::Served { is_watched, .. }) if *is_watched)
     }
@@ -326,7 +326,7 @@ impl<'a> Teardown<'a> {
             Answer::NotFound => object.live = Live::Gone,
             // It was a moment ago. The next pass knows whether the kind is gone, or this version of it.
             Answer::KindNotServed => {
-                let gvk = &self.phases[at.phase].objects[at.object].gvk;
+                let gvk = &at.of(self.phases).gvk;
                 object.attempts.problem = Some(format!("{gvk} is not served any more"));
             }
             Answer::Conflict => {

@@ -75,7 +75,7 @@ const CHECK: u64 = 2;
 /// # Guarantees
 /// Evaluation does no I/O and is bounded in time and memory. It neither reads nor copies more of an object than the
 /// probes that select it ask for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Probes {
     entries: Arc<[Entry]>,
 }

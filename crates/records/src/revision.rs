@@ -407,7 +407,7 @@ impl RevisionRecord {
 
     /// Whether its delegated phases wait in the queue of a site.
     #[must_use]
-    pub fn is_of_site(&self) -> bool {
+    pub fn has_site(&self) -> bool {
         let inherited = self.inherited.as_ref();
         inherited.is_some_and(|inherited| inherited.annotations.contains_key(ANNOTATION_SITE))
     }

@@ -20,18 +20,18 @@ use baton_runtime::controller::Controller as _;
 use serde_json::{Value, json};
 
 use super::ObjectDeployments;
-use crate::delivery::shared::{AtStep as _, Error};
+use crate::delivery::shared::{AtStep as _, Error, Refusal};
 
 impl ObjectDeployments {
-    /// The spec of the next revision, with its slices made; the server's words when it refused one.
+    /// The spec of the next revision, with its slices made.
     ///
     /// # Errors
-    /// When a request fails.
+    /// When a request fails, or the server refuses a slice.
     pub(super) async fn sliced(
         &self,
         deployment: &DeploymentRecord,
         template: &Value,
-    ) -> Result<Result<Value, String>, Error> {
+    ) -> Result<Value, Error> {
         let mut spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
         for (phase, objects) in slices::large_phases(template) {
             let key = self.slice_for(deployment, objects).await?;
@@ -39,16 +39,17 @@ impl ObjectDeployments {
                 && let Err(error) = self.make(deployment, &key, objects).await
             {
                 return match error.refusal() {
-                    Some(message) => {
-                        let kind = key.kind.kind();
-                        Ok(Err(format!("{kind} {} was refused: {message}", key.name)))
-                    }
+                    Some(message) => Err(Error::from(Refusal::Slice {
+                        kind: key.kind.kind(),
+                        name: key.name.to_string(),
+                        message,
+                    })),
                     None => Err(error).at_step("making a slice"),
                 };
             }
             slices::replace_objects(&mut spec, phase, &key.name);
         }
-        Ok(Ok(spec))
+        Ok(spec)
     }
 
     /// The slice for some objects: the one that has them already, or one that is still to be made.

@@ -91,7 +91,7 @@ impl ObjectSets {
             is_impersonated: account.is_some(),
             was_refused: was_refused(&status.conditions),
             failing_since: failing_since(&status.conditions),
-            delegates_ahead: record.is_of_site(),
+            delegates_ahead: record.has_site(),
             checks_all_first: !has_begun && preflight == Ok(Preflight::All),
             ..as_revision(record)
         };
@@ -123,7 +123,7 @@ impl ObjectSets {
             phase.delegated = delegated;
         }
         problems.extend(duplicates(&phases));
-        let probes = match self.owners.probes(&record.key, &record.uid, &probes) {
+        let probes = match self.owners.probes(record, &probes) {
             Ok(probes) => Some(probes),
             Err(error) => {
                 problems.push(error.to_string());
@@ -177,55 +177,46 @@ impl ObjectSets {
                     ));
                     continue;
                 }
-                match self.slice(record, &name).await? {
-                    Ok(Some(slice)) => phase.objects.extend(slice.spec()?),
-                    Ok(None) => {
-                        missing.push(format!(
-                            "Phase \"{}\": slice \"{name}\" not found.",
-                            phase.name
-                        ));
+                let problem = match self.slice(record, &name).await {
+                    Ok(Some(slice)) => {
+                        phase.objects.extend(slice.spec()?);
+                        continue;
                     }
-                    Err(message) => {
-                        missing.push(format!(
-                            "Phase \"{}\": slice \"{name}\": {message}",
-                            phase.name
-                        ));
-                    }
-                }
+                    Ok(None) => " not found.".to_owned(),
+                    // The server's words.
+                    Err(Error::Record {
+                        source: ApiError::Refused { message, .. },
+                        ..
+                    }) => format!(": {message}"),
+                    Err(error) => return Err(error),
+                };
+                missing.push(format!(
+                    "Phase \"{}\": slice \"{name}\"{problem}",
+                    phase.name
+                ));
             }
         }
         Ok((missing, impossible))
     }
 
-    /// A slice, of which the revision is now an owner; the server's words when it refuses either.
+    /// A slice, of which the revision is now an owner.
     async fn slice(
         &self,
         record: &RevisionRecord,
         name: &str,
-    ) -> Result<Result<Option<Arc<SliceRecord>>, String>, Error> {
+    ) -> Result<Option<Arc<SliceRecord>>, Error> {
         let (api, key) = (&self.shared.api, record.key.slice(name));
-        let slice = match self.observed.slice(api, &key).await {
-            Err(Error::Request {
-                source: ApiError::Refused { message, .. },
-                ..
-            }) => return Ok(Err(message)),
-            slice => slice?,
-        };
+        let slice = self.observed.slice(api, &key).await?;
         if let Some(slice) = &slice
             // The revisions of all sites share those of their version, whose record owns them.
             && record.site.is_none()
             && !slice.is_owned_by(&record.uid)
             && !record.is_closed()
         {
-            match api.own_slice(record, slice).await {
-                Err(ApiError::Refused { message, .. }) => return Ok(Err(message)),
-                owned => {
-                    let owned = owned.at_step("slices")?;
-                    self.observed.slices.updated(owned, Self::NAME);
-                }
-            }
+            let owned = api.own_slice(record, slice).await.at_step("slices")?;
+            self.observed.slices.updated(owned, Self::NAME);
         }
-        Ok(Ok(slice))
+        Ok(slice)
     }
 }
 

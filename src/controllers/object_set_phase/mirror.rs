@@ -24,6 +24,7 @@ use baton_runtime::{
 
 use super::{ObjectSetPhases, not_connected};
 use crate::delivery::{
+    heirs::heirs_elsewhere,
     phase_pass::changed_content,
     shared::{AtStep as _, Error},
 };
@@ -278,7 +279,7 @@ impl ObjectSetPhases {
     ) -> Result<Option<PhaseRecord>, Error> {
         let set = record.controller.as_ref();
         let set = set.and_then(|uid| self.observed.revisions.by_uid(uid));
-        let heirs = set.map(|set| self.observed.heirs_elsewhere(&set, cluster));
+        let heirs = set.map(|set| heirs_elsewhere(&self.observed, &set, cluster));
         let heirs = heirs.transpose()?.unwrap_or_default().into_iter();
         let heirs: Vec<_> = heirs.map(|heir| heir.identity.uid).collect();
         if heirs.is_empty() {

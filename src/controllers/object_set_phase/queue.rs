@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use baton_apis::ObjectSetPhaseStatus;
 use baton_engine::conditions::Requeue;
 use baton_fleet::mirror::{Origin, Place};
 use baton_records::phase::PhaseRecord;
@@ -17,47 +18,49 @@ use baton_sites::{
 use super::ObjectSetPhases;
 use crate::delivery::{
     gate::{
-        Gate, Passage, Times, ask, chain, is_named, is_of_site, is_refused, not_handed_yet, state,
+        self, Gated, NoteBegun, Times, chain, has_site, is_named, is_refused, not_handed_yet, state,
     },
     shared::{AtStep as _, Error},
 };
 
-impl ObjectSetPhases {
-    /// Lets a phase pass that may write, with what its pass has to know; what became of it if it may not.
-    ///
-    /// # Guarantees
-    /// That it has begun is stored before anything of it is written.
-    pub(super) async fn gate(
+impl NoteBegun for ObjectSetPhases {
+    async fn hold(
+        &self,
+        record: &PhaseRecord,
+        status: ObjectSetPhaseStatus,
+        held: Reconciled,
+    ) -> Result<Reconciled, Error> {
+        let old = record.status()?;
+        self.write(record, &old, status, held).await
+    }
+
+    async fn begin(
         &self,
         record: Arc<PhaseRecord>,
-    ) -> Result<Result<(Arc<PhaseRecord>, Passage), Reconciled>, Error> {
-        if record.deleting {
-            return Ok(Ok((record, Passage::default())));
-        }
+        status: ObjectSetPhaseStatus,
+    ) -> Result<Option<Arc<PhaseRecord>>, Error> {
+        // With the finalizer, without which its deletion would not wait.
+        let record = self.set_up(record).await?;
+        let updated = self.shared.api.set_status(&record, &status).await;
+        let updated = updated.at_step("noting that it has begun")?;
+        self.observed.phases.updated(updated.clone(), Self::NAME);
+        Ok(Some(Arc::new(updated)))
+    }
+}
+
+impl ObjectSetPhases {
+    /// Lets a phase pass that may write, with what its pass has to know; what became of it if it may not.
+    pub(super) async fn gate(&self, record: Arc<PhaseRecord>) -> Result<Gated, Error> {
         let cluster = record.cluster().unwrap_or_default();
         let times = Times {
             now: self.shared.clock.now(),
             in_touch_since: self.inventory.in_touch_since(cluster),
         };
-        match ask(&self.observed, &record, |_| self.terms(&record), times)? {
-            Gate::Open(site) => Ok(Ok((record, site))),
-            Gate::Unknown => Ok(Err((ReconcileOutcome::Waiting, Requeue::OnEvent))),
-            Gate::Hold(status, result) => {
-                let old = record.status()?;
-                Ok(Err(self.write(&record, &old, status, result).await?))
-            }
-            Gate::Begin(status) => {
-                // With the finalizer, without which its deletion would not wait.
-                let record = self.set_up(record).await?;
-                let updated = self.shared.api.set_status(&record, &status).await;
-                let updated = updated.at_step("noting that it has begun")?;
-                self.observed.phases.updated(updated.clone(), Self::NAME);
-                match ask(&self.observed, &updated, |_| self.terms(&updated), times)? {
-                    Gate::Open(site) => Ok(Ok((Arc::new(updated), site))),
-                    _ => Ok(Err((ReconcileOutcome::Changed, Requeue::OnEvent))),
-                }
-            }
-        }
+        let ask = |record: &PhaseRecord| {
+            let terms = |_: &_| self.terms(record);
+            gate::ask(&self.observed, record, terms, times)
+        };
+        gate::pass(record, ask, self).await
     }
 
     /// What holds for the upgrades of a phase.
@@ -80,7 +83,7 @@ impl ObjectSetPhases {
 
     /// What an agent has to know of the place of a phase; `known`: its mirror.
     pub(super) fn place(&self, record: &PhaseRecord, known: Option<&PhaseRecord>) -> Option<Place> {
-        if !is_of_site(record) {
+        if !has_site(record) {
             return None;
         }
         let has_begun = matches!(state(record).begun, Begun::Yes(_));
@@ -125,7 +128,7 @@ impl ObjectSetPhases {
         record: &PhaseRecord,
         cluster: &str,
     ) -> Result<Option<Reconciled>, Error> {
-        if !is_of_site(record) || self.mirror_of(record, cluster).is_some() {
+        if !has_site(record) || self.mirror_of(record, cluster).is_some() {
             return Ok(None);
         }
         let Some(before) = self.not_handed_before(record, cluster) else {

@@ -22,7 +22,7 @@ use baton_sites::gate::Begun;
 
 use super::ObjectSetPhases;
 use crate::delivery::{
-    gate::{in_chain, is_refused, mates, state},
+    gate::{in_chain, is_refused, on_site_phase, state},
     observed::Observed,
     shared::BURST,
     terms::SiteTermsChange,
@@ -61,9 +61,11 @@ fn on_mate(observed: &Observed, change: &Change<PhaseKind>) -> Vec<Wake<PhaseKey
     match new {
         Some(mirror) if mirror.agent().is_some() => {
             let origin = old.is_none().then(|| observed.origin(mirror)).flatten();
-            origin.map_or_else(Vec::new, |origin| mates(observed, None, Some(&origin)))
+            origin.map_or_else(Vec::new, |origin| {
+                on_site_phase(observed, None, Some(&origin))
+            })
         }
-        _ => mates(observed, old, new),
+        _ => on_site_phase(observed, old, new),
     }
 }
 
@@ -107,7 +109,7 @@ pub(super) fn on_revision(
 /// its chain.
 fn on_member(observed: &Observed, change: &Change<RevisionKind>) -> Vec<Wake<PhaseKey>> {
     let part = |record: &Option<Arc<RevisionRecord>>| {
-        let record = record.as_ref().filter(|record| record.is_of_site());
+        let record = record.as_ref().filter(|record| record.has_site());
         record.map(|it| {
             let owner = it.controller.as_ref();
             (it.number, owner.cloned(), it.is_in_force(), is_refused(it))
@@ -170,7 +172,7 @@ mod tests {
     use super::*;
     use crate::delivery::{
         observed::{AffectedSiblings, phases_of_siblings},
-        owners::CO_OWNED,
+        shared::CO_OWNED,
     };
 
     fn phase(name: &str, class: &str, version: i64, patch: &Value) -> PhaseRecord {

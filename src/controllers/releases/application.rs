@@ -82,7 +82,7 @@ impl Controller for Applications {
             Some(error) if error.is_permanent() => {
                 Ok((ReconcileOutcome::Blocked, Requeue::OnEvent))
             }
-            Some(error) => Err(Error::Told(error.to_string())),
+            Some(error) => Err(Error::Reported(error.into())),
             None if changes || created || deleted > 0 => {
                 Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
             }

@@ -160,7 +160,7 @@ impl Controller for Installations {
             .publish_on(REPORTER, on, updated.events);
         match (failure, outcomes) {
             (Some(error), _) => Err(error),
-            (None, Err(message)) if again => Err(Error::Told(message)),
+            (None, Err(message)) if again => Err(Error::Reported(message.into())),
             (None, Err(_)) => Ok((ReconcileOutcome::Blocked, Requeue::OnEvent)),
             (None, Ok(_)) if changes => Ok((ReconcileOutcome::Changed, Requeue::OnEvent)),
             (None, Ok(_)) => Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent)),

@@ -280,7 +280,7 @@ impl Releases {
             Some(failure) if failure.is_permanent() => {
                 Ok((ReconcileOutcome::Blocked, Requeue::OnEvent))
             }
-            Some(failure) => Err(Error::Told(failure.to_string())),
+            Some(failure) => Err(Error::Reported(failure.into())),
             None if changes => Ok((ReconcileOutcome::Changed, Requeue::OnEvent)),
             None => Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent)),
         }

@@ -94,9 +94,8 @@ impl Controller for TrafficTargets {
         let targets = &self.base.stores.traffic_targets;
         // The share of a Release depends on all others.
         if !targets.is_complete() {
-            return Err(Error::Told(
-                "the TrafficTargets are not known yet".to_owned(),
-            ));
+            let unknown = "the TrafficTargets are not known yet";
+            return Err(Error::Reported(unknown.into()));
         }
         let target = targets.get(&key.namespace, &key.name);
         let target = target.filter(|target| target.metadata.deletion_timestamp.is_none());

@@ -28,9 +28,9 @@ use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::{Base, INCOMPLETE, owner_reference, versions::Version};
-use crate::{
-    controllers::requests::{AtStep as _, Error},
-    delivery::{shared::BURST, slices::NewSlice},
+use crate::delivery::{
+    shared::{AtStep as _, BURST, Error},
+    slices::NewSlice,
 };
 
 /// Versions that no site runs any more go a while later, as revisions end in great numbers at a time.

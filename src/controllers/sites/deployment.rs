@@ -25,7 +25,7 @@ use super::{
     Base, INCOMPLETE,
     placement::{Choices, Chosen},
 };
-use crate::controllers::requests::{AtStep as _, Error};
+use crate::delivery::shared::{AtStep as _, Error};
 
 /// Rounds of actions in one pass. One that changes nothing ends it; more only come up when others write at the same
 /// time, or when a version goes to thousands of sites at once, and then a later pass goes on.

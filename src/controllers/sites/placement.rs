@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{Base, owner_reference, uid};
-use crate::controllers::requests::{AtStep as _, Error};
+use crate::delivery::shared::{AtStep as _, Error};
 
 /// Most characters of the name of a deployment in that of its record.
 const NAME_LIMIT: usize = 180;

@@ -14,9 +14,9 @@ use serde_json::json;
 use tracing::warn;
 
 use super::{Base, Stores, is_owned_by};
-use crate::{
-    controllers::requests::{AtStep as _, Error},
-    delivery::observed::Observed,
+use crate::delivery::{
+    observed::Observed,
+    shared::{AtStep as _, Error},
 };
 
 /// A version with what it consists of.

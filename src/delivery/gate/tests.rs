@@ -152,11 +152,8 @@ fn available(status: &ObjectSetPhaseStatus) -> &Condition {
 
 fn answer(gate: &Gate) -> String {
     match gate {
-        Gate::Open(Passage {
-            once_accepted: Some(status),
-            ..
-        }) => format!("check for {}", available(status).reason),
-        Gate::Open(site) => format!("open {}", site.started.is_some()),
+        Gate::Open(SitePass::Trial(status)) => format!("check for {}", available(status).reason),
+        Gate::Open(site) => format!("open {}", matches!(site, SitePass::Begun { .. })),
         Gate::Begin(status) => format!("begin {}", available(status).reason),
         Gate::Hold(status, (_, requeue)) => {
             let Condition {
@@ -233,7 +230,7 @@ fn what_stops_others_is_checked_before_it_begins() {
             let Gate::Open(older) = older else {
                 panic!("{}", answer(&older));
             };
-            assert_eq!(older.demand.is_some(), state == "stop");
+            assert_eq!(older.demand().is_some(), state == "stop");
         }
         // Nor does one that is refused hold those behind it.
         let states = [(1, "ok", "ok"), (STOPS, "bad", "-"), (10, "-", "-")];
@@ -257,10 +254,7 @@ fn what_is_refused_says_how_it_stands_with_others() {
     let stopped = Some("baton.run/Stopped True Stopped".to_owned());
     assert_eq!(told("v1-a", false), stopped);
     assert_eq!(told("v1-a", true), None);
-    let check = Passage {
-        once_accepted: Some(Box::default()),
-        ..Passage::default()
-    };
+    let check = SitePass::Trial(Box::default());
     let place = check.when_refused(false).unwrap();
     assert_eq!(
         (&*place.status, &*place.reason),
@@ -436,7 +430,7 @@ fn phases_wake_the_others_of_their_chain_by_what_these_wait_for() {
             after
         };
         let woken = |old: Option<&PhaseRecord>, new: Option<&PhaseRecord>| {
-            let mut names: Vec<_> = mates(&observed, old, new)
+            let mut names: Vec<_> = on_site_phase(&observed, old, new)
                 .into_iter()
                 .map(|wake| wake.key.name.to_string())
                 .collect();

@@ -41,12 +41,6 @@ impl ObjectPass<'_> {
                 };
             }
             (Request::DryRunCreate(_), Answer::Created(_)) => self.progress = Progress::Checked,
-            // An object with another controller is refused as well: it would have two of them.
-            (Request::DryRunCreate(_) | Request::Create(_), Answer::Refused(text))
-                if self.live != Live::Gone && self.progress != Progress::Checked =>
-            {
-                self.progress = Progress::RefusedOrTaken(text);
-            }
             (Request::DryRunApply(body), Answer::Object(answered)) => {
                 self.settle_dry_run(body, &answered);
             }
@@ -62,9 +56,9 @@ impl ObjectPass<'_> {
                 self.settle_what_ran();
             }
             (request, Answer::Immutable(text)) => {
-                let text = format!("{text}{}", recreate::HINT);
-                self.answer(request, Answer::Refused(text));
+                self.take_refusal(request, format!("{text}{}", recreate::HINT));
             }
+            (request, Answer::Refused(text)) => self.take_refusal(request, text),
             (Request::HandOver(_), Answer::Object(live)) => {
                 self.write = Some(self.took_over(&live));
                 self.live = Live::Present(live);
@@ -81,29 +75,6 @@ impl ObjectPass<'_> {
                 self.live = Live::Present(live);
                 self.progress = Progress::Fresh;
             }
-            (
-                Request::Create(_)
-                | Request::Apply(_)
-                | Request::HandOver(_)
-                | Request::DeleteForRecreation(_),
-                Answer::Refused(text),
-            ) => {
-                // Nothing of the phase is written yet when the first write is refused.
-                let is_first = self.progress == Progress::Leading;
-                let problem = if is_first {
-                    Problem::Violation
-                } else {
-                    Problem::WriteRefused
-                };
-                self.progress = Progress::Blocked(problem, text);
-            }
-            (
-                Request::Get
-                | Request::Migrate { .. }
-                | Request::DryRunCreate(_)
-                | Request::DryRunApply(_),
-                Answer::Refused(text),
-            ) => self.progress = Progress::Blocked(Problem::Violation, text),
             (Request::Migrate { .. }, Answer::Object(live)) => {
                 self.begin_round();
                 self.live = Live::Present(live);
@@ -121,12 +92,38 @@ impl ObjectPass<'_> {
                 let write = self.took_over(&live);
                 self.wrote(live, write);
             }
-            // Every other answer means that the object is not in the state that was decided upon.
-            (_, _) => {
-                self.begin_round();
-                self.live = Live::Unread;
-            }
+            (_, _) => self.start_over(),
         }
+    }
+
+    fn take_refusal(&mut self, request: &Request, text: String) {
+        self.progress = match request {
+            // An object with another controller is refused as well: it would have two of them.
+            Request::DryRunCreate(_) | Request::Create(_)
+                if self.live != Live::Gone && self.progress != Progress::Checked =>
+            {
+                Progress::RefusedOrTaken(text)
+            }
+            // Nothing of the phase is written yet when the first write is refused.
+            Request::Create(_)
+            | Request::Apply(_)
+            | Request::HandOver(_)
+            | Request::DeleteForRecreation(_)
+                if self.progress != Progress::Leading =>
+            {
+                Progress::Blocked(Problem::WriteRefused, text)
+            }
+            Request::TakeBack | Request::Release { .. } | Request::Delete(_) => {
+                return self.start_over();
+            }
+            _ => Progress::Blocked(Problem::Violation, text),
+        };
+    }
+
+    /// Every other answer means that the object is not in the state that was decided upon.
+    fn start_over(&mut self) {
+        self.begin_round();
+        self.live = Live::Unread;
     }
 
     /// What an accepted write to the live object is, by what the server answered.

@@ -33,7 +33,7 @@ async fn a_stopped_leader_that_does_not_know_it_yet_writes_nothing() {
     ns.set("r").phase("a", (0..20).map(cm)).create().await;
     held.used(10).await;
 
-    let minder = leader.stall("vital");
+    let minder = leader.stall("lease");
     leader.freeze();
     let successor = Manager::spawn(bed.cluster().kubeconfig(), "stale", &FLAGS);
     ns.within(PATIENCE * 2)

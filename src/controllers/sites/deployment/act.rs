@@ -32,9 +32,9 @@ use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use super::{SiteDeployments, events, observe::Seen};
-use crate::controllers::{
-    requests::{AtStep as _, Error},
-    sites::{owner_reference, versions::Version},
+use crate::{
+    controllers::sites::{owner_reference, versions::Version},
+    delivery::shared::{AtStep as _, Error, Refusal},
 };
 
 /// Sites that are worked on side by side.
@@ -149,8 +149,8 @@ impl SiteDeployments {
             } => {
                 let Some(snapshot) = versions.get(&entry.content()) else {
                     let (VersionName { version, .. }, _) = entry.content();
-                    let text = format!("version {version} is not kept any more");
-                    return Err(Error::Told(text));
+                    let version = version.to_owned();
+                    return Err(Refusal::Version { version }.into());
                 };
                 let entry = entry.to(site);
                 let manifest = manifest(deployment, snapshot, (name, *number), &entry, previous);
@@ -191,10 +191,8 @@ impl SiteDeployments {
         let revision = revision_key(key, name);
         let made = self.base.shared.api.create(&revision, manifest).await;
         if let Some(message) = made.as_ref().err().and_then(ApiError::refusal) {
-            let note = format!(
-                "The revision for site {} was refused: {message}",
-                entry.site
-            );
+            let site = entry.site.clone();
+            let refusal = Refusal::Revision { site, message };
             let events = &self.base.shared.events;
             let on = (key, deployment);
             events.publish_about(
@@ -202,9 +200,9 @@ impl SiteDeployments {
                 on,
                 EventKind::Warning,
                 reasons::REVISION_REFUSED,
-                note.clone(),
+                refusal.to_string(),
             );
-            return Err(Error::Told(note));
+            return Err(refusal.into());
         }
         let made = made.at_step("making a revision")?;
         self.base.observed.revisions.created(made, Self::NAME);

@@ -9,9 +9,9 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::ResourceExt as _;
 
 use super::{SiteDeployments, act::AT_ONCE};
-use crate::controllers::{
-    requests::{AtStep as _, Error},
-    sites::owner_reference,
+use crate::{
+    controllers::sites::owner_reference,
+    delivery::shared::{AtStep as _, Error},
 };
 
 impl SiteDeployments {

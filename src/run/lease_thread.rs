@@ -1,4 +1,4 @@
-//! What must not wait for a pass: the lease and the endpoints.
+//! The thread of the lease and the endpoints, which must not wait for a pass.
 //!
 //! A pass computes for as long as its revision is large, up to a second. While all threads of the process do that, its
 //! lease would not be renewed and its health not be answered for. So these have a thread of their own.
@@ -15,12 +15,12 @@ use tokio::{
 ///
 /// # Caveats
 /// A client belongs to the runtime that it was built on: one that is used here has to be built here.
-pub(crate) struct Vital {
+pub(crate) struct LeaseThread {
     handle: Handle,
     _stop: oneshot::Sender<()>,
 }
 
-impl Vital {
+impl LeaseThread {
     pub(crate) fn start() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
@@ -29,7 +29,7 @@ impl Vital {
             // An error means that the other end was dropped, which is what ends it.
             let _ = runtime.block_on(stopped);
         };
-        thread::Builder::new().name("vital".to_owned()).spawn(run)?;
+        thread::Builder::new().name("lease".to_owned()).spawn(run)?;
         Ok(Self {
             handle,
             _stop: stop,
@@ -70,9 +70,9 @@ mod tests {
     /// The only thread of the test's runtime waits for the answer, as one that is busy with a pass.
     #[tokio::test]
     async fn health_is_answered_while_all_other_threads_are_busy() {
-        let vital = Vital::start().unwrap();
+        let thread = LeaseThread::start().unwrap();
         let any = "127.0.0.1:0".parse().unwrap();
-        let servers = vital.run(async move {
+        let servers = thread.run(async move {
             serve(&any, &any, Metrics::new(), Readiness::waiting_for("x")).await
         });
         let servers = servers.await.unwrap();
@@ -89,9 +89,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_runs_there_is_cancelled_with_its_future() {
-        let vital = Vital::start().unwrap();
+        let thread = LeaseThread::start().unwrap();
         let (alive, ended) = oneshot::channel::<()>();
-        let run = vital.run(async move {
+        let run = thread.run(async move {
             std::future::pending::<()>().await;
             drop(alive);
         });

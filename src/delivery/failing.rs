@@ -1,0 +1,98 @@
+//! The objects that an owner waits for, and of which no watch tells why they fail.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
+
+use baton_engine::{
+    ObjectKey,
+    conditions::{FIRST_LOOK, next_look},
+    revision::Revision,
+};
+use baton_runtime::clock::Clock;
+
+/// What is known of the objects that an owner waits for, and of which no watch tells why they fail.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failing {
+    /// These objects; `None` before the first pass of this process.
+    objects: Option<BTreeSet<ObjectKey>>,
+    /// Since when they and no others have failed.
+    pub since: Instant,
+    /// When pods were asked last, and what was wrong with them, by workload.
+    pub asked: Option<(Instant, BTreeMap<ObjectKey, String>)>,
+}
+
+impl Failing {
+    fn since(since: Instant) -> Self {
+        Self {
+            objects: None,
+            since,
+            asked: None,
+        }
+    }
+
+    /// What a revision has reported before this process was there.
+    pub(super) fn reported(revision: &Revision, clock: &Clock) -> Option<Self> {
+        let now = clock.instant();
+        let lasts = clock.now().duration_since(revision.failing_since?);
+        let since = now.checked_sub(lasts.unsigned_abs());
+        Some(Self::since(since.unwrap_or(now)))
+    }
+
+    /// Whether pods are to be asked: seldom, and the longer it lasts the more so.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        let lasts = now.duration_since(self.since);
+        let rested = |(at, _): &(Instant, _)| now.duration_since(*at) >= next_look(lasts) / 2;
+        lasts >= FIRST_LOOK && self.asked.as_ref().is_none_or(rested)
+    }
+
+    /// As it is after a pass in which these objects failed. When they are others than before it begins anew; what the
+    /// pods said stays, until they are asked again.
+    pub(super) fn after(known: Option<Self>, objects: BTreeSet<ObjectKey>, now: Instant) -> Self {
+        let mut known = known.unwrap_or_else(|| Self::since(now));
+        if known.objects.is_some_and(|before| before != objects) {
+            known.since = now;
+        }
+        Self {
+            objects: Some(objects),
+            ..known
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// What fails anew is looked at soon, however long something else has failed before.
+    #[test]
+    fn other_objects_begin_anew() {
+        let objects = |name: &str| {
+            let name = name.to_owned();
+            BTreeSet::from([ObjectKey {
+                name,
+                ..ObjectKey::default()
+            }])
+        };
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let first = Failing::after(None, objects("a"), at(0));
+        for (seconds, expected) in [(9, false), (10, true), (1800, true)] {
+            assert_eq!(first.is_due(at(seconds)), expected, "{seconds}");
+        }
+        let mut asked = Failing::after(Some(first), objects("a"), at(1800));
+        asked.asked = Some((at(1800), BTreeMap::new()));
+        assert!(!asked.is_due(at(1800 + 299)) && asked.is_due(at(1800 + 300)));
+        let other = Failing::after(Some(asked.clone()), objects("b"), at(1801));
+        assert_eq!((other.since, &other.asked), (at(1801), &asked.asked));
+        assert!(!other.is_due(at(1810)) && other.is_due(at(1811)));
+
+        // After a restart it goes on as it was reported.
+        let reported = Failing::since(at(0));
+        let known = Failing::after(Some(reported), objects("a"), at(600));
+        assert_eq!(known.since, at(0));
+    }
+}

@@ -1,0 +1,73 @@
+//! Delegated phases as owners of objects, for the controllers of the manager and of an agent.
+
+use std::{sync::Arc, time::Instant};
+
+use baton_engine::conditions::Requeue;
+use baton_kubernetes::target::TargetEvent;
+use baton_records::phase::{PhaseKey, PhaseKind, PhaseRecord};
+use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome, source::Wake};
+
+use super::{
+    observed::Observed,
+    owners::{Owners, Targets},
+    strays::{OwnerServer, Strays},
+};
+
+/// The phases that have objects, and those that have left strays.
+pub(crate) struct PhaseOwners {
+    pub owners: Owners<PhaseKind>,
+    strays: Strays<PhaseKind>,
+}
+
+impl PhaseOwners {
+    pub(crate) fn new(targets: Targets) -> Self {
+        Self {
+            owners: Owners::new(targets),
+            strays: Strays::default(),
+        }
+    }
+
+    /// Trigger: a change in a cluster wakes the phases that it is about, and a stray the name of the phase that it has
+    /// as owner.
+    pub(crate) fn on_child(
+        &self,
+        observed: &Observed,
+        event: &TargetEvent,
+        now: Instant,
+    ) -> Vec<Wake<PhaseKey>> {
+        let owner = |uid: &str| Some(observed.phases.by_uid(uid)?.key.clone());
+        let mut wakes = self.owners.on_child(event, owner);
+        let ended = |uid: &str| Some(observed.ended_phases.get(uid, &observed.phases, now)?.key);
+        let targets = || self.owners.targets.all();
+        wakes.extend(self.strays.on_child(event, targets, ended));
+        wakes
+    }
+
+    /// Takes the strays of the phases of a name away; the result of a pass over it if there is no such phase now.
+    pub(crate) async fn take_strays_away(
+        &self,
+        key: &PhaseKey,
+        observed: &Observed,
+        now: Instant,
+        server: OwnerServer<'_, PhaseKind>,
+    ) -> Reconciled {
+        let place = |uid: &str| {
+            let ended = observed.ended_phases.get(uid, &observed.phases, now)?;
+            Some(ended.place(&self.owners.targets))
+        };
+        if self.strays.take_away(key, place, server).await {
+            (ReconcileOutcome::Gone, Requeue::OnEvent)
+        } else {
+            (ReconcileOutcome::Failed, Requeue::Backoff)
+        }
+    }
+
+    /// The phase of a key; one that is gone is forgotten.
+    pub(crate) fn phase(&self, key: &PhaseKey, observed: &Observed) -> Option<Arc<PhaseRecord>> {
+        let phase = observed.phases.get(key);
+        if phase.is_none() {
+            self.owners.forget(key);
+        }
+        phase
+    }
+}
