@@ -58,7 +58,7 @@ use crate::{
     cli::ManagerArgs,
     controllers::{
         heartbeat::Heartbeats, object_deployment::ObjectDeployments, object_set::ObjectSets,
-        object_set_phase::ObjectSetPhases, requests::Requests,
+        object_set_phase::ObjectSetPhases,
     },
     delivery::{
         observed::{Observed, dispatch},
@@ -136,16 +136,11 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let (own, workers) = ((&shared, &observed), args.workers.get());
     let charts = releases::charts(&args, &client, &mut tasks)?;
     let calls = Calls::to(url.host().unwrap_or_default());
-    let counted = Requests {
-        client: calls.count(client.clone()),
-    };
+    let counted = calls.count(client.clone());
     let apps = Wiring::new(shipper::GROUP, (&client, counted), own, sites);
     let controllers = (controllers, workers);
     let controllers = releases::start(&apps, (&charts, &calls), controllers, &metrics, &mut tasks);
-    let requests = Requests {
-        client: client.clone(),
-    };
-    let rollouts = Wiring::new(BATON_GROUP, (&client, requests), own, sites);
+    let rollouts = Wiring::new(BATON_GROUP, (&client, client.clone()), own, sites);
     let controllers = (controllers, workers);
     let controllers = sites::start(&rollouts, controllers, (&metrics, &fence), &mut tasks);
 

@@ -123,11 +123,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         SUBJECT,
     ),
     (
-        "src/agent/state.rs",
-        "src/agent/mirrors.rs",
-        "who saves, and what is saved",
-    ),
-    (
         "src/controllers/releases/app_clusters/requests.rs",
         "src/controllers/releases/app_clusters/cluster.rs",
         IMPL,
@@ -136,22 +131,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "src/controllers/releases/content.rs",
         "src/controllers/releases/installation.rs",
         IMPL,
-    ),
-    (
-        "src/delivery/ended_phases.rs",
-        "src/delivery/observed.rs",
-        IMPL,
-    ),
-    (
-        "src/delivery/gate.rs",
-        "src/delivery/phase_pass.rs",
-        "who asks, and whether it may begin",
-    ),
-    ("src/delivery/pods.rs", "src/delivery/executor.rs", IMPL),
-    (
-        "src/delivery/slices.rs",
-        "src/controllers/requests.rs",
-        "requests on typed objects are no controller",
     ),
     (
         "src/error.rs",

@@ -23,10 +23,10 @@ pub(crate) struct Wiring<S> {
 }
 
 impl<S: Default> Wiring<S> {
-    /// Prepares to follow the kinds of a group.
+    /// Prepares to follow the kinds of a group. The requests of controllers go through the second client.
     pub(crate) fn new(
         group: &'static str,
-        (client, requests): (&Client, Requests),
+        (client, counted): (&Client, Client),
         (shared, observed): (&Shared, &Arc<Observed>),
         (inventory, assignments): (&Inventory, &Assignments),
     ) -> Self {
@@ -43,7 +43,7 @@ impl<S: Default> Wiring<S> {
             base: Base {
                 shared: shared.clone(),
                 stores: Arc::default(),
-                requests,
+                requests: Requests { client: counted },
                 observed: Arc::clone(observed),
                 inventory: inventory.clone(),
                 assignments: assignments.clone(),
