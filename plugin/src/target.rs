@@ -5,7 +5,8 @@ use clap::Args;
 
 use crate::{applications::target::AppKind, sites::target::SiteKind};
 
-/// The kind of a deployment or a revision: `od`, `objectdeployments`, `ObjectDeployment.package-operator.run`, and so on.
+/// The kind of a deployment or a revision: `od`, `objectdeployments`, `ObjectDeployment.package-operator.run`, and so
+/// on.
 ///
 /// # Errors
 /// If the word names no such kind.
