@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use baton_apis::url::escape;
 use baton_engine::{Gvk, ObjectKey};
-use baton_kubernetes::discovery::{Discovery, Resource};
+use baton_kubernetes::{
+    discovery::{Discovery, Resource},
+    wire::MediaType,
+};
 use baton_terminal::{
     connection::{CONNECT_TIMEOUT, server_url},
     error::is_not_served,
@@ -88,21 +91,10 @@ pub(crate) enum Count {
 }
 
 /// How a body is to be understood.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Body {
-    /// An object to create or to replace.
-    Json,
-    MergePatch,
-    /// A JSON patch: a list of operations.
-    JsonPatch,
-    /// A server-side apply; the query has to name `fieldManager`.
-    Apply,
-}
-
 /// How to write, in the name of this program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write<'a> {
-    pub(crate) content: Body,
+    pub(crate) content: MediaType,
     /// More of the query, such as `&force=true`.
     pub(crate) options: &'a str,
     /// Whether the server only checks it.
@@ -110,22 +102,11 @@ pub(crate) struct Write<'a> {
 }
 
 impl Write<'_> {
-    pub(crate) fn new(content: Body, dry_run: bool) -> Self {
+    pub(crate) fn new(content: MediaType, dry_run: bool) -> Self {
         Self {
             content,
             options: "",
             dry_run,
-        }
-    }
-}
-
-impl Body {
-    fn media_type(self) -> &'static str {
-        match self {
-            Self::Json => "application/json",
-            Self::MergePatch => "application/merge-patch+json",
-            Self::JsonPatch => "application/json-patch+json",
-            Self::Apply => "application/apply-patch+yaml",
         }
     }
 }
@@ -258,14 +239,14 @@ impl Cluster {
         &self,
         method: Method,
         path: &str,
-        body: Option<(Body, &Value)>,
+        body: Option<(MediaType, &Value)>,
     ) -> Result<Value, Error> {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::ACCEPT, "application/json");
         if let Some((content, _)) = body {
-            request = request.header(header::CONTENT_TYPE, content.media_type());
+            request = request.header(header::CONTENT_TYPE, content.as_str());
         }
         let bytes = body.map_or_else(Vec::new, |(_, value)| value.to_string().into_bytes());
         self.answer(request.body(bytes)).await
@@ -279,7 +260,7 @@ impl Cluster {
         body: &Value,
     ) -> Result<Value, Error> {
         let method = match write.content {
-            Body::Json => Method::POST,
+            MediaType::Json => Method::POST,
             _ => Method::PATCH,
         };
         let dry_run = if write.dry_run { "&dryRun=All" } else { "" };
@@ -325,14 +306,15 @@ impl Cluster {
         is_forced: bool,
     ) -> Result<Value, Error> {
         let url = format!("{path}?{BY_MANAGER}&force={is_forced}");
-        self.send(Method::PATCH, &url, Some((Body::Apply, body)))
+        self.send(Method::PATCH, &url, Some((MediaType::Apply, body)))
             .await
     }
 
     /// What the server would make of an object that the manager puts in the place of another one.
     pub(crate) async fn dry_run_replace(&self, path: &str, body: &Value) -> Result<Value, Error> {
         let url = format!("{path}?{BY_MANAGER}");
-        self.send(Method::PUT, &url, Some((Body::Json, body))).await
+        self.send(Method::PUT, &url, Some((MediaType::Json, body)))
+            .await
     }
 
     async fn answer(&self, request: Result<Request<Vec<u8>>, http::Error>) -> Result<Value, Error> {

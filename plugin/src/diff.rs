@@ -9,6 +9,7 @@ pub(crate) mod apply;
 pub(crate) mod check;
 pub(crate) mod clean;
 pub(crate) mod external;
+pub(crate) mod fate;
 pub(crate) mod forecast;
 pub(crate) mod going;
 pub(crate) mod input;
@@ -25,6 +26,8 @@ pub(crate) mod takeover;
 use baton_engine::{Gvk, ObjectKey};
 use serde_json::Value;
 
+use self::fate::Fate;
+
 /// What is to be said about one object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Section {
@@ -32,9 +35,7 @@ pub(crate) struct Section {
     pub(crate) file: String,
     /// The object, and where it stands.
     pub(crate) title: String,
-    /// What becomes of it, in a word or a sentence.
-    pub(crate) verdict: String,
-    pub(crate) tone: Tone,
+    pub(crate) fate: Fate,
     /// More to know, a line each.
     pub(crate) notes: Vec<String>,
     /// What should not happen by surprise, a line each.
@@ -58,8 +59,7 @@ impl Section {
         Self {
             file: file.into(),
             title: title.into(),
-            verdict: String::new(),
-            tone: Tone::Same,
+            fate: Fate::default(),
             notes: Vec::new(),
             warnings: Vec::new(),
             pair: None,
@@ -72,10 +72,13 @@ impl Section {
         Self::new(file_name(gvk, key), title)
     }
 
-    pub(crate) fn verdict(mut self, tone: Tone, verdict: impl Into<String>) -> Self {
-        self.tone = tone;
-        self.verdict = verdict.into();
+    pub(crate) fn fate(mut self, fate: Fate) -> Self {
+        self.fate = fate;
         self
+    }
+
+    pub(crate) fn tone(&self) -> Tone {
+        self.fate.tone()
     }
 
     /// With one more thing to know.
@@ -90,12 +93,12 @@ impl Section {
     }
 
     pub(crate) fn differs(&self) -> bool {
-        self.tone != Tone::Same
+        self.tone() != Tone::Same
     }
 
     /// Whether it would not come about.
     pub(crate) fn is_refused(&self) -> bool {
-        self.tone == Tone::Bad
+        self.tone() == Tone::Bad
     }
 }
 

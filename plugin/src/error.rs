@@ -2,7 +2,7 @@
 
 use std::io;
 
-use baton_kubernetes::{discovery::DiscoveryError, error::one_line};
+use baton_kubernetes::{answer::is_failed_test, discovery::DiscoveryError, error::one_line};
 use baton_terminal::{
     error::{innermost, refusal},
     kubeconfig::ConfigError,
@@ -86,7 +86,7 @@ pub(crate) enum Error {
 impl Error {
     /// Whether a precondition of a JSON patch did not hold: what was looked at is another by now.
     pub(crate) fn is_failed_test(&self) -> bool {
-        matches!(self, Self::Refused(status) if status.code == 422 && status.message.contains("test"))
+        matches!(self, Self::Refused(status) if is_failed_test(status.code, status))
     }
 
     /// Whether the reader of our output has gone: nobody reads a report either.
@@ -108,4 +108,25 @@ fn answer(status: &Status) -> String {
         ""
     };
     format!("{prefix}{}", refusal(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_test_is_told_from_what_is_invalid() {
+        let refused = |details| {
+            let status = json!({
+                "kind": "Status", "status": "Failure", "reason": "Invalid", "code": 422, "details": details,
+                "message": "the server rejected our request due to an error in our request",
+            });
+            Error::Refused(Box::new(serde_json::from_value(status).unwrap()))
+        };
+        let cause = json!({"reason": "FieldValueInvalid", "message": "of a test", "field": "spec"});
+        assert!(refused(json!({})).is_failed_test());
+        assert!(!refused(json!({"causes": [cause]})).is_failed_test());
+    }
 }

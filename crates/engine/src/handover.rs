@@ -100,8 +100,19 @@ pub enum Adoption {
     Adopt(Option<String>),
     /// Leave it to the named newer revision.
     Leave(String),
-    /// It may not be taken; the text ends the message of the collision.
-    Refuse(String),
+    /// It may not be taken.
+    Refuse(Refusal),
+}
+
+/// Why a live object may not be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A revision has orphaned it, and a delegated phase wants it.
+    LeftBehind,
+    /// Another revision with the same number controls it.
+    SameNumber,
+    /// The collision protection leaves it to its owner, or to nobody.
+    Protected,
 }
 
 /// Names the situation of a live object.
@@ -176,16 +187,14 @@ pub fn decide_adoption(
     // A delegated phase never adopts an object that a revision has orphaned.
     let is_left_behind = revision.delivery != Delivery::InProcess && revision_number(live) != 0;
     match (situation, protection) {
-        (Situation::Unowned, _) if is_left_behind => {
-            Adoption::Refuse(format!("{} was left behind by a revision", named(desired)))
-        }
+        (Situation::Unowned, _) if is_left_behind => Adoption::Refuse(Refusal::LeftBehind),
         (Situation::Ours, _) => Adoption::Keep,
         (Situation::Newer(sibling), _) => Adoption::Leave(sibling.name.clone()),
         (Situation::Previous(_) | Situation::Unrelated(_), CollisionProtection::None)
         | (Situation::Previous(_), _)
             if same_number =>
         {
-            Adoption::Refuse(format!("revision collision on {}", named(desired)))
+            Adoption::Refuse(Refusal::SameNumber)
         }
         (Situation::Previous(sibling), _)
         | (Situation::Unrelated(sibling), CollisionProtection::None) => {
@@ -194,9 +203,9 @@ pub fn decide_adoption(
         (Situation::Abandoned, _)
         | (Situation::Foreign | Situation::Unowned, CollisionProtection::None)
         | (Situation::Unowned, CollisionProtection::IfNoController) => Adoption::Adopt(None),
-        (Situation::Unrelated(_) | Situation::Foreign | Situation::Unowned, _) => Adoption::Refuse(
-            format!("object {} not owned by previous revision", named(desired)),
-        ),
+        (Situation::Unrelated(_) | Situation::Foreign | Situation::Unowned, _) => {
+            Adoption::Refuse(Refusal::Protected)
+        }
     }
 }
 
@@ -208,18 +217,18 @@ fn is_own_package(desired: &Desired) -> bool {
         .is_some_and(|labels| text(labels, LABEL_PACKAGE) == "package-operator")
 }
 
-fn named(desired: &Desired) -> String {
-    format!(
-        "{} {}/{}",
-        desired.gvk, desired.key.namespace, desired.key.name
-    )
-}
-
-/// The whole message of a collision.
+/// The message of a collision. The namespace in front is the one that is written, that behind is where the object is.
 #[must_use]
-pub fn collision_message(desired: &Desired, refusal: &str) -> String {
+pub fn collision_message(desired: &Desired, refusal: Refusal) -> String {
+    let (key, written) = (&desired.key, &desired.written_namespace);
+    let object = format!("{} {}/{}", desired.gvk, key.namespace, key.name);
+    let why = match refusal {
+        Refusal::LeftBehind => format!("{object} was left behind by a revision"),
+        Refusal::SameNumber => format!("revision collision on {object}"),
+        Refusal::Protected => format!("object {object} not owned by previous revision"),
+    };
     format!(
-        "object {}/{} kind:{}: refusing adoption, {refusal}",
-        desired.written_namespace, desired.key.name, desired.key.kind
+        "object {written}/{} kind:{}: refusing adoption, {why}",
+        key.name, key.kind
     )
 }

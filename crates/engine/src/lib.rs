@@ -21,6 +21,7 @@ pub mod mapping;
 pub mod names;
 pub mod object;
 pub mod object_pass;
+pub mod operations;
 pub mod owners;
 pub mod pass;
 pub mod preflight;

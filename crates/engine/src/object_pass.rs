@@ -251,7 +251,7 @@ impl<'a> ObjectPass<'a> {
             Adoption::Leave(_) => Need::Nothing,
             _ if is_paused && self.revision.delivery == Delivery::InProcess => Need::Nothing,
             Adoption::Refuse(refusal) => {
-                let text = collision_message(self.desired, &refusal);
+                let text = collision_message(self.desired, refusal);
                 Need::Blocked(Problem::Collision, text)
             }
             // A write to a terminating object is lost with it. It is created again when it is gone.

@@ -90,7 +90,7 @@ fn refusal(operation: Operation, subject: Subject<'_>, code: StatusCode, status:
     match code.as_u16() {
         404 => not_found(subject, status),
         409 => conflict(subject, status),
-        422 if operation == Operation::Patch && causes(&status) == 0 => Answer::Conflict,
+        code if operation == Operation::Patch && is_failed_test(code, &status) => Answer::Conflict,
         422 if operation == Operation::Apply && is_immutable(&status) => {
             Answer::Immutable(status.message)
         }
@@ -161,11 +161,11 @@ pub fn is_immutable(status: &Status) -> bool {
     causes.peek().is_some() && causes.all(|cause| is_about_immutability(&cause.message))
 }
 
-fn causes(status: &Status) -> usize {
-    status
-        .details
-        .as_ref()
-        .map_or(0, |details| details.causes.len())
+/// True if a `test` of a JSON patch failed. What a rule of the API finds invalid has causes.
+#[must_use]
+pub fn is_failed_test(code: u16, status: &Status) -> bool {
+    let details = status.details.as_ref();
+    code == 422 && details.is_none_or(|it| it.causes.is_empty())
 }
 
 impl Subject<'_> {

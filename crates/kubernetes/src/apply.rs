@@ -30,6 +30,7 @@ use std::{borrow::Cow, time::Duration};
 use baton_apis::constants::{ANNOTATION_OWNERS, FIELD_MANAGER};
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
+use json_patch::PatchOperation;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -40,21 +41,23 @@ use crate::{
     discovery::Resource,
     object::Parts,
     target::Target,
-    wire::{self, Reply, WireError},
+    wire::{
+        self,
+        MediaType::{self, JsonPatch, MergePatch},
+        Reply, WireError,
+    },
 };
 use baton_engine::{
-    Answer, Gvk, ObjectKey, Precondition, Request, object::owner_references, owners,
+    Answer, Gvk, ObjectKey, Precondition, Request,
+    object::owner_references,
+    operations::{remove, replace, test},
+    owners,
 };
 
 /// The longest pause that is granted to a server.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
 /// How often an empty apply is tried on an object that keeps changing.
 const TAKE_BACK_ROUNDS: usize = 5;
-
-const APPLY: &str = "application/apply-patch+yaml";
-const JSON_PATCH: &str = "application/json-patch+json";
-const MERGE_PATCH: &str = "application/merge-patch+json";
-const JSON: &str = "application/json";
 
 impl Target {
     /// Sends a request about a child: writes and dry runs as the account, if there is one, and reads as ourselves.
@@ -217,7 +220,7 @@ struct Call {
     deletes: Option<String>,
     method: Method,
     url: String,
-    content_type: Option<&'static str>,
+    content: Option<MediaType>,
     /// The user that it is carried out as, if not ourselves.
     user: Option<String>,
     body: Bytes,
@@ -249,7 +252,7 @@ impl Child<'_> {
                 left,
             } => self.release(owner_uid, live, left.as_deref()),
             Request::HandOver(body) => {
-                self.patch(Operation::Patch, MERGE_PATCH, &encoded(bound(body)?))
+                self.patch(Operation::Patch, MergePatch, &encoded(bound(body)?))
             }
             Request::Delete(live) => self.delete(live, None),
             Request::DeleteForRecreation(live) => self.delete(live, Some("Foreground")),
@@ -261,7 +264,7 @@ impl Child<'_> {
     }
 
     fn apply(&self, body: &Value, operation: Operation, dry_run: bool) -> Call {
-        let mut call = self.patch(operation, APPLY, body);
+        let mut call = self.patch(operation, MediaType::Apply, body);
         // Whoever believes an object absent must not overwrite what another manager set.
         call.url.push_str(if operation == Operation::Create {
             "&force=false"
@@ -288,27 +291,35 @@ impl Child<'_> {
             "kind": self.gvk.kind,
             "metadata": metadata,
         });
-        let mut call = self.patch(Operation::Apply, APPLY, &body);
+        let mut call = self.patch(Operation::Apply, MediaType::Apply, &body);
         call.url.push_str("&force=false");
         call
     }
 
     fn release(&self, owner_uid: &str, live: &Precondition, left: Option<&str>) -> Call {
-        let mut patch = vec![
-            json!({"op": "test", "path": "/metadata/uid", "value": live.uid}),
-            json!({"op": "test", "path": "/metadata/resourceVersion", "value": live.resource_version}),
-        ];
-        if let Some(left) = left {
-            let annotation = ANNOTATION_OWNERS.replace('/', "~1");
-            let annotation = format!("/metadata/annotations/{annotation}");
-            patch.push(json!({"op": "replace", "path": annotation, "value": left}));
+        let changes = if let Some(left) = left {
+            vec![replace(
+                &["metadata", "annotations", ANNOTATION_OWNERS],
+                left,
+            )]
         } else {
-            let owner = format!("/metadata/ownerReferences/{}", live.owner_index);
-            patch.push(json!({"op": "test", "path": format!("{owner}/uid"), "value": owner_uid}));
+            let index = live.owner_index.to_string();
+            let owner = ["metadata", "ownerReferences", &index];
+            let uid = [&owner[..], &["uid"]].concat();
             // The server leaves a list out that this empties, so nothing else is to be removed.
-            patch.push(json!({"op": "remove", "path": owner}));
-        }
-        self.patch(Operation::Patch, JSON_PATCH, &patch.into())
+            vec![test(&uid, owner_uid), remove(&owner)]
+        };
+        self.change(live, changes)
+    }
+
+    /// Changes an object in the state that was decided upon.
+    fn change(&self, live: &Precondition, changes: Vec<PatchOperation>) -> Call {
+        let mut patch = vec![
+            test(&["metadata", "uid"], &*live.uid),
+            test(&["metadata", "resourceVersion"], &*live.resource_version),
+        ];
+        patch.extend(changes);
+        self.patch(Operation::Patch, JsonPatch, &json!(patch))
     }
 
     /// Deletes an object, and what belongs to it as the policy says, or else as is usual for its kind.
@@ -323,7 +334,7 @@ impl Child<'_> {
         }
         Call {
             deletes: Some(live.uid.clone()),
-            content_type: Some(JSON),
+            content: Some(MediaType::Json),
             user: self.user(),
             body: body.to_string().into(),
             ..Call::new(Operation::Delete, Method::DELETE, self.path.clone())
@@ -334,10 +345,10 @@ impl Child<'_> {
         self.account.map(ToString::to_string)
     }
 
-    fn patch(&self, operation: Operation, content_type: &'static str, body: &Value) -> Call {
+    fn patch(&self, operation: Operation, content: MediaType, body: &Value) -> Call {
         let options = format!("?fieldManager={FIELD_MANAGER}&fieldValidation=Ignore");
         Call {
-            content_type: Some(content_type),
+            content: Some(content),
             user: self.user(),
             body: body.to_string().into(),
             ..Call::new(operation, Method::PATCH, format!("{}{options}", self.path))
@@ -386,7 +397,7 @@ impl Call {
             deletes: None,
             method,
             url,
-            content_type: None,
+            content: None,
             user: None,
             body: Bytes::new(),
         }
@@ -400,9 +411,9 @@ impl Call {
         let mut builder = http::Request::builder()
             .method(self.method.clone())
             .uri(&self.url)
-            .header(header::ACCEPT, JSON);
-        if let Some(content_type) = self.content_type {
-            builder = builder.header(header::CONTENT_TYPE, content_type);
+            .header(header::ACCEPT, MediaType::Json.as_str());
+        if let Some(content) = self.content {
+            builder = builder.header(header::CONTENT_TYPE, content.as_str());
         }
         if let Some(user) = &self.user {
             builder = builder.header(IMPERSONATE_USER, user);
@@ -425,18 +436,18 @@ mod tests {
         request: &Request,
         method: &Method,
         query: &str,
-        content_type: Option<&str>,
+        content: Option<MediaType>,
         body: &str,
     ) {
         let call = with_child(|child| child.call(request)).unwrap();
-        check_call(&call, method, query, content_type, body);
+        check_call(&call, method, query, content, body);
     }
 
     pub(super) fn check_call(
         call: &Call,
         method: &Method,
         query: &str,
-        content_type: Option<&str>,
+        content: Option<MediaType>,
         body: &str,
     ) {
         assert_eq!(call.method, *method);
@@ -444,7 +455,7 @@ mod tests {
             call.url,
             format!("/apis/apps/v1/namespaces/n/deployments/a{query}")
         );
-        assert_eq!(call.content_type, content_type);
+        assert_eq!(call.content, content);
         assert_eq!(call.body, body.as_bytes());
         assert_eq!(call.dry_run, query.contains("dryRun"));
         assert_eq!(call.deletes.is_some(), *method == Method::DELETE);
@@ -545,7 +556,7 @@ mod tests {
         let new = json!({"metadata": {"name": "a"}});
         let known = json!({"metadata": {"name": "a", "resourceVersion": "7", "uid": "u"}});
         let base = "?fieldManager=package-operator&fieldValidation=Ignore";
-        let apply = Some(APPLY);
+        let apply = Some(MediaType::Apply);
         check(&Request::Get, &Method::GET, "", None, "");
         check(
             &Request::Create(new.clone()),
@@ -583,7 +594,7 @@ mod tests {
             },
             &Method::PATCH,
             base,
-            Some(JSON_PATCH),
+            Some(JsonPatch),
             concat!(
                 r#"[{"op":"test","path":"/metadata/uid","value":"u"},"#,
                 r#"{"op":"test","path":"/metadata/resourceVersion","value":"7"},"#,
@@ -596,7 +607,7 @@ mod tests {
                 "uid": "u", "resourceVersion": "7", "ownerReferences": owners, "annotations": annotations,
             }})
         };
-        let merge = Some(MERGE_PATCH);
+        let merge = Some(MergePatch);
         let here = owned(json!([{"uid": "heir"}]), json!({"n": "1"}));
         let request = Request::HandOver(here.clone());
         check(&request, &Method::PATCH, base, merge, &here.to_string());
@@ -617,14 +628,14 @@ mod tests {
             &Request::Delete(live.clone()),
             &Method::DELETE,
             "",
-            Some(JSON),
+            Some(MediaType::Json),
             r#"{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"resourceVersion":"7","uid":"u"}}"#,
         );
         check(
             &Request::DeleteForRecreation(live),
             &Method::DELETE,
             "",
-            Some(JSON),
+            Some(MediaType::Json),
             concat!(
                 r#"{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"resourceVersion":"7","uid":"u"},"#,
                 r#""propagationPolicy":"Foreground"}"#

@@ -27,6 +27,32 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest answer that is taken. The API server takes requests of 3 MiB, and objects grow by what it notes in them.
 pub const LONGEST_ANSWER: usize = 16 << 20;
 
+/// What the body of a write is, as its media type says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediaType {
+    /// An object as a whole, or options of a deletion.
+    Json,
+    /// A patch of the fields that change; `null` removes one.
+    MergePatch,
+    /// A patch by operations that are carried out one after the other.
+    JsonPatch,
+    /// A server-side apply; the query has to name `fieldManager`.
+    Apply,
+}
+
+impl MediaType {
+    /// The value of the header `Content-Type`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::MergePatch => "application/merge-patch+json",
+            Self::JsonPatch => "application/json-patch+json",
+            Self::Apply => "application/apply-patch+yaml",
+        }
+    }
+}
+
 /// What a server answered.
 #[derive(Debug)]
 pub struct Reply {

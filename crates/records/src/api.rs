@@ -4,12 +4,18 @@ use baton_apis::{
     constants::{API_VERSION, FIELD_MANAGER},
     kinds::Kind,
 };
+use baton_engine::operations::replace;
 use baton_kubernetes::{
     path::NameError,
-    wire::{self, WireError, call, failure},
+    wire::{
+        self,
+        MediaType::{self, JsonPatch, MergePatch},
+        WireError, call, failure,
+    },
 };
 use bytes::Bytes;
 use http::{Method, Request, header};
+use json_patch::PatchOperation;
 use kube::{Client, client::Body};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,8 +26,6 @@ use crate::{
 };
 
 const JSON: &str = "application/json";
-pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
-const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// Only the metadata comes back: a revision's manifests are long, and known already.
 pub(crate) const METADATA_ONLY: &str =
@@ -109,7 +113,7 @@ impl Api {
     ) -> Result<Record<K>, ApiError> {
         let path = key.collection()?;
         let answer = self
-            .write(Method::POST, JSON, JSON, &path, manifest)
+            .write(Method::POST, MediaType::Json, JSON, &path, manifest)
             .await?;
         record(key.kind, &path, &answer)
     }
@@ -153,7 +157,7 @@ impl Api {
             "metadata": metadata,
             "status": status,
         });
-        let answer = self.write(Method::PUT, JSON, METADATA_ONLY, &path, &body);
+        let answer = self.write(Method::PUT, MediaType::Json, METADATA_ONLY, &path, &body);
         let versions = versions(&path, &answer.await?)?;
         let mut record = record.clone();
         record.resource_version = versions.resource_version;
@@ -195,7 +199,7 @@ impl Api {
         body: Value,
     ) -> Result<Record<K>, ApiError> {
         let versions = self
-            .patch_at(&record.key.path()?, bound(record, body))
+            .patch_at(&record.key.path()?, MergePatch, &bound(record, body))
             .await?;
         Ok(record.at(versions))
     }
@@ -207,18 +211,25 @@ impl Api {
         body: Value,
     ) -> Result<Record<K>, ApiError> {
         let (path, body) = (record.key.path()?, bound(record, body));
-        let answer = self.write(Method::PATCH, MERGE_PATCH, JSON, &path, &body);
+        let answer = self.write(Method::PATCH, MergePatch, JSON, &path, &body);
         self::record(record.key.kind, &path, &answer.await?)
     }
 
     /// Deletes what is at a path; the metadata in the answer.
     pub(crate) async fn delete_at(&self, path: &str, options: &Value) -> Result<Bytes, ApiError> {
-        self.write(Method::DELETE, JSON, METADATA_ONLY, path, options)
+        let content = MediaType::Json;
+        self.write(Method::DELETE, content, METADATA_ONLY, path, options)
             .await
     }
 
-    pub(crate) async fn patch_at(&self, path: &str, body: Value) -> Result<Versions, ApiError> {
-        let answer = self.write(Method::PATCH, MERGE_PATCH, METADATA_ONLY, path, &body);
+    /// Applies a patch of this type to what is at a path.
+    pub(crate) async fn patch_at(
+        &self,
+        path: &str,
+        content: MediaType,
+        body: &Value,
+    ) -> Result<Versions, ApiError> {
+        let answer = self.write(Method::PATCH, content, METADATA_ONLY, path, body);
         versions(path, &answer.await?)
     }
 
@@ -227,18 +238,16 @@ impl Api {
     pub(crate) async fn patch_by<K: RecordKind>(
         &self,
         record: &Record<K>,
-        mut operations: Vec<Value>,
+        mut operations: Vec<PatchOperation>,
     ) -> Result<Record<K>, ApiError> {
         // An update that names another version than that of the object is a conflict; a failed `test` would be a
         // refusal.
         for (field, value) in precondition(record).as_object().into_iter().flatten() {
-            let path = format!("/metadata/{field}");
-            operations.push(json!({ "op": "replace", "path": path, "value": value }));
+            operations.push(replace(&["metadata", field], value.clone()));
         }
         let path = record.key.path()?;
-        let body = operations.into();
-        let answer = self.write(Method::PATCH, JSON_PATCH, METADATA_ONLY, &path, &body);
-        Ok(record.at(versions(&path, &answer.await?)?))
+        let versions = self.patch_at(&path, JsonPatch, &json!(operations)).await?;
+        Ok(record.at(versions))
     }
 
     /// Reads what is at a path; `None` when there is nothing.
@@ -260,25 +269,21 @@ impl Api {
         }
     }
 
-    pub(crate) async fn write(
+    async fn write(
         &self,
         method: Method,
-        content_type: &'static str,
+        content: MediaType,
         accept: &'static str,
         path: &str,
         body: &Value,
     ) -> Result<Bytes, ApiError> {
-        let body = serde_json::to_vec(body).map_err(|source| ApiError::Answer {
-            path: path.to_owned(),
-            source,
-        })?;
         let uri = format!("{path}?fieldManager={FIELD_MANAGER}");
         let request = Request::builder()
             .method(method)
             .uri(&uri)
             .header(header::ACCEPT, accept)
-            .header(header::CONTENT_TYPE, content_type)
-            .body(Body::from(body))
+            .header(header::CONTENT_TYPE, content.as_str())
+            .body(Body::from(body.to_string().into_bytes()))
             .map_err(|source| ApiError::Wire(WireError::Build { path: uri, source }))?;
         match self.send(path, request).await {
             Err(ApiError::Refused {
@@ -314,7 +319,7 @@ pub(crate) fn parse<T: for<'de> Deserialize<'de>>(
     })
 }
 
-pub(crate) fn versions(path: &str, answer: &[u8]) -> Result<Versions, ApiError> {
+fn versions(path: &str, answer: &[u8]) -> Result<Versions, ApiError> {
     Versions::read(answer).map_err(|source| ApiError::Answer {
         path: path.to_owned(),
         source,

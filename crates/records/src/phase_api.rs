@@ -1,7 +1,8 @@
 //! The requests about phase objects.
 
 use baton_apis::constants::{ANNOTATION_PHASE_CLASS, FINALIZER_CACHED};
-use serde_json::{Value, json};
+use baton_engine::operations::add;
+use serde_json::json;
 
 use crate::{
     api::{Api, ApiError},
@@ -20,22 +21,20 @@ impl Api {
         phase: &PhaseRecord,
         class: &str,
     ) -> Result<PhaseRecord, ApiError> {
-        let add = |path: &str, value: Value| json!({ "op": "add", "path": path, "value": value });
         let mut finalizers = phase.finalizers.clone();
         if !phase.has_finalizer(FINALIZER_CACHED) {
             finalizers.push(FINALIZER_CACHED.to_owned());
         }
         let note = if phase.annotations.is_empty() {
             let annotations = json!({ ANNOTATION_PHASE_CLASS: class });
-            add("/metadata/annotations", annotations)
+            add(&["metadata", "annotations"], annotations)
         } else {
-            let name = ANNOTATION_PHASE_CLASS.replace('/', "~1");
-            add(&format!("/metadata/annotations/{name}"), class.into())
+            add(&["metadata", "annotations", ANNOTATION_PHASE_CLASS], class)
         };
         let operations = vec![
-            add("/metadata/finalizers", json!(finalizers)),
+            add(&["metadata", "finalizers"], finalizers.clone()),
             note,
-            add("/metadata/managedFields/-", orphaned::entry()),
+            add(&["metadata", "managedFields", "-"], orphaned::entry()),
         ];
         let mut phase = self.patch_by(phase, operations).await?;
         phase.finalizers = finalizers;
@@ -100,6 +99,7 @@ mod tests {
     use http::{Request, Response};
     use http_body_util::{BodyExt as _, Full};
     use kube::client::Body;
+    use serde_json::Value;
     use tower::service_fn;
 
     use super::*;

@@ -6,14 +6,16 @@ use baton_apis::{
     LifecycleState, ObjectSetSpec, ObjectSetStatus,
     constants::{ANNOTATION_PAUSED_BY_PARENT, API_VERSION},
 };
-use http::Method;
+use baton_engine::operations::{add, replace};
+use baton_kubernetes::wire::MediaType::{JsonPatch, MergePatch};
+use json_patch::PatchOperation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    api::{Api, ApiError, JSON_PATCH, METADATA_ONLY, parse, precondition, versions},
+    api::{Api, ApiError, parse, precondition},
     record::{Record, RecordKind, Versions},
     revision::{RevisionKey, RevisionRecord},
     slice::SliceRecord,
@@ -200,9 +202,8 @@ impl Api {
         slice: &SliceRecord,
     ) -> Result<SliceRecord, ApiError> {
         let path = slice.key.path()?;
-        let body = ownership(owner, place, slice);
-        let answer = self.write(Method::PATCH, JSON_PATCH, METADATA_ONLY, &path, &body);
-        let mut slice = slice.at(versions(&path, &answer.await?)?);
+        let body = json!(ownership(owner, place, slice));
+        let mut slice = slice.at(self.patch_at(&path, JsonPatch, &body).await?);
         let uid = owner.uid.as_str().into();
         match place {
             Some(at) => slice.owners[at] = uid,
@@ -236,24 +237,26 @@ impl Api {
             "resourceVersion": metadata.resource_version,
             "ownerReferences": owners,
         }});
-        self.patch_at(path, body).await.map(drop)
+        self.patch_at(path, MergePatch, &body).await.map(drop)
     }
 }
 
 /// The JSON patch that adds an owner to those of a slice. It needs their places only, not all that is said of them.
-fn ownership(own: &OwnerReference, place: Option<usize>, slice: &SliceRecord) -> Value {
-    const OWNERS: &str = "/metadata/ownerReferences";
-    let (op, path, value) = match place {
-        Some(at) => ("replace", format!("{OWNERS}/{at}"), json!(own)),
-        None if slice.owners.is_empty() => ("add", OWNERS.to_owned(), json!([own])),
-        None => ("add", format!("{OWNERS}/-"), json!(own)),
+fn ownership(
+    own: &OwnerReference,
+    place: Option<usize>,
+    slice: &SliceRecord,
+) -> [PatchOperation; 2] {
+    const METADATA: &str = "metadata";
+    const OWNERS: &str = "ownerReferences";
+    let owner = match place {
+        Some(at) => replace(&[METADATA, OWNERS, &at.to_string()], json!(own)),
+        None if slice.owners.is_empty() => add(&[METADATA, OWNERS], json!([own])),
+        None => add(&[METADATA, OWNERS, "-"], json!(own)),
     };
     let version = slice.resource_version.to_string();
-    json!([
-        // A version that is written is a precondition.
-        { "op": "add", "path": "/metadata/resourceVersion", "value": version },
-        { "op": op, "path": path, "value": value },
-    ])
+    // A version that is written is a precondition.
+    [add(&[METADATA, "resourceVersion"], version), owner]
 }
 
 /// Where the deployment of a revision stands among the owners of a slice, if it does.
@@ -297,7 +300,7 @@ mod tests {
             ]);
             let owner = revision.owner_reference(false);
             let place = place(&revision, &slice);
-            assert_eq!(ownership(&owner, place, &slice), expected);
+            assert_eq!(json!(ownership(&owner, place, &slice)), expected);
         }
     }
 }

@@ -75,7 +75,7 @@ impl Grammar<'_> {
             json!({ "kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "value": "many" }),
         ];
         let patch = self.pick(&patches);
-        merge(&mut manifest, &patch);
+        json_patch::merge(&mut manifest, &patch);
         manifest
     }
 
@@ -134,21 +134,6 @@ impl Grammar<'_> {
             set = set.probe(cel_probe("", "ConfigMap", rule, "never"));
         }
         set.manifest()
-    }
-}
-
-fn merge(into: &mut Value, patch: &Value) {
-    match (into, patch) {
-        (Value::Object(into), Value::Object(patch)) => {
-            for (key, value) in patch {
-                if value.is_null() {
-                    into.remove(key);
-                } else {
-                    merge(into.entry(key).or_insert(Value::Null), value);
-                }
-            }
-        }
-        (into, patch) => *into = patch.clone(),
     }
 }
 

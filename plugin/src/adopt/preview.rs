@@ -4,7 +4,10 @@ use baton_apis::constants::ANNOTATION_FORMER_MANAGERS;
 use serde_json::Value;
 
 use super::dry_run::differences;
-use crate::diff::{Pair, Section, Tone};
+use crate::diff::{
+    Pair, Section, Tone,
+    fate::{Fate, Group},
+};
 
 /// Where the template of the pods is, for the kinds that roll their pods out anew when it changes.
 const TEMPLATE: &str = "/spec/template";
@@ -29,7 +32,7 @@ pub(crate) fn preview(forecast: Vec<Section>) -> Preview {
             continue;
         }
         let section = of_object(section, &mut preview.restarting);
-        let count = match section.tone {
+        let count = match section.tone() {
             Tone::Same => 0,
             Tone::Bad => 2,
             _ => 1,
@@ -40,16 +43,13 @@ pub(crate) fn preview(forecast: Vec<Section>) -> Preview {
     let [same, changed, refused] = counts;
     preview.is_refused = refused > 0;
     let fates = [
-        (same, "taken over unchanged"),
-        (changed, "changed"),
-        (refused, "refused"),
+        (same, Group::Adopted),
+        (changed, Group::Changed),
+        (refused, Group::Refused),
     ];
     let fates = fates.into_iter().filter(|(count, _)| *count > 0);
-    let fates: Vec<_> = fates
-        .map(|(count, fate)| format!("{count} {fate}"))
-        .collect();
     if let Some(revision) = preview.sections.get_mut(1) {
-        revision.verdict = fates.join(", ");
+        revision.fate = Fate::Revision(fates.collect());
     }
     preview
 }
@@ -67,17 +67,17 @@ fn of_object(section: Section, restarting: &mut Vec<String>) -> Section {
             pair: None,
             ..section
         };
-        return section.verdict(Tone::Same, "taken over unchanged");
+        return section.fate(Fate::Adopted);
     }
-    let verdict = if restarts(before, &after) {
+    let fate = if restarts(before, &after) {
         restarting.push(section.title.clone());
-        "changed, and its pods are replaced"
+        Fate::Restarted
     } else {
-        "changed"
+        Fate::Changed
     };
     let before = before.clone();
     section
-        .verdict(Tone::Changed, verdict)
+        .fate(fate)
         .pair(Pair::new(Some(before), Some(after)))
 }
 
@@ -121,11 +121,12 @@ mod tests {
         let of_objects = objects.iter().map(|(before, after)| {
             let pair = Pair::new(Some(yaml(before)), Some(yaml(after)));
             Section::new("", "Deployment shop/web (phase workloads)")
-                .verdict(Tone::Changed, "taken over from nobody")
+                .fate(Fate::TakenOver("nobody".to_owned()))
                 .pair(pair)
         });
         let own = ["objectdeployment.package-operator.run/shop", "revision 1"];
-        let own = own.map(|title| Section::new("", title).verdict(Tone::Added, "1 changed"));
+        let own = own
+            .map(|title| Section::new("", title).fate(Fate::Revision(vec![(1, Group::Changed)])));
         own.into_iter().chain(of_objects).collect()
     }
 
@@ -139,11 +140,14 @@ mod tests {
             "name: web, annotations: {baton.run/former-managers: kapp}",
         );
         let preview = preview(forecast(&[(WEB, WEB), (WEB, &noted)]));
-        assert_eq!(preview.sections[1].verdict, "2 taken over unchanged");
+        assert_eq!(
+            preview.sections[1].fate.to_string(),
+            "2 taken over unchanged"
+        );
         assert!(
             preview.sections[2..]
                 .iter()
-                .all(|section| section.tone == Tone::Same)
+                .all(|section| section.tone() == Tone::Same)
         );
         assert_eq!(preview.restarting, Vec::<String>::new());
     }
@@ -153,15 +157,15 @@ mod tests {
         let scaled = WEB.replace("replicas: 1", "replicas: 2");
         let other = WEB.replace("[a]", "[b]");
         let found = preview(forecast(&[(WEB, &scaled), (WEB, &other)]));
-        assert_eq!(found.sections[1].verdict, "2 changed");
-        assert_eq!(found.sections[2].verdict, "changed");
+        assert_eq!(found.sections[1].fate.to_string(), "2 changed");
+        assert_eq!(found.sections[2].fate, Fate::Changed);
         assert_eq!(found.restarting, ["Deployment shop/web (phase workloads)"]);
         let mut refused = forecast(&[(WEB, WEB)]);
-        refused.push(Section::new("", "x").verdict(Tone::Bad, "refused: no"));
+        refused.push(Section::new("", "x").fate(Fate::Refused("no".to_owned())));
         let found = preview(refused);
         assert!(found.is_refused);
         assert_eq!(
-            found.sections[1].verdict,
+            found.sections[1].fate.to_string(),
             "1 taken over unchanged, 1 refused"
         );
     }

@@ -13,6 +13,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_engine::{Gvk, ObjectKey};
+use baton_kubernetes::wire::MediaType;
 use baton_view::{
     chain::{
         Chain,
@@ -34,7 +35,7 @@ use self::{
 };
 use crate::{
     cluster::lists::{self, not_found},
-    connect::{Body, Cluster, SIDE_BY_SIDE},
+    connect::{Cluster, SIDE_BY_SIDE},
     diff::describe,
     error::Error,
     output::format::name,
@@ -288,7 +289,7 @@ fn all_done(left: &[String], what: &str) -> Result<(), Error> {
 async fn orphan(cluster: &Cluster, path: &str, uid: &str) -> Result<(), Error> {
     let body = json!({"propagationPolicy": "Orphan", "preconditions": {"uid": uid}});
     match cluster
-        .send(Method::DELETE, path, Some((Body::Json, &body)))
+        .send(Method::DELETE, path, Some((MediaType::Json, &body)))
         .await
     {
         Err(error) if error.is_code(404) => Ok(()),

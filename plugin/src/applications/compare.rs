@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     connect::Cluster,
-    diff::{Pair, Section, Tone, clean::clean, describe},
+    diff::{Pair, Section, clean::clean, describe, fate::Fate},
 };
 
 /// What stands for the name of the Release in what is compared: it is in the names of most objects.
@@ -118,9 +118,10 @@ pub(crate) fn environment(
         let values = environment.values.clone();
         values.filter(|values| !values.is_null())
     };
-    let (tone, verdict) = match from {
-        Some(_) => (Tone::Changed, "changed"),
-        None => (Tone::Added, "added"),
+    let fate = if from.is_some() {
+        Fate::Changed
+    } else {
+        Fate::Added
     };
     let parts = [
         (
@@ -134,18 +135,15 @@ pub(crate) fn environment(
     ];
     let parts = parts.into_iter().filter(|(_, pair)| !pair.is_same());
     parts
-        .map(|(section, pair)| section.verdict(tone, verdict).pair(pair))
+        .map(|(section, pair)| section.fate(fate.clone()).pair(pair))
         .collect()
 }
 
 /// The differences of the manifests of two Releases, the name of each Release being taken for the same.
 pub(crate) fn manifests(from: &Release, to: &Release, rendered: &Rendered) -> Vec<Section> {
-    let bad = |verdict: String| {
-        let section = Section::new("manifests", "rendered manifests");
-        vec![section.verdict(Tone::Bad, verdict)]
-    };
+    let bad = |fate| vec![Section::new("manifests", "rendered manifests").fate(fate)];
     if let Some(why) = &rendered.unreadable {
-        return bad(format!("cannot be read: {why}"));
+        return bad(Fate::Unreadable(why.clone()));
     }
     let sides = [from, to].map(|release| {
         let name = release.metadata.name.as_deref().unwrap_or_default();
@@ -158,7 +156,7 @@ pub(crate) fn manifests(from: &Release, to: &Release, rendered: &Rendered) -> Ve
     let [from, to] = match sides {
         [Ok(from), Ok(to)] => [from, to],
         [Err(name), _] | [_, Err(name)] => {
-            return bad(format!("those of release {name} are not there (yet)"));
+            return bad(Fate::NotRendered(name.to_owned()));
         }
     };
     let mut sections = Vec::new();
@@ -229,9 +227,9 @@ fn section(from: Option<&Manifest>, to: Option<&Manifest>) -> Option<Section> {
         ));
     }
     let section = match (from, to) {
-        (None, _) => section.verdict(Tone::Added, "added"),
-        (_, None) => section.verdict(Tone::Removed, "removed"),
-        _ => section.verdict(Tone::Changed, "changed"),
+        (None, _) => section.fate(Fate::Added),
+        (_, None) => section.fate(Fate::Removed),
+        _ => section.fate(Fate::Changed),
     };
     Some(section.pair(pair))
 }
@@ -388,7 +386,7 @@ mod tests {
         let sections = manifests(from, to, &rendered);
         assert_eq!(sections.len(), 1);
         assert_eq!(
-            sections[0].verdict,
+            sections[0].fate.to_string(),
             "those of release shop-new-0 are not there (yet)"
         );
         assert!(sections[0].differs());

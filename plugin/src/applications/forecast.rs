@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     connect::Cluster,
-    diff::{Section, Tone, check::check_apply},
+    diff::{Section, check::check_apply, fate::Fate},
     error::Error,
     target::check_name,
 };
@@ -50,7 +50,7 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
     };
     let change = Change::of(observed.as_ref(), &wanted);
     let mut first = Section::new("application", format!("application {namespace}/{name}"));
-    first = first.verdict(change.tone(), change.verdict());
+    first = first.fate(change.fate());
     for note in &change.notes {
         first = first.note(note);
     }
@@ -73,6 +73,8 @@ struct Change<'a> {
     before: Option<&'a ReleaseEnvironment>,
     after: ReleaseEnvironment,
     notes: Vec<String>,
+    /// True if another number of Releases is kept.
+    changes_limit: bool,
     /// The newest Release, and an older one of the wanted environment: its manifests are known.
     known: Option<(String, String)>,
 }
@@ -84,6 +86,7 @@ impl<'a> Change<'a> {
             before,
             after: wanted.spec.template.clone(),
             notes: Vec::new(),
+            changes_limit: false,
             known: None,
         };
         if let Some(observed) = observed {
@@ -121,6 +124,7 @@ impl<'a> Change<'a> {
         if let Some(limit) = wanted.spec.revision_history_limit
             && before != Some(limit)
         {
+            self.changes_limit = true;
             let before = before.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
             self.notes
                 .push(format!("revisionHistoryLimit: {before} -> {limit}"));
@@ -171,20 +175,11 @@ impl<'a> Change<'a> {
         }
     }
 
-    fn tone(&self) -> Tone {
+    fn fate(&self) -> Fate {
         match self.before {
-            None => Tone::Added,
-            Some(before) if *before != self.after => Tone::Changed,
-            Some(_) if self.notes.iter().any(|note| note.contains(" -> ")) => Tone::Changed,
-            Some(_) => Tone::Same,
-        }
-    }
-
-    fn verdict(&self) -> &'static str {
-        match self.tone() {
-            Tone::Added => "added",
-            Tone::Changed => "changed",
-            _ => "unchanged",
+            None => Fate::Added,
+            Some(before) if *before != self.after || self.changes_limit => Fate::Changed,
+            Some(_) => Fate::Unchanged,
         }
     }
 }
@@ -202,7 +197,7 @@ mod tests {
     fn what_is_there_already_makes_no_release() {
         let observed = observed(&mid_rollout());
         let change = Change::of(Some(&observed), &application(&observed));
-        assert_eq!(change.tone(), Tone::Same);
+        assert_eq!(change.fate(), Fate::Unchanged);
         assert_eq!(
             change.notes,
             ["release shop-new-0 is what it asks for: no new release"]
@@ -215,7 +210,7 @@ mod tests {
         let mut wanted = application(&observed);
         wanted.spec.template.chart.version = "~1".to_owned();
         let change = Change::of(Some(&observed), &wanted);
-        assert_eq!(change.tone(), Tone::Same);
+        assert_eq!(change.fate(), Fate::Unchanged);
         assert_eq!(
             change.notes[0],
             "version ~1 was 1.1.0 the last time; it is looked up again"
@@ -223,7 +218,7 @@ mod tests {
         wanted.spec.template.chart.name = "other".to_owned();
         let change = Change::of(Some(&observed), &wanted);
         assert_eq!(change.after.chart.version, "~1");
-        assert_eq!(change.tone(), Tone::Changed);
+        assert_eq!(change.fate(), Fate::Changed);
     }
 
     #[test]
@@ -245,7 +240,7 @@ mod tests {
     fn a_new_application_is_added() {
         let wanted = application(&observed(&mid_rollout()));
         let change = Change::of(None, &wanted);
-        assert_eq!((change.tone(), change.verdict()), (Tone::Added, "added"));
+        assert_eq!(change.fate(), Fate::Added);
         assert!(change.notes[0].starts_with("it makes the first release"));
     }
 }

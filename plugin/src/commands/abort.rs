@@ -6,6 +6,7 @@ mod site;
 use std::io::{IsTerminal as _, stderr, stdin};
 
 use baton_apis::kinds;
+use baton_kubernetes::wire::MediaType;
 use clap::Args;
 use http::Method;
 
@@ -18,7 +19,7 @@ use crate::{
         target::AppArg,
     },
     args::GlobalArgs,
-    connect::{Body, Cluster},
+    connect::Cluster,
     error::Error,
     output::report,
     sites::target::SiteTarget,
@@ -120,7 +121,7 @@ async fn delete(cluster: &Cluster, abort: &Abort, dry_run: bool) -> Result<(), E
         options["dryRun"] = serde_json::json!(["All"]);
     }
     let path = kinds::RELEASE.path_of(Some(&cluster.namespace), &abort.release);
-    let body = Some((Body::Json, &options));
+    let body = Some((MediaType::Json, &options));
     match cluster.send(Method::DELETE, &path, body).await {
         Ok(_) => Ok(()),
         Err(error) if error.is_code(409) => Err(Error::Impossible(format!(

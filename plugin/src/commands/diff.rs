@@ -21,9 +21,10 @@ use crate::{
     cluster::lists,
     connect::{Cluster, SIDE_BY_SIDE},
     diff::{
-        Section, Tone,
+        Section,
         apply::ChainSiblings,
         external::External,
+        fate::Fate,
         forecast, gone, input, live, losses,
         mask::redact,
         places::{ClusterContext, Places, unseen},
@@ -285,8 +286,7 @@ async fn with_cluster(
         async move {
             let Some(cluster) = places.of(phase) else {
                 let section = Section::of(&object.gvk, &object.key, Some(&phase.name));
-                let verdict = format!("not compared: {}", unseen(phase));
-                let section = section.verdict(Tone::Same, verdict);
+                let section = section.fate(Fate::NotCompared(unseen(phase)));
                 let available = delegates.available(revision, phase);
                 let reported = available.map(|it| match it.status.as_str() {
                     "True" => "its phase object says that it is available".to_owned(),
@@ -390,7 +390,7 @@ impl Compared<'_> {
     /// Of an object without differences, whose the other fields are.
     fn as_wanted(&self, notes: Vec<String>) -> Option<Section> {
         let section = Section::of(&self.object.gvk, &self.object.key, Some(self.phase));
-        let section = section.verdict(Tone::Same, "as wanted, with fields of others");
+        let section = section.fate(Fate::AsWanted);
         (!notes.is_empty()).then(|| notes.into_iter().fold(section, Section::note))
     }
 }
@@ -423,9 +423,9 @@ mod tests {
 
     #[test]
     fn exit_codes_tell_differences_and_refusals_apart() {
-        let section = |tone| Section::new("", "x").verdict(tone, String::new());
-        let (same, changed) = (section(Tone::Same), section(Tone::Changed));
-        let refused = section(Tone::Bad);
+        let section = |fate| Section::new("", "x").fate(fate);
+        let (same, changed) = (section(Fate::Unchanged), section(Fate::Changed));
+        let refused = section(Fate::Refused("no".to_owned()));
         assert_eq!(exit(std::slice::from_ref(&same), false), Exit::Fine);
         assert_eq!(exit(&[same.clone(), changed.clone()], true), Exit::Negative);
         for differs in [false, true] {

@@ -3,6 +3,7 @@
 use std::ops::AsyncFn;
 
 use baton_apis::{LifecycleState, constants::ANNOTATION_PAUSED_BY_PARENT};
+use baton_kubernetes::wire::MediaType;
 use baton_view::chain::{
     kind::ChainKind,
     member::{Deployment, Revision},
@@ -15,7 +16,7 @@ use super::Exit;
 use crate::{
     args::GlobalArgs,
     cluster::lists::not_found,
-    connect::{Body, Cluster, Write},
+    connect::{Cluster, Write},
     error::Error,
     output::{format::name, report},
     sites::{
@@ -141,7 +142,7 @@ async fn switch_sites(
     let Some(patch) = patch else {
         return Ok(format!("{name} {already}"));
     };
-    let write = Write::new(Body::MergePatch, dry_run);
+    let write = Write::new(MediaType::MergePatch, dry_run);
     let url = target.path(&cluster.namespace);
     cluster.write(&url, write, &patch).await?;
     Ok(format!("{name} {done}{}", note(dry_run)))
@@ -240,7 +241,7 @@ pub(crate) async fn write(
     patch: &Value,
     dry_run: bool,
 ) -> Result<(), Error> {
-    let write = Write::new(Body::MergePatch, dry_run);
+    let write = Write::new(MediaType::MergePatch, dry_run);
     cluster.write(&subject.path(), write, patch).await.map(drop)
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use baton_apis::kinds;
+use baton_kubernetes::wire::MediaType;
 use baton_view::rollout::Outcome;
 use clap::Args;
 
@@ -18,7 +19,7 @@ use crate::{
     },
     args::{GlobalArgs, timeout},
     bars::Bars,
-    connect::{Body, Cluster, Write},
+    connect::{Cluster, Write},
     error::Error,
 };
 
@@ -120,7 +121,7 @@ async fn write(cluster: &Cluster, promotion: &Promotion, dry_run: bool) -> Resul
         return Ok(false);
     };
     let url = kinds::RELEASE.path_of(Some(&cluster.namespace), &promotion.release);
-    let write = Write::new(Body::JsonPatch, dry_run);
+    let write = Write::new(MediaType::JsonPatch, dry_run);
     match cluster.write(&url, write, patch).await {
         Ok(_) => Ok(true),
         // A precondition that does not hold is invalid; what else may be invalid was looked at.

@@ -1,5 +1,6 @@
 //! `redeploy`: the sites of a deployment are chosen anew.
 
+use baton_kubernetes::wire::MediaType;
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 
@@ -9,7 +10,7 @@ use super::{
 };
 use crate::{
     args::GlobalArgs,
-    connect::{Body, Write},
+    connect::Write,
     error::Error,
     sites::{read::deployment, steer, target::SiteDeploymentsArg},
 };
@@ -35,7 +36,7 @@ pub(crate) async fn run(args: &RedeployArgs, global: &GlobalArgs) -> Result<Exit
         let deployment = deployment(cluster, target).await?;
         let patch = steer::redeploy(&deployment, Timestamp::now())
             .map_err(|refusal| Error::Impossible(format!("{target}: {refusal}")))?;
-        let write = Write::new(Body::MergePatch, args.dry_run);
+        let write = Write::new(MediaType::MergePatch, args.dry_run);
         let url = target.path(&cluster.namespace);
         cluster.write(&url, write, &patch).await?;
         Ok(format!(

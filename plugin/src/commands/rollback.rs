@@ -5,6 +5,7 @@ mod site;
 
 use std::time::Duration;
 
+use baton_kubernetes::wire::MediaType;
 use baton_view::{
     chain::{
         Chain,
@@ -22,7 +23,7 @@ use crate::{
     applications::target::AppTarget,
     args::{GlobalArgs, timeout},
     cluster::lists,
-    connect::{Body, Cluster, Write},
+    connect::{Cluster, Write},
     diff::{
         losses::warn_before_revision,
         revisions::{Side, compare},
@@ -196,7 +197,7 @@ async fn forget(cluster: &Cluster, chain: &Chain, cause: &str) -> Result<(), Err
     let Some(deployment) = chain.asked_deployment().filter(|_| has_it) else {
         return Ok(());
     };
-    let write = Write::new(Body::JsonPatch, false);
+    let write = Write::new(MediaType::JsonPatch, false);
     let patch = without_cause(cause);
     match cluster.write(&deployment.path(), write, &patch).await {
         // Somebody has given another one, or taken it away.
@@ -260,7 +261,7 @@ async fn roll_deployment_once(
     rolled["spec"]["template"] = template(&inlined);
     warn_before_revision(cluster, chain, deployment.kind, &rolled).await;
     let patch = roll_deployment(&deployment.object, &inlined);
-    let write = Write::new(Body::JsonPatch, wanted.dry_run);
+    let write = Write::new(MediaType::JsonPatch, wanted.dry_run);
     cluster.write(&deployment.path(), write, &patch).await?;
     let hint = if deployment.spec.paused {
         format!(

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_engine::{
     Gvk, ObjectKey,
     containers::{Container, Held},
-    handover::{Adoption, Claim, Sibling, Siblings, classify, decide_adoption},
+    handover::{Adoption, Claim, Refusal, Sibling, Siblings, classify, decide_adoption},
     keep::is_kept,
     object::{controller, is_terminating, text},
     recreate::runs_once,
@@ -19,28 +19,13 @@ use baton_view::{chain::member::Revision, content::RevisionContent};
 use serde_json::Value;
 
 use super::{
-    Pair, Section, Tone,
+    Pair, Section,
     clean::{clean, clean_live},
+    fate::Fate,
     live::dry_run_body,
 };
 
-/// What becomes of an object that only changes hands.
-const UNCHANGED: &str = "handed over unchanged";
-/// How the verdict about objects of other clusters begins.
-const NOT_COMPARED: &str = "not compared";
-/// What becomes of an object that stays when nobody wants it any more.
-const KEPT: &str = "kept";
-/// What becomes of an object whose change is refused as one of immutable fields.
-const RECREATED: &str = "deleted and created anew";
-
-impl Section {
-    /// Whether it is about an object that is deleted and created anew.
-    pub(crate) fn is_recreation(&self) -> bool {
-        self.verdict == RECREATED
-    }
-}
-
-/// How many of those are listed one by one.
+/// How many objects that are handed over unchanged are listed one by one.
 const LISTED: usize = 20;
 
 /// What is known of the revisions in the same place.
@@ -212,7 +197,7 @@ pub(crate) fn request(
 ) -> Request {
     let section = Section::of(&desired.gvk, &desired.key, Some(phase));
     if let [first, ..] = desired.violations.as_slice() {
-        return Request::Nothing(section.verdict(Tone::Bad, format!("refused: {first}")));
+        return Request::Nothing(section.fate(Fate::Refused(first.clone())));
     }
     let Some(live) = live else {
         return Request::Create(desired.manifest.clone());
@@ -220,20 +205,16 @@ pub(crate) fn request(
     let situation = classify(next, siblings, live);
     match decide_adoption(next, desired, &situation, live) {
         Adoption::Keep | Adoption::Adopt(_) => Request::Apply(dry_run_body(desired, live)),
-        Adoption::Leave(newer) => {
-            Request::Nothing(section.verdict(Tone::Same, format!("left to revision {newer}")))
-        }
+        Adoption::Leave(newer) => Request::Nothing(section.fate(Fate::Left(newer))),
         Adoption::Refuse(refusal) => {
-            let verdict = if refusal.starts_with("revision collision") {
-                format!("collides: {} has the same revision number", owner(live))
-            } else {
-                format!(
-                    "collides: it exists, controlled by {}; collisionProtection {:?} leaves it alone",
-                    owner(live),
-                    desired.protection
-                )
-            };
-            Request::Nothing(section.verdict(Tone::Bad, verdict))
+            let owner = owner(live);
+            Request::Nothing(section.fate(match refusal {
+                Refusal::SameNumber => Fate::SameNumber(owner),
+                Refusal::LeftBehind | Refusal::Protected => Fate::Protected {
+                    owner,
+                    protection: desired.protection,
+                },
+            }))
         }
     }
 }
@@ -249,7 +230,7 @@ pub(crate) fn evaluate(
     let section = Section::of(&desired.gvk, &desired.key, Some(phase));
     let created = |section: Section, note: Option<&str>| {
         let pair = Pair::new(None, Some(clean(desired.manifest.clone())));
-        let mut section = section.verdict(Tone::Added, "created").pair(pair);
+        let mut section = section.fate(Fate::Created).pair(pair);
         section.notes.extend(note.map(str::to_owned));
         section
     };
@@ -262,13 +243,10 @@ pub(crate) fn evaluate(
         (_, Response::NotServed) => {
             let gvk = &desired.gvk;
             let (version, kind) = (gvk.api_version(), &gvk.kind);
-            section.verdict(
-                Tone::Bad,
-                format!("refused: {version} {kind} is not served"),
-            )
+            section.fate(Fate::Refused(format!("{version} {kind} is not served")))
         }
         (_, Response::Immutable) => {
-            let mut section = section.verdict(Tone::Changed, RECREATED);
+            let mut section = section.fate(Fate::Recreated);
             if runs_once(desired) {
                 let note = "a content that an older revision has run is not run again";
                 section.notes.push(note.to_owned());
@@ -280,23 +258,20 @@ pub(crate) fn evaluate(
                 if live.is_none() {
                     return created(section, Some(note));
                 }
-                let mut section = section.verdict(Tone::Changed, "changed");
+                let mut section = section.fate(Fate::Changed);
                 section.notes.push(note.to_owned());
                 return section;
             }
             let why = with_short_values(&super::mask::redact(&why, &desired.manifest));
-            section.verdict(Tone::Bad, format!("refused: {why}"))
+            section.fate(Fate::Refused(why))
         }
         (Some(live), Response::Object(answer)) => {
             let pair = Pair::new(Some(clean_live(live.clone())), Some(clean_live(answer)));
-            let mut section = match (siblings.controls(live), pair.is_same()) {
-                (true, true) => section.verdict(Tone::Same, UNCHANGED),
-                (true, false) => section.verdict(Tone::Changed, "changed"),
-                (false, _) => {
-                    let verdict = format!("taken over from {}", owner(live));
-                    section.verdict(Tone::Changed, verdict)
-                }
-            };
+            let mut section = section.fate(match (siblings.controls(live), pair.is_same()) {
+                (true, true) => Fate::HandedOver,
+                (true, false) => Fate::Changed,
+                (false, _) => Fate::TakenOver(owner(live)),
+            });
             if is_terminating(live) {
                 section.notes.push("being deleted now".to_owned());
             }
@@ -317,7 +292,7 @@ pub(crate) fn left_behind(
     let live = live.filter(|live| siblings.controls(live))?;
     let section = Section::of(&desired.gvk, &desired.key, Some(phase));
     if is_kept([&desired.manifest, live]) {
-        return Some(section.verdict(Tone::Same, format!("{KEPT}, without an owner, {when}")));
+        return Some(section.fate(Fate::Kept(when.to_owned())));
     }
     let held = Container::of(&desired.gvk, &desired.manifest).map(|container| Held {
         container,
@@ -325,10 +300,10 @@ pub(crate) fn left_behind(
         revision: controller(live).map_or_else(String::new, |by| text(by, "name").to_owned()),
     });
     if let Some(loss) = held.and_then(|held| held.loss(wants)) {
-        return Some(section.verdict(Tone::Bad, format!("refused: {loss}")));
+        return Some(section.fate(Fate::Refused(loss)));
     }
     let pair = Pair::new(Some(clean(desired.manifest.clone())), None);
-    let section = section.verdict(Tone::Removed, format!("deleted {when}"));
+    let section = section.fate(Fate::Deleted(when.to_owned()));
     Some(section.pair(pair))
 }
 
@@ -342,7 +317,7 @@ fn owner(live: &Value) -> String {
 
 /// Leaves out the objects that are handed over unchanged when they are many, and says so.
 pub(crate) fn condense(mut sections: Vec<Section>) -> (Vec<Section>, Option<String>) {
-    let is_unchanged = |section: &Section| section.verdict == UNCHANGED;
+    let is_unchanged = |section: &Section| section.fate == Fate::HandedOver;
     let count = sections
         .iter()
         .filter(|section| is_unchanged(section))
@@ -355,46 +330,6 @@ pub(crate) fn condense(mut sections: Vec<Section>) -> (Vec<Section>, Option<Stri
     (sections, Some(note))
 }
 
-/// How many objects meet which fate, as in `2 created, 1 changed, 3 handed over unchanged`.
-pub(crate) fn summary(sections: &[Section]) -> String {
-    let word = |section: &Section| match section.tone {
-        Tone::Added => "created",
-        Tone::Changed if section.verdict == RECREATED => RECREATED,
-        Tone::Changed => "changed",
-        Tone::Same if section.verdict == UNCHANGED => UNCHANGED,
-        Tone::Removed => "deleted",
-        Tone::Bad => "refused",
-        Tone::Same if section.verdict.starts_with(NOT_COMPARED) => NOT_COMPARED,
-        Tone::Same if section.verdict.starts_with(KEPT) => KEPT,
-        // Those of newer revisions.
-        Tone::Same => "left alone",
-    };
-    let order = [
-        "created",
-        "changed",
-        RECREATED,
-        UNCHANGED,
-        "left alone",
-        NOT_COMPARED,
-        KEPT,
-        "deleted",
-        "refused",
-    ];
-    let counts = order.into_iter().filter_map(|fate| {
-        let count = sections
-            .iter()
-            .filter(|section| word(section) == fate)
-            .count();
-        (count > 0).then(|| format!("{count} {fate}"))
-    });
-    let counts: Vec<String> = counts.collect();
-    if counts.is_empty() {
-        "no objects".to_owned()
-    } else {
-        counts.join(", ")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use baton_apis::{ObjectSetObject, ObjectSetTemplatePhase};
@@ -402,6 +337,7 @@ mod tests {
     use baton_engine::revision::prepare;
     use serde_json::json;
 
+    use super::super::Tone;
     use super::*;
     use baton_view::content::Phase;
 
@@ -482,7 +418,7 @@ mod tests {
         ) {
             Request::Create(_) => "create".to_owned(),
             Request::Apply(body) => format!("apply to {}", body["metadata"]["uid"]),
-            Request::Nothing(section) => section.verdict,
+            Request::Nothing(section) => section.fate.to_string(),
         }
     }
 
@@ -527,7 +463,7 @@ mod tests {
             panic!("a manifest without a name is asked about");
         };
         assert_eq!(
-            section.verdict,
+            section.fate.to_string(),
             "refused: Object must have a metadata.name."
         );
     }
@@ -605,7 +541,10 @@ mod tests {
             ),
         ] {
             let section = section_for(live.as_ref(), answer);
-            assert_eq!((section.tone, section.verdict.as_str()), (tone, verdict));
+            assert_eq!(
+                (section.tone(), &*section.fate.to_string()),
+                (tone, verdict)
+            );
         }
     }
 
@@ -629,7 +568,8 @@ mod tests {
         });
         let verdict = |manifest: &str, answer| {
             let desired = desired(manifest, "Prevent");
-            evaluate(&siblings(), &bringing, "app", &desired, None, answer).verdict
+            let section = evaluate(&siblings(), &bringing, "app", &desired, None, answer);
+            section.fate.to_string()
         };
         let thing = "{apiVersion: example.com/v1, kind: Thing, metadata: {name: x}}";
         let other = "{apiVersion: example.com/v1, kind: Other, metadata: {name: x}}";
@@ -703,11 +643,8 @@ mod tests {
         ] {
             let answer = Response::Refused(why.clone());
             let section = evaluate(&siblings(), &bringing, "app", &thing, live, answer);
-            assert!(
-                section.verdict.starts_with(expected),
-                "{why}: {}",
-                section.verdict
-            );
+            let verdict = section.fate.to_string();
+            assert!(verdict.starts_with(expected), "{why}: {verdict}");
         }
     }
 
@@ -726,7 +663,10 @@ mod tests {
             None,
             answer,
         );
-        assert_eq!(section.verdict, "refused: expected string, got ***");
+        assert_eq!(
+            section.fate.to_string(),
+            "refused: expected string, got ***"
+        );
     }
 
     #[test]
@@ -734,7 +674,7 @@ mod tests {
         let check = |live: Option<&Value>| {
             let web = desired(WEB, "Prevent");
             let section = left_behind(&siblings(), &BTreeSet::new(), "old", &web, live, "later");
-            section.map(|section| section.verdict)
+            section.map(|section| section.fate.to_string())
         };
         assert_eq!(
             check(Some(&live("web-v1", "1"))),
@@ -758,7 +698,10 @@ mod tests {
             Some(&kept),
             "later",
         );
-        assert_eq!(section.unwrap().verdict, "kept, without an owner, later");
+        assert_eq!(
+            section.unwrap().fate.to_string(),
+            "kept, without an owner, later"
+        );
     }
 
     #[test]
@@ -772,7 +715,7 @@ mod tests {
         let verdict = |wants: &[&Desired]| {
             let wants = wants.iter().map(|object| object.key.clone()).collect();
             let section = left_behind(&siblings(), &wants, "old", &namespace, Some(&live), "later");
-            section.unwrap().verdict
+            section.unwrap().fate.to_string()
         };
         assert_eq!(verdict(&[]), "deleted later");
         assert_eq!(
@@ -784,7 +727,7 @@ mod tests {
 
     #[test]
     fn many_unchanged_objects_are_not_listed() {
-        let mut same = section_for(None, Response::NotServed).verdict(Tone::Same, UNCHANGED);
+        let mut same = section_for(None, Response::NotServed).fate(Fate::HandedOver);
         same.pair = None;
         let other = section_for(None, Response::NotServed);
         let mut few = vec![same.clone(); LISTED];
@@ -799,19 +742,17 @@ mod tests {
 
     #[test]
     fn a_summary_counts_verdicts() {
-        let section =
-            |(tone, verdict)| section_for(None, Response::NotServed).verdict(tone, verdict);
+        let summary = |fates: &[Fate]| Fate::count(fates).to_string();
         assert_eq!(summary(&[]), "no objects");
-        let fates = [
-            (Tone::Removed, "deleted later"),
-            (Tone::Same, UNCHANGED),
-            (Tone::Added, "created"),
-            (Tone::Same, UNCHANGED),
-            (Tone::Same, "left to revision web-v9"),
-            (Tone::Same, "kept, without an owner, later"),
-        ];
         assert_eq!(
-            summary(&fates.map(section)),
+            summary(&[
+                Fate::Deleted("later".to_owned()),
+                Fate::HandedOver,
+                Fate::Created,
+                Fate::HandedOver,
+                Fate::Left("web-v9".to_owned()),
+                Fate::Kept("later".to_owned()),
+            ]),
             "1 created, 2 handed over unchanged, 1 left alone, 1 kept, 1 deleted"
         );
     }

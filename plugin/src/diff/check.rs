@@ -1,10 +1,11 @@
 //! Whether the server would take an object of a file that makes no revision by itself.
 
+use baton_kubernetes::wire::MediaType;
 use serde_json::{Map, Value, json};
 
-use super::{Section, Tone, forecast::is_lack_of_rights};
+use super::{Section, fate::Fate, forecast::is_lack_of_rights};
 use crate::{
-    connect::{Body, Cluster, Write},
+    connect::{Cluster, Write},
     error::Error,
 };
 
@@ -33,16 +34,14 @@ pub(crate) async fn check_apply(
     });
     let write = Write {
         options: "&force=true&fieldValidation=Strict",
-        ..Write::new(Body::Apply, true)
+        ..Write::new(MediaType::Apply, true)
     };
     match cluster.write(path, write, &body).await {
         Ok(_) => Ok(section),
         Err(error) if is_lack_of_rights(&error) => {
             Ok(section.note("not checked by the server, for lack of the right to patch it"))
         }
-        Err(error @ Error::Refused(_)) => {
-            Ok(section.verdict(Tone::Bad, format!("the server would refuse that: {error}")))
-        }
+        Err(error @ Error::Refused(_)) => Ok(section.fate(Fate::Invalid(error.to_string()))),
         Err(error) => Err(error),
     }
 }

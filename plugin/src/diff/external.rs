@@ -131,7 +131,7 @@ mod tests {
     use baton_engine::{Gvk, ObjectKey};
     use serde_json::json;
 
-    use super::super::Tone;
+    use super::super::fate::Fate;
     use super::*;
 
     fn section(name: &str, before: Option<&str>, after: Option<&str>) -> Section {
@@ -142,7 +142,7 @@ mod tests {
         };
         let side = |text: Option<&str>| text.map(|text| json!({ "a": text }));
         Section::of(&Gvk::new("v1", "ConfigMap"), &key, None)
-            .verdict(Tone::Changed, "changed")
+            .fate(Fate::Changed)
             .pair(Pair::new(side(before), side(after)))
     }
 

@@ -10,7 +10,7 @@ use baton_engine::{
     recreate::is_recreated,
     revision::{Desired, KindScope, KindState, Kinds, Phase, Reach, Revision as Next, violations},
 };
-use baton_kubernetes::answer::is_immutable;
+use baton_kubernetes::{answer::is_immutable, wire::MediaType};
 use baton_view::{
     chain::{kind::ChainKind, member::Revision},
     children::Found,
@@ -21,8 +21,9 @@ use http::Method;
 use serde_json::Value;
 
 use super::{
-    Section, Tone,
-    apply::{Bringing, ChainSiblings, Request, Response, condense, evaluate, request, summary},
+    Section,
+    apply::{Bringing, ChainSiblings, Request, Response, condense, evaluate, request},
+    fate::Fate,
     losses::{Leaving, with_warning},
     places::{PlacedChildren, Places, unseen},
     plan::{Plan, as_next, itself, last_applied, of_deployment, of_revision, three_way},
@@ -31,7 +32,7 @@ use super::{
 };
 use crate::{
     cluster::lists,
-    connect::{Body, Cluster, SIDE_BY_SIDE, Write},
+    connect::{Cluster, SIDE_BY_SIDE, Write},
     error::Error,
     output::format::name,
 };
@@ -145,8 +146,8 @@ async fn dry_run_itself(
     let applied = live.and_then(last_applied);
     let merged = applied.map(|applied| three_way(&applied, object));
     let (content, options) = match &merged {
-        Some(_) => (Body::MergePatch, "&fieldValidation=Strict"),
-        None => (Body::Apply, "&fieldValidation=Strict&force=true"),
+        Some(_) => (MediaType::MergePatch, "&fieldValidation=Strict"),
+        None => (MediaType::Apply, "&fieldValidation=Strict&force=true"),
     };
     let write = Write {
         content,
@@ -200,16 +201,15 @@ async fn of_plan(places: &Places, plan: &Plan, given: &[Value]) -> Result<Vec<Se
     let side = Side::of_revision(&plan.revision, content.clone());
     let missing = side.missing_slices();
     if !missing.is_empty() {
-        let verdict = format!("refused: there is no slice {}", missing.join(", no slice "));
-        sections.push(Section::new("", "slices").verdict(Tone::Bad, verdict));
+        let why = format!("there is no slice {}", missing.join(", no slice "));
+        sections.push(Section::new("", "slices").fate(Fate::Refused(why)));
     }
     let objects = of_objects(places, plan, &next, &content, &children).await?;
     sections.extend(objects);
     sections.extend(of_old_objects(places, plan, &content, &old, &children).await?);
-    let fates = summary(&sections);
+    let fates = Fate::count(sections.iter().map(|section| &section.fate));
     let (sections, left_out) = condense(sections);
-    let mut first =
-        Section::new("", format!("revision {}", next.number)).verdict(Tone::Added, fates);
+    let mut first = Section::new("", format!("revision {}", next.number)).fate(fates);
     first.notes = plan.note.iter().cloned().chain(left_out).collect();
     let before = newest.map(|newest| Side::of_revision(newest, slices.content(newest)));
     let settings = before.and_then(|before| settings(&before, &side));
@@ -238,12 +238,11 @@ async fn of_objects(
         async move {
             let section = Section::of(&object.gvk, &object.key, Some(&phase.name));
             if !is_first {
-                let verdict = "refused: it is in the revision already";
-                return Ok(section.verdict(Tone::Bad, verdict));
+                let why = "it is in the revision already".to_owned();
+                return Ok(section.fate(Fate::Refused(why)));
             }
             let Some(cluster) = places.of(phase) else {
-                let verdict = format!("not compared: {}", unseen(phase));
-                return Ok(section.verdict(Tone::Same, verdict));
+                return Ok(section.fate(Fate::NotCompared(unseen(phase))));
             };
             let live = match children.find(phase, &object.key) {
                 Found::Live(live) => Some(live),
@@ -282,7 +281,7 @@ async fn of_objects(
                 let mut section = evaluate(siblings, bringing, name, object, live, answer);
                 section.notes.extend(notes);
                 match live {
-                    Some(live) if section.is_recreation() => {
+                    Some(live) if section.fate == Fate::Recreated => {
                         with_warning(cluster, section, object, live).await
                     }
                     _ => Ok(section),
@@ -363,7 +362,7 @@ async fn invalid_anywhere(cluster: &Cluster, object: &Desired) -> Result<Option<
     body["metadata"]["namespace"] = DEFAULT_NAMESPACE.into();
     let url = format!("{collection}?dryRun=All");
     match cluster
-        .send(Method::POST, &url, Some((Body::Json, &body)))
+        .send(Method::POST, &url, Some((MediaType::Json, &body)))
         .await
     {
         Err(error @ Error::Refused(_)) if error.is_code(422) => Ok(Some(error.to_string())),

@@ -8,8 +8,9 @@ use baton_engine::{
 use serde_json::Value;
 
 use super::{
-    Pair, Section, Tone,
+    Pair, Section,
     clean::clean,
+    fate::Fate,
     project::{project, with_string_data_encoded},
 };
 
@@ -53,7 +54,7 @@ pub(crate) fn section(
     let section = Section::of(&desired.gvk, &desired.key, Some(phase));
     let Some(live) = live else {
         let pair = Pair::new(None, Some(clean(desired.manifest.clone())));
-        let section = section.verdict(Tone::Removed, "not in the cluster");
+        let section = section.fate(Fate::Absent);
         return Some(section.pair(pair));
     };
     let body = body(desired, live);
@@ -66,7 +67,7 @@ pub(crate) fn section(
     if pair.is_same() {
         return None;
     }
-    let mut section = section.verdict(Tone::Changed, "different in the cluster");
+    let mut section = section.fate(Fate::Different);
     section.notes = notes(revision, live);
     Some(section.pair(pair))
 }
@@ -233,7 +234,7 @@ mod tests {
     fn a_missing_object_is_not_in_the_cluster() {
         let desired = desired(WANTED, &[]);
         let found = section("app", &desired, &revision(), None, None).unwrap();
-        assert_eq!(found.verdict, "not in the cluster");
+        assert_eq!(found.fate, Fate::Absent);
         assert_eq!(found.pair.unwrap().before(), None);
     }
 

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::{
     Section, Tone,
     apply::{ChainSiblings, left_behind},
+    fate::Fate,
     forecast::read_again,
     going,
     places::unseen,
@@ -164,15 +165,15 @@ async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<
     let lines = sections.into_iter().flat_map(|section| {
         let Section {
             title,
-            verdict,
+            fate,
             warnings,
             ..
         } = section;
-        let lines = match section.tone {
-            Tone::Bad => vec![format!("{title}: {verdict}")],
+        let lines = match fate.tone() {
+            Tone::Bad => vec![format!("{title}: {fate}")],
             _ => warnings
                 .into_iter()
-                .map(|warning| format!("{title}: {verdict}: {warning}"))
+                .map(|warning| format!("{title}: {fate}: {warning}"))
                 .collect(),
         };
         lines.into_iter()
@@ -193,12 +194,12 @@ pub(crate) async fn add_to_comparison(
     let left: Vec<Left<'_>> = left_out(to, std::slice::from_ref(from)).collect();
     let leaving = Leaving::new(&siblings, to, "with it");
     for found in sections(cluster, &leaving, &left).await? {
-        let mut removed = compared.iter_mut().filter(|it| it.tone == Tone::Removed);
+        let mut removed = compared.iter_mut().filter(|it| it.tone() == Tone::Removed);
         let Some(section) = removed.find(|it| it.title == found.title) else {
             continue;
         };
-        section.warnings.extend(match found.tone {
-            Tone::Bad => vec![found.verdict],
+        section.warnings.extend(match found.tone() {
+            Tone::Bad => vec![found.fate.to_string()],
             _ => found.warnings,
         });
     }
@@ -322,9 +323,8 @@ async fn sections(
 /// What becomes of an object that is left out and cannot be looked at.
 fn unseen_loss(phase: &Phase, object: &Desired, when: &str, why: &str) -> Section {
     let section = Section::of(&object.gvk, &object.key, Some(&phase.name));
-    let verdict = format!("deleted {when}, unless it is gone or to be kept");
     let mut section = section
-        .verdict(Tone::Removed, verdict)
+        .fate(Fate::MaybeDeleted(when.to_owned()))
         .note(format!("not looked at: {why}"));
     if is_precious(&object.gvk, &object.manifest) {
         let warning = format!("it may take others or data along ({why})");
@@ -340,7 +340,7 @@ pub(crate) async fn with_warning(
     object: &Desired,
     live: &Value,
 ) -> Result<Section, Error> {
-    if section.tone != Tone::Bad && section.tone != Tone::Same {
+    if !matches!(section.tone(), Tone::Bad | Tone::Same) {
         section
             .warnings
             .extend(going::warning(cluster, &object.gvk, live).await?);
@@ -372,7 +372,7 @@ mod tests {
         let leaving = Leaving::new(&siblings, &next, "later");
         let section = leaving.alone(phase, object, &Found::Unreadable("cannot list"));
         let section = section.unwrap();
-        assert_eq!(section.tone, Tone::Removed);
+        assert_eq!(section.tone(), Tone::Removed);
         assert_eq!(section.notes, ["not looked at: cannot list"]);
         assert_eq!(
             section.warnings,

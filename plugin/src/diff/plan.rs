@@ -14,7 +14,7 @@ use baton_view::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Pair, Section, Tone, apply::ChainSiblings, clean::clean_live};
+use super::{Pair, Section, apply::ChainSiblings, clean::clean_live, fate::Fate};
 use crate::{error::Error, output::format::name};
 
 /// A revision that would be made.
@@ -170,7 +170,7 @@ pub(crate) fn three_way(applied: &Value, given: &Value) -> Value {
 pub(crate) fn itself(kind: ChainKind, live: Option<&Value>, after: &Value) -> Option<Section> {
     let section = Section::new(name(after), name(after));
     let Some(live) = live else {
-        return Some(section.verdict(Tone::Added, "created"));
+        return Some(section.fate(Fate::Created));
     };
     let bare = |object: &Value| {
         let mut object = clean_live(object.clone());
@@ -187,7 +187,7 @@ pub(crate) fn itself(kind: ChainKind, live: Option<&Value>, after: &Value) -> Op
         object
     };
     let pair = Pair::new(Some(bare(live)), Some(bare(after)));
-    (!pair.is_same()).then(|| section.verdict(Tone::Changed, "changed").pair(pair))
+    (!pair.is_same()).then(|| section.fate(Fate::Changed).pair(pair))
 }
 
 #[cfg(test)]
@@ -303,7 +303,7 @@ mod tests {
     fn the_object_itself_is_compared_without_its_content() {
         let live = yaml(WEB);
         let kind = ChainKind::ObjectDeployment;
-        assert_eq!(itself(kind, None, &live).unwrap().verdict, "created");
+        assert_eq!(itself(kind, None, &live).unwrap().fate, Fate::Created);
         assert_eq!(itself(kind, Some(&live), &live), None);
         // Content is shown object by object.
         let other = yaml(&WEB.replace("ConfigMap", "Secret"));

@@ -36,12 +36,13 @@ pub(crate) fn render(sections: &[Section], labels: &Labels, output: Output) -> S
             text.push('\n');
         }
         let title = output.paint(Paint::Strong, &section.title);
-        let verdict = match section.tone {
-            Tone::Added => output.paint(Paint::Good, &section.verdict),
-            Tone::Changed => output.paint(Paint::Warn, &section.verdict),
-            Tone::Removed | Tone::Bad => output.paint(Paint::Bad, &section.verdict),
-            Tone::Same => output.paint(Paint::Dim, &section.verdict),
+        let paint = match section.tone() {
+            Tone::Added => Paint::Good,
+            Tone::Changed => Paint::Warn,
+            Tone::Removed | Tone::Bad => Paint::Bad,
+            Tone::Same => Paint::Dim,
         };
+        let verdict = output.paint(paint, &section.fate.to_string());
         // Writing into a string cannot fail.
         let _ = writeln!(text, "{title}: {verdict}");
         for note in &section.notes {
@@ -126,14 +127,13 @@ pub(crate) fn yaml(side: Option<&Value>) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::*;
+    use super::{super::fate::Fate, *};
 
-    fn section(tone: Tone, verdict: &str) -> Section {
+    fn section(fate: Fate) -> Section {
         Section {
             file: String::new(),
             title: "ConfigMap shop/web".to_owned(),
-            verdict: verdict.to_owned(),
-            tone,
+            fate,
             notes: Vec::new(),
             warnings: Vec::new(),
             pair: None,
@@ -154,11 +154,10 @@ mod tests {
             json!({"a": "1", "b": "2", "c": "3", "d": value, "e": "5", "f": "6", "g": "7",
             "h": "8"})
         };
-        let changed = section(Tone::Changed, "changed")
+        let changed = section(Fate::Changed)
             .note("phase: a -> b")
             .pair(Pair::new(Some(object("x")), Some(object("y"))));
-        let same = section(Tone::Same, "handed over unchanged")
-            .pair(Pair::new(Some(object("x")), Some(object("x"))));
+        let same = section(Fate::HandedOver).pair(Pair::new(Some(object("x")), Some(object("x"))));
         assert_eq!(
             rendered(&[same.clone(), changed, same.clone(), same], false),
             "\
@@ -186,7 +185,7 @@ ConfigMap shop/web: handed over unchanged
 
     #[test]
     fn warnings_follow_the_notes() {
-        let mut removed = section(Tone::Removed, "deleted later").note("a note");
+        let mut removed = section(Fate::Deleted("later".to_owned())).note("a note");
         removed.warnings.push("its data goes along".to_owned());
         assert_eq!(
             rendered(&[removed], false),
@@ -197,8 +196,8 @@ ConfigMap shop/web: handed over unchanged
     #[test]
     fn objects_that_come_and_go() {
         let object = || Some(json!({"a": "b"}));
-        let added = section(Tone::Added, "added").pair(Pair::new(None, object()));
-        let removed = section(Tone::Removed, "removed").pair(Pair::new(object(), None));
+        let added = section(Fate::Added).pair(Pair::new(None, object()));
+        let removed = section(Fate::Removed).pair(Pair::new(object(), None));
         assert_eq!(
             rendered(&[added, removed], false),
             "\
@@ -220,7 +219,7 @@ ConfigMap shop/web: removed
     #[test]
     fn verdicts_and_lines_are_coloured() {
         let side = |value: &str| Some(json!({ "a": value }));
-        let changed = section(Tone::Changed, "changed").pair(Pair::new(side("b"), side("c")));
+        let changed = section(Fate::Changed).pair(Pair::new(side("b"), side("c")));
         assert_eq!(
             rendered(&[changed], true),
             "\
@@ -232,7 +231,9 @@ ConfigMap shop/web: removed
 \x1b[32m+a: c\x1b[0m
 "
         );
-        assert!(rendered(&[section(Tone::Bad, "refused")], true).contains("\x1b[31mrefused"));
+        assert!(
+            rendered(&[section(Fate::Refused("no".to_owned()))], true).contains("\x1b[31mrefused")
+        );
     }
 
     /// Texts of several lines are compared by line, long ones are not wrapped, and what a text holds

@@ -10,7 +10,7 @@ use baton_view::{
 };
 use serde_json::{Value, json};
 
-use super::{Pair, Section, Tone, clean::clean};
+use super::{Pair, Section, clean::clean, fate::Fate};
 
 /// All of a revision, or of a template, that is not its place in the chain.
 #[derive(Clone, Debug, Default)]
@@ -97,7 +97,7 @@ pub(crate) fn settings(from: &Side, to: &Side) -> Option<Section> {
         return None;
     }
     let section = Section::new("revision", "labels, phases and probes");
-    Some(section.verdict(Tone::Changed, "changed").pair(pair))
+    Some(section.fate(Fate::Changed).pair(pair))
 }
 
 fn outline(side: &Side) -> Value {
@@ -132,10 +132,10 @@ fn object(from: Option<Placed<'_>>, to: Option<Placed<'_>>) -> Option<Section> {
         ..Section::of(&object.gvk, &object.key, Some(&phase.name))
     };
     let section = match (from, to) {
-        (None, _) => section.verdict(Tone::Added, "added"),
-        (_, None) => section.verdict(Tone::Removed, "removed"),
-        _ if !pair.is_same() => section.verdict(Tone::Changed, "changed"),
-        _ if !section.notes.is_empty() => section.verdict(Tone::Changed, "same manifest"),
+        (None, _) => section.fate(Fate::Added),
+        (_, None) => section.fate(Fate::Removed),
+        _ if !pair.is_same() => section.fate(Fate::Changed),
+        _ if !section.notes.is_empty() => section.fate(Fate::SameManifest),
         _ => return None,
     };
     Some(section.pair(pair))
@@ -219,7 +219,7 @@ mod tests {
     /// One line per section: title, verdict, notes.
     fn lines(from: &Side, to: &Side) -> Vec<String> {
         let line = |section: Section| {
-            let mut texts = vec![format!("{}: {}", section.title, section.verdict)];
+            let mut texts = vec![format!("{}: {}", section.title, section.fate)];
             texts.extend(section.notes);
             texts.join("; ")
         };

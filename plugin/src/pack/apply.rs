@@ -3,6 +3,7 @@
 use std::pin::pin;
 
 use baton_apis::kinds::Kind;
+use baton_kubernetes::wire::MediaType;
 use baton_terminal::error::is_not_served;
 use baton_view::object::text_at;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -10,7 +11,7 @@ use kube::core::Status;
 use serde_json::Value;
 
 use crate::{
-    connect::{Body, Cluster, FIELD_MANAGER, Write},
+    connect::{Cluster, FIELD_MANAGER, Write},
     error::Error,
     output::format::name,
 };
@@ -119,7 +120,7 @@ async fn send(cluster: &Cluster, object: &Value, mode: Mode) -> Result<Value, Er
     let apply = async |force: bool| {
         let options = format!("&force={force}&fieldValidation=Strict");
         let write = Write {
-            content: Body::Apply,
+            content: MediaType::Apply,
             options: &options,
             dry_run: mode.dry_run,
         };

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use baton_engine::chain_names::next_number;
+use baton_kubernetes::wire::MediaType;
 use baton_view::chain::{Chain, kind::ChainKind, member::Revision, target::Target};
 use serde_json::Value;
 
 use super::write::{next_name, next_revision};
 use crate::{
-    connect::{Body, Cluster, Write},
+    connect::{Cluster, Write},
     error::Error,
 };
 
@@ -88,7 +89,7 @@ pub(crate) async fn create(
     dry_run: bool,
 ) -> Result<Value, Error> {
     let namespace = revision["metadata"]["namespace"].as_str();
-    let write = Write::new(Body::Json, dry_run);
+    let write = Write::new(MediaType::Json, dry_run);
     match cluster.write(&kind.path(namespace), write, revision).await {
         Err(error) if error.is_code(409) => {
             let name = revision["metadata"]["name"].as_str().unwrap_or_default();

@@ -6,6 +6,7 @@ use baton_apis::constants::{
     ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_LAST_APPLIED, ANNOTATION_PAUSED_BY_PARENT,
     ANNOTATION_TEMPLATE_METADATA, API_VERSION, LABEL_OBJECT_DEPLOYMENT,
 };
+use baton_engine::operations::{add, remove, test};
 use serde_json::{Map, Value, json};
 
 /// Annotations that speak about the object they are on, and would be wrong on a copy.
@@ -27,6 +28,9 @@ const CONTENT: [&str; 4] = [
 /// The verb of [`cause`] for a rollback.
 pub(crate) const ROLLBACK: &str = "rollback to";
 
+/// Where the change cause is.
+const CAUSE: [&str; 3] = ["metadata", "annotations", ANNOTATION_CHANGE_CAUSE];
+
 /// The JSON patch that makes a revision's content a deployment's template, on the condition that the
 /// deployment is still as it was read.
 ///
@@ -35,32 +39,19 @@ pub(crate) fn roll_deployment(deployment: &Value, revision: &Value) -> Value {
     let version = &deployment["metadata"]["resourceVersion"];
     let cause = cause(revision, ROLLBACK);
     let annotation = match &deployment["metadata"]["annotations"] {
-        Value::Object(_) => json!({
-            "op": "add",
-            "path": format!("/metadata/annotations/{}", ANNOTATION_CHANGE_CAUSE.replace('/', "~1")),
-            "value": cause,
-        }),
-        _ => {
-            json!({ "op": "add", "path": "/metadata/annotations", "value": { ANNOTATION_CHANGE_CAUSE: cause } })
-        }
+        Value::Object(_) => add(&CAUSE, cause),
+        _ => add(&CAUSE[..2], json!({ ANNOTATION_CHANGE_CAUSE: cause })),
     };
     json!([
-        { "op": "add", "path": "/metadata/resourceVersion", "value": version },
+        add(&["metadata", "resourceVersion"], version.clone()),
         annotation,
-        { "op": "add", "path": "/spec/template", "value": template(revision) },
+        add(&["spec", "template"], template(revision)),
     ])
 }
 
 /// The JSON patch that takes a change cause from a deployment, if that is still it.
 pub(crate) fn without_cause(cause: &str) -> Value {
-    let path = format!(
-        "/metadata/annotations/{}",
-        ANNOTATION_CHANGE_CAUSE.replace('/', "~1")
-    );
-    json!([
-        { "op": "test", "path": path, "value": cause },
-        { "op": "remove", "path": path },
-    ])
+    json!([test(&CAUSE, cause), remove(&CAUSE)])
 }
 
 /// A revision's content in the form of a template.

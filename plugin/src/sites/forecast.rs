@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     connect::Cluster,
-    diff::{Pair, Section, Tone, check::check_apply},
+    diff::{Pair, Section, check::check_apply, fate::Fate},
     error::Error,
     target::check_name,
 };
@@ -73,11 +73,9 @@ struct Change<'a> {
 impl Change<'_> {
     fn section(&self, section: Section) -> Section {
         match self.before {
-            None => section.verdict(Tone::Added, "added"),
-            Some(before) if before != self.after || self.differs => {
-                section.verdict(Tone::Changed, "changed")
-            }
-            Some(_) => section.verdict(Tone::Same, "unchanged"),
+            None => section.fate(Fate::Added),
+            Some(before) if before != self.after || self.differs => section.fate(Fate::Changed),
+            Some(_) => section.fate(Fate::Unchanged),
         }
     }
 
@@ -144,7 +142,7 @@ fn terms(before: Option<&SiteApplication>, after: &SiteApplication) -> Option<Se
     let pair = Pair::new(before.map(of), Some(of(after)));
     let is_new = before.is_none();
     let section = Section::new("terms", "upgrade terms");
-    (!is_new && !pair.is_same()).then(|| section.verdict(Tone::Changed, "changed").pair(pair))
+    (!is_new && !pair.is_same()).then(|| section.fate(Fate::Changed).pair(pair))
 }
 
 #[cfg(test)]

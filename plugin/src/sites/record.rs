@@ -14,7 +14,9 @@ use crate::{
     cluster::lists,
     connect::Cluster,
     diff::{
-        Pair, Section, Tone, gone,
+        Pair, Section,
+        fate::Fate,
+        gone,
         revisions::{Side, compare},
     },
     error::Error,
@@ -225,7 +227,7 @@ fn upgrade(from: Option<Value>, to: Value) -> Option<Section> {
     let pair = Pair::new(from.map(whole), Some(whole(to)));
     let section = Section::new("upgrade", "upgrade method");
     let is_new = pair.before().is_none();
-    (!is_new && !pair.is_same()).then(|| section.verdict(Tone::Changed, "changed").pair(pair))
+    (!is_new && !pair.is_same()).then(|| section.fate(Fate::Changed).pair(pair))
 }
 
 #[cfg(test)]

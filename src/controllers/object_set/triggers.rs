@@ -174,19 +174,8 @@ mod tests {
                 "phases": [{"name": "a", "slices": [format!("s{number}")]}],
             },
         });
-        merge(&mut object, patch);
+        json_patch::merge(&mut object, patch);
         Record::read(ObjectSet, &object.to_string()).unwrap()
-    }
-
-    fn merge(into: &mut Value, patch: &Value) {
-        match patch {
-            Value::Object(patch) => {
-                for (key, value) in patch {
-                    merge(&mut into[key], value);
-                }
-            }
-            value => *into = value.clone(),
-        }
     }
 
     fn names(wakes: Vec<Wake<RevisionKey>>) -> String {

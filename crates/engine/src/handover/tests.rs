@@ -19,25 +19,14 @@ fn desired(revision: &Revision, protection: CollisionProtection, label: &str) ->
 
 /// A short form of a decision.
 fn show(adoption: &Adoption) -> String {
-    let object = "/v1, Kind=ConfigMap ns/cm";
     match adoption {
         Adoption::Keep => "keep".to_owned(),
         Adoption::Adopt(None) => "adopt".to_owned(),
         Adoption::Adopt(Some(name)) => format!("from {name}"),
         Adoption::Leave(name) => format!("leave {name}"),
-        Adoption::Refuse(text) if *text == format!("revision collision on {object}") => {
-            "equal".to_owned()
-        }
-        Adoption::Refuse(text) if *text == format!("{object} was left behind by a revision") => {
-            "orphan".to_owned()
-        }
-        Adoption::Refuse(text) => {
-            assert_eq!(
-                *text,
-                format!("object {object} not owned by previous revision")
-            );
-            "foreign".to_owned()
-        }
+        Adoption::Refuse(Refusal::SameNumber) => "equal".to_owned(),
+        Adoption::Refuse(Refusal::LeftBehind) => "orphan".to_owned(),
+        Adoption::Refuse(Refusal::Protected) => "foreign".to_owned(),
     }
 }
 
@@ -205,10 +194,25 @@ fn an_object_with_two_controllers_is_ours_if_one_of_them_is() {
 #[test]
 fn a_collision_names_the_object_as_its_manifest_does() {
     let desired = desired(&revision(), Prevent, "{}");
-    assert_eq!(
-        collision_message(&desired, "why"),
-        "object ns/cm kind:ConfigMap: refusing adoption, why"
-    );
+    for (refusal, why) in [
+        (
+            Refusal::LeftBehind,
+            "/v1, Kind=ConfigMap ns/cm was left behind by a revision",
+        ),
+        (
+            Refusal::SameNumber,
+            "revision collision on /v1, Kind=ConfigMap ns/cm",
+        ),
+        (
+            Refusal::Protected,
+            "object /v1, Kind=ConfigMap ns/cm not owned by previous revision",
+        ),
+    ] {
+        assert_eq!(
+            collision_message(&desired, refusal),
+            format!("object ns/cm kind:ConfigMap: refusing adoption, {why}")
+        );
+    }
 }
 
 /// Every situation by the number on the object, the protection, and whether the phase is delegated: `K` keep,
@@ -401,9 +405,9 @@ fn a_refusal_says_where_the_object_is() {
             .objects
             .remove(0);
         let adoption = decide_adoption(&revision(), &desired, &Situation::Foreign, &live("", "x*"));
-        let Adoption::Refuse(text) = adoption else {
+        let Adoption::Refuse(refusal) = adoption else {
             panic!("{adoption:?}")
         };
-        assert_eq!(collision_message(&desired, &text), expected);
+        assert_eq!(collision_message(&desired, refusal), expected);
     }
 }

@@ -1,10 +1,11 @@
 //! The request that unites the legacy entries of an object's `managedFields` with ours.
 
-use serde_json::{Value, json};
+use baton_engine::{
+    Answer, Precondition, diff::legacy::migrated, object::precondition, operations::replace,
+};
 
-use super::{Call, Child, JSON_PATCH};
-use crate::{answer::Operation, target::Target};
-use baton_engine::{Answer, Precondition, diff::legacy::migrated, object::precondition};
+use super::Child;
+use crate::target::Target;
 
 impl Target {
     /// Reads the object, because the store does not keep the entries of other managers, and
@@ -21,34 +22,25 @@ impl Target {
         };
         match migrated(&live, former).filter(|_| precondition(&live) == *decided) {
             Some(entries) => {
-                self.execute(child, &child.replace_entries(&entries, decided))
-                    .await
-                    .0
+                let entries = replace(&["metadata", "managedFields"], entries);
+                let call = child.change(decided, vec![entries]);
+                self.execute(child, &call).await.0
             }
             None => Answer::Object(live),
         }
     }
 }
 
-impl Child<'_> {
-    fn replace_entries(&self, entries: &[Value], live: &Precondition) -> Call {
-        let patch = json!([
-            {"op": "test", "path": "/metadata/uid", "value": live.uid},
-            {"op": "test", "path": "/metadata/resourceVersion", "value": live.resource_version},
-            {"op": "replace", "path": "/metadata/managedFields", "value": entries},
-        ]);
-        self.patch(Operation::Patch, JSON_PATCH, &patch)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use http::Method;
+    use serde_json::json;
 
     use super::{
         super::tests::{check_call, with_child},
         *,
     };
+    use crate::wire::MediaType;
 
     #[test]
     fn the_patch_is_bound_to_the_state_that_was_read() {
@@ -57,12 +49,16 @@ mod tests {
             resource_version: "7".to_owned(),
             owner_index: 0,
         };
-        let call = with_child(|child| child.replace_entries(&[json!({"manager": "m"})], &live));
+        let entries = replace(
+            &["metadata", "managedFields"],
+            vec![json!({"manager": "m"})],
+        );
+        let call = with_child(|child| child.change(&live, vec![entries]));
         check_call(
             &call,
             &Method::PATCH,
             "?fieldManager=package-operator&fieldValidation=Ignore",
-            Some(JSON_PATCH),
+            Some(MediaType::JsonPatch),
             concat!(
                 r#"[{"op":"test","path":"/metadata/uid","value":"u"},"#,
                 r#"{"op":"test","path":"/metadata/resourceVersion","value":"7"},"#,

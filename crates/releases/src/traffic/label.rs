@@ -5,11 +5,16 @@ use std::collections::BTreeMap;
 use baton_apis::constants::shipper::{
     ANNOTATION_POD_DELETION_COST, LABEL_TRAFFIC_STATUS, TRAFFIC_DISABLED, TRAFFIC_ENABLED,
 };
+use baton_engine::operations::{add, remove, replace, test};
+use json_patch::PatchOperation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Pods without traffic are deleted before pods that cost nothing to delete.
 const COST_WITHOUT_TRAFFIC: &str = "-1";
+
+/// Where the label is.
+pub const LABEL: [&str; 3] = ["metadata", "labels", LABEL_TRAFFIC_STATUS];
 
 /// Whether the labels of a pod let it have traffic.
 #[must_use]
@@ -19,22 +24,20 @@ pub fn is_enabled(labels: &BTreeMap<String, String>) -> bool {
         .is_some_and(|value| value == TRAFFIC_ENABLED)
 }
 
-/// The JSON patch that sets the label of a pod with these labels, unless it has it already. Other labels stay.
+/// The operation that sets the label of a pod with these labels, unless it has it already. Other labels stay.
 #[must_use]
-pub fn patch(labels: &BTreeMap<String, String>, enable: bool) -> Option<Value> {
+pub fn patch(labels: &BTreeMap<String, String>, enable: bool) -> Option<PatchOperation> {
     let value = if enable {
         TRAFFIC_ENABLED
     } else {
         TRAFFIC_DISABLED
     };
-    let op = match labels.get(LABEL_TRAFFIC_STATUS) {
-        Some(found) if found == value => return None,
-        Some(_) => "replace",
-        None => "add",
-    };
-    // A pod is found by its labels, so it has some.
-    let path = format!("/metadata/labels/{LABEL_TRAFFIC_STATUS}");
-    Some(json!([{"op": op, "path": path, "value": value}]))
+    match labels.get(LABEL_TRAFFIC_STATUS) {
+        Some(found) if found == value => None,
+        Some(_) => Some(replace(&LABEL, value)),
+        // A pod is found by its labels, so it has some.
+        None => Some(add(&LABEL, value)),
+    }
 }
 
 /// The operations of a JSON patch by which a Deployment that shrinks gives up pods without traffic first. A cost that
@@ -43,11 +46,8 @@ pub fn patch(labels: &BTreeMap<String, String>, enable: bool) -> Option<Value> {
 /// The annotations of `pod` hold [`ANNOTATION_POD_DELETION_COST`] if the pod has it, and are `None` only if it has no
 /// annotation at all.
 #[must_use]
-pub fn cost_patch(pod: &ObjectMeta, enable: bool) -> Vec<Value> {
-    let path = format!(
-        "/metadata/annotations/{}",
-        ANNOTATION_POD_DELETION_COST.replace('/', "~1")
-    );
+pub fn cost_patch(pod: &ObjectMeta, enable: bool) -> Vec<PatchOperation> {
+    let path = ["metadata", "annotations", ANNOTATION_POD_DELETION_COST];
     let Some(annotations) = &pod.annotations else {
         if enable {
             return Vec::new();
@@ -55,16 +55,18 @@ pub fn cost_patch(pod: &ObjectMeta, enable: bool) -> Vec<Value> {
         let cost = json!({ ANNOTATION_POD_DELETION_COST: COST_WITHOUT_TRAFFIC });
         // Annotations that the pod got meanwhile would be lost.
         return vec![
-            json!({"op": "test", "path": "/metadata/resourceVersion", "value": pod.resource_version}),
-            json!({"op": "add", "path": "/metadata/annotations", "value": cost}),
+            test(
+                &["metadata", "resourceVersion"],
+                pod.resource_version.clone(),
+            ),
+            add(&["metadata", "annotations"], cost),
         ];
     };
     match annotations.get(ANNOTATION_POD_DELETION_COST) {
-        None if !enable => vec![json!({"op": "add", "path": path, "value": COST_WITHOUT_TRAFFIC})],
-        Some(cost) if enable && cost == COST_WITHOUT_TRAFFIC => vec![
-            json!({"op": "test", "path": path, "value": cost}),
-            json!({"op": "remove", "path": path}),
-        ],
+        None if !enable => vec![add(&path, COST_WITHOUT_TRAFFIC)],
+        Some(cost) if enable && cost == COST_WITHOUT_TRAFFIC => {
+            vec![test(&path, cost.clone()), remove(&path)]
+        }
         None | Some(_) => Vec::new(),
     }
 }

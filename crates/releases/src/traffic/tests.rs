@@ -321,9 +321,8 @@ fn labels_are_added_or_replaced() {
             .collect()
     };
     let patch = |op| {
-        Some(
-            json!([{"op": op, "path": "/metadata/labels/shipper-traffic-status", "value": "enabled"}]),
-        )
+        let path = "/metadata/labels/shipper-traffic-status";
+        Some(json!({"op": op, "path": path, "value": "enabled"}))
     };
     for (found, expected) in [
         (labels(&[]), patch("add")),
@@ -338,7 +337,8 @@ fn labels_are_added_or_replaced() {
             patch("replace"),
         ),
     ] {
-        assert_eq!(label::patch(&found, true), expected);
+        let patch = label::patch(&found, true);
+        assert_eq!(patch.map(|operation| json!(operation)), expected);
         assert_eq!(label::is_enabled(&found), expected.is_none());
     }
     assert_eq!(

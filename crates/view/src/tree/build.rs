@@ -95,13 +95,12 @@ pub fn picture(
                 .collect()
         });
         let of = phases.iter().flatten();
-        // The message of a phase is not repeated.
-        let mut message = about(revision);
-        let is_shown =
-            |phase: &PhasePicture| !phase.message.is_empty() && message.ends_with(&phase.message);
-        if of.clone().any(is_shown) {
-            message.clear();
-        }
+        // The message of a phase, which another controller has reported, is not repeated.
+        let about = about(revision).filter(|(_, reason)| {
+            let shown = of.clone().filter(|phase| !phase.message.is_empty());
+            let mut delegates = shown.filter_map(|phase| phase.delegate.as_ref());
+            !delegates.any(|delegate| *reason == Some(&*delegate.reason))
+        });
         RevisionPicture {
             kind: revision.kind.name.to_owned(),
             name: revision.name().to_owned(),
@@ -111,12 +110,15 @@ pub fn picture(
             objects: of.map(|phase| phase.objects.len()).sum(),
             release: release(revision),
             version: version(revision),
-            message,
+            message: about.map_or(String::new(), |(message, _)| message.to_owned()),
             phases,
         }
     });
     ChainPicture {
-        deployment: chain.deployment.as_ref().map(head),
+        deployment: chain
+            .deployment
+            .as_ref()
+            .map(|deployment| head(deployment, chain.current())),
         namespace: chain.namespace().map(str::to_owned),
         revisions: revisions.collect(),
     }
@@ -135,15 +137,19 @@ fn version(revision: &Revision) -> Option<String> {
     Some(entry.version)
 }
 
-/// How the message of `Progressing` begins while the current revision is not available.
-const UNAVAILABLE: &str = "Latest Revision is Unavailable";
-
-fn head(deployment: &Deployment) -> DeploymentPicture {
+fn head(deployment: &Deployment, current: Option<&Revision>) -> DeploymentPicture {
     let available = deployment.condition(conditions::AVAILABLE);
     let progressing = deployment.condition(conditions::PROGRESSING);
+    let is_unavailable = current
+        .and_then(|current| current.condition(conditions::AVAILABLE))
+        .is_some_and(|available| available.status != "True");
     let message = match (progressing, available) {
         // The rest is the message of the revision, which is shown there, object by object.
-        (Some(progressing), _) if progressing.message.starts_with(UNAVAILABLE) => UNAVAILABLE,
+        (Some(progressing), _)
+            if progressing.reason == reasons::LATEST_REVISION_PENDING_SUCCESS && is_unavailable =>
+        {
+            "Latest Revision is Unavailable"
+        }
         (Some(progressing), _) if progressing.reason != reasons::IDLE => &progressing.message,
         (_, Some(available)) if available.status != "True" => &available.message,
         (None, None) => "nobody has reported on it yet",
@@ -160,20 +166,19 @@ fn head(deployment: &Deployment) -> DeploymentPicture {
     }
 }
 
-/// What concerns a revision as a whole. Failing probes are shown with their objects.
-fn about(revision: &Revision) -> String {
+/// What concerns a revision as a whole, and the reason in its condition. Failing probes are shown with their objects.
+fn about(revision: &Revision) -> Option<(&str, Option<&str>)> {
     let condition = match revision.state() {
         State::NotReady | State::Paused => revision.condition(conditions::AVAILABLE),
         State::Archiving => revision.condition(conditions::ARCHIVED),
-        State::Pending => return "nobody has reported on it yet".to_owned(),
+        State::Pending => return Some(("nobody has reported on it yet", None)),
         State::Available | State::Archived | State::Deleting => None,
     };
     condition
         .filter(|condition| {
             condition.status != "True" && condition.reason != reasons::PROBE_FAILURE
         })
-        .map(|condition| condition.message.clone())
-        .unwrap_or_default()
+        .map(|condition| (&*condition.message, Some(&*condition.reason)))
 }
 
 /// What phases are drawn from.
@@ -561,6 +566,30 @@ mod tests {
         assert_eq!(told(0, "something else"), "something else");
         assert_eq!(told(0, ""), "");
         assert_eq!(told(1, "not there"), "not there");
+    }
+
+    #[test]
+    fn what_a_phase_says_is_not_said_again_by_its_revision() {
+        let mut chain = chain("cluster.north");
+        let mut catalogue = Catalogue::default();
+        catalogue.add(&chain.revisions[0], &Slices::default());
+        let mut delegates = Delegates::default();
+        delegates.insert(&delegate("u1", "False", "PreflightError"));
+        let available = |reason: &str| {
+            let condition = json!([{
+                "type": "Available", "status": "False", "reason": reason, "message": "of the revision",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]);
+            serde_json::from_value(condition).unwrap()
+        };
+        for (reason, expected) in [
+            ("PreflightError", ""),
+            ("CollisionDetected", "of the revision"),
+        ] {
+            chain.revisions[0].status.conditions = available(reason);
+            let picture = picture(&chain, &catalogue, &Children::default(), &delegates);
+            assert_eq!(picture.revisions[0].message, expected, "{reason}");
+        }
     }
 
     #[test]

@@ -10,11 +10,14 @@ use baton_engine::{
     Gvk, ObjectKey,
     diff::legacy::{entries, former_managers},
     object::{controller, owner_references, text},
+    operations::{remove, replace, test},
 };
+use baton_kubernetes::wire::MediaType;
+use json_patch::PatchOperation;
 use serde_json::{Value, json};
 
 use crate::{
-    connect::{Body, Cluster, Write},
+    connect::{Cluster, Write},
     error::Error,
 };
 
@@ -65,7 +68,7 @@ pub(super) async fn hand_back(
         let (manager, operation) = tool(&live);
         let change = handed_back(&live, owners, &manager, operation);
         match cluster
-            .write(&path, Write::new(Body::JsonPatch, is_dry_run), &change)
+            .write(&path, Write::new(MediaType::JsonPatch, is_dry_run), &change)
             .await
         {
             Ok(_) => return Ok(Some(manager)),
@@ -129,13 +132,12 @@ fn handed_back(live: &Value, owners: &BTreeSet<&str>, manager: &str, operation: 
         ("annotations", ANNOTATION_REVISION),
         ("annotations", ANNOTATION_FORMER_MANAGERS),
     ];
-    let mut patch = vec![json!({
-        "op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"],
-    })];
+    let metadata = &live["metadata"];
+    let version = metadata["resourceVersion"].clone();
+    let mut patch = vec![test(&["metadata", "resourceVersion"], version)];
     for (field, mark) in marks {
-        let pointer = format!("/metadata/{field}/{}", mark.replace('/', "~1"));
-        if live.pointer(&pointer).is_some() {
-            patch.push(json!({"op": "remove", "path": pointer}));
+        if metadata[field].get(mark).is_some() {
+            patch.push(remove(&["metadata", field, mark]));
         }
     }
     patch.extend(disowned(live, owners));
@@ -168,21 +170,21 @@ fn handed_back(live: &Value, owners: &BTreeSet<&str>, manager: &str, operation: 
     });
     let entries: Vec<Value> = entries.collect();
     if !entries.is_empty() {
-        patch.push(json!({"op": "replace", "path": "/metadata/managedFields", "value": entries}));
+        patch.push(replace(&["metadata", "managedFields"], entries));
     }
-    patch.into()
+    json!(patch)
 }
 
 /// The change that takes owners off, if there are any of them.
-fn disowned(live: &Value, owners: &BTreeSet<&str>) -> Option<Value> {
-    const PATH: &str = "/metadata/ownerReferences";
+fn disowned(live: &Value, owners: &BTreeSet<&str>) -> Option<PatchOperation> {
+    const PATH: [&str; 2] = ["metadata", "ownerReferences"];
     let references = owner_references(live);
     let is_ours = |reference: &&Value| owners.contains(text(reference, "uid"));
     let others: Vec<&Value> = references.iter().filter(|it| !is_ours(it)).collect();
     match others.len() {
         all if all == references.len() => None,
-        0 => Some(json!({"op": "remove", "path": PATH})),
-        _ => Some(json!({"op": "replace", "path": PATH, "value": others})),
+        0 => Some(remove(&PATH)),
+        _ => Some(replace(&PATH, json!(others))),
     }
 }
 
@@ -322,7 +324,8 @@ metadata:
         ] {
             let live = live(uids);
             assert_eq!(is_owned(&live, &owners), expected.is_some(), "{uids:?}");
-            assert_eq!(disowned(&live, &owners), expected, "{uids:?}");
+            let change = disowned(&live, &owners).map(|operation| json!(operation));
+            assert_eq!(change, expected, "{uids:?}");
         }
     }
 }

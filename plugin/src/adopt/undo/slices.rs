@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_engine::object::{owner_references, text};
+use baton_kubernetes::wire::MediaType;
 use baton_view::{
     chain::{Chain, kind::ChainKind},
     lists::ListQuery,
@@ -12,12 +13,7 @@ use baton_view::{
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::{
-    cluster::lists,
-    connect::{Body, Cluster},
-    error::Error,
-    pack::build::LABEL_SLICE_OWNER,
-};
+use crate::{cluster::lists, connect::Cluster, error::Error, pack::build::LABEL_SLICE_OWNER};
 
 /// Labels whose value is the deployment that a slice was made for: by the manager, and by `pack`.
 const OF_DEPLOYMENT: [&str; 2] = [LABEL_OBJECT_DEPLOYMENT, LABEL_SLICE_OWNER];
@@ -102,7 +98,7 @@ impl Collection<'_> {
         let body = json!({"preconditions": {
             "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
         }});
-        let body = Some((Body::Json, &body));
+        let body = Some((MediaType::Json, &body));
         match self.cluster.send(Method::DELETE, &path, body).await {
             Err(error) if error.is_code(404) => Ok(()),
             answer => answer.map(drop),

@@ -1,10 +1,12 @@
 //! `abort` of a deployment to sites: no further site gets its version.
 
+use baton_kubernetes::wire::MediaType;
+
 use super::AbortArgs;
 use crate::{
     args::GlobalArgs,
     commands::{Exit, pause::note},
-    connect::{Body, Write},
+    connect::Write,
     error::Error,
     sites::{read::deployment, steer, target::SiteTarget},
 };
@@ -31,7 +33,7 @@ pub(crate) async fn run(
             .print(&format!("{name}: {what} is aborted already"))?;
         return Ok(Exit::Fine);
     };
-    let write = Write::new(Body::JsonPatch, args.dry_run);
+    let write = Write::new(MediaType::JsonPatch, args.dry_run);
     let url = target.path(&cluster.namespace);
     match cluster.write(&url, write, patch).await {
         Ok(_) => {}

@@ -261,7 +261,8 @@ async fn read(path: &std::path::Path) -> Result<Map<String, Value>, Error> {
     Ok(values)
 }
 
-/// Puts values over others, as Helm does: maps into maps, anything else in place of what was there.
+/// Puts values over others, as Helm does: maps into maps, anything else in place of what was there. A `null` stays,
+/// other than in a merge patch: it takes a default of the chart away.
 fn merge(values: &mut Map<String, Value>, over: Map<String, Value>) {
     for (key, value) in over {
         match (values.get_mut(&key), value) {

@@ -1,6 +1,7 @@
 //! `rollback` of an Application: an older Release's environment as its template, in all clusters.
 
 use baton_apis::kinds;
+use baton_kubernetes::wire::MediaType;
 use baton_terminal::time::duration;
 use baton_view::rollout::Outcome;
 
@@ -18,7 +19,7 @@ use crate::{
     args::GlobalArgs,
     bars::Bars,
     commands::{Exit, pause::note},
-    connect::{Body, Cluster, Write},
+    connect::{Cluster, Write},
     error::Error,
     output::report,
 };
@@ -119,7 +120,7 @@ async fn roll(
             return Ok((observed.target(), found));
         };
         let url = kinds::APPLICATION.path_of(Some(&cluster.namespace), &observed.name);
-        let write = Write::new(Body::JsonPatch, args.dry_run);
+        let write = Write::new(MediaType::JsonPatch, args.dry_run);
         match cluster.write(&url, write, patch).await {
             Ok(_) => return Ok((observed.target(), found)),
             Err(error) if error.is_code(409) && round < super::ROUNDS => seen = Some(observed),

@@ -1,5 +1,6 @@
 //! `rollback` of a deployment to sites: an older version for all of them.
 
+use baton_kubernetes::wire::MediaType;
 use baton_terminal::time::duration;
 use baton_view::rollout::Outcome;
 use k8s_openapi::jiff::Timestamp;
@@ -9,7 +10,7 @@ use crate::{
     args::GlobalArgs,
     bars::Bars,
     commands::{Exit, pause::note, status::site::line},
-    connect::{Body, Cluster, Write},
+    connect::{Cluster, Write},
     error::Error,
     output::report,
     sites::{
@@ -114,7 +115,7 @@ async fn roll(
     // Asked for, one that is not kept would stop the rollout and wait for ever.
     let records = Records::read(cluster, &deployment.spec.application).await?;
     records.version(&found.version)?;
-    let write = Write::new(Body::JsonPatch, args.dry_run);
+    let write = Write::new(MediaType::JsonPatch, args.dry_run);
     match cluster
         .write(&target.path(&cluster.namespace), write, patch)
         .await

@@ -3,10 +3,12 @@
 
 use std::{collections::BTreeMap, fmt::Display};
 
-use baton_engine::{Gvk, ObjectKey};
+use baton_apis::constants::shipper::LABEL_TRAFFIC_STATUS;
+use baton_engine::{Gvk, ObjectKey, operations::test};
 use baton_kubernetes::{
+    answer::is_failed_test,
     path,
-    wire::{self, call, failure},
+    wire::{self, MediaType, call, failure},
 };
 use baton_releases::traffic::{label, selector::Selector};
 use http::{Method, Request, StatusCode, header};
@@ -22,9 +24,6 @@ use super::{cluster::AppCluster, objects::Scaled};
 
 /// Who these fields belong to, for the API server. Another one than that of revisions: what is theirs, they take back.
 const FIELD_MANAGER: &str = "baton-releases";
-
-const JSON_PATCH: &str = "application/json-patch+json";
-const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// A request in a cluster failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +61,7 @@ impl AppCluster {
             "metadata": precondition(&workload.metadata),
             "spec": {"replicas": replicas},
         });
-        write(&self.client(), &path, MERGE_PATCH, &body).await
+        write(&self.client(), &path, MediaType::MergePatch, &body).await
     }
 
     /// How a workload of any other kind is scaled.
@@ -93,7 +92,13 @@ impl AppCluster {
             "metadata": {"resourceVersion": scale.metadata.resource_version},
             "spec": {"replicas": replicas},
         });
-        write(&self.client(), &format!("{path}/scale"), MERGE_PATCH, &body).await
+        write(
+            &self.client(),
+            &format!("{path}/scale"),
+            MediaType::MergePatch,
+            &body,
+        )
+        .await
     }
 
     /// Lets a pod have traffic or none, by its label; the pod as it is then. None if nothing is to be done.
@@ -107,7 +112,7 @@ impl AppCluster {
             return Ok(None);
         };
         let path = object("/api/v1", "pods", &pod.metadata)?;
-        write(&self.client(), &path, JSON_PATCH, &body)
+        write(&self.client(), &path, MediaType::JsonPatch, &body)
             .await
             .map(Some)
     }
@@ -124,7 +129,7 @@ impl AppCluster {
             "spec": {"selector": keys},
         });
         let path = object("/api/v1", "services", &service.metadata)?;
-        write(&self.client(), &path, MERGE_PATCH, &body).await
+        write(&self.client(), &path, MediaType::MergePatch, &body).await
     }
 
     async fn path(&self, kind: &Gvk, meta: &ObjectMeta) -> Result<String, RequestError> {
@@ -159,20 +164,13 @@ fn label_patch(
     labels: &BTreeMap<String, String>,
     enable: bool,
 ) -> Option<Value> {
-    let Value::Array(operations) = label::patch(labels, enable)? else {
-        return None;
-    };
-    let mut patch = vec![json!({"op": "test", "path": "/metadata/uid", "value": meta.uid})];
-    for operation in operations {
-        let field = &operation["path"];
-        let key = field.as_str().and_then(|field| field.rsplit('/').next());
-        if let Some(value) = key.and_then(|key| labels.get(key)) {
-            patch.push(json!({"op": "test", "path": field, "value": value}));
-        }
-        patch.push(operation);
-    }
+    let operation = label::patch(labels, enable)?;
+    let mut patch = vec![test(&["metadata", "uid"], meta.uid.clone())];
+    let found = labels.get(LABEL_TRAFFIC_STATUS);
+    patch.extend(found.map(|value| test(&label::LABEL, value.clone())));
+    patch.push(operation);
     patch.extend(label::cost_patch(meta, enable));
-    Some(patch.into())
+    Some(json!(patch))
 }
 
 /// The kind that charts have most often. No cluster is asked whether it has it.
@@ -192,17 +190,17 @@ fn object(group_version: &str, plural: &str, meta: &ObjectMeta) -> Result<String
 async fn write<T: DeserializeOwned>(
     client: &Client,
     path: &str,
-    content: &'static str,
+    content: MediaType,
     body: &Value,
 ) -> Result<T, RequestError> {
     let request = Request::builder()
         .method(Method::PATCH)
         .uri(format!("{path}?fieldManager={FIELD_MANAGER}"))
         .header(header::ACCEPT, "application/json")
-        .header(header::CONTENT_TYPE, content)
+        .header(header::CONTENT_TYPE, content.as_str())
         .body(Body::from(body.to_string().into_bytes()));
     let request = request.map_err(RequestError::failed)?;
-    send(client, request, content == JSON_PATCH).await
+    send(client, request, content == MediaType::JsonPatch).await
 }
 
 /// Sends a request, which may test what it changes.
@@ -219,16 +217,12 @@ async fn send<T: DeserializeOwned>(
         .map_err(|error| RequestError::Failed(format!("unreadable answer: {error}")))
 }
 
-/// What a refusal means. A failed test is invalid without causes; what a rule of the API finds invalid has some.
+/// What a refusal means.
 fn refusal(code: StatusCode, body: &[u8], has_tests: bool) -> RequestError {
     let status = failure(code, body);
-    let causes = status
-        .details
-        .as_ref()
-        .map_or(0, |details| details.causes.len());
     match code {
         StatusCode::NOT_FOUND | StatusCode::CONFLICT => RequestError::Changed,
-        StatusCode::UNPROCESSABLE_ENTITY if has_tests && causes == 0 => RequestError::Changed,
+        _ if has_tests && is_failed_test(code.as_u16(), &status) => RequestError::Changed,
         _ => RequestError::Failed(status.message),
     }
 }
