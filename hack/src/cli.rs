@@ -1,8 +1,7 @@
 //! The command line of `cargo dev`.
 
 use std::ffi::OsString;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -126,7 +125,7 @@ pub fn main() -> ExitCode {
 async fn run(task: Task) -> Result<ExitCode, Error> {
     let dirs = Dirs::from_env()?;
     match task {
-        Task::Test(options) => return Ok(exit_code(test::run(&dirs, &options).await?)),
+        Task::Test(options) => return Ok(exec::exit_code(test::run(&dirs, &options).await?)),
         Task::RunTests(options) => return Ok(retry::run(&options)?),
         Task::Demo(options) => demo::run(&dirs, &options).await?,
         Task::Record => record::run(&dirs).await?,
@@ -135,12 +134,12 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
             // API server and the manager.
             eprintln!("bench: building the bench with optimisation");
             let [bench] = cargo::build(&dirs, [BENCH], &["--release", "--package", BENCH]).await?;
-            return Err(in_place(std::process::Command::new(bench).args(args)).into());
+            return Err(exec::in_place(std::process::Command::new(bench).args(args)).into());
         }
         Task::Check => check::run(&dirs).await?,
         Task::CheckModel { args } => {
             let [model] = cargo::build(&dirs, [MODEL], &["--package", MODEL]).await?;
-            return Err(in_place(std::process::Command::new(model).args(args)).into());
+            return Err(exec::in_place(std::process::Command::new(model).args(args)).into());
         }
         Task::Fuzz(options) => fuzz::run(&dirs, &options).await?,
         Task::Crds { check } => generate::run(check)?,
@@ -159,26 +158,10 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
             let tools = Toolbox::prepare(&dirs).await?;
             let mut kubectl = std::process::Command::new(tools.path(Tool::Kubectl));
             kubectl.arg("--kubeconfig").arg(kubeconfig).args(args);
-            return Err(in_place(&mut kubectl).into());
+            return Err(exec::in_place(&mut kubectl).into());
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Runs a program in place of this process, so that it has the terminal to itself. Returns only if that fails.
-pub(crate) fn in_place(command: &mut std::process::Command) -> exec::Error {
-    let source = command.exec();
-    let program = command.get_program().to_string_lossy().into_owned();
-    exec::Error::Spawn { program, source }
-}
-
-/// The exit code of a process as shells report it.
-pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
-    let code = status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok())
-        .map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 #[cfg(test)]
@@ -214,15 +197,5 @@ mod tests {
             panic!("another task");
         };
         assert_eq!(args, given);
-    }
-
-    #[test]
-    fn exit_codes_are_those_of_the_process() {
-        assert_eq!(exit_code(ExitStatus::from_raw(0)), ExitCode::SUCCESS);
-        assert_eq!(
-            exit_code(ExitStatus::from_raw(101 << 8)),
-            ExitCode::from(101)
-        );
-        assert_eq!(exit_code(ExitStatus::from_raw(9)), ExitCode::from(137));
     }
 }

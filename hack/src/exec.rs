@@ -1,6 +1,7 @@
 //! Child processes that never outlive the task that started them.
 
-use std::process::{ExitStatus, Stdio};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -158,6 +159,22 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Runs a program in place of this process, so that it has the terminal to itself. Returns only if that fails.
+pub(crate) fn in_place(command: &mut std::process::Command) -> Error {
+    let source = command.exec();
+    let program = command.get_program().to_string_lossy().into_owned();
+    Error::Spawn { program, source }
+}
+
+/// The exit code of a process as shells report it.
+pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok())
+        .map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
 fn program(command: &Command) -> String {
     let program = command.as_std().get_program();
     program.to_string_lossy().into_owned()
@@ -224,5 +241,15 @@ mod tests {
     fn tail_keeps_the_end() {
         assert_eq!(tail("a\nb\nc\n", 2), "b\nc");
         assert_eq!(tail("a", 2), "a");
+    }
+
+    #[test]
+    fn exit_codes_are_those_of_the_process() {
+        assert_eq!(exit_code(ExitStatus::from_raw(0)), ExitCode::SUCCESS);
+        assert_eq!(
+            exit_code(ExitStatus::from_raw(101 << 8)),
+            ExitCode::from(101)
+        );
+        assert_eq!(exit_code(ExitStatus::from_raw(9)), ExitCode::from(137));
     }
 }

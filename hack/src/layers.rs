@@ -57,36 +57,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "a part of a revision is in another file",
     ),
     (
-        "crates/kubernetes/src/account.rs",
-        "crates/kubernetes/src/target.rs",
-        IMPL,
-    ),
-    (
-        "crates/kubernetes/src/pods.rs",
-        "crates/kubernetes/src/target.rs",
-        IMPL,
-    ),
-    (
-        "crates/kubernetes/src/storage_classes.rs",
-        "crates/kubernetes/src/target.rs",
-        IMPL,
-    ),
-    (
-        "crates/kubernetes/src/informers.rs",
-        "crates/kubernetes/src/target.rs",
-        "what is reported is a type of the target",
-    ),
-    (
-        "crates/sites/src/rollout/fleet.rs",
-        "crates/sites/src/rollout/step.rs",
-        "one constant",
-    ),
-    (
-        "crates/sites/src/rollout/view.rs",
-        "crates/sites/src/rollout/step.rs",
-        "one constant",
-    ),
-    (
         "plugin/src/adopt/undo/pausing.rs",
         "plugin/src/commands/pause.rs",
         "what pauses belongs below the command",

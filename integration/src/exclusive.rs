@@ -17,7 +17,7 @@ use crate::namespace::{LABEL_TEST, PATIENCE, Scope, TestNamespace};
 use crate::program::temporary;
 
 /// How many tests have a bed to themselves at the same time. They mostly wait, for a manager to be idle above all.
-const TURNS: usize = 2;
+const TURNS: usize = 3;
 
 /// The beds, each started for the first test that gets it. There is one more than there are turns, so
 /// that a manager can clear it while nobody needs it.

@@ -7,20 +7,18 @@
 //! Reads stay the manager's, as its caches serve everybody. So before anything of an object is told, the server is
 //! asked whether the account may read it.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+pub(crate) mod rights;
+
+use std::{fmt, sync::Arc, time::Instant};
 
 use baton_engine::{Gvk, ObjectKey};
 use http::{Method, Request, header};
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use self::rights::Right;
 use crate::{
     discovery::Resource,
-    lately::Lately,
     target::Target,
     wire::{self, WireError},
 };
@@ -29,13 +27,6 @@ use crate::{
 pub(crate) const IMPERSONATE_USER: &str = "impersonate-user";
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-
-/// How long a right counts without being asked for again, and how long the lack of one: whoever was refused waits for
-/// the right to be granted.
-const GRANTED: Duration = Duration::from_mins(5);
-const DENIED: Duration = Duration::from_secs(20);
-/// Answers kept before those that count no more are thrown away.
-const KEPT: usize = 1024;
 
 /// A service account.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -59,32 +50,6 @@ impl Account {
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "system:serviceaccount:{}:{}", self.namespace, self.name)
-    }
-}
-
-/// What an account may read: the objects of a kind in a namespace, or one of them.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Right {
-    account: Account,
-    group: String,
-    plural: String,
-    namespace: String,
-    /// Empty for all of them.
-    name: String,
-}
-
-/// What the server has said about rights lately.
-#[derive(Default)]
-pub(crate) struct Rights(Lately<Right, bool, KEPT>);
-
-impl Rights {
-    fn known(&self, right: &Right, now: Instant) -> Option<bool> {
-        self.0.known(right, now)
-    }
-
-    fn note(&self, right: Right, granted: bool, now: Instant) {
-        let lasts = if granted { GRANTED } else { DENIED };
-        self.0.note(right, granted, now, now + lasts);
     }
 }
 
@@ -187,33 +152,5 @@ mod tests {
         assert_eq!(account.to_string(), "system:serviceaccount:shop:deployer");
         assert_eq!(Account::new("", "deployer"), None);
         assert_eq!(Account::new("shop", ""), None);
-    }
-
-    #[test]
-    fn answers_count_for_a_while() {
-        let right = |name: &str| Right {
-            account: Account::new("shop", "deployer").unwrap(),
-            group: String::new(),
-            plural: "secrets".to_owned(),
-            namespace: "shop".to_owned(),
-            name: name.to_owned(),
-        };
-        let (rights, now) = (Rights::default(), Instant::now());
-        rights.note(right("granted"), true, now);
-        rights.note(right("denied"), false, now);
-        for (name, after, expected) in [
-            ("granted", Duration::ZERO, Some(true)),
-            ("denied", Duration::ZERO, Some(false)),
-            ("granted", DENIED, Some(true)),
-            ("denied", DENIED, None),
-            ("granted", GRANTED, None),
-            ("other", Duration::ZERO, None),
-        ] {
-            assert_eq!(rights.known(&right(name), now + after), expected, "{name}");
-        }
-        for number in 0..2 * KEPT {
-            rights.note(right(&number.to_string()), true, now);
-        }
-        assert!(rights.0.len() <= KEPT);
     }
 }

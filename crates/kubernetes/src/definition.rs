@@ -7,8 +7,7 @@ use kube::Client;
 
 use crate::{
     path,
-    pods::{METADATA_LIST, has_items},
-    wire,
+    wire::{self, METADATA_LIST, has_items},
 };
 
 /// Path of all definitions.

@@ -22,8 +22,7 @@ use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
     discovery::{Discovery, Resource},
-    store::{IsOwner, Store},
-    target::TargetEvent,
+    store::{IsOwner, ObjectChange, Store},
     user::User,
     watch::{Event, Failing, WatchSpec, run},
 };
@@ -67,12 +66,20 @@ pub(crate) enum State {
     Unserved,
 }
 
+/// What watches report.
+pub(crate) enum Informed {
+    /// An object changed.
+    Changed(ObjectChange),
+    /// A kind was listed for the first time.
+    Listed(Gvk),
+}
+
 /// All watches on children of one cluster.
 pub(crate) struct Informers {
     client: Client,
     discovery: Arc<Discovery>,
     is_owner: IsOwner,
-    report: Arc<dyn Fn(TargetEvent) + Send + Sync>,
+    report: Arc<dyn Fn(Informed) + Send + Sync>,
     registry: Mutex<Registry>,
 }
 
@@ -101,7 +108,7 @@ impl Informers {
         client: Client,
         discovery: Arc<Discovery>,
         is_owner: IsOwner,
-        report: Arc<dyn Fn(TargetEvent) + Send + Sync>,
+        report: Arc<dyn Fn(Informed) + Send + Sync>,
     ) -> Self {
         Self {
             client,
@@ -200,7 +207,7 @@ impl Informers {
             Arc::new(gvk.clone()),
             Arc::clone(&self.is_owner),
             move |change| {
-                report(TargetEvent::Changed(change));
+                report(Informed::Changed(change));
             },
         );
         let store = Arc::new(if awaited {
@@ -223,7 +230,7 @@ impl Informers {
                 Event::ListDone { .. } => {
                     tracing::debug!(%gvk, objects = sink.len(), "listed");
                     if progress.send_replace(State::Ready) != State::Ready {
-                        report(TargetEvent::Listed { gvk: gvk.clone() });
+                        report(Informed::Listed(gvk.clone()));
                     }
                 }
                 Event::Unserved => {

@@ -4,18 +4,14 @@
 use baton_apis::url;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
     path,
     target::Target,
-    wire::{self, WireError},
+    wire::{self, METADATA_LIST, WireError, has_items},
 };
-
-/// A list of objects without their content.
-pub(crate) const METADATA_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// How many pods of a workload are looked at.
 pub const MOST: usize = 50;
@@ -81,16 +77,6 @@ impl Target {
     }
 }
 
-/// Whether a list has any items. A list of metadata says `null` where it has none.
-pub(crate) fn has_items(body: &[u8]) -> Result<bool, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct List {
-        items: Option<Vec<IgnoredAny>>,
-    }
-    let list: List = serde_json::from_slice(body)?;
-    Ok(list.items.is_some_and(|items| !items.is_empty()))
-}
-
 /// Where at most so many of the pods are listed that a selector selects; nowhere if it is malformed, or selects every
 /// pod
 /// there is.
@@ -110,21 +96,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn lists_have_items_or_none() {
-        for (body, expected) in [
-            (
-                r#"{"kind":"PartialObjectMetadataList","items":null}"#,
-                false,
-            ),
-            (r#"{"items":[]}"#, false),
-            (r#"{"items":[{"metadata":{"name":"web-1"}}]}"#, true),
-        ] {
-            assert_eq!(has_items(body.as_bytes()).unwrap(), expected, "{body}");
-        }
-        assert!(has_items(b"{").is_err());
-    }
 
     #[test]
     fn only_the_pods_of_the_workload_are_asked_for() {

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use baton_engine::{Answer, Gvk, Request};
+use baton_engine::Gvk;
 
-use crate::{blockers::Blocker, lately::Lately, target::Target};
+use crate::{blockers::Blocker, lately::Lately};
 
 /// How long one that was there counts as there.
 const THERE: Duration = Duration::from_mins(5);
@@ -16,11 +16,11 @@ const KEPT: usize = 256;
 pub(crate) struct StorageClasses(Lately<String, (), KEPT>);
 
 impl StorageClasses {
-    fn is_there(&self, name: &str, now: Instant) -> bool {
+    pub(crate) fn is_there(&self, name: &str, now: Instant) -> bool {
         self.0.known(&name.to_owned(), now).is_some()
     }
 
-    fn note(&self, name: &str, now: Instant) {
+    pub(crate) fn note(&self, name: &str, now: Instant) {
         self.0.note(name.to_owned(), (), now, now + THERE);
     }
 }
@@ -31,27 +31,6 @@ pub fn storage_class(name: &str) -> Blocker {
     let gvk = Gvk::new("storage.k8s.io/v1", "StorageClass");
     let key = gvk.key("", name);
     Blocker { gvk, key }
-}
-
-impl Target {
-    /// Whether a storage class does not exist. Not if that cannot be found out.
-    ///
-    /// One request; none for some minutes after it was found.
-    pub async fn lacks_storage_class(&self, name: &str) -> bool {
-        let (classes, now) = (&self.0.storage_classes, Instant::now());
-        if classes.is_there(name, now) {
-            return false;
-        }
-        let Blocker { gvk, key } = storage_class(name);
-        match self.send(None, &gvk, &key, &Request::Get).await {
-            Answer::NotFound => true,
-            Answer::Object(_) => {
-                classes.note(name, now);
-                false
-            }
-            _ => false,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeSet,
     sync::{Arc, Weak},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures::future::join_all;
@@ -14,20 +14,20 @@ use kube::Client;
 use tokio::{sync::mpsc::UnboundedSender, time::timeout};
 
 use crate::{
-    account::Rights,
+    account::rights::Rights,
     blockers::{Blocker, Blockers, Seen},
     discovery::{Discovery, DiscoveryError, Location, Resource},
-    informers::{Informers, State, Task},
+    informers::{Informed, Informers, State, Task},
     key_locks::KeyLocks,
     kind_watch,
     object::Stored,
     permits::Permits,
-    storage_classes::StorageClasses,
+    storage_classes::{StorageClasses, storage_class},
     store::{IsOwner, ObjectChange},
     user::User,
 };
 use baton_engine::{
-    Gvk, ObjectKey,
+    Answer, Gvk, ObjectKey, Request,
     revision::{KindScope, KindState, Kinds},
 };
 
@@ -158,8 +158,11 @@ impl Target {
             client.clone(),
             Arc::clone(&discovery),
             is_owner,
-            Arc::new(move |event| {
-                let _ = changes.send(event);
+            Arc::new(move |informed| {
+                let _ = changes.send(match informed {
+                    Informed::Changed(change) => TargetEvent::Changed(change),
+                    Informed::Listed(gvk) => TargetEvent::Listed { gvk },
+                });
             }),
         ));
         let blocked = events.clone();
@@ -192,6 +195,25 @@ impl Target {
             definitions: names,
             _definitions: definitions,
         }))
+    }
+
+    /// Whether a storage class does not exist. Not if that cannot be found out.
+    ///
+    /// One request; none for some minutes after it was found.
+    pub async fn lacks_storage_class(&self, name: &str) -> bool {
+        let (classes, now) = (&self.0.storage_classes, Instant::now());
+        if classes.is_there(name, now) {
+            return false;
+        }
+        let Blocker { gvk, key } = storage_class(name);
+        match self.send(None, &gvk, &key, &Request::Get).await {
+            Answer::NotFound => true,
+            Answer::Object(_) => {
+                classes.note(name, now);
+                false
+            }
+            _ => false,
+        }
     }
 
     /// The client of its API server, for requests about what are no children. Its requests are counted, and its writes

@@ -16,6 +16,7 @@ use kube::{
     client::Body,
     core::{Status, response::StatusDetails},
 };
+use serde::{Deserialize, de::IgnoredAny};
 use tokio::time::timeout;
 
 use crate::error::one_line;
@@ -23,6 +24,10 @@ use crate::error::one_line;
 /// How long a request other than a watch may take, the reading of its answer included. The API
 /// server gives up on a write after 34 s by itself.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A list of objects without their content.
+pub(crate) const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// The longest answer that is taken. The API server takes requests of 3 MiB, and objects grow by what it notes in them.
 pub const LONGEST_ANSWER: usize = 16 << 20;
@@ -176,6 +181,16 @@ pub fn get(path: &str, accept: &str) -> Result<Request<Body>, WireError> {
         })
 }
 
+/// Whether a list has any items. A list of metadata says `null` where it has none.
+pub(crate) fn has_items(body: &[u8]) -> Result<bool, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct List {
+        items: Option<Vec<IgnoredAny>>,
+    }
+    let list: List = serde_json::from_slice(body)?;
+    Ok(list.items.is_some_and(|items| !items.is_empty()))
+}
+
 /// The `Retry-After` of an answer. API servers send seconds, never a date.
 #[must_use]
 pub fn retry_after(headers: &header::HeaderMap) -> Option<Duration> {
@@ -251,6 +266,21 @@ mod tests {
             error.to_string(),
             "the API server's answer is longer than 16 MiB"
         );
+    }
+
+    #[test]
+    fn lists_have_items_or_none() {
+        for (body, expected) in [
+            (
+                r#"{"kind":"PartialObjectMetadataList","items":null}"#,
+                false,
+            ),
+            (r#"{"items":[]}"#, false),
+            (r#"{"items":[{"metadata":{"name":"web-1"}}]}"#, true),
+        ] {
+            assert_eq!(has_items(body.as_bytes()).unwrap(), expected, "{body}");
+        }
+        assert!(has_items(b"{").is_err());
     }
 
     #[test]

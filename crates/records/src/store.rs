@@ -1,8 +1,8 @@
 //! The objects of our own kinds, as their watches and the answers to our own writes say, with indexes.
 //!
 //! # Freshness
-//! - A record is replaced by a newer version of it only, and by a list: see [`baton_kubernetes::freshness`]. The echo of
-//!   a write, and an answer that the watch has overtaken, change nothing.
+//! - A record is replaced by a newer version of it only, and by a list: see [`baton_kubernetes::freshness`]. The echo
+//!   of a write, and an answer that the watch has overtaken, change nothing.
 //! - The answer to a creation is kept until a watch or a list as new as it has observed the object, or its end.
 //! - The answer to any other write never brings back an object that the watch has seen go.
 //!

@@ -11,7 +11,7 @@ use std::{env, fs};
 
 use clap::Args;
 
-use crate::{cli, exec};
+use crate::exec;
 
 /// The packages whose tests need a bed. Others fail for what they are about: inputs that a property test has found
 /// would be lost in a second run.
@@ -63,7 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Error> {
     } = options;
     let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
     if !ON_BED.contains(&&*package) {
-        return Err(cli::in_place(Command::new(program).args(args)).into());
+        return Err(exec::in_place(Command::new(program).args(args)).into());
     }
     let run = |args: &[OsString]| {
         let source = match seen(Command::new(program).args(args)) {
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Error> {
     let failed = failed(&first.output);
     let is_at_end = first.status.code() == Some(FAILED);
     if !is_at_end || failed.is_empty() || failed.len() > MOST {
-        return Ok(cli::exit_code(first.status));
+        return Ok(exec::exit_code(first.status));
     }
     eprintln!("\nfailed tests once more, one at a time: {}", failed.len());
     let second = run(&alone(&failed))?;
@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Error> {
         let output = output_of(&first.output, name, &failed);
         keep(kept, name, &format!("all logs: {log}\n\n{output}"))?;
     }
-    Ok(cli::exit_code(second.status))
+    Ok(exec::exit_code(second.status))
 }
 
 /// What was kept in a directory, in the order of the names.

@@ -6,8 +6,11 @@ use baton_apis::{FailingSite, SiteCounts};
 use jiff::Timestamp;
 
 use super::{
-    Observed, Revision, RevisionState, failure::Failure, lens::Lens, standing::count,
-    step::AFTERWARDS, view::View,
+    Observed, Revision, RevisionState,
+    failure::Failure,
+    lens::Lens,
+    standing::count,
+    view::{AFTERWARDS, View},
 };
 use crate::text;
 

@@ -14,7 +14,8 @@ use super::{
     actions::left_behind,
     course::Hold,
     fleet::Fleet,
-    step::{AFTERWARDS, Situation, Step},
+    step::{Situation, Step},
+    view::AFTERWARDS,
 };
 use crate::text;
 

@@ -9,10 +9,8 @@ use super::{
     lens::Lens,
     order::Seed,
     strategy::{self, Strategy, Wave},
+    view::AFTERWARDS,
 };
-
-/// The batch of sites that come when the rollout is over: they are in no wave.
-pub(super) const AFTERWARDS: i32 = 0;
 
 /// What a rollout does next.
 #[derive(Clone, Debug, PartialEq, Eq)]

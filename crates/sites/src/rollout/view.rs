@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{
-    Beginning, Revision, RevisionState, Site, VersionName, failure::Failure, lens::Lens,
-    step::AFTERWARDS,
-};
+use super::{Beginning, Revision, RevisionState, Site, VersionName, failure::Failure, lens::Lens};
+
+/// The batch of sites that come when the rollout is over: they are in no wave.
+pub(super) const AFTERWARDS: i32 = 0;
 
 /// A placed site.
 #[derive(Clone, Copy, Debug)]

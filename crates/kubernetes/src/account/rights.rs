@@ -1,0 +1,72 @@
+//! What the server has said about the rights of accounts, for a while.
+
+use std::time::{Duration, Instant};
+
+use super::Account;
+use crate::lately::Lately;
+
+/// How long a right counts without being asked for again, and how long the lack of one: whoever was refused waits for
+/// the right to be granted.
+const GRANTED: Duration = Duration::from_mins(5);
+const DENIED: Duration = Duration::from_secs(20);
+/// Answers kept before those that count no more are thrown away.
+const KEPT: usize = 1024;
+
+/// What an account may read: the objects of a kind in a namespace, or one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Right {
+    pub account: Account,
+    pub group: String,
+    pub plural: String,
+    pub namespace: String,
+    /// Empty for all of them.
+    pub name: String,
+}
+
+/// What the server has said about rights lately.
+#[derive(Default)]
+pub(crate) struct Rights(Lately<Right, bool, KEPT>);
+
+impl Rights {
+    pub(super) fn known(&self, right: &Right, now: Instant) -> Option<bool> {
+        self.0.known(right, now)
+    }
+
+    pub(super) fn note(&self, right: Right, granted: bool, now: Instant) {
+        let lasts = if granted { GRANTED } else { DENIED };
+        self.0.note(right, granted, now, now + lasts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_count_for_a_while() {
+        let right = |name: &str| Right {
+            account: Account::new("shop", "deployer").unwrap(),
+            group: String::new(),
+            plural: "secrets".to_owned(),
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+        };
+        let (rights, now) = (Rights::default(), Instant::now());
+        rights.note(right("granted"), true, now);
+        rights.note(right("denied"), false, now);
+        for (name, after, expected) in [
+            ("granted", Duration::ZERO, Some(true)),
+            ("denied", Duration::ZERO, Some(false)),
+            ("granted", DENIED, Some(true)),
+            ("denied", DENIED, None),
+            ("granted", GRANTED, None),
+            ("other", Duration::ZERO, None),
+        ] {
+            assert_eq!(rights.known(&right(name), now + after), expected, "{name}");
+        }
+        for number in 0..2 * KEPT {
+            rights.note(right(&number.to_string()), true, now);
+        }
+        assert!(rights.0.len() <= KEPT);
+    }
+}
