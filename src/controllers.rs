@@ -2,8 +2,6 @@
 //!
 //! Each has a file that reads as a table of contents: its sources (`watches`), and the steps of a pass (`reconcile`).
 
-pub(crate) mod debounce;
-pub(crate) mod extent;
 pub(crate) mod heartbeat;
 pub(crate) mod object_deployment;
 pub(crate) mod object_set;
@@ -11,4 +9,30 @@ pub(crate) mod object_set_phase;
 pub(crate) mod releases;
 pub(crate) mod requests;
 pub(crate) mod sites;
-pub(crate) mod store;
+
+use std::{sync::Arc, time::Duration};
+
+use baton_fleet::{assignments::Assignments, inventory::Inventory};
+
+use self::requests::Requests;
+use crate::delivery::{observed::Observed, shared::Shared};
+
+/// Until all kinds were listed, nothing is decided: what is missing may exist.
+const INCOMPLETE: Duration = Duration::from_secs(1);
+
+/// What the controllers of typed objects share.
+#[derive(Clone)]
+pub(crate) struct Base<S> {
+    /// Events, the clock, and requests about revisions and slices.
+    pub shared: Shared,
+    /// The objects of their kinds.
+    pub stores: Arc<S>,
+    /// Requests about them.
+    pub requests: Requests,
+    /// Revisions and slices.
+    pub observed: Arc<Observed>,
+    /// The way to each cluster.
+    pub inventory: Inventory,
+    /// Who may use them.
+    pub assignments: Assignments,
+}

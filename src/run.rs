@@ -4,10 +4,11 @@ pub(crate) mod cache_metrics;
 pub(crate) mod lease_thread;
 pub(crate) mod process;
 mod release_metrics;
-pub(crate) mod releases;
+mod releases;
 mod site_metrics;
-pub(crate) mod sites;
+mod sites;
 mod state_metrics;
+mod wiring;
 
 use std::{
     sync::{
@@ -17,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use baton_apis::constants::{BATON_GROUP, shipper};
 use baton_fleet::{
     assignments::Assignments,
     inventory::{ClusterSecrets, Inventory},
@@ -38,6 +40,7 @@ use baton_records::{
 };
 use baton_runtime::{clock::Clock, controller::Controllers, metrics::Metrics, server::Readiness};
 use baton_terminal::kubeconfig::load_client_config;
+use baton_typed::stores::Stores;
 use kube::Client;
 use tokio::{
     sync::{Notify, mpsc},
@@ -48,8 +51,8 @@ use tracing::info;
 use self::{
     cache_metrics::CacheMetrics,
     process::{Stop, lead, lease_params, report_caches, start_endpoints, start_lease_thread},
-    releases::Wiring,
-    sites::Wiring as SiteWiring,
+    release_metrics::Calls,
+    wiring::Wiring,
 };
 use crate::{
     cli::ManagerArgs,
@@ -130,20 +133,25 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let sites = (&inventory, &assignments);
     let controllers = controllers(&args, &metrics, &shared, &observed, &target, sites);
     let mut tasks = JoinSet::new();
-    let server = (&client, url.host().unwrap_or_default());
-    let releases = Wiring::new(&args, server, &shared, &observed, sites, &mut tasks)?;
-    let controllers = releases.start(controllers, args.workers.get(), &metrics, &mut tasks);
-    let rollouts = SiteWiring::new(&client, &shared, &observed, sites);
-    let told = (&metrics, &fence);
-    let controllers = rollouts.start(controllers, args.workers.get(), told, &mut tasks);
+    let (own, workers) = ((&shared, &observed), args.workers.get());
+    let charts = releases::charts(&args, &client, &mut tasks)?;
+    let calls = Calls::to(url.host().unwrap_or_default());
+    let counted = calls.count(client.clone());
+    let apps = Wiring::new(shipper::GROUP, (&client, counted), own, sites);
+    let controllers = (controllers, workers);
+    let controllers = releases::start(&apps, (&charts, &calls), controllers, &metrics, &mut tasks);
+    let rollouts = Wiring::new(BATON_GROUP, (&client, client.clone()), own, sites);
+    let controllers = (controllers, workers);
+    let controllers = sites::start(&rollouts, controllers, (&metrics, &fence), &mut tasks);
 
     readiness.set_waiting_for("the list of revisions");
     tokio::select! {
         () = async {
             fill(&client, &observed, &mut tasks).await;
             fill_slices(&client, &observed, &mut tasks).await;
-            let others = (releases.listed(), rollouts.listed());
-            tokio::join!(inventory.listed(), assignments.listed(), others.0, others.1);
+            let stores = [&apps.base.stores.all, &rollouts.base.stores.all];
+            let [apps, sites] = stores.map(Stores::listed);
+            tokio::join!(inventory.listed(), assignments.listed(), apps, sites);
         } => {}
         () = stop.received() => return Ok(()),
     }

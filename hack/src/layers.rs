@@ -103,11 +103,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         IMPL,
     ),
     (
-        "src/delivery/shared.rs",
-        "src/controllers/store.rs",
-        "the store of typed objects is no controller",
-    ),
-    (
         "src/error.rs",
         "src/agent/state.rs",
         "the error of the process holds it",

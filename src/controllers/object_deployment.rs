@@ -28,7 +28,7 @@ use baton_engine::{
 use baton_kubernetes::events::EventKind;
 use baton_records::{
     api::ApiError,
-    deployment::{DeploymentKey, DeploymentKind, DeploymentRecord},
+    deployment::{DeploymentKey, DeploymentRecord},
     key::OwnKind as _,
     revision::RevisionRecord,
 };
@@ -37,9 +37,9 @@ use baton_runtime::{
     outcomes::ReconcileOutcome,
     queue::Queue,
 };
+use baton_typed::debounce::{Debounced, at_most, at_the_latest};
 use serde_json::{Value, json};
 
-use super::debounce::{Debounced, at_the_latest};
 use crate::delivery::{
     observed::Observed,
     shared::{AtStep as _, Error, Shared},
@@ -53,7 +53,7 @@ const ROUNDS: usize = 8;
 pub(crate) struct ObjectDeployments {
     pub shared: Shared,
     pub observed: Arc<Observed>,
-    debounced: Debounced<DeploymentKind>,
+    debounced: Debounced<DeploymentKey>,
 }
 
 impl ObjectDeployments {
@@ -245,7 +245,7 @@ impl ObjectDeployments {
                     &record.key,
                     &record.uid,
                     None,
-                    false,
+                    at_most(false),
                     self.shared.clock.instant(),
                 )
             {

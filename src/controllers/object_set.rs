@@ -12,9 +12,9 @@ use baton_apis::{
     conditions::reasons,
     constants::{FINALIZER_CACHED, FINALIZER_METRICS},
 };
+use baton_typed::debounce::Debounced;
 
 use self::{load::Loaded, series::ObjectSetSeries};
-use super::debounce::Debounced;
 use crate::delivery::{
     containers::{losses, newer_wants, on_container},
     delegated_phases::PhaseObjects,
@@ -53,7 +53,7 @@ pub(crate) struct ObjectSets {
     observed: Arc<Observed>,
     owners: Owners<RevisionKind>,
     strays: Strays<RevisionKind>,
-    debounced: Debounced<RevisionKind>,
+    debounced: Debounced<RevisionKey>,
     series: ObjectSetSeries,
     /// Delegated phases that wait: while there are any, statuses are debounced for longer.
     phases: Arc<Queue<PhaseKey>>,

@@ -1,6 +1,7 @@
 //! The requests about typed objects on the manager's own API server.
 
 use baton_apis::constants::FIELD_MANAGER;
+use baton_typed::key::Kind;
 use kube::{
     Api, Client, Resource,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
@@ -8,8 +9,6 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-
-use super::store::Kind;
 
 /// A namespaced kind.
 pub(crate) trait Namespaced:

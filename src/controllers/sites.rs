@@ -15,36 +15,33 @@ mod placement;
 pub(crate) mod terms;
 mod versions;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use baton_apis::{
     SiteApplication, SiteDeployment,
     constants::{LABEL_SITE_APPLICATION, LABEL_SITE_DEPLOYMENT},
     kinds,
 };
-use baton_fleet::{assignments::Assignments, inventory::Inventory};
-use baton_kubernetes::watch::WatchSpec;
+use baton_kubernetes::{collection::Extent, watch::WatchSpec};
 use baton_runtime::source::Source;
+use baton_typed::{
+    key::{Key, Kind},
+    store::Store,
+    stores,
+};
 use k8s_openapi::{
     api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
 use kube::{Client, Resource, ResourceExt as _};
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::task::JoinSet;
 
-use super::{
-    extent::Extent,
-    requests::Requests,
-    store::{Key, Kind, Store},
-};
-use crate::delivery::{observed::Observed, shared::Shared};
-
-/// Until all kinds were listed, nothing is decided: what is missing may exist.
-const INCOMPLETE: Duration = Duration::from_secs(1);
+use super::INCOMPLETE;
 
 /// The kind of what is kept of both.
 const RECORD: &str = "ControllerRevision";
 
 /// All objects of the kinds that take part.
+#[derive(Clone)]
 pub(crate) struct Stores {
     pub applications: Arc<Store<SiteApplication>>,
     pub deployments: Arc<Store<SiteDeployment>>,
@@ -52,38 +49,35 @@ pub(crate) struct Stores {
     pub versions: Arc<Store<ControllerRevision>>,
     /// The sites that deployments have chosen.
     pub placements: Arc<Store<ControllerRevision>>,
+    /// All of them.
+    pub all: stores::Stores,
+    /// Applications whose slices were made again.
+    pub mended: Arc<Source<Key>>,
 }
 
 impl Default for Stores {
     fn default() -> Self {
+        let mut all = stores::Stores::default();
         Self {
-            applications: Arc::new(Store::new(kinds::SITE_APPLICATION.name)),
-            deployments: Arc::new(Store::new(kinds::SITE_DEPLOYMENT.name)),
-            versions: Arc::new(Store::new(RECORD)),
-            placements: Arc::new(Store::new(RECORD)),
+            applications: all.defined(Store::new(kinds::SITE_APPLICATION.name)),
+            deployments: all.defined(Store::new(kinds::SITE_DEPLOYMENT.name)),
+            versions: all.other(Store::new(RECORD)),
+            placements: all.other(Store::new(RECORD)),
+            all,
+            mended: Arc::default(),
         }
     }
 }
 
 impl Stores {
-    /// Starts to follow all of them. `defined` tells that definitions of the group came or went. What is kept is not
-    /// asked for before there are deployments.
-    pub(crate) fn follow(&self, client: &Client, defined: &Arc<Notify>, tasks: &mut JoinSet<()>) {
-        let Self {
-            applications,
-            deployments,
-            versions,
-            placements,
-        } = self;
-        let defined = || Arc::clone(defined);
-        tasks.spawn(Arc::clone(applications).follow(client.clone(), defined()));
-        tasks.spawn(Arc::clone(deployments).follow(client.clone(), defined()));
+    /// Starts to follow what is kept of both kinds, once there may be deployments.
+    pub(crate) fn follow_records(&self, client: &Client, tasks: &mut JoinSet<()>) {
         for (store, label) in [
-            (versions, LABEL_SITE_APPLICATION),
-            (placements, LABEL_SITE_DEPLOYMENT),
+            (&self.versions, LABEL_SITE_APPLICATION),
+            (&self.placements, LABEL_SITE_DEPLOYMENT),
         ] {
             let (store, client) = (Arc::clone(store), client.clone());
-            let deployments = Arc::clone(deployments);
+            let deployments = Arc::clone(&self.deployments);
             tasks.spawn(async move {
                 deployments.completed().await;
                 let spec = WatchSpec {
@@ -93,29 +87,6 @@ impl Stores {
                 store.follow_at(client, spec).await;
             });
         }
-    }
-
-    /// Resolves when all were listed once, or could not be, as where their definitions are not installed.
-    pub(crate) async fn listed(&self) {
-        tokio::join!(self.applications.listed(), self.deployments.listed());
-    }
-
-    /// Sources that report that something of them is not known any more.
-    fn lost(&self) -> [&Source<()>; 4] {
-        [
-            &self.applications.lost,
-            &self.deployments.lost,
-            &self.versions.lost,
-            &self.placements.lost,
-        ]
-    }
-
-    /// How much is known of which objects there are. While it is not all, nothing is made or deleted.
-    fn extent(&self) -> Extent {
-        let kinds = self.applications.extent().and(self.deployments.extent());
-        kinds
-            .and(self.versions.extent())
-            .and(self.placements.extent())
     }
 
     /// The deployments of an application, sorted by name, and those whose sites may still have it.
@@ -132,31 +103,15 @@ impl Stores {
 }
 
 /// What both controllers share.
-#[derive(Clone)]
-pub(crate) struct Base {
-    /// Events, the clock, and requests about revisions and slices.
-    pub shared: Shared,
-    /// Objects of these kinds.
-    pub stores: Arc<Stores>,
-    /// Requests about them.
-    pub requests: Requests,
-    /// Revisions and slices.
-    pub observed: Arc<Observed>,
-    /// The sites.
-    pub inventory: Inventory,
-    /// Who may use them.
-    pub assignments: Assignments,
-    /// Applications whose slices were made again.
-    pub mended: Arc<Source<Key>>,
-}
+pub(crate) type Base = super::Base<Stores>;
 
 impl Base {
     /// How much is known of all that a rollout depends on: these kinds, the sites, and who may use them.
     fn extent(&self) -> Extent {
         let unreadable = self.inventory.unreadable();
         let unreadable = unreadable.or_else(|| self.assignments.unreadable());
-        let others = unreadable.map_or(Extent::All, Extent::Unknown);
-        self.stores.extent().and(others)
+        let others = unreadable.map_or(Extent::All, |cause| Extent::Unavailable(cause.into()));
+        self.stores.all.extent().and(others)
     }
 }
 

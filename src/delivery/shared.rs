@@ -14,11 +14,11 @@ use baton_records::{
     record::ReadError,
 };
 use baton_runtime::{clock::Clock, controller::ReconcileError};
+use baton_typed::key::{Key as TypedKey, Kind};
 use k8s_openapi::api::core::v1::ObjectReference;
 use tracing::info;
 
 use super::repairs::Repairs;
-use crate::controllers::store::{Key as TypedKey, Kind};
 
 /// Changes come in bursts, say of all objects of a phase: they are worked on together.
 pub(crate) const BURST: Duration = Duration::from_millis(20);

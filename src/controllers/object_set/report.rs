@@ -13,12 +13,10 @@ use baton_engine::{
 use baton_kubernetes::events::EventKind;
 use baton_records::revision::RevisionRecord;
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
+use baton_typed::debounce::{at_most, at_the_latest};
 
 use super::{ObjectSets, series::ObjectSetFigures};
-use crate::{
-    controllers::debounce::at_the_latest,
-    delivery::shared::{AtStep as _, Error},
-};
+use crate::delivery::shared::{AtStep as _, Error};
 
 impl ObjectSets {
     /// Writes the status if it says anything new, and the events that go with the change. One that the next pass is
@@ -62,8 +60,13 @@ impl ObjectSets {
         let is_loaded = !self.phases.is_idle();
         let content_hash = status.content_hash.as_ref();
         let now = self.shared.clock.instant();
-        self.debounced
-            .left(&record.key, &record.uid, content_hash, is_loaded, now)
+        self.debounced.left(
+            &record.key,
+            &record.uid,
+            content_hash,
+            at_most(is_loaded),
+            now,
+        )
     }
 
     /// Updates the metric series of a revision.

@@ -5,7 +5,7 @@
 //!
 //! # Guarantees
 //! - What is known of a cluster is never older than our own writes there, see
-//!   [`Store`](crate::controllers::store::Store).
+//!   [`Store`](baton_typed::store::Store).
 //! - A cluster that was not connected is listed anew before it is worked in again.
 
 pub(crate) mod cluster;
@@ -26,10 +26,10 @@ use baton_releases::{
     texts::Quoted,
 };
 use baton_runtime::source::Source;
+use baton_typed::key::Key;
 use parking_lot::Mutex;
 
 use self::cluster::AppCluster;
-use crate::controllers::store::Key;
 
 /// Something changed in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use baton_apis::{
     Application, Release, conditions::shipper::ROLLING_OUT, constants::shipper::LABEL_APP, kinds,
 };
 use baton_engine::conditions::Requeue;
+use baton_kubernetes::collection::Extent;
 use baton_releases::application::{Answers, Observed, Outcome, Step, decide, error::Refusal};
 use baton_runtime::{
     controller::{Controller, Reconciled},
@@ -13,10 +14,11 @@ use baton_runtime::{
     queue::Queue,
     source::Wake,
 };
+use baton_typed::key::Key;
 use kube::ResourceExt as _;
 
 use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, is_permanent, undecided};
-use crate::controllers::{extent::Extent, requests::Requests, store::Key};
+use crate::controllers::requests::Requests;
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "application-controller";
@@ -42,11 +44,9 @@ impl Controller for Applications {
         queue.wake_on(&stores.releases.changes, self, |_, change| {
             change.object().and_then(|release| owner(release))
         });
-        for lost in stores.lost() {
-            queue.wake_on(lost, self, |this, ()| {
-                this.base.stores.applications.wake(|_| true)
-            });
-        }
+        stores.all.wake_when_lost(queue, self, |this| {
+            this.base.stores.applications.wake(|_| true)
+        });
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
@@ -54,12 +54,12 @@ impl Controller for Applications {
         let Some(application) = stores.applications.get(&key.namespace, &key.name) else {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
-        match stores.extent() {
+        match stores.all.extent() {
             Extent::All => {}
-            Extent::Awaited => {
+            Extent::Nothing => {
                 return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
             }
-            Extent::Unknown(why) => return self.hold(&application, &why).await,
+            Extent::Unavailable(why) => return self.hold(&application, &why).await,
         }
         let (outcome, releases, created) = self.decide(key, &application).await?;
         let changes = outcome.changes_main(&application) || outcome.changes_status(&application);
@@ -119,7 +119,9 @@ impl Applications {
             shared,
             ..
         } = &self.base;
-        let releases = stores.releases.of_application(&key.namespace, &key.name);
+        let releases = stores
+            .releases
+            .labelled(&key.namespace, LABEL_APP, &key.name);
         let mut releases: Vec<_> = releases.iter().map(|it| Release::clone(it)).collect();
         let mut answers = Answers::default();
         loop {

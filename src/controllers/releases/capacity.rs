@@ -22,17 +22,17 @@ use baton_runtime::{
     outcomes::ReconcileOutcome,
     queue::Queue,
 };
+use baton_typed::{debounce::Debounced, key::Key};
 use futures::future::join_all;
 
 use self::workloads::{Found, Wanted};
 use super::{
     Base, Error,
     app_clusters::{AppClusters, cluster::AppCluster, requests::RequestError},
-    debounced::{Debounced, Reported},
+    debounced::Reported,
     report::report,
     worked::Worked,
 };
-use crate::controllers::store::Key;
 
 /// How the controller is called in events.
 const REPORTER: &str = "capacity-controller";
@@ -41,7 +41,7 @@ const REPORTER: &str = "capacity-controller";
 pub(crate) struct CapacityTargets {
     base: Base,
     clusters: Arc<AppClusters>,
-    debounced: Debounced,
+    debounced: Debounced<Key>,
 }
 
 impl CapacityTargets {

@@ -5,10 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use baton_apis::{Chart, Release};
 use baton_charts::{Charts, Rendering};
 use baton_releases::{resolution::ResolutionError, scheduling::error::ScheduleError};
+use baton_typed::key::Key;
 use parking_lot::Mutex;
 use serde_json::Value;
-
-use crate::controllers::store::Key;
 
 /// Versions of charts, and what they render to. Clones share everything.
 #[derive(Clone)]

@@ -12,12 +12,13 @@ use baton_apis::{
 use baton_engine::slice_parts;
 use baton_releases::chart::{self, Installation};
 use baton_runtime::controller::Controller as _;
+use baton_typed::key::Key;
 use kube::ResourceExt as _;
 use serde_json::json;
 use twox_hash::XxHash64;
 
 use super::{Error, installation::Installations, scalable::scalable};
-use crate::{controllers::store::Key, delivery::slices::NewSlice};
+use crate::delivery::slices::NewSlice;
 
 /// The names of the slices, by the phases that they are installed in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,39 +5,14 @@
 //! everything else waits for what else comes in that moment. Nothing depends on it: after a restart the same is found
 //! out anew.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
-use parking_lot::Mutex;
+use baton_typed::debounce::at_the_latest;
 
-use crate::controllers::debounce::at_the_latest;
-use crate::controllers::store::Key;
-
-/// How long a status is put off at most.
-const MOMENT: Duration = Duration::from_millis(250);
-
-/// Since when the status of each target is put off.
-#[derive(Debug, Default)]
-pub(crate) struct Debounced(Mutex<HashMap<Key, Instant>>);
-
-impl Debounced {
-    /// How long the status of a target may still be put off from `now` on; `None` when it is to be written. It counts
-    /// from the first one that was, so that a steady stream of them is told as well.
-    pub(crate) fn left(&self, key: &Key, now: Instant) -> Option<Duration> {
-        let mut since = self.0.lock();
-        let since = *since.entry(key.clone()).or_insert(now);
-        let left = MOMENT.checked_sub(now.saturating_duration_since(since));
-        left.filter(|left| !left.is_zero())
-    }
-
-    /// Notes that no status of a target is put off any more.
-    pub(crate) fn forget(&self, key: &Key) {
-        self.0.lock().remove(key);
-    }
-}
+/// How long a status is put off at most. It counts from the first one that was, so that a steady stream of them is told
+/// as well.
+pub(crate) const MOMENT: Duration = Duration::from_millis(250);
 
 /// What became of the status of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,24 +43,6 @@ mod tests {
     use baton_engine::conditions::Requeue;
 
     use super::*;
-
-    #[test]
-    fn a_status_is_put_off_for_a_moment_and_no_longer() {
-        let debounced = Debounced::default();
-        let start = Instant::now();
-        let [one, other] = ["a", "b"].map(|name| Key::new("CapacityTarget", "shop", name));
-        let left = |key, after| {
-            let left = debounced.left(key, start + Duration::from_millis(after));
-            left.map(|left| left.as_millis())
-        };
-        assert_eq!(left(&one, 0), Some(250));
-        assert_eq!(left(&one, 100), Some(150));
-        assert_eq!(left(&other, 200), Some(250));
-        assert_eq!(left(&one, 250), None);
-        assert_eq!(left(&one, 300), None, "until it is written");
-        debounced.forget(&one);
-        assert_eq!(left(&one, 300), Some(250));
-    }
 
     #[test]
     fn what_is_put_off_is_told_in_time() {

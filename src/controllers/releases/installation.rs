@@ -16,6 +16,7 @@ use baton_apis::{
     kinds,
 };
 use baton_engine::{chain_names::next_number, conditions::Requeue};
+use baton_kubernetes::collection::Extent;
 use baton_records::{
     api::ApiError,
     key::Key as RecordKey,
@@ -36,6 +37,7 @@ use baton_runtime::{
     queue::Queue,
     source::Wake,
 };
+use baton_typed::key::Key;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
@@ -45,7 +47,6 @@ use super::{
     charts::ChartSource,
     content::{Content, ContentError},
 };
-use crate::controllers::{extent::Extent, store::Key};
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "installation-controller";
@@ -104,7 +105,7 @@ impl Controller for Installations {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
         // The Release says why not.
-        if stores.extent() != Extent::All {
+        if stores.all.extent() != Extent::All {
             return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
         }
         // Its revisions go with it; without its Release there is nothing to install.

@@ -12,6 +12,7 @@ use baton_apis::{
     kinds,
 };
 use baton_engine::conditions::Requeue;
+use baton_kubernetes::collection::Extent;
 use baton_releases::{
     application::history,
     blocks::Verdict,
@@ -29,13 +30,13 @@ use baton_runtime::{
     queue::Queue,
     source::Wake,
 };
+use baton_typed::{
+    key::{Key, Kind},
+    store::Change,
+};
 use kube::ResourceExt as _;
 
 use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, undecided};
-use crate::controllers::{
-    extent::Extent,
-    store::{Change, Key, Kind},
-};
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "release-controller";
@@ -75,11 +76,9 @@ impl Controller for Releases {
         });
         // A cluster that appears, or takes Releases now, may be what some wait for (W12).
         queue.wake_on(&stores.clusters.changes, self, |this, _| this.unscheduled());
-        for lost in stores.lost() {
-            queue.wake_on(lost, self, |this, ()| {
-                this.base.stores.releases.wake(|_| true)
-            });
-        }
+        stores
+            .all
+            .wake_when_lost(queue, self, |this| this.base.stores.releases.wake(|_| true));
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
@@ -87,14 +86,14 @@ impl Controller for Releases {
         let Some(release) = stores.releases.get(&key.namespace, &key.name) else {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
-        match stores.extent() {
+        match stores.all.extent() {
             Extent::All => {}
             // Nothing else decides about it.
             _ if self.is_orphaned(key, &release) => {}
-            Extent::Awaited => {
+            Extent::Nothing => {
                 return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
             }
-            Extent::Unknown(why) => return self.hold(&release, &why).await,
+            Extent::Unavailable(why) => return self.hold(&release, &why).await,
         }
         let mut sync = Sync {
             wanted: Release::clone(&release),
@@ -329,7 +328,9 @@ impl Releases {
             return Vec::new();
         };
         let stores = &self.base.stores;
-        let mut releases = stores.releases.of_application(&key.namespace, application);
+        let mut releases = stores
+            .releases
+            .labelled(&key.namespace, LABEL_APP, application);
         releases.retain(|other| {
             other.metadata.name.as_deref() != Some(&*key.name)
                 && other.metadata.deletion_timestamp.is_none()
@@ -362,7 +363,9 @@ impl Releases {
         } else if let Some(application) = application {
             // It is gone: its neighbours are neighbours of each other now.
             let stores = &self.base.stores;
-            let releases = stores.releases.of_application(&own.namespace, application);
+            let releases = stores
+                .releases
+                .labelled(&own.namespace, LABEL_APP, application);
             keys.extend(
                 releases
                     .iter()
@@ -379,7 +382,7 @@ impl Releases {
     /// Trigger: the Releases of an Application that are being deleted.
     fn leaving(&self, application: &Key) -> Vec<Wake<Key>> {
         let releases = &self.base.stores.releases;
-        let releases = releases.of_application(&application.namespace, &application.name);
+        let releases = releases.labelled(&application.namespace, LABEL_APP, &application.name);
         let leaving = releases.iter();
         let leaving = leaving.filter(|it| it.metadata.deletion_timestamp.is_some());
         leaving

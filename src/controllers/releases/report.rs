@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use baton_apis::{CapacityTarget, CapacityTargetStatus, TrafficTarget, TrafficTargetStatus};
 use baton_releases::targets::{Said, Updated, is_awaited};
+use baton_typed::{debounce::Debounced, key::Key, store::Store};
 
 use super::{
     AtStep as _, Base, Error,
     app_clusters::AppClusters,
-    debounced::{Debounced, Reported},
+    debounced::{MOMENT, Reported},
 };
-use crate::controllers::{
-    requests::Namespaced,
-    store::{Key, Store},
-};
+use crate::controllers::requests::Namespaced;
 
 /// A kind of targets.
 pub(crate) trait Target: Namespaced {
@@ -71,7 +69,7 @@ target!(TrafficTarget, TrafficTargetStatus);
 /// When the request failed.
 pub(crate) async fn report<T: Target>(
     base: &Base,
-    (reporter, debounced, clusters): (&'static str, &Debounced, &AppClusters),
+    (reporter, debounced, clusters): (&'static str, &Debounced<Key>, &AppClusters),
     (store, key): (&Arc<Store<T>>, &Key),
     target: &T,
     updated: Updated<T::Status>,
@@ -86,7 +84,10 @@ pub(crate) async fn report<T: Target>(
     }
     let present = present.map_or((None, &[][..]), T::said);
     if !is_awaited(present, T::said(&updated.status))
-        && let Some(left) = debounced.left(key, base.shared.clock.instant())
+        && let Some(left) = {
+            let (uid, now) = (Arc::default(), base.shared.clock.instant());
+            debounced.left(key, &uid, None, MOMENT, now)
+        }
     {
         return Ok(Reported::Debounced(left));
     }

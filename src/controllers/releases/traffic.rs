@@ -28,17 +28,17 @@ use baton_runtime::{
     outcomes::ReconcileOutcome,
     queue::Queue,
 };
+use baton_typed::{debounce::Debounced, key::Key};
 use futures::{StreamExt as _, future::join_all, stream};
 
 use self::balancer::Balancer;
 use super::{
     Base, Error,
     app_clusters::{AppClusters, cluster::AppCluster, objects::label, requests::RequestError},
-    debounced::{Debounced, Reported},
+    debounced::Reported,
     report::report,
     worked::Worked,
 };
-use crate::controllers::store::Key;
 
 /// How the controller is called in events.
 const REPORTER: &str = "traffic-controller";
@@ -49,7 +49,7 @@ const SIDE_BY_SIDE: usize = 16;
 pub(crate) struct TrafficTargets {
     base: Base,
     clusters: Arc<AppClusters>,
-    debounced: Debounced,
+    debounced: Debounced<Key>,
 }
 
 impl TrafficTargets {
@@ -157,7 +157,7 @@ impl TrafficTargets {
             .base
             .stores
             .traffic_targets
-            .of_application(&key.namespace, application);
+            .labelled(&key.namespace, LABEL_APP, application);
         let shares = |cluster: &str| {
             let all = all.iter().map(|target| &**target);
             weights(all, cluster).map_err(|error| error.to_string())

@@ -7,6 +7,7 @@ use baton_apis::{
     constants::LABEL_SITE_APPLICATION, kinds,
 };
 use baton_engine::conditions::Requeue;
+use baton_kubernetes::collection::Extent;
 use baton_records::{revision::RevisionKind, slice::SliceKey, store::Change as RecordChange};
 use baton_runtime::{
     controller::{Controller, Reconciled},
@@ -18,6 +19,7 @@ use baton_sites::{
     rollout::{VersionName, reported},
     snapshot::{self, Content, Kept, Record, content, keep, record_name},
 };
+use baton_typed::{key::Key, store::Change};
 use k8s_openapi::{
     api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::ObjectMeta,
     apimachinery::pkg::runtime::RawExtension,
@@ -26,15 +28,9 @@ use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::{Base, INCOMPLETE, owner_reference, versions::Version};
-use crate::{
-    controllers::{
-        extent::Extent,
-        store::{Change, Key},
-    },
-    delivery::{
-        shared::{AtStep as _, BURST, Error},
-        slices::NewSlice,
-    },
+use crate::delivery::{
+    shared::{AtStep as _, BURST, Error},
+    slices::NewSlice,
 };
 
 /// Versions that no site runs any more go a while later, as revisions end in great numbers at a time.
@@ -70,11 +66,9 @@ impl Controller for SiteApplications {
         queue.wake_on(&stores.deployments.changes, self, |_, change| {
             on_deployment(change)
         });
-        for lost in stores.lost() {
-            queue.wake_on(lost, self, |this, ()| {
-                this.base.stores.applications.wake(|_| true)
-            });
-        }
+        stores.all.wake_when_lost(queue, self, |this| {
+            this.base.stores.applications.wake(|_| true)
+        });
         let observed = &self.base.observed;
         queue.wake_on(observed.revisions.changes(), self, |_, change| {
             on_revision(change)
@@ -91,12 +85,12 @@ impl Controller for SiteApplications {
         let Some(application) = stores.applications.get(&key.namespace, &key.name) else {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
-        match stores.extent() {
+        match stores.all.extent() {
             Extent::All => {}
-            Extent::Awaited => {
+            Extent::Nothing => {
                 return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
             }
-            Extent::Unknown(why) => return self.hold(&application, &why).await,
+            Extent::Unavailable(why) => return self.hold(&application, &why).await,
         }
         // What is kept goes with it, or belongs to the deployments that run it.
         if application.metadata.deletion_timestamp.is_some() {
@@ -235,7 +229,7 @@ impl SiteApplications {
             mended |= self.keep_slice(key, &record, slice).await?;
         }
         if mended && was_whole {
-            self.base.mended.emit(key);
+            self.base.stores.mended.emit(key);
         }
         Ok(wrote || mended)
     }
@@ -287,7 +281,7 @@ impl SiteApplications {
             let name = record.name_any();
             // Decided again after what was written meanwhile: a deployment may have asked for it.
             let is_surplus = || {
-                let is_known = self.base.stores.extent() == Extent::All;
+                let is_known = self.base.stores.all.extent() == Extent::All;
                 is_known
                     && self
                         .decide(key, content, &versions())

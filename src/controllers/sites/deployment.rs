@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use baton_apis::{SiteDeployment, SiteDeploymentStatus};
 use baton_engine::conditions::Requeue;
+use baton_kubernetes::collection::Extent;
 use baton_runtime::{
     controller::{Controller, Reconciled},
     outcomes::ReconcileOutcome,
@@ -17,16 +18,14 @@ use baton_runtime::{
     source::Wake,
 };
 use baton_sites::rollout::{Plan, undecided};
+use baton_typed::key::Key;
 use jiff::Timestamp;
 
 use super::{
     Base, INCOMPLETE,
     placement::{Choices, Chosen},
 };
-use crate::{
-    controllers::{extent::Extent, store::Key},
-    delivery::shared::{AtStep as _, Error},
-};
+use crate::delivery::shared::{AtStep as _, Error};
 
 /// Rounds of actions in one pass. One that changes nothing ends it; more only come up when others write at the same
 /// time, or when a version goes to thousands of sites at once, and then a later pass goes on.
@@ -56,10 +55,7 @@ impl Controller for SiteDeployments {
 
     fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
         let Base {
-            stores,
-            observed,
-            mended,
-            ..
+            stores, observed, ..
         } = &self.base;
         queue.wake_on(&stores.deployments.changes, self, |this, change| {
             triggers::on_deployment(&this.base.stores, change)
@@ -67,7 +63,7 @@ impl Controller for SiteDeployments {
         queue.wake_on(&stores.applications.changes, self, |this, change| {
             triggers::on_application(&this.base.stores, change)
         });
-        queue.wake_on(mended, self, |this, key| {
+        queue.wake_on(&stores.mended, self, |this, key| {
             triggers::of_application(&this.base.stores, &key.namespace, &key.name)
         });
         queue.wake_on(&stores.versions.changes, self, |this, change| {
@@ -83,11 +79,9 @@ impl Controller for SiteDeployments {
         queue.wake_on(&observed.assignments, self, |this, change| {
             triggers::on_assignment(&this.base.stores, change)
         });
-        for lost in stores.lost() {
-            queue.wake_on(lost, self, |this, ()| {
-                this.base.stores.deployments.wake(|_| true)
-            });
-        }
+        stores.all.wake_when_lost(queue, self, |this| {
+            this.base.stores.deployments.wake(|_| true)
+        });
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
@@ -102,10 +96,10 @@ impl Controller for SiteDeployments {
         }
         match self.base.extent() {
             Extent::All => {}
-            Extent::Awaited => {
+            Extent::Nothing => {
                 return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
             }
-            Extent::Unknown(why) => return self.hold(key, &deployment, &why).await,
+            Extent::Unavailable(why) => return self.hold(key, &deployment, &why).await,
         }
         if self.adopt(key, &deployment).await? {
             // When the watch has reported it, it goes on.

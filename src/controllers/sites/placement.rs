@@ -13,6 +13,7 @@ use baton_engine::chain_names::{begin, short_hash};
 use baton_fleet::assignments::{Decision, Subject};
 use baton_probes::selector::Labels;
 use baton_sites::placement::{Expression, record};
+use baton_typed::key::Key;
 use k8s_openapi::{
     api::apps::v1::ControllerRevision,
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, runtime::RawExtension},
@@ -22,10 +23,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{Base, owner_reference, uid};
-use crate::{
-    controllers::store::Key,
-    delivery::shared::{AtStep as _, Error},
-};
+use crate::delivery::shared::{AtStep as _, Error};
 
 /// Most characters of the name of a deployment in that of its record.
 const NAME_LIMIT: usize = 180;

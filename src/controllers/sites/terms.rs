@@ -7,14 +7,12 @@ use baton_sites::{
     rollout::strategy::deadline,
     terms::{Hold, OwnerTerms},
 };
+use baton_typed::{key::Kind, store::Change};
 
 use super::{Stores, uid};
-use crate::{
-    controllers::store::{Change, Kind},
-    delivery::{
-        observed::Observed,
-        terms::{Asker, SiteTermsChange},
-    },
+use crate::delivery::{
+    observed::Observed,
+    terms::{Asker, SiteTermsChange},
 };
 
 /// Lets the terms be found from now on, and tells when they change.

@@ -7,13 +7,14 @@ use baton_apis::{
     constants::shipper::LABEL_APP,
 };
 use baton_runtime::clock::Clock;
+use baton_typed::store::Change;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
 use prometheus_client::{metrics::histogram::Histogram, registry::Registry};
 
 use super::elapsed;
-use crate::controllers::{releases::Stores, store::Change};
+use crate::controllers::releases::Stores;
 
 /// Seconds until something is installed.
 const INSTALLATIONS: [f64; 8] = [0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0];

@@ -13,6 +13,7 @@ use baton_apis::{
 use baton_fleet::inventory::{ClusterLink, Inventory};
 use baton_releases::{conditions, scheduling};
 use baton_runtime::{clock::Clock, metrics::encode_family};
+use baton_typed::{key::Kind, store::Store};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use prometheus_client::{
@@ -23,7 +24,6 @@ use prometheus_client::{
 
 use super::elapsed;
 use crate::controllers::releases::{Base, Stores};
-use crate::controllers::store::{Kind, Store};
 
 /// Conditions of Releases that are counted.
 const CONDITIONS: [&str; 4] = [BLOCKED, COMPLETE, SCHEDULED, STRATEGY_EXECUTED];

@@ -4,6 +4,7 @@ use baton_apis::{Application, Release};
 use baton_runtime::{
     clock::Clock, controller::Controller as _, metrics::Metrics, outcomes::ReconcileOutcome,
 };
+use baton_typed::{key::Key, store::Change};
 use jiff::Timestamp;
 use prometheus_client::metrics::histogram::Histogram;
 use serde_json::json;
@@ -11,7 +12,6 @@ use serde_json::json;
 use super::installations::Installations;
 use super::objects::release_families;
 use crate::controllers::releases::application::Applications;
-use crate::controllers::store::{Change, Key};
 
 fn release(installed: &str, complete: bool) -> Arc<Release> {
     let conditions = if complete {

@@ -14,6 +14,10 @@ use baton_engine::Gvk;
 use baton_kubernetes::{informers::Task, target::Target, watch::WatchSpec};
 use baton_releases::targets::reasons::{Cause, Failure};
 use baton_runtime::source::Source;
+use baton_typed::{
+    key::Kind,
+    store::{Change, Store},
+};
 use k8s_openapi::api::{
     core::v1::{Pod, Service},
     discovery::v1::EndpointSlice,
@@ -29,7 +33,6 @@ use super::{
     },
     requests::deployments,
 };
-use crate::controllers::store::{Change, Kind, Store};
 
 /// How long a first list may take.
 const FIRST_LIST: Duration = Duration::from_secs(30);

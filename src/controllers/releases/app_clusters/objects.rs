@@ -7,6 +7,7 @@ use baton_releases::{
     capacity::workload::{Scaling, Workload},
     chart::workloads::{ANNOTATION_REPLICAS, ANNOTATION_SCALING},
 };
+use baton_typed::store::Change;
 use k8s_openapi::{
     api::{
         core::v1::{ContainerStatus, Pod, PodStatus, Service, ServiceSpec},
@@ -23,7 +24,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{ClusterChange, What};
-use crate::controllers::store::Change;
 
 /// Label on slices: name of the Service.
 pub(crate) const LABEL_SERVICE: &str = "kubernetes.io/service-name";

@@ -1,14 +1,18 @@
 //! What wakes a `CapacityTarget`.
 
-use baton_apis::{CapacityTarget, constants::shipper::LABEL_RELEASE};
+use baton_apis::{
+    CapacityTarget,
+    constants::shipper::{LABEL_APP, LABEL_RELEASE},
+};
 use baton_runtime::source::Wake;
+use baton_typed::{
+    key::Key,
+    store::{Change, Store},
+};
 
 use super::key;
 use crate::{
-    controllers::{
-        releases::app_clusters::{ClusterChange, What, objects::label},
-        store::{Change, Key, Store},
-    },
+    controllers::releases::app_clusters::{ClusterChange, What, objects::label},
     delivery::shared::BURST,
 };
 
@@ -52,7 +56,7 @@ pub(super) fn on_cluster(
         } => (release, false),
         What::Pod { .. } | What::Balancer => return Vec::new(),
     };
-    let targets = targets.of_application(&change.namespace, &change.application);
+    let targets = targets.labelled(&change.namespace, LABEL_APP, &change.application);
     let targets = targets
         .iter()
         .filter(|target| label(&target.metadata, LABEL_RELEASE) == release);

@@ -17,6 +17,7 @@ use baton_releases::{
     targets::reasons::{Cause, Failure},
     texts::Quoted,
 };
+use baton_typed::store::Store;
 use futures::future::try_join_all;
 use k8s_openapi::api::{autoscaling::v1::Scale, core::v1::Pod};
 
@@ -25,7 +26,6 @@ use crate::controllers::releases::app_clusters::{
     objects::{Scaled, label},
     requests::{RequestError, is_built_in},
 };
-use crate::controllers::store::Store;
 
 /// What a target wants in a cluster.
 pub(super) struct Wanted {
@@ -109,7 +109,7 @@ pub(super) async fn find(cluster: &AppCluster, wanted: &Wanted) -> Result<Vec<Fo
     let pods = cluster.pods().await?;
     let mut objects = Vec::new();
     for (kind, store) in &stores {
-        for object in store.of_application(&wanted.namespace, &wanted.application) {
+        for object in store.labelled(&wanted.namespace, LABEL_APP, &wanted.application) {
             if label(&object.metadata, LABEL_RELEASE) == wanted.release {
                 objects.push((kind, store, object));
             }
@@ -126,7 +126,7 @@ pub(super) async fn find(cluster: &AppCluster, wanted: &Wanted) -> Result<Vec<Fo
         .collect();
     let chosen = choose(&wanted.kinds, &candidates, wanted.total, &wanted.selector());
     let chosen = chosen.map_err(|error| Failure::new(Cause::Missing, error))?;
-    let mut pods = pods.of_application(&wanted.namespace, &wanted.application);
+    let mut pods = pods.labelled(&wanted.namespace, LABEL_APP, &wanted.application);
     pods.retain(|pod| label(&pod.metadata, LABEL_RELEASE) == wanted.release);
     let pods = &pods;
     let found = chosen.into_iter().map(|chosen| {

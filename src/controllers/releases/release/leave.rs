@@ -12,13 +12,11 @@ use baton_apis::{
 use baton_engine::conditions::Requeue;
 use baton_releases::strategy::departure::{Departure, departure};
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
+use baton_typed::key::Key;
 use kube::ResourceExt as _;
 
 use super::{Releases, Sync, member, order};
-use crate::controllers::{
-    releases::{AtStep as _, Error},
-    store::Key,
-};
+use crate::controllers::releases::{AtStep as _, Error};
 
 impl Releases {
     /// Lets nobody delete a Release whose pods serve, or may do so, before others serve in their place.

@@ -16,16 +16,14 @@ use baton_releases::{
     strategy::Reached,
     texts::Quoted,
 };
+use baton_typed::{key::Key, store::Store};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::Releases;
 use crate::controllers::releases::scalable::scalable;
-use crate::controllers::{
-    requests::Namespaced,
-    store::{Key, Store},
-};
+use crate::controllers::requests::Namespaced;
 
 /// A Release with its targets.
 pub(super) struct Scheduled {

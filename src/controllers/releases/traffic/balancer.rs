@@ -8,6 +8,7 @@ use baton_releases::{
     texts::Quoted,
     traffic::{self, Weights, endpoints::Endpoints, label::is_enabled, selector::Selector},
 };
+use baton_typed::store::Store;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use tokio::try_join;
 
@@ -16,7 +17,6 @@ use crate::controllers::releases::app_clusters::{
     objects::{LABEL_SERVICE, label},
     requests::RequestError,
 };
-use crate::controllers::store::Store;
 
 /// The one Service of an application that balances.
 pub(super) struct Balancer {
@@ -40,7 +40,7 @@ impl Balancer {
     ) -> Result<Self, Failure> {
         let (services, slices, pods) =
             try_join!(cluster.services(), cluster.slices(), cluster.pods())?;
-        let found = services.of_application(namespace, application);
+        let found = services.labelled(namespace, LABEL_APP, application);
         let [service] = &found[..] else {
             let selector = format!("{LABEL_APP}={application},{LABEL_LB}={LB_PRODUCTION}");
             let message = format!(
@@ -51,7 +51,7 @@ impl Balancer {
             return Err(Failure::new(Cause::Missing, message));
         };
         let name = service.metadata.name.as_deref().unwrap_or_default();
-        let slices = slices.of_application(namespace, application);
+        let slices = slices.labelled(namespace, LABEL_APP, application);
         let slices = slices
             .iter()
             .filter(|slice| label(&slice.metadata, LABEL_SERVICE) == name);
@@ -76,7 +76,9 @@ impl Balancer {
         weights: &Weights,
         decision: impl FnOnce(traffic::Cluster<'_>) -> T,
     ) -> T {
-        let found = self.pods.of_application(&self.namespace, &self.application);
+        let found = self
+            .pods
+            .labelled(&self.namespace, LABEL_APP, &self.application);
         let pods: Vec<_> = found
             .iter()
             .map(|pod| traffic::Pod {

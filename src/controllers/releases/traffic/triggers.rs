@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use baton_apis::{TrafficTarget, constants::shipper::LABEL_APP};
 use baton_runtime::source::Wake;
+use baton_typed::{
+    key::Key,
+    store::{Change, Store},
+};
 
 use super::key;
 use crate::{
-    controllers::{
-        releases::app_clusters::{ClusterChange, What, objects::label},
-        store::{Change, Key, Store},
-    },
+    controllers::releases::app_clusters::{ClusterChange, What, objects::label},
     delivery::shared::BURST,
 };
 
@@ -40,7 +41,7 @@ pub(super) fn on_target(
     let mut woken = Vec::new();
     for target in [old, new].into_iter().flatten() {
         let namespace = target.metadata.namespace.as_deref().unwrap_or_default();
-        let others = targets.of_application(namespace, label(&target.metadata, LABEL_APP));
+        let others = targets.labelled(namespace, LABEL_APP, label(&target.metadata, LABEL_APP));
         woken.extend(others.iter().map(|other| key(other)));
         woken.push(key(target));
     }
@@ -63,7 +64,7 @@ pub(super) fn on_cluster(targets: &Store<TrafficTarget>, change: &ClusterChange)
         What::Balancer => ADDRESSES,
         What::Pod { .. } | What::Workload { .. } => return Vec::new(),
     };
-    let targets = targets.of_application(&change.namespace, &change.application);
+    let targets = targets.labelled(&change.namespace, LABEL_APP, &change.application);
     targets
         .iter()
         .map(|target| Wake::after(burst, key(target)))

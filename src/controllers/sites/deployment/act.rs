@@ -27,15 +27,13 @@ use baton_sites::{
     rollout::{Action, VersionName},
     snapshot::Snapshot,
 };
+use baton_typed::key::Key;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use super::{SiteDeployments, events, observe::Seen};
 use crate::{
-    controllers::{
-        sites::{owner_reference, versions::Version},
-        store::Key,
-    },
+    controllers::sites::{owner_reference, versions::Version},
     delivery::shared::{AtStep as _, Error, Refusal},
 };
 

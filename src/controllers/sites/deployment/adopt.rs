@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{SiteDeployment, constants::LABEL_SITE_DEPLOYMENT};
 use baton_sites::rollout::VersionName;
+use baton_typed::key::Key;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::ResourceExt as _;
 
 use super::{SiteDeployments, act::AT_ONCE};
 use crate::{
-    controllers::{sites::owner_reference, store::Key},
+    controllers::sites::owner_reference,
     delivery::shared::{AtStep as _, Error},
 };
 

@@ -16,13 +16,11 @@ use baton_sites::{
         strategy::canary_expression,
     },
 };
+use baton_typed::key::Key;
 use jiff::Timestamp;
 
 use super::SiteDeployments;
-use crate::controllers::{
-    sites::{placement::Chosen, uid, versions::Version},
-    store::Key,
-};
+use crate::controllers::sites::{placement::Chosen, uid, versions::Version};
 
 /// What was observed for a deployment.
 pub(super) struct Seen {

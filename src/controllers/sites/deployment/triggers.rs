@@ -10,15 +10,13 @@ use baton_apis::{
 use baton_fleet::assignments::AssignmentChange;
 use baton_records::{revision::RevisionKind, store::Change as RecordChange};
 use baton_runtime::{controller::Controller as _, source::Wake};
+use baton_typed::{key::Key, store::Change};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::ResourceExt as _;
 
 use super::SiteDeployments;
 use crate::{
-    controllers::{
-        sites::{Stores, placement::Choices},
-        store::{Change, Key},
-    },
+    controllers::sites::{Stores, placement::Choices},
     delivery::shared::BURST,
 };
 

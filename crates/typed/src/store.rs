@@ -1,99 +1,37 @@
 //! The typed objects of a kind, as they are on the server.
 //!
 //! # Guarantees
-//! - The store is never older than our own writes, once their answers were handed to [`Store::written`].
-//! - An object that is gone does not come back by the answer to a write that was older than its deletion.
-//! - An object that cannot be read as its type is logged and left alone; it keeps the state in which it was read last.
+//! - The store is never older than our own writes, once their answers were handed to [`Store::written`], and an object
+//!   that is gone does not come back by such an answer: see [`baton_kubernetes::freshness`].
+//! - An object that cannot be read as its type is logged and left alone; it keeps the state in which it was read last,
+//!   until it is gone.
 //! - What was known stays while the objects cannot be listed, or are not served although their kind is defined; see
 //!   [`Store::extent`] for whether it is all there is.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
     sync::Arc,
 };
 
 use baton_kubernetes::{
+    collection::{Extent, Fold, NamespacedName, Step, Unserved},
+    freshness::Freshness,
     metadata::number,
     path,
     watch::{Event, Failing, WatchSpec, run},
 };
-use baton_runtime::{
-    controller::ReconcileKey,
-    source::{Source, Wake},
-};
-use kube::{Client, Resource, ResourceExt as _};
+use baton_runtime::source::{Source, Wake};
+use kube::{Client, ResourceExt as _};
 use parking_lot::RwLock;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, watch};
-use tracing::{Span, info_span, warn};
+use tracing::warn;
 
-use super::extent::Extent;
-
-/// A kind, as it is stored.
-pub(crate) trait Kind:
-    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
-{
-}
-
-impl<K> Kind for K where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
-{
-}
-
-/// The identity of an object of any kind.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key {
-    /// Its kind.
-    pub kind: &'static str,
-    /// Its namespace; empty for Clusters.
-    pub namespace: Arc<str>,
-    /// Its name.
-    pub name: Arc<str>,
-}
-
-impl Key {
-    /// The identity of an object of a kind.
-    pub(crate) fn new(kind: &'static str, namespace: &str, name: &str) -> Self {
-        Self {
-            kind,
-            namespace: namespace.into(),
-            name: name.into(),
-        }
-    }
-
-    /// The identity of an object.
-    pub(crate) fn of<K: Kind>(kind: &'static str, object: &K) -> Self {
-        let meta = object.meta();
-        let namespace = meta.namespace.as_deref().unwrap_or_default();
-        Self::new(kind, namespace, meta.name.as_deref().unwrap_or_default())
-    }
-
-    /// `namespace/name`, as messages have it.
-    pub(crate) fn full_name(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
-    }
-}
-
-impl ReconcileKey for Key {
-    fn span(&self) -> Span {
-        info_span!(
-            "reconcile",
-            kind = self.kind,
-            namespace = &*self.namespace,
-            name = &*self.name
-        )
-    }
-
-    fn namespace(&self) -> Arc<str> {
-        self.namespace.clone()
-    }
-}
+use crate::key::{Key, Kind};
 
 /// A change of an object; at least one side is there.
 #[derive(Clone, Debug)]
-pub(crate) struct Change<K> {
+pub struct Change<K> {
     /// The object as it was.
     pub old: Option<Arc<K>>,
     /// The object as it is.
@@ -102,24 +40,14 @@ pub(crate) struct Change<K> {
 
 impl<K> Change<K> {
     /// The object as it is, or as it was last.
-    pub(crate) fn object(&self) -> Option<&Arc<K>> {
+    #[must_use]
+    pub fn object(&self) -> Option<&Arc<K>> {
         self.new.as_ref().or(self.old.as_ref())
     }
 }
 
-/// What is known of the objects of a kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Known {
-    /// The server has not answered yet.
-    Nothing,
-    /// It does not serve the kind, or does not list it; why.
-    Unavailable(Arc<str>),
-    /// It has listed all of them.
-    All,
-}
-
 /// The objects of a kind.
-pub(crate) struct Store<K> {
+pub struct Store<K> {
     /// The kind, as keys have it.
     pub kind: &'static str,
     /// Changes, our own included.
@@ -127,47 +55,44 @@ pub(crate) struct Store<K> {
     /// Tells that it is not known any more, or for another reason, which objects there are.
     pub lost: Source<()>,
     table: RwLock<Table<K>>,
-    known: watch::Sender<Known>,
+    known: watch::Sender<Extent>,
     /// Takes away of an object what nobody reads.
     trim: fn(&mut K),
 }
 
 struct Table<K> {
-    objects: BTreeMap<(Arc<str>, Arc<str>), Arc<K>>,
-    /// The newest version that the watch has reported.
-    latest: u64,
-    /// What the list under way has reported, and what was written meanwhile.
-    listing: Option<BTreeSet<(Arc<str>, Arc<str>)>>,
-    /// Whether all were listed once.
-    was_complete: bool,
+    objects: BTreeMap<NamespacedName, Arc<K>>,
+    fold: Fold<NamespacedName>,
+    freshness: Freshness<NamespacedName>,
 }
 
 impl<K: Kind> Store<K> {
     /// An empty one of a kind.
-    pub(crate) fn new(kind: &'static str) -> Self {
+    #[must_use]
+    pub fn new(kind: &'static str) -> Self {
         Self::trimmed(kind, |_| {})
     }
 
     /// An empty one of a kind, of whose objects `trim` takes away what nobody reads.
-    pub(crate) fn trimmed(kind: &'static str, trim: fn(&mut K)) -> Self {
+    #[must_use]
+    pub fn trimmed(kind: &'static str, trim: fn(&mut K)) -> Self {
         Self {
             kind,
             changes: Source::default(),
             lost: Source::default(),
             table: RwLock::new(Table {
                 objects: BTreeMap::new(),
-                latest: 0,
-                listing: None,
-                was_complete: false,
+                fold: Fold::new(Unserved::Unknown),
+                freshness: Freshness::default(),
             }),
-            known: watch::Sender::new(Known::Nothing),
+            known: watch::Sender::default(),
             trim,
         }
     }
 
     /// Follows the objects on the server for ever. While the kind is not defined nobody asks for it, until `defined`
     /// tells that a definition of its group came or went.
-    pub(crate) async fn follow(self: Arc<Self>, client: Client, defined: Arc<Notify>) {
+    pub async fn follow(self: Arc<Self>, client: Client, defined: Arc<Notify>) {
         loop {
             let change = defined.notified();
             tokio::pin!(change);
@@ -188,7 +113,8 @@ impl<K: Kind> Store<K> {
     }
 
     /// The objects of the kind in all namespaces.
-    pub(crate) fn whole() -> WatchSpec {
+    #[must_use]
+    pub fn whole() -> WatchSpec {
         WatchSpec::new(path::everywhere(
             &format!("/apis/{}", K::api_version(&())),
             &K::plural(&()),
@@ -196,7 +122,7 @@ impl<K: Kind> Store<K> {
     }
 
     /// Follows the objects that are selected on a server for ever.
-    pub(crate) async fn follow_at(self: Arc<Self>, client: Client, spec: WatchSpec) {
+    pub async fn follow_at(self: Arc<Self>, client: Client, spec: WatchSpec) {
         self.feed(client, spec, || {}).await;
     }
 
@@ -218,56 +144,59 @@ impl<K: Kind> Store<K> {
     }
 
     /// Resolves when all objects were listed once, or could not be.
-    pub(crate) async fn listed(&self) {
+    pub async fn listed(&self) {
         // The sender lives as long as `self`.
         let mut known = self.known.subscribe();
-        let _ = known.wait_for(|known| *known != Known::Nothing).await;
+        let _ = known.wait_for(|known| *known != Extent::Nothing).await;
     }
 
     /// Resolves when all objects were listed once.
-    pub(crate) async fn completed(&self) {
+    pub async fn completed(&self) {
         // The sender lives as long as `self`.
         let mut known = self.known.subscribe();
-        let _ = known.wait_for(|known| *known == Known::All).await;
+        let _ = known.wait_for(|known| *known == Extent::All).await;
     }
 
     /// Whether the objects were listed, so that one that is missing here does not exist.
-    pub(crate) fn is_complete(&self) -> bool {
-        *self.known.borrow() == Known::All
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        *self.known.borrow() == Extent::All
     }
 
     /// Whether all objects were listed once, be they known now or not.
-    pub(crate) fn was_complete(&self) -> bool {
-        self.table.read().was_complete
+    #[must_use]
+    pub fn was_complete(&self) -> bool {
+        self.table.read().fold.was_complete()
     }
 
-    /// How much is known of which objects there are.
-    pub(crate) fn extent(&self) -> Extent {
+    /// How much is known of which objects there are. The cause names the kind.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
         match &*self.known.borrow() {
-            Known::All => Extent::All,
-            Known::Nothing => Extent::Awaited,
-            Known::Unavailable(cause) => {
-                Extent::Unknown(format!("{}s cannot be listed: {cause}", self.kind))
+            Extent::Unavailable(cause) => {
+                Extent::Unavailable(format!("{}s cannot be listed: {cause}", self.kind).into())
             }
+            known => known.clone(),
         }
     }
 
     /// Why the objects cannot be listed; empty if they can, or nothing is known of that.
-    pub(crate) fn cause(&self) -> Arc<str> {
-        match &*self.known.borrow() {
-            Known::Unavailable(cause) => Arc::clone(cause),
-            Known::Nothing | Known::All => Arc::default(),
-        }
+    #[must_use]
+    pub fn cause(&self) -> Arc<str> {
+        let known = self.known.borrow();
+        known.failure().unwrap_or_default().into()
     }
 
     /// The object of a name.
-    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+    #[must_use]
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         let key = (namespace.into(), name.into());
         self.table.read().objects.get(&key).cloned()
     }
 
     /// All objects of a namespace, sorted by name.
-    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         let table = self.table.read();
         let from = (Arc::from(namespace), Arc::from(""));
         let objects = table.objects.range(from..);
@@ -276,19 +205,22 @@ impl<K: Kind> Store<K> {
     }
 
     /// The objects of a namespace with a label of this value, sorted by name.
-    pub(crate) fn labelled(&self, namespace: &str, label: &str, value: &str) -> Vec<Arc<K>> {
+    #[must_use]
+    pub fn labelled(&self, namespace: &str, label: &str, value: &str) -> Vec<Arc<K>> {
         let mut objects = self.in_namespace(namespace);
         objects.retain(|object| object.labels().get(label).map(String::as_str) == Some(value));
         objects
     }
 
     /// All objects, sorted by namespace and name.
-    pub(crate) fn all(&self) -> Vec<Arc<K>> {
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<K>> {
         self.table.read().objects.values().cloned().collect()
     }
 
     /// Wakes the objects for which a predicate holds.
-    pub(crate) fn wake(&self, is_concerned: impl Fn(&K) -> bool) -> Vec<Wake<Key>> {
+    #[must_use]
+    pub fn wake(&self, is_concerned: impl Fn(&K) -> bool) -> Vec<Wake<Key>> {
         let objects = self.all();
         let objects = objects.iter().filter(|object| is_concerned(object));
         let keys = objects.map(|object| Key::of(self.kind, &**object));
@@ -296,20 +228,12 @@ impl<K: Kind> Store<K> {
     }
 
     /// Takes in the answer to a write of ours.
-    pub(crate) fn written(&self, object: K) {
-        let version = version(&object);
-        let key = key(&object);
+    pub fn written(&self, object: K) {
+        let (key, version) = (key(&object), version(&object));
         let mut table = self.table.write();
-        let is_newer = table
-            .objects
-            .get(&key)
-            .is_none_or(|known| self::version(&**known) < version);
-        // What is older than the newest version that was reported was reported too, or is gone already.
-        if version <= table.latest || !is_newer {
+        let known = table.version(&key);
+        if !table.freshness.written(key.clone(), known, version) {
             return;
-        }
-        if let Some(listing) = &mut table.listing {
-            listing.insert(key.clone());
         }
         let change = table.insert(key, self.trim(object));
         drop(table);
@@ -317,85 +241,69 @@ impl<K: Kind> Store<K> {
     }
 
     /// Takes in the objects of an application as the server has just listed them, before the watch reports them.
-    pub(crate) fn listed_now(&self, objects: Vec<K>) {
+    pub fn listed_now(&self, objects: Vec<K>) {
         for object in objects {
             self.written(object);
         }
     }
 
     fn on_event(&self, event: &Event<'_>) {
-        match event {
-            Event::ListStarted => {
-                let mut table = self.table.write();
-                table.listing = Some(BTreeSet::new());
-                // A server that was restored from a backup counts from a lower version.
-                table.latest = 0;
-            }
-            Event::Listed(object) => {
-                if let Some(object) = self.read(object) {
-                    self.observe(object, true);
-                }
-            }
-            Event::ListDone { resource_version } => self.on_list_done(*resource_version),
-            Event::Upsert(object) => {
-                if let Some(object) = self.read(object) {
-                    self.observe(object, false);
-                }
-            }
-            Event::Deleted(object) => {
-                let Some(object) = self.read(object) else {
-                    return;
-                };
-                let mut table = self.table.write();
-                table.latest = table.latest.max(version(&object));
-                let old = table.objects.remove(&key(&object));
-                drop(table);
-                if old.is_some() {
-                    self.changes.emit(&Change { old, new: None });
-                }
-            }
-            Event::Bookmark(version) => {
-                let mut table = self.table.write();
-                table.latest = table.latest.max(*version);
-            }
-            Event::Unserved => self.lose("the API server does not serve the kind"),
-            Event::Failed(cause) | Event::Forbidden(cause) => {
-                // After a list the watch goes on where it was.
-                if self.table.read().listing.is_some() {
-                    self.lose(cause);
-                }
-            }
-        }
-    }
-
-    /// All are known from now on. Whoever was kept waiting while they were not is woken.
-    fn on_list_done(&self, version: u64) {
         let mut table = self.table.write();
-        let gone = table.end_of_list(version);
-        let returns = std::mem::replace(&mut table.was_complete, true) && !self.is_complete();
-        let objects: Vec<_> = table.objects.values().cloned().collect();
+        let was_complete = table.fold.was_complete();
+        let step = table.fold.take(event);
+        let extent = table.fold.extent().clone();
+        let changes = match step {
+            Step::Begin => {
+                table.freshness.list_started();
+                Vec::new()
+            }
+            Step::Upsert {
+                key,
+                version,
+                object,
+                is_listed,
+            } => {
+                let replaces = table.replaces(&key, version, is_listed);
+                let object = replaces.then(|| self.read(object)).flatten();
+                object
+                    .map(|object| table.insert(key, object))
+                    .into_iter()
+                    .collect()
+            }
+            Step::Remove { key, version } => {
+                table.freshness.reached(version);
+                table.remove(&key).into_iter().collect()
+            }
+            Step::Retain { listed, version } => {
+                let mut changes = table.retain(&listed, version);
+                // Whoever was kept waiting while they were not known is woken.
+                if was_complete && !self.is_complete() {
+                    changes.extend(table.appear());
+                }
+                changes
+            }
+            Step::Reached(version) => {
+                table.freshness.reached(version);
+                Vec::new()
+            }
+            Step::Nothing => Vec::new(),
+        };
         drop(table);
-        self.known.send_replace(Known::All);
-        for old in gone {
-            let old = Some(old);
-            self.changes.emit(&Change { old, new: None });
-        }
-        for object in objects.into_iter().filter(|_| returns) {
-            let new = Some(object);
-            self.changes.emit(&Change { old: None, new });
+        self.set_known(extent);
+        for change in changes {
+            self.changes.emit(&change);
         }
     }
 
-    /// It is not known any more which objects there are.
-    fn lose(&self, cause: &str) {
-        self.table.write().listing = None;
+    /// Notes how much is known of which objects there are.
+    fn set_known(&self, now: Extent) {
+        let is_lost = now.failure().is_some();
         let is_news = self.known.send_if_modified(|known| {
-            let now = Known::Unavailable(cause.into());
             let changes = *known != now;
             *known = now;
             changes
         });
-        if is_news {
+        if is_news && is_lost {
             self.lost.emit(&());
         }
     }
@@ -403,32 +311,13 @@ impl<K: Kind> Store<K> {
     /// There are no objects, as their kind is not defined.
     fn empty(&self) {
         let mut table = self.table.write();
-        table.was_complete = false;
+        table.fold.forget();
         let gone = std::mem::take(&mut table.objects);
         drop(table);
         for (_, old) in gone {
             let old = Some(old);
             self.changes.emit(&Change { old, new: None });
         }
-    }
-
-    fn observe(&self, object: K, is_listed: bool) {
-        let (key, version) = (key(&object), version(&object));
-        let mut table = self.table.write();
-        if !is_listed {
-            table.latest = table.latest.max(version);
-        }
-        let is_listing = table.listing.as_mut();
-        let was_written = is_listing.is_some_and(|listing| !listing.insert(key.clone()));
-        let known = table.objects.get(&key).map(|known| self::version(&**known));
-        // What was written while the list was made may be newer than what is listed.
-        let is_outdated = (was_written || !is_listed) && known.is_some_and(|known| known > version);
-        if known == Some(version) || is_outdated {
-            return;
-        }
-        let change = table.insert(key, object);
-        drop(table);
-        self.changes.emit(&change);
     }
 
     fn trim(&self, mut object: K) -> K {
@@ -450,26 +339,54 @@ impl<K: Kind> Store<K> {
 }
 
 impl<K: Kind> Table<K> {
-    fn insert(&mut self, key: (Arc<str>, Arc<str>), object: K) -> Change<K> {
+    fn version(&self, key: &NamespacedName) -> Option<u64> {
+        self.objects.get(key).map(|known| version(&**known))
+    }
+
+    fn insert(&mut self, key: NamespacedName, object: K) -> Change<K> {
         let new = Arc::new(object);
         let old = self.objects.insert(key, Arc::clone(&new));
         let new = Some(new);
         Change { old, new }
     }
 
-    /// Removes what was not listed; returns it.
-    fn end_of_list(&mut self, version: u64) -> Vec<Arc<K>> {
-        self.latest = self.latest.max(version);
-        let listed = self.listing.take().unwrap_or_default();
-        let gone = self.objects.keys().filter(|key| !listed.contains(*key));
-        let gone: Vec<_> = gone.cloned().collect();
-        gone.iter()
-            .filter_map(|key| self.objects.remove(key))
-            .collect()
+    /// Whether what a watch or a list reports of an object is taken in.
+    fn replaces(&mut self, key: &NamespacedName, version: u64, is_listed: bool) -> bool {
+        let known = self.version(key);
+        if is_listed {
+            self.freshness.listed(key, known, version)
+        } else {
+            self.freshness.observed(known, version)
+        }
+    }
+
+    /// All objects, as if they were new.
+    fn appear(&self) -> impl Iterator<Item = Change<K>> {
+        let objects = self.objects.values().cloned();
+        objects.map(|object| Change {
+            old: None,
+            new: Some(object),
+        })
+    }
+
+    fn remove(&mut self, key: &NamespacedName) -> Option<Change<K>> {
+        let old = Some(self.objects.remove(key)?);
+        Some(Change { old, new: None })
+    }
+
+    /// Removes what a list of this version does not contain.
+    fn retain(&mut self, listed: &BTreeSet<NamespacedName>, list: u64) -> Vec<Change<K>> {
+        let is_newer = self.freshness.list_done(list);
+        let gone = self
+            .objects
+            .iter()
+            .filter(|(key, object)| !listed.contains(*key) && !is_newer(key, version(&***object)));
+        let gone: Vec<_> = gone.map(|(key, _)| key.clone()).collect();
+        gone.iter().filter_map(|key| self.remove(key)).collect()
     }
 }
 
-fn key<K: Kind>(object: &K) -> (Arc<str>, Arc<str>) {
+fn key<K: Kind>(object: &K) -> NamespacedName {
     let meta = object.meta();
     let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
     (text(&meta.namespace), text(&meta.name))
@@ -591,6 +508,37 @@ mod tests {
         store.on_event(&Event::Upsert(&broken));
         assert_eq!(names(&store), ["a@3"]);
         assert!(store.is_complete());
+    }
+
+    #[test]
+    fn an_object_that_became_unreadable_stays_as_it_was_until_it_is_gone() {
+        let (store, _) = store();
+        let metadata = json!({"name": "a", "namespace": "shop", "resourceVersion": "14"});
+        let broken = json!({"metadata": metadata, "spec": "odd"});
+        let broken = serde_json::value::to_raw_value(&broken).unwrap();
+        store.on_event(&Event::Upsert(&broken));
+        assert_eq!(names(&store), ["a@3"]);
+        store.on_event(&Event::ListStarted);
+        store.on_event(&Event::Listed(&broken));
+        store.on_event(&Event::ListDone {
+            resource_version: 20,
+        });
+        assert_eq!(names(&store), ["a@3"], "it is listed");
+        store.on_event(&Event::Deleted(&broken));
+        assert_eq!(names(&store), [] as [&str; 0]);
+    }
+
+    /// The answer to a write that was overtaken by a deletion arrives while everything is listed again.
+    #[test]
+    fn what_a_list_does_not_contain_is_gone_unless_it_was_written_after_it() {
+        let (store, _) = store();
+        store.on_event(&Event::Deleted(&release("a", 12)));
+        store.on_event(&Event::ListStarted);
+        written(&store, "a", 11);
+        store.on_event(&Event::ListDone {
+            resource_version: 20,
+        });
+        assert_eq!(names(&store), [] as [&str; 0]);
     }
 
     /// What is not served, or cannot be listed, may exist all the same.

@@ -8,12 +8,12 @@
 
 use std::{
     collections::HashMap,
+    hash::Hash,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use baton_engine::conditions::Requeue;
-use baton_records::key::{Key, OwnKind};
 use parking_lot::Mutex;
 
 /// How long a status is debounced at most while no phase is worked on.
@@ -22,9 +22,15 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How long at most under load: the phase whose report it waits for may wait in the queue itself.
 const LOADED: Duration = Duration::from_secs(10);
 
+/// How long a status of a revision or a deployment is debounced at most.
+#[must_use]
+pub fn at_most(is_loaded: bool) -> Duration {
+    if is_loaded { LOADED } else { IDLE }
+}
+
 /// The statuses that are debounced, by object.
 #[derive(Debug)]
-pub(crate) struct Debounced<K>(Mutex<HashMap<Key<K>, Entry>>);
+pub struct Debounced<K>(Mutex<HashMap<K, Entry>>);
 
 impl<K> Default for Debounced<K> {
     fn default() -> Self {
@@ -39,18 +45,18 @@ struct Entry {
     content_hash: Option<String>,
 }
 
-impl<K: OwnKind> Debounced<K> {
-    /// How long the status of the object with this uid may still be debounced from `now` on; `None` when it is to be
-    /// written. It counts from the first status that was debounced since one was written, so that a steady stream of
-    /// them is reported as well.
+impl<K: Clone + Eq + Hash> Debounced<K> {
+    /// How long the status of the object with this uid may still be debounced from `now` on, of `most` in all; `None`
+    /// when it is to be written. It counts from the first status that was debounced since one was written, so that a
+    /// steady stream of them is reported as well.
     ///
     /// `content_hash` is what that status says of the contents.
-    pub(crate) fn left(
+    pub fn left(
         &self,
-        key: &Key<K>,
+        key: &K,
         uid: &Arc<str>,
         content_hash: Option<&String>,
-        is_loaded: bool,
+        most: Duration,
         now: Instant,
     ) -> Option<Duration> {
         let mut entries = self.0.lock();
@@ -63,7 +69,6 @@ impl<K: OwnKind> Debounced<K> {
         if known.uid != *uid {
             *known = entry;
         }
-        let most = if is_loaded { LOADED } else { IDLE };
         let waited = now - known.since;
         let left = most.checked_sub(waited)?;
         // A load that ends is noticed before the time has doubled.
@@ -72,21 +77,22 @@ impl<K: OwnKind> Debounced<K> {
 
     /// The hash of the contents in a debounced status. It counts like one that is written: contents must not change
     /// unnoticed meanwhile.
-    pub(crate) fn content_hash(&self, key: &Key<K>, uid: &str) -> Option<String> {
+    #[must_use]
+    pub fn content_hash(&self, key: &K, uid: &str) -> Option<String> {
         let entries = self.0.lock();
         let entry = entries.get(key).filter(|entry| *entry.uid == *uid)?;
         entry.content_hash.clone()
     }
 
     /// Notes that no status of an object is debounced any more.
-    pub(crate) fn forget(&self, key: &Key<K>) {
+    pub fn forget(&self, key: &K) {
         self.0.lock().remove(key);
     }
 }
 
 /// When to requeue so that a status that may be debounced for `left` is written in time.
 #[must_use]
-pub(crate) fn at_the_latest(requeue: Requeue, left: Duration) -> Requeue {
+pub fn at_the_latest(requeue: Requeue, left: Duration) -> Requeue {
     match requeue {
         // What was refused waits for minutes, and a status for seconds.
         Requeue::OnEvent | Requeue::Refused => Requeue::After(left),
@@ -98,14 +104,9 @@ pub(crate) fn at_the_latest(requeue: Requeue, left: Duration) -> Requeue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_records::revision::{RevisionKey, RevisionKind};
 
-    fn key() -> RevisionKey {
-        RevisionKey {
-            kind: RevisionKind::ObjectSet,
-            namespace: "shop".into(),
-            name: "web-v1".into(),
-        }
+    fn key() -> &'static str {
+        "web-v1"
     }
 
     fn millis(left: Option<Duration>) -> Option<u128> {
@@ -119,7 +120,7 @@ mod tests {
         let uid: Arc<str> = "a".into();
         let left = |uid: &Arc<str>, is_loaded, after| {
             let now = start + Duration::from_millis(after);
-            millis(debounced.left(&key(), uid, None, is_loaded, now))
+            millis(debounced.left(&key(), uid, None, at_most(is_loaded), now))
         };
         // (milliseconds since the first one, under load?, milliseconds left)
         for (after, is_loaded, expected) in [
@@ -146,12 +147,31 @@ mod tests {
     }
 
     #[test]
+    fn a_status_is_put_off_for_a_moment_and_no_longer() {
+        let debounced = Debounced::default();
+        let start = Instant::now();
+        let moment = Duration::from_millis(250);
+        let uid = Arc::default();
+        let left = |key: &str, after| {
+            let now = start + Duration::from_millis(after);
+            millis(debounced.left(&key.to_owned(), &uid, None, moment, now))
+        };
+        assert_eq!(left("a", 0), Some(250));
+        assert_eq!(left("a", 100), Some(150));
+        assert_eq!(left("b", 200), Some(250));
+        assert_eq!(left("a", 250), None);
+        assert_eq!(left("a", 300), None, "until it is written");
+        debounced.forget(&"a".to_owned());
+        assert_eq!(left("a", 300), Some(250));
+    }
+
+    #[test]
     fn contents_are_known_while_their_status_is_debounced() {
         let debounced = Debounced::default();
         let uid: Arc<str> = "a".into();
         let hash = "1234".to_owned();
         assert_eq!(debounced.content_hash(&key(), "a"), None);
-        debounced.left(&key(), &uid, Some(&hash), false, Instant::now());
+        debounced.left(&key(), &uid, Some(&hash), IDLE, Instant::now());
         assert_eq!(debounced.content_hash(&key(), "a"), Some(hash));
         assert_eq!(debounced.content_hash(&key(), "b"), None);
         debounced.forget(&key());

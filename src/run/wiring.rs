@@ -1,0 +1,61 @@
+//! The wiring of the controllers of typed objects.
+
+use std::sync::Arc;
+
+use baton_fleet::{assignments::Assignments, inventory::Inventory};
+use baton_kubernetes::target::TargetEvent;
+use baton_typed::stores::Stores;
+use kube::Client;
+use tokio::{sync::Notify, task::JoinSet};
+
+use crate::{
+    controllers::{Base, requests::Requests},
+    delivery::{observed::Observed, shared::Shared},
+};
+
+/// What the controllers of an API group share, before they run.
+pub(crate) struct Wiring<S> {
+    pub base: Base<S>,
+    /// The client that objects are followed by.
+    pub client: Client,
+    /// Reports that definitions of the group came or went.
+    defined: Arc<Notify>,
+}
+
+impl<S: Default> Wiring<S> {
+    /// Prepares to follow the kinds of a group. The requests of controllers go through the second client.
+    pub(crate) fn new(
+        group: &'static str,
+        (client, counted): (&Client, Client),
+        (shared, observed): (&Shared, &Arc<Observed>),
+        (inventory, assignments): (&Inventory, &Assignments),
+    ) -> Self {
+        let defined = Arc::new(Notify::new());
+        let notified = Arc::clone(&defined);
+        observed.children.subscribe(move |event| {
+            if let TargetEvent::KindsChanged { group: changed } = event
+                && **changed == *group
+            {
+                notified.notify_waiters();
+            }
+        });
+        Self {
+            base: Base {
+                shared: shared.clone(),
+                stores: Arc::default(),
+                requests: Requests { client: counted },
+                observed: Arc::clone(observed),
+                inventory: inventory.clone(),
+                assignments: assignments.clone(),
+            },
+            client: client.clone(),
+            defined,
+        }
+    }
+
+    /// Starts to follow the objects. What is listed before anybody asks for changes is never reconciled: so the
+    /// controllers come first.
+    pub(crate) fn follow(&self, stores: &Stores, tasks: &mut JoinSet<()>) {
+        stores.follow(&self.client, &self.defined, tasks);
+    }
+}
