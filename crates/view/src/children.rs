@@ -121,8 +121,8 @@ impl Children {
 /// What [`Found::Unreadable`] says of a kind that the server does not serve.
 pub const NOT_SERVED: &str = "the API server does not serve this kind";
 
-/// What revisions want in a [`place`](crate::content::Phase::place), by kind: in the cluster of the revisions where that
-/// is empty.
+/// What revisions want in a [`place`](crate::content::Phase::place), by kind: in the cluster of the revisions where
+/// that is empty.
 #[must_use]
 pub fn collections(place: &str, wanted: &[WantedRevision<'_>], detail: Detail) -> Vec<Collection> {
     let probed = probed_kinds(wanted);

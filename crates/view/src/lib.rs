@@ -1,7 +1,7 @@
 //! What people see: pictures of chains, and judgements on them, as values.
 //!
-//! Nothing in here does I/O, reads a clock or awaits. A command or a page lists objects, has a picture made of them, and
-//! makes its own sentences, colours and columns of that.
+//! Nothing in here does I/O, reads a clock or awaits. A command or a page lists objects, has a picture made of them,
+//! and makes its own sentences, colours and columns of that.
 //!
 //! - [`chain`]: deployments and their revisions, put together from lists
 //! - [`content`]: the objects that revisions want

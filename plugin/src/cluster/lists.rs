@@ -19,8 +19,8 @@ use crate::{
     output::report_once,
 };
 
-/// The chain of what a user named: a deployment with all of its revisions, or all revisions of the chain that a revision
-/// is in.
+/// The chain of what a user named: a deployment with all of its revisions, or all revisions of the chain that a
+/// revision is in.
 pub(crate) async fn chain(cluster: &Cluster, target: &Target) -> Result<Chain, Error> {
     let kind = target.candidates()[0];
     let chains = chains(cluster, kind, cluster.namespace_of(kind)).await?;
