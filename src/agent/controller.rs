@@ -29,12 +29,13 @@ use super::{
     state::{StateFile, save},
 };
 use crate::delivery::{
-    gate::{self, Gated, NoteBegun, Times, is_untouched, on_site_phase, state},
+    gate::{self, Gated, NoteBegun, Times, is_untouched},
     heirs::phases_given,
     observed::{Observed, phases_of_siblings},
     phase_owners::PhaseOwners,
     phase_pass::{PhaseOutcome, PhasePass},
     shared::{Error, Shared},
+    site_chain::{on_site_phase, state},
     strays::OwnerServer,
 };
 

@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tracing::{error, warn};
 
-use crate::delivery::{gate, observed::Observed};
+use crate::delivery::{observed::Observed, site_chain};
 
 /// The name under which an agent's writes to its own stores go.
 const WRITER: &str = "agent";
@@ -120,11 +120,9 @@ impl Mirrors {
     /// The status of a phase that the hub does not have yet, by its mirror.
     fn noted(&self, mirror: &PhaseRecord) -> Option<ObjectSetPhaseStatus> {
         let origin = Origin::read(mirror).ok()?;
-        let phase = self.observed.phases.get(&origin.key())?;
-        let status = phase
-            .status()
-            .ok()
-            .filter(|_| *phase.uid == *origin.uid())?;
+        let phase = self.observed.phases.get(&origin.key());
+        let phase = phase.filter(|phase| *phase.uid == *origin.uid())?;
+        let status = phase.status().ok()?;
         (mirror.status().ok().as_ref() != Some(&status)).then_some(status)
     }
 
@@ -240,7 +238,7 @@ impl Mirrors {
     /// The phases of sites that may wait for what has changed: few, and each looks at all others of its chain anyway.
     fn waiting(&self) -> Vec<Wake> {
         let is_waiting = |phase: &PhaseRecord| {
-            gate::has_site(phase) && gate::state(phase).begun.since().is_none()
+            site_chain::has_site(phase) && site_chain::state(phase).begun.since().is_none()
         };
         wakes_of(&self.observed.phases.filter(is_waiting))
     }
@@ -248,11 +246,15 @@ impl Mirrors {
     /// The phases in the chain of one of a site. What others there stop for is decided by all of them.
     fn chain(&self, of: &PhaseRecord) -> Vec<Wake> {
         let label = of.labels.get(LABEL_CHAIN);
-        let Some(label) = label.filter(|_| gate::has_site(of)) else {
+        let Some(label) = label.filter(|_| site_chain::has_site(of)) else {
             return Vec::new();
         };
         let namespace = &of.key.namespace;
-        wakes_of(&gate::labelled_phases(&self.observed, namespace, label))
+        wakes_of(&site_chain::labelled_phases(
+            &self.observed,
+            namespace,
+            label,
+        ))
     }
 
     fn wake(&self, wakes: BTreeSet<Wake>) {
@@ -297,9 +299,8 @@ impl Mirrors {
             .collect()
     }
 
-    /// Takes in what the hub had before the process was started, unless it has sent a list since, and what it had yet
-    /// to
-    /// be told.
+    /// Takes in what the hub had before the process was started, unless it has sent a list since, and the statuses that
+    /// it does not have.
     pub(crate) fn recall(&self, saved: Vec<Saved>) {
         let is_listed = self.is_listed.lock();
         if !*is_listed {
@@ -319,16 +320,14 @@ impl Mirrors {
     fn recall_noted(&self, saved: &PhaseRecord, noted: &ObjectSetPhaseStatus) {
         let known = self.items.get(&saved.key);
         let known = known.filter(|known| known.uid == saved.uid);
+        let phases = &self.observed.phases;
         let found = known.and_then(|known| {
-            let phase = self
-                .observed
-                .phases
-                .get(&Origin::read(&known).ok()?.key())?;
+            let phase = phases.get(&Origin::read(&known).ok()?.key())?;
             Some((known, phase))
         });
         let Some((known, phase)) = found else { return };
         let noted_state = PhaseState::of(&noted.conditions, phase.generation);
-        let is_latest = noted_state.begun.is_after(gate::state(&phase).begun);
+        let is_latest = noted_state.begun.is_after(site_chain::state(&phase).begun);
         if known.status_differs(saved) && !is_latest {
             return;
         }
@@ -639,7 +638,10 @@ pub(super) mod tests {
                 noted: Some(noted),
             }]);
             let phase = mirrors.observed.phases.all().remove(0);
-            assert!(gate::state(&phase).begun.since().is_some(), "{of_hub}");
+            assert!(
+                site_chain::state(&phase).begun.since().is_some(),
+                "{of_hub}"
+            );
             let is_reported = mirrors.unreported(&phase.key).is_some();
             assert_eq!(is_reported, is_recalled, "{of_hub}");
         }

@@ -3,18 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
-    ControlledObjectReference, LifecycleState, ObjectSetObject, ObjectSetPhaseSpec,
-    ObjectSetPhaseStatus, ObjectSetTemplatePhase, conditions::reasons, constants::CLASS_AGENT,
+    LifecycleState, ObjectSetPhaseSpec, ObjectSetPhaseStatus, ObjectSetTemplatePhase,
+    conditions::reasons, constants::CLASS_AGENT,
 };
 use baton_engine::{
-    Gvk,
     condition_list::Conditions,
     conditions::{
         Requeue, failing_since, report_phase, report_phase_unknown, requeue_refused, was_refused,
     },
-    diff::content_fingerprint,
     heirs::Heir,
-    object::{Identity, metadata, text},
+    object::Identity,
     pass::{Outcome, PassResult},
     recreate::reported,
     revision::{Delivery, Kinds, Phase, Reach, Revision, duplicates, prepare},
@@ -24,13 +22,12 @@ use baton_engine::{
 use baton_kubernetes::{account::Account, target::Target};
 use baton_probes::Probes;
 use baton_records::{
-    key::{Key, OwnKind},
+    key::OwnKind as _,
     phase::{PhaseKind, PhaseRecord},
     revision::RevisionRecord,
     siblings::KnownSiblings,
 };
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
-use serde_json::json;
 
 use super::{
     containers::newer_wants,
@@ -39,6 +36,7 @@ use super::{
     heirs::{heirs_by_mirror, heirs_elsewhere, heirs_here},
     observed::{AffectedSiblings, Observed},
     owners::Owners,
+    phase_content::{changed_content, content_hash, left_out, misplaced_account},
     ran::jobs_run_before,
     shared::{Error, Shared},
     stopping::{Stopping, ended_early, workloads},
@@ -51,71 +49,6 @@ pub(crate) struct PhaseOutcome {
     pub result: Reconciled,
     /// To be emitted when the status is known.
     pub affected: Option<AffectedSiblings>,
-}
-
-/// What is wrong with a cluster-scoped owner that names a service account: it has no namespace for it, and would be
-/// run with the manager's rights.
-pub(crate) fn misplaced_account<K: OwnKind>(
-    key: &Key<K>,
-    account: Option<&String>,
-) -> Option<String> {
-    let is_misplaced = key.namespace.is_empty() && account.is_some();
-    is_misplaced.then(|| {
-        let kind = key.kind.kind();
-        format!("serviceAccountName: a {kind} has no namespace that the account could be in")
-    })
-}
-
-/// Why the manifests of a phase are not rolled out: they are not those that were first seen.
-pub(crate) fn changed_content(
-    spec: &ObjectSetPhaseSpec,
-    status: &ObjectSetPhaseStatus,
-) -> Option<String> {
-    let before = status.content_hash.as_ref()?;
-    (*before != content_hash(spec)).then(|| {
-        "objects is immutable: the manifests differ from those that were rolled out. Nothing is written; create a new \
-         revision instead."
-            .to_owned()
-    })
-}
-
-fn content_hash(spec: &ObjectSetPhaseSpec) -> String {
-    let objects: Vec<_> = spec.objects.iter().map(|entry| &entry.object).collect();
-    format!("{:016x}", content_fingerprint(&json!(objects)))
-}
-
-/// The objects that a phase controls, by its last report, and that its manifests do not name any more: somebody has
-/// changed them. They are named in any version of their kind; a teardown finds one that is served.
-fn left_out(spec: &ObjectSetPhaseSpec, status: &ObjectSetPhaseStatus) -> Vec<ObjectSetObject> {
-    let is_named = |of: &ControlledObjectReference| {
-        spec.objects.iter().any(|entry| {
-            let gvk = Gvk::new(
-                text(&entry.object, "apiVersion"),
-                text(&entry.object, "kind"),
-            );
-            let namespace = of.namespace.as_deref().unwrap_or_default();
-            (&gvk.group, &gvk.kind) == (&of.group, &of.kind)
-                && metadata(&entry.object, "name") == of.name
-                && metadata(&entry.object, "namespace") == namespace
-        })
-    };
-    let left_out = status.controller_of.iter().filter(|of| !is_named(of));
-    left_out
-        .map(|of| {
-            let version = match &*of.group {
-                "" => "v1".to_owned(),
-                group => format!("{group}/v1"),
-            };
-            let mut metadata = json!({ "name": of.name });
-            if let Some(namespace) = &of.namespace {
-                metadata["namespace"] = namespace.as_str().into();
-            }
-            ObjectSetObject {
-                object: json!({ "apiVersion": version, "kind": of.kind, "metadata": metadata }),
-                ..ObjectSetObject::default()
-            }
-        })
-        .collect()
 }
 
 /// A pass over the objects of a phase.
@@ -523,92 +456,5 @@ impl PhasePass<'_> {
             phases,
             problems,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Objects as `apiVersion Kind namespace/name`; those that are controlled without a version.
-    #[test]
-    fn what_was_delivered_and_is_not_named_any_more_is_torn_down_as_well() {
-        let manifest = |text: &str| {
-            let [api, kind, name] = text.split(' ').collect::<Vec<_>>().try_into().unwrap();
-            let (namespace, name) = name.split_once('/').unwrap();
-            let object = json!({
-                "apiVersion": api, "kind": kind, "metadata": { "name": name, "namespace": namespace },
-            });
-            ObjectSetObject {
-                object,
-                ..ObjectSetObject::default()
-            }
-        };
-        let controlled = |group: &str, kind: &str, name: &str, namespace: Option<&str>| {
-            ControlledObjectReference {
-                kind: kind.to_owned(),
-                group: group.to_owned(),
-                name: name.to_owned(),
-                version: String::new(),
-                namespace: namespace.map(ToOwned::to_owned),
-            }
-        };
-        let spec = ObjectSetPhaseSpec {
-            objects: vec![
-                manifest("v1 ConfigMap shop/kept"),
-                manifest("x.io/v1alpha1 Thing shop/moved"),
-                manifest("v1 Namespace /cluster"),
-            ],
-            ..ObjectSetPhaseSpec::default()
-        };
-        let status = ObjectSetPhaseStatus {
-            controller_of: vec![
-                controlled("", "ConfigMap", "kept", Some("shop")),
-                controlled("x.io", "Thing", "moved", Some("other")),
-                controlled("", "ConfigMap", "lost", Some("shop")),
-                controlled("", "Namespace", "cluster", None),
-                controlled("", "Namespace", "lost", None),
-            ],
-            ..ObjectSetPhaseStatus::default()
-        };
-        let left_out = left_out(&spec, &status).into_iter();
-        let left_out: Vec<_> = left_out.map(|entry| entry.object.to_string()).collect();
-        assert_eq!(
-            left_out,
-            [
-                r#"{"apiVersion":"x.io/v1","kind":"Thing","metadata":{"name":"moved","namespace":"other"}}"#,
-                r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"lost","namespace":"shop"}}"#,
-                r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"lost"}}"#,
-            ]
-        );
-        assert!(super::left_out(&spec, &ObjectSetPhaseStatus::default()).is_empty());
-    }
-
-    #[test]
-    fn manifests_count_as_changed_once_there_is_a_hash_of_others() {
-        let spec = |text: &str| ObjectSetPhaseSpec {
-            objects: vec![ObjectSetObject {
-                object: json!({ "kind": text }),
-                ..ObjectSetObject::default()
-            }],
-            ..ObjectSetPhaseSpec::default()
-        };
-        let first = ObjectSetPhaseStatus {
-            content_hash: Some(content_hash(&spec("a"))),
-            ..ObjectSetPhaseStatus::default()
-        };
-        for (now, status, expected) in [
-            ("a", &ObjectSetPhaseStatus::default(), false),
-            ("a", &first, false),
-            ("b", &first, true),
-        ] {
-            assert_eq!(changed_content(&spec(now), status).is_some(), expected);
-        }
-        // How the phase is treated may change.
-        let paused = ObjectSetPhaseSpec {
-            paused: true,
-            ..spec("a")
-        };
-        assert_eq!(changed_content(&paused, &first), None);
     }
 }

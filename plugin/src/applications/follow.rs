@@ -111,7 +111,7 @@ impl Follow for Follower {
     }
 }
 
-/// Watches an Application until `look` finds in it what is waited for, or the time is up (zero: no limit), and shows how
+/// Watches an Application until `look` returns something, or the time is up (zero: no limit), and shows how
 /// far its clusters are. Returns the last state and what was found.
 ///
 /// # Errors

@@ -22,7 +22,7 @@ use baton_runtime::controller::Controller as _;
 use super::ObjectSets;
 use crate::delivery::{
     heirs::as_revision,
-    phase_pass::misplaced_account,
+    phase_content::misplaced_account,
     shared::{AtStep as _, Error},
 };
 

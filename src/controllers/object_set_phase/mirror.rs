@@ -25,7 +25,7 @@ use baton_runtime::{
 use super::{ObjectSetPhases, not_connected};
 use crate::delivery::{
     heirs::heirs_elsewhere,
-    phase_pass::changed_content,
+    phase_content::changed_content,
     shared::{AtStep as _, Error},
 };
 

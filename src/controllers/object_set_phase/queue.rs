@@ -17,10 +17,9 @@ use baton_sites::{
 
 use super::ObjectSetPhases;
 use crate::delivery::{
-    gate::{
-        self, Gated, NoteBegun, Times, chain, has_site, is_named, is_refused, not_handed_yet, state,
-    },
+    gate::{self, Gated, NoteBegun, Times, not_handed_yet},
     shared::{AtStep as _, Error},
+    site_chain::{chain, has_site, is_named, is_refused, state},
 };
 
 impl NoteBegun for ObjectSetPhases {

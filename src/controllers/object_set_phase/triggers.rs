@@ -22,9 +22,9 @@ use baton_sites::gate::Begun;
 
 use super::ObjectSetPhases;
 use crate::delivery::{
-    gate::{in_chain, is_refused, on_site_phase, state},
     observed::Observed,
     shared::BURST,
+    site_chain::{in_chain, is_refused, on_site_phase, state},
     terms::SiteTermsChange,
 };
 

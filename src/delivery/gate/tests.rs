@@ -1,5 +1,6 @@
+use baton_apis::constants::LABEL_CHAIN;
 use baton_engine::revision::Reach;
-use baton_fleet::mirror;
+use baton_fleet::mirror::{self, Origin, Place};
 use baton_records::{
     phase::PhaseKind,
     record::Record,
@@ -10,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::delivery::site_chain::on_site_phase;
 
 const NOW: &str = "2026-01-01T12:00:00Z";
 
