@@ -108,13 +108,11 @@ impl Mirrors {
 
     /// All mirrors as they are to be remembered.
     pub(crate) fn saved(&self) -> Vec<Saved> {
-        let mirrors = self.all().into_iter();
-        mirrors
-            .map(|mirror| {
-                let noted = self.noted(&mirror);
-                Saved { mirror, noted }
-            })
-            .collect()
+        let saved = |mirror: Arc<PhaseRecord>| Saved {
+            noted: self.noted(&mirror),
+            mirror,
+        };
+        self.all().into_iter().map(saved).collect()
     }
 
     /// The status of a phase that the hub does not have yet, by its mirror.
@@ -291,12 +289,11 @@ impl Mirrors {
     /// The phases whose mirrors are being deleted.
     fn deleted(&self) -> Vec<Wake> {
         let deleted = self.items.filter(|mirror| mirror.deleting).into_iter();
-        deleted
-            .filter_map(|mirror| {
-                let origin = Origin::read(&mirror).ok()?;
-                Some((Reverse(mirror.revision_number()), origin.key()))
-            })
-            .collect()
+        let origins = deleted.filter_map(|mirror| {
+            let origin = Origin::read(&mirror).ok()?;
+            Some((Reverse(mirror.revision_number()), origin.key()))
+        });
+        origins.collect()
     }
 
     /// Takes in what the hub had before the process was started, unless it has sent a list since, and the statuses that
@@ -489,10 +486,8 @@ impl Mirrors {
 }
 
 fn wakes_of(phases: &[Arc<PhaseRecord>]) -> Vec<Wake> {
-    let wakes = phases.iter();
-    wakes
-        .map(|phase| (Reverse(phase.revision_number()), phase.key.clone()))
-        .collect()
+    let wake = |phase: &Arc<PhaseRecord>| (Reverse(phase.revision_number()), phase.key.clone());
+    phases.iter().map(wake).collect()
 }
 
 /// What a phase of a site is in its chain, but for its status: of which revision, and what that stops.

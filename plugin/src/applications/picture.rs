@@ -89,8 +89,8 @@ impl ReleasePicture {
     }
 }
 
-/// Draws an Application, with the revisions of its Releases as [`crate::tree`] has drawn them, or why they could not
-/// be.
+/// Draws an Application, with the revisions of its Releases as [`baton_view::tree`] has drawn them, or why they could
+/// not be.
 pub(crate) fn picture(observed: &Observed, chains: Result<&[ChainPicture], &str>) -> AppPicture {
     let history = observed.known_history();
     let newest = history.as_ref().and_then(History::newest).map(Member::name);
