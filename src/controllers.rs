@@ -20,7 +20,7 @@ use crate::delivery::{observed::Observed, shared::Shared};
 /// Until all kinds were listed, nothing is decided: what is missing may exist.
 const INCOMPLETE: Duration = Duration::from_secs(1);
 
-/// What the controllers of typed objects share.
+/// The parts that all controllers of typed objects share.
 #[derive(Clone)]
 pub(crate) struct Base<S> {
     /// Events, the clock, and requests about revisions and slices.

@@ -1,4 +1,4 @@
-//! What may use what: the order of the crates, folders and files of the product.
+//! The order of the crates, folders and files of the product, by which they may use each other.
 //!
 //! An import points down this order, and there are no circles between files, except between the file of a folder and
 //! those in it. Tests may use everything.
@@ -121,7 +121,7 @@ pub(crate) fn check(workspace: &Path) -> Result<(), Error> {
     }
 }
 
-/// What is wrong with the imports of these files, by their paths in the workspace.
+/// The broken rules of these files, by their paths in the workspace.
 fn violations(
     sources: &BTreeMap<String, String>,
     layers: &[&[&str]],
@@ -189,7 +189,7 @@ fn is_upward((from, to): Import<'_>, layers: &[&[&str]]) -> bool {
     }
 }
 
-/// What each file uses, but for what belongs to the same folder and its file.
+/// The imports of each file, except those within its folder and the file of that folder.
 struct Graph<'a>(BTreeMap<&'a str, Vec<&'a str>>);
 
 impl<'a> Graph<'a> {

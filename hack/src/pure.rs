@@ -9,7 +9,7 @@ use crate::paths::Dirs;
 /// Their directories below `crates`.
 pub(crate) const CRATES: [&str; 6] = ["engine", "probes", "releases", "sites", "view", "yaml"];
 
-/// What they must not depend on.
+/// Crates that they must not depend on.
 const REFUSED: [&str; 4] = ["hyper", "kube-client", "rustls", "tokio"];
 
 /// Why a crate is not pure.

@@ -1,4 +1,4 @@
-//! What a command is about, as a user names it.
+//! The subject of a command, as a user names it.
 
 use baton_view::chain::{kind::ChainKind, target::Target};
 use clap::Args;
@@ -10,7 +10,7 @@ use crate::{
 
 use self::SubjectKind::{Application, Chain, SiteApplication, SiteDeployment};
 
-/// What a command is about.
+/// The subject of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// A deployment or a revision.

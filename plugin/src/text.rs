@@ -1,4 +1,4 @@
-//! What people read: sentences, colours and columns, made of the values of `baton-view`.
+//! Sentences, colours and columns for people, made of the values of `baton-view`.
 
 pub(crate) mod rollout;
 pub(crate) mod status;

@@ -15,7 +15,7 @@ pub(super) struct Objects<'a> {
     pub target: &'a Target,
     /// As whom they are written, if not as ourselves.
     pub account: Option<&'a Account>,
-    /// What is known of their kinds.
+    /// Their kinds, as far as they are known.
     pub kinds: &'a Kinds,
 }
 

@@ -152,17 +152,14 @@ impl PhasePass<'_> {
         let spec = record.spec()?;
         let mut old = record.status()?;
         let set = self.set();
-        let Loaded {
-            mut revision,
-            phases,
-            mut problems,
-        } = self.load(set.as_deref(), &spec);
+        let mut loaded = self.load(set.as_deref(), &spec);
+        let (revision, phases) = (&mut loaded.revision, &loaded.phases);
         revision.was_refused = was_refused(&old.conditions);
         revision.failing_since = failing_since(&old.conditions);
-        revision.reported = reported(&phases, &old.controller_of);
+        revision.reported = reported(phases, &old.controller_of);
         if let Some(set) = &set {
             let (observed, api) = (self.observed, &self.shared.api);
-            let ran = jobs_run_before(self.owners, record, set, observed, api, &revision, &phases);
+            let ran = jobs_run_before(self.owners, record, set, observed, api, revision, phases);
             revision.ran = ran.await?;
         }
         let changed = changed_content(&spec, &old);
@@ -170,19 +167,15 @@ impl PhasePass<'_> {
         let probes = spec.availability_probes.as_deref().unwrap_or_default();
         let probes = self.owners.probes(record, probes);
         let probes = probes.unwrap_or_else(|error| {
-            problems.push(error.to_string());
+            loaded.problems.push(error.to_string());
             Probes::default()
         });
         Ok(Seen {
-            old,
             spec,
+            old,
             set,
             changed,
-            loaded: Loaded {
-                revision,
-                phases,
-                problems,
-            },
+            loaded,
             probes,
         })
     }

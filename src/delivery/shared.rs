@@ -28,7 +28,7 @@ pub(crate) const BURST: Duration = Duration::from_millis(20);
 /// newer one repaired.
 pub(crate) const CO_OWNED: Duration = Duration::from_secs(2);
 
-/// What all controllers share.
+/// The parts that all controllers share.
 #[derive(Clone)]
 pub(crate) struct Shared {
     /// Requests about objects of our own kinds.

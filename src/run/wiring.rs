@@ -13,7 +13,7 @@ use crate::{
     delivery::{observed::Observed, shared::Shared},
 };
 
-/// What the controllers of an API group share, before they run.
+/// The parts that the controllers of an API group share, before they run.
 pub(crate) struct Wiring<S> {
     pub base: Base<S>,
     /// The client that objects are followed by.

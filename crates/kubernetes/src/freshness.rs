@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-/// What is known of versions.
+/// The versions that were observed and written.
 #[derive(Debug)]
 pub struct Freshness<K> {
     /// The newest version that the watch has reported.

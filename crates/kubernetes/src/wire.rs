@@ -32,7 +32,7 @@ pub(crate) const METADATA_LIST: &str =
 /// The longest answer that is taken. The API server takes requests of 3 MiB, and objects grow by what it notes in them.
 pub const LONGEST_ANSWER: usize = 16 << 20;
 
-/// What the body of a write is, as its media type says.
+/// The format of the body of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MediaType {
     /// An object as a whole, or options of a deletion.

@@ -69,7 +69,7 @@ struct Inner<K: RecordKind> {
     records: HashMap<Key<K>, Arc<Record<K>>>,
     by_uid: HashMap<Arc<str>, Arc<Record<K>>>,
     users: Users<K>,
-    /// What is known of the versions of each kind.
+    /// The freshness of each kind.
     freshness: HashMap<K, Freshness<Key<K>>>,
 }
 

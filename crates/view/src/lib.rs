@@ -1,4 +1,4 @@
-//! What people see: pictures of chains, and judgements on them, as values.
+//! Pictures of chains, and judgements on them, as values: all that people see.
 //!
 //! Nothing in here does I/O, reads a clock or awaits. A command or a page lists objects, has a picture made of them,
 //! and makes its own sentences, colours and columns of that.

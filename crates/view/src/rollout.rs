@@ -43,7 +43,7 @@ pub struct Rollout {
     pub of: u64,
 }
 
-/// What a chain is, or waits for.
+/// The state of a chain, or the cause of its wait.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Reason {
     /// The deployment is being deleted.
@@ -60,7 +60,7 @@ pub enum Reason {
     Revision(Title, RevisionReason),
 }
 
-/// What the revision of a chain is, or waits for.
+/// The state of the revision of a chain, or the cause of its wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum RevisionReason {
     /// It is being deleted.

@@ -23,7 +23,7 @@ const MOST: usize = 10;
 /// How a binary ends in which tests have failed.
 const FAILED: i32 = 101;
 
-/// What cargo wants to run.
+/// The test binary that cargo wants to run, with its arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Where the output of flaky tests is kept.
@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Error> {
     Ok(exec::exit_code(second.status))
 }
 
-/// What was kept in a directory, in the order of the names.
+/// The files that were kept in a directory, in the order of their names.
 pub(super) fn kept(dir: &Path) -> Vec<Flaky> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let flaky = entries.filter_map(|entry| {
@@ -170,7 +170,7 @@ fn flaky<'a>(first: &[&'a str], second: &Run) -> Vec<&'a str> {
     passed.copied().collect()
 }
 
-/// What a failed test has written: from its own headline to the next one, or to the list of failed tests.
+/// The output of a failed test: from its own headline to the next one, or to the list of failed tests.
 fn output_of<'a>(output: &'a str, name: &str, failed: &[&str]) -> &'a str {
     let headline = |name: &str| format!("\n---- {name} stdout ----\n");
     let Some((_, text)) = output.split_once(&headline(name)) else {

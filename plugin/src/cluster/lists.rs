@@ -1,4 +1,4 @@
-//! What pictures are made of, read once.
+//! The lists that pictures are made of, read once.
 
 use std::collections::BTreeSet;
 

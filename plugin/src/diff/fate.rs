@@ -6,7 +6,7 @@ use baton_apis::CollisionProtection;
 
 use super::Tone;
 
-/// What becomes of an object, or how its two sides differ.
+/// The outcome for an object, or the difference of its two sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
     #[default]

@@ -190,7 +190,7 @@ impl Fleet {
     }
 }
 
-/// What is known of a site besides its revisions. Where nobody can tell, it counts as placed and as online.
+/// The facts about a site besides its revisions. Where nobody can tell, it counts as placed and as online.
 fn known(observed: &Observed, canary: Option<&Expression>, name: &str) -> Site {
     let clusters = observed.clusters.as_ref().ok();
     let cluster = clusters.and_then(|clusters| clusters.get(name));

@@ -48,7 +48,7 @@ pub(crate) struct SitePicture {
     pub(crate) message: String,
 }
 
-/// What a site is judged by besides what is known of it.
+/// The rules by which a site is judged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rollout<'a> {
     pub(crate) lens: Lens<'a>,

@@ -14,7 +14,7 @@ use crate::output::{Output, report};
 
 /// How often the spinner moves by itself, so that one sees that the wait goes on.
 const TICK: Duration = Duration::from_millis(120);
-/// What is waited for, where the end is known, and where it is not.
+/// The templates of a bar whose length is known, and of one whose length is not.
 const BOUNDED: &str = "{spinner} [{bar:24}] {pos}/{len} {elapsed} {wide_msg}";
 const UNBOUNDED: &str = "{spinner} {elapsed} {wide_msg}";
 /// Things beyond these are counted: bars that do not fit on a terminal tear it apart.

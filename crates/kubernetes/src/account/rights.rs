@@ -1,4 +1,4 @@
-//! What the server has said about the rights of accounts, for a while.
+//! The server's answers about the rights of accounts, kept for a while.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ const DENIED: Duration = Duration::from_secs(20);
 /// Answers kept before those that count no more are thrown away.
 const KEPT: usize = 1024;
 
-/// What an account may read: the objects of a kind in a namespace, or one of them.
+/// A right to read: the objects of a kind in a namespace, or one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Right {
     pub account: Account,
@@ -23,7 +23,7 @@ pub(super) struct Right {
     pub name: String,
 }
 
-/// What the server has said about rights lately.
+/// The latest answers of the server about rights.
 #[derive(Default)]
 pub(crate) struct Rights(Lately<Right, bool, KEPT>);
 

@@ -85,7 +85,7 @@ impl World {
 }
 
 proptest! {
-    /// What is known is what was readable last of the objects that there are, after any list and any event.
+    /// After any list and any event the collection has each object that exists, as it was readable last.
     #[test]
     fn the_fold_is_the_list_of_objects(acts in acts(), is_certain in any::<bool>()) {
         let unserved = if is_certain { Unserved::Empty } else { Unserved::Unknown };

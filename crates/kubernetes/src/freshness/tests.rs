@@ -13,7 +13,7 @@ enum Event {
     Deleted(u8, u64),
 }
 
-/// What may happen next, to one of few objects.
+/// The next event, about one of few objects.
 #[derive(Clone, Debug)]
 enum Step {
     Write {

@@ -217,7 +217,7 @@ async fn send<T: DeserializeOwned>(
         .map_err(|error| RequestError::Failed(format!("unreadable answer: {error}")))
 }
 
-/// What a refusal means.
+/// The meaning of a refusal.
 fn refusal(code: StatusCode, body: &[u8], has_tests: bool) -> RequestError {
     let status = failure(code, body);
     match code {
