@@ -14,7 +14,10 @@ use baton_apis::{
 };
 use baton_typed::debounce::Debounced;
 
-use self::{load::Loaded, series::ObjectSetSeries};
+use self::{
+    load::{Loaded, Refusal},
+    series::ObjectSetSeries,
+};
 use crate::delivery::{
     containers::{losses, newer_wants, on_container},
     delegated_phases::PhaseObjects,
@@ -30,6 +33,7 @@ use baton_engine::{
     chain::{self, Numbering},
     conditions::{Requeue, report_archival, report_deletion, report_pass, report_refusal},
     recreate::reported,
+    revision::Revision,
     teardown::TeardownOutcome,
 };
 use baton_kubernetes::{account::Account, events::EventKind, target::Target};
@@ -241,14 +245,10 @@ impl ObjectSets {
             content_hash: status.content_hash.clone().or(content_hash),
             ..status.clone()
         };
-        let now = self.shared.clock.now();
         let (Some(probes), None) = (probes, &refusal) else {
-            let record = self.set_up(record, false).await?;
-            revision.generation = record.generation;
-            let refusal = refusal.unwrap_or_default();
-            let report = report_refusal(status, &revision, refusal.reason, &refusal.texts, now);
+            let (refusal, outcome) = (refusal.unwrap_or_default(), ReconcileOutcome::Blocked);
             return self
-                .report(&record, status, report, ReconcileOutcome::Blocked)
+                .refuse(record, status, revision, refusal, outcome)
                 .await;
         };
         let executor = self.executor(&record, account.clone(), failures);
@@ -256,15 +256,14 @@ impl ObjectSets {
             Ok(kinds) => kinds,
             Err(error) if !executor.is_stuck() => return Err(error.into()),
             Err(error) => {
-                let text = error.to_string();
-                let record = self.set_up(record, false).await?;
-                revision.generation = record.generation;
-                // Nobody need change anything: it is tried again.
-                let reason = reasons::WRITE_ERROR;
-                let mut report = report_refusal(status, &revision, reason, &[text], now);
-                report.requeue = Requeue::Backoff;
+                let refusal = Refusal {
+                    reason: reasons::WRITE_ERROR,
+                    texts: vec![error.to_string()],
+                    ..Refusal::default()
+                };
+                let outcome = ReconcileOutcome::Failed;
                 return self
-                    .report(&record, status, report, ReconcileOutcome::Failed)
+                    .refuse(record, status, revision, refusal, outcome)
                     .await;
             }
         };
@@ -293,6 +292,29 @@ impl ObjectSets {
         // Only after our own status is written, so that nobody sees the older one report the loss of its objects first.
         self.observed.affected_siblings.emit(&affected);
         written
+    }
+
+    /// Reports that nothing of a revision is rolled out.
+    async fn refuse(
+        &self,
+        record: Arc<RevisionRecord>,
+        status: &ObjectSetStatus,
+        revision: Revision,
+        Refusal { reason, texts, .. }: Refusal,
+        outcome: ReconcileOutcome,
+    ) -> Result<Reconciled, Error> {
+        let record = self.set_up(record, false).await?;
+        let revision = Revision {
+            generation: record.generation,
+            ..revision
+        };
+        let now = self.shared.clock.now();
+        let mut report = report_refusal(status, &revision, reason, &texts, now);
+        if outcome == ReconcileOutcome::Failed {
+            // Nobody need change anything: it is tried again.
+            report.requeue = Requeue::Backoff;
+        }
+        self.report(&record, status, report, outcome).await
     }
 
     /// Publishes once, as a revision begins, that it lists revisions that do not exist.
