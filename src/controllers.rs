@@ -11,13 +11,18 @@ pub(crate) mod sites;
 
 use std::{sync::Arc, time::Duration};
 
+use baton_engine::conditions::Requeue;
 use baton_fleet::{assignments::Assignments, inventory::Inventory};
+use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 use baton_typed::requests::Requests;
 
 use crate::delivery::{observed::Observed, shared::Shared};
 
-/// Until all kinds were listed, nothing is decided: what is missing may exist.
-const INCOMPLETE: Duration = Duration::from_secs(1);
+/// The end of a pass while not all kinds are listed. Nothing is decided: what is missing may exist.
+const INCOMPLETE: Reconciled = (
+    ReconcileOutcome::Waiting,
+    Requeue::After(Duration::from_secs(1)),
+);
 
 /// The parts that all controllers of typed objects share.
 #[derive(Clone)]

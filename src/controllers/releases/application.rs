@@ -56,9 +56,7 @@ impl Controller for Applications {
         };
         match stores.all.extent() {
             Extent::All => {}
-            Extent::Nothing => {
-                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
-            }
+            Extent::Nothing => return Ok(INCOMPLETE),
             Extent::Unavailable(why) => return self.hold(&application, &why).await,
         }
         let (outcome, releases, created) = self.decide(key, &application).await?;
@@ -103,7 +101,7 @@ impl Applications {
             let written = written.at_step("writing the Application")?;
             self.base.stores.applications.written(written);
         }
-        Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)))
+        Ok(INCOMPLETE)
     }
 
     /// Carries a sync out up to its end. With its outcome: the Releases that this was decided upon, and whether one was

@@ -116,7 +116,7 @@ impl Controller for Installations {
         };
         // The Release says why not.
         if stores.all.extent() != Extent::All {
-            return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
+            return Ok(INCOMPLETE);
         }
         // Its revisions go with it; without its Release there is nothing to install.
         let release = self.release(key, &target);

@@ -90,9 +90,7 @@ impl Controller for Releases {
             Extent::All => {}
             // Nothing else decides about it.
             _ if self.is_orphaned(key, &release) => {}
-            Extent::Nothing => {
-                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
-            }
+            Extent::Nothing => return Ok(INCOMPLETE),
             Extent::Unavailable(why) => return self.hold(&release, &why).await,
         }
         let mut sync = Sync {
@@ -142,7 +140,7 @@ impl Releases {
             let written = written.at_step("writing the Release")?;
             self.base.stores.releases.written(written);
         }
-        Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)))
+        Ok(INCOMPLETE)
     }
 
     /// Blocks, clusters and targets, strategy: up to the first that stops it (section 3.1).

@@ -87,9 +87,7 @@ impl Controller for SiteApplications {
         };
         match stores.all.extent() {
             Extent::All => {}
-            Extent::Nothing => {
-                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
-            }
+            Extent::Nothing => return Ok(INCOMPLETE),
             Extent::Unavailable(why) => return self.hold(&application, &why).await,
         }
         // What is kept goes with it, or belongs to the deployments that run it.
@@ -133,7 +131,7 @@ impl SiteApplications {
         let now = self.base.shared.clock.now();
         let status = snapshot::undecided(&previous, generation, now, why);
         self.write(application, status).await?;
-        Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)))
+        Ok(INCOMPLETE)
     }
 
     /// Writes a status if it says anything new; whether it did.

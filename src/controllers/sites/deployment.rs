@@ -96,9 +96,7 @@ impl Controller for SiteDeployments {
         }
         match self.base.extent() {
             Extent::All => {}
-            Extent::Nothing => {
-                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
-            }
+            Extent::Nothing => return Ok(INCOMPLETE),
             Extent::Unavailable(why) => return self.hold(key, &deployment, &why).await,
         }
         if self.adopt(key, &deployment).await? {
@@ -107,7 +105,7 @@ impl Controller for SiteDeployments {
         }
         let chosen = self.base.choose(&self.choices, key, &deployment).await?;
         let Some(chosen) = chosen else {
-            return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
+            return Ok((ReconcileOutcome::Unchanged, INCOMPLETE.1));
         };
         self.bring(key, &deployment, &chosen).await
     }
@@ -135,7 +133,7 @@ impl SiteDeployments {
                 break;
             };
             if self.base.extent() != Extent::All {
-                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
+                return Ok(INCOMPLETE);
             }
             let seen = self.observe(key, &deployment, chosen);
             let planned = seen.plan(key, &deployment, self.base.shared.clock.now());
@@ -183,7 +181,7 @@ impl SiteDeployments {
         let now = self.base.shared.clock.now();
         let status = undecided(&previous, generation, now, why);
         self.write(key, deployment, &status).await?;
-        Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)))
+        Ok(INCOMPLETE)
     }
 
     /// Writes the status if it says anything new, and says when to plan again.
