@@ -24,9 +24,9 @@ const INCOMPLETE: Reconciled = (
     Requeue::After(Duration::from_secs(1)),
 );
 
-/// The parts that all controllers of typed objects share.
+/// Everything that the controllers of typed objects share, by the name that it has in other operators.
 #[derive(Clone)]
-pub(crate) struct Base<S> {
+pub(crate) struct Context<S> {
     /// Events, the clock, and requests about revisions and slices.
     pub shared: Shared,
     /// The objects of their kinds.

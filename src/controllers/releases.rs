@@ -18,11 +18,11 @@ mod content;
 pub(crate) mod credentials;
 mod debounced;
 pub(crate) mod installation;
+mod pass_outcome;
 pub(crate) mod release;
 mod report;
 mod scalable;
 pub(crate) mod traffic;
-mod worked;
 
 use std::sync::Arc;
 
@@ -116,4 +116,4 @@ impl Events {
 }
 
 /// What all of these controllers share.
-pub(crate) type Base = super::Base<Stores>;
+pub(crate) type Context = super::Context<Stores>;
