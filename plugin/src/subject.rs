@@ -1,12 +1,12 @@
 //! The subject of a command, as a user names it.
 
-use baton_view::chain::{kind::ChainKind, target::Target};
-use clap::Args;
-
-use crate::{
-    applications::target::{AppKind, AppTarget},
+use baton_view::{
+    chain::{kind::ChainKind, target::Target},
     sites::target::{SiteKind, SiteTarget},
 };
+use clap::Args;
+
+use crate::applications::target::{AppKind, AppTarget};
 
 use self::SubjectKind::{Application, Chain, SiteApplication, SiteDeployment};
 

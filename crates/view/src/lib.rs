@@ -10,6 +10,7 @@
 //! - [`lists`]: requests for parts of collections
 //! - [`object`]: texts in JSON
 //! - [`rollout`]: the progress of a chain, and refusals that stand
+//! - [`sites`]: deployments to sites, their applications, and the sites
 //! - [`tree`]: the picture of a chain with its phases and objects
 
 pub mod chain;
@@ -19,4 +20,5 @@ pub mod delegates;
 pub mod lists;
 pub mod object;
 pub mod rollout;
+pub mod sites;
 pub mod tree;

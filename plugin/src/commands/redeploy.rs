@@ -1,6 +1,7 @@
 //! `redeploy`: the sites of a deployment are chosen anew.
 
 use baton_kubernetes::wire::MediaType;
+use baton_view::sites::steer;
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 
@@ -12,8 +13,9 @@ use crate::{
     args::GlobalArgs,
     connect::Write,
     error::Error,
-    sites::{read::deployment, steer},
+    sites::read::deployment,
     subject::{Subject, SubjectKind},
+    text::fleet::steer::refused,
 };
 
 /// Choose the sites of a deployment to sites anew
@@ -38,7 +40,7 @@ pub(crate) async fn run(args: &RedeployArgs, global: &GlobalArgs) -> Result<Exit
     each(&targets?, global, async |cluster, target| {
         let deployment = deployment(cluster, target).await?;
         let patch = steer::redeploy(&deployment, Timestamp::now())
-            .map_err(|refusal| Error::Impossible(format!("{target}: {refusal}")))?;
+            .map_err(|refusal| refused(target, &refusal))?;
         let write = Write::new(MediaType::MergePatch, args.dry_run);
         let url = target.path(&cluster.namespace);
         cluster.write(&url, write, &patch).await?;

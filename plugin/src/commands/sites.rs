@@ -7,7 +7,14 @@ use baton_apis::{
     kinds,
 };
 use baton_engine::names::is_label_value;
-use baton_view::{lists::ListQuery, object::text_at};
+use baton_view::{
+    lists::ListQuery,
+    object::text_at,
+    sites::{
+        cluster::{self, Clusters, SiteCluster},
+        inventory::Chains,
+    },
+};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::Selector;
@@ -23,12 +30,9 @@ use crate::{
         report,
     },
     selection::labels,
-    sites::{
-        cluster::{self, Clusters, SiteCluster},
-        inventory::{Chains, table},
-        revision::SiteRevision,
-    },
+    sites::read::revision,
     subject::object_name,
+    text::fleet::inventory::table,
 };
 
 /// List sites: clusters, whether they can be reached, and what deployments to sites have there
@@ -66,7 +70,7 @@ pub(crate) async fn run(args: &SitesArgs, global: &GlobalArgs) -> Result<Exit, E
     }
     let lines = chains.lines(&clusters);
     for name in &args.names {
-        if !lines.iter().any(|line| line.name == *name) {
+        if !lines.iter().any(|line| line.cluster.name == *name) {
             return Err(Error::NotFound(format!("there is no site {name:?}")));
         }
     }
@@ -117,7 +121,7 @@ async fn chains(cluster: &Cluster, args: &SitesArgs) -> Result<Chains, Error> {
         .each_at(&path, &query, |object| {
             let namespace = text_at(&object, "/metadata/namespace");
             let namespace = is_everywhere.then(|| namespace.to_owned());
-            if let Some(revision) = SiteRevision::read(&object) {
+            if let Some(revision) = revision(&object) {
                 chains.add(namespace, revision);
             }
         })

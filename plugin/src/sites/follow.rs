@@ -6,23 +6,26 @@ use baton_apis::SiteDeployment;
 use baton_view::{
     lists::{ListQuery, ListRequest},
     rollout::Outcome,
+    sites::{
+        cluster,
+        fleet::Fleet,
+        observed::{Observed, placements, revisions},
+        revision::trim,
+        target::SiteTarget,
+        verdict::judge,
+    },
 };
 use k8s_openapi::jiff::Timestamp;
 
-use super::{
-    bars::{NOUN, bars},
-    cluster,
-    fleet::Fleet,
-    read::{self, Observed, parse, placements, revisions},
-    render::line,
-    revision::{SiteRevision, trim},
-    target::SiteTarget,
-    verdict::judge,
-};
+use super::read::{self, parse, revision};
 use crate::{
     connect::Cluster,
     error::Error,
     live::Watches,
+    text::fleet::{
+        bars::{NOUN, bars},
+        line,
+    },
     wait::{self, Follow, bars::Bars},
 };
 
@@ -80,9 +83,7 @@ impl Follow for FleetFollower {
         };
         self.last = Observed::new(
             following.last.clone(),
-            watches
-                .objects(&following.revisions())
-                .filter_map(SiteRevision::read),
+            watches.objects(&following.revisions()).filter_map(revision),
             clusters,
             watches.objects(&following.placements()),
         );
@@ -184,7 +185,7 @@ pub(crate) async fn watch(
             return Some(verdict.outcome);
         }
         let fleet = Fleet::of(observed, Timestamp::now());
-        shown.show(&bars(observed, &fleet), &line(observed, &verdict));
+        shown.show(&bars(&fleet), &line(observed, &verdict, ": "));
         None
     });
     let found = found.await?;

@@ -1,123 +1,24 @@
-//! What is known of a deployment to sites: itself, the revisions of its sites, and the sites.
+//! Reads deployments to sites and their applications, at a fixed number of lists however many sites there are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use baton_apis::{
-    SiteApplication, SiteDeployment, SiteDeploymentStatus, constants::LABEL_SITE_DEPLOYMENT, kinds,
-    url::escape,
-};
-use baton_sites::placement::record;
+use baton_apis::{SiteApplication, SiteDeployment, kinds};
 use baton_terminal::error::is_not_served;
-use baton_view::lists::{ListQuery, ListRequest};
-use k8s_openapi::api::apps::v1::ControllerRevision;
-use serde::{Deserialize as _, de::DeserializeOwned};
+use baton_view::{
+    lists::ListQuery,
+    sites::{
+        cluster::{self, Clusters, SiteCluster},
+        observed::{Observed, placements, revisions},
+        overview::Overview,
+        record::{self, Records},
+        revision::SiteRevision,
+        target::{SiteKind, SiteTarget},
+    },
+};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{
-    cluster::{self, Clusters},
-    revision::SiteRevision,
-    target::{SiteKind, SiteTarget},
-};
-use crate::{connect::Cluster, error::Error};
-
-/// A deployment to sites with all that belongs to it.
-#[derive(Clone, Debug)]
-pub(crate) struct Observed {
-    pub(crate) deployment: SiteDeployment,
-    /// The revisions of each site, the oldest first.
-    pub(crate) chains: BTreeMap<String, Vec<SiteRevision>>,
-    pub(crate) clusters: Clusters,
-    /// The sites that were chosen; `None` where nobody has said.
-    pub(crate) placed: Option<BTreeSet<String>>,
-}
-
-impl Observed {
-    /// From what the server holds; `placements` are the records of which sites were chosen.
-    pub(crate) fn new<'v>(
-        deployment: SiteDeployment,
-        revisions: impl IntoIterator<Item = SiteRevision>,
-        clusters: Clusters,
-        placements: impl IntoIterator<Item = &'v Value>,
-    ) -> Self {
-        let mut chains: BTreeMap<String, Vec<SiteRevision>> = BTreeMap::new();
-        for revision in revisions {
-            let site = revision.entry.site.clone();
-            chains.entry(site).or_default().push(revision);
-        }
-        for chain in chains.values_mut() {
-            chain.sort_by_key(|one| (one.number, one.reported.created, one.name.clone()));
-        }
-        let placed = placed(&deployment, placements);
-        Self {
-            deployment,
-            chains,
-            clusters,
-            placed,
-        }
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        self.deployment.metadata.name.as_deref().unwrap_or_default()
-    }
-
-    pub(crate) fn target(&self) -> SiteTarget {
-        SiteTarget::new(SiteKind::Deployment, self.name())
-    }
-
-    /// All sites that are placed or have revisions.
-    pub(crate) fn sites(&self) -> BTreeSet<&str> {
-        let placed = self.placed.iter().flatten();
-        let sites = self.chains.keys().chain(placed);
-        sites.map(String::as_str).collect()
-    }
-}
-
-/// The sites of the record of a deployment that is in force.
-fn placed<'v>(
-    deployment: &SiteDeployment,
-    placements: impl IntoIterator<Item = &'v Value>,
-) -> Option<BTreeSet<String>> {
-    let uid = deployment.metadata.uid.as_deref().unwrap_or_default();
-    let placements = placements.into_iter();
-    let records: Vec<_> = placements
-        .flat_map(ControllerRevision::deserialize)
-        .collect();
-    let in_force = *record::newest_first(&records, uid).first()?;
-    Some(record::sites(in_force)?.into_iter().collect())
-}
-
-/// What was reported of a deployment.
-pub(crate) fn status(deployment: &SiteDeployment) -> SiteDeploymentStatus {
-    deployment.status.clone().unwrap_or_default()
-}
-
-/// Revisions of a deployment; of one site where that is named.
-pub(crate) fn revisions(namespace: &str, deployment: &str) -> ListRequest {
-    ListRequest {
-        path: kinds::OBJECT_SET.path(Some(namespace)),
-        query: labelled(deployment),
-    }
-}
-
-/// The records of which sites a deployment has.
-pub(crate) fn placements(namespace: &str, deployment: &str) -> ListRequest {
-    ListRequest {
-        path: records_path(namespace),
-        query: labelled(deployment),
-    }
-}
-
-/// URL path of all records of a namespace.
-pub(crate) fn records_path(namespace: &str) -> String {
-    format!(
-        "/apis/apps/v1/namespaces/{}/controllerrevisions",
-        escape(namespace)
-    )
-}
-
-fn labelled(deployment: &str) -> ListQuery {
-    ListQuery::labelled(format!("{LABEL_SITE_DEPLOYMENT}={deployment}"))
-}
+use crate::{connect::Cluster, error::Error, output::report_once};
 
 /// Reads a deployment with its sites, however many: the object, and three lists.
 ///
@@ -131,14 +32,34 @@ pub(crate) async fn read(cluster: &Cluster, target: &SiteTarget) -> Result<Obser
     let (source, records) = (revisions(namespace, name), placements(namespace, name));
     let (read, clusters, placements) = futures::join!(
         cluster.each_at(&source.path, &source.query, |object| {
-            found.extend(SiteRevision::read(&object));
+            found.extend(revision(&object));
         }),
-        cluster::read(cluster),
+        clusters(cluster),
         cluster.list_at(&records.path, &records.query),
     );
     read?;
     let placements = placements.unwrap_or_default();
     Ok(Observed::new(deployment, found, clusters, &placements))
+}
+
+/// A revision of a site. One that does not say which site it is of is reported and left out.
+pub(crate) fn revision(object: &Value) -> Option<SiteRevision> {
+    let read = SiteRevision::read(object);
+    read.map_err(|left_out| report_once(&format!("warning: {left_out}")))
+        .ok()
+}
+
+/// Reads all Clusters. That they cannot be read is kept: the right to do so is one for the whole cluster.
+async fn clusters(cluster: &Cluster) -> Clusters {
+    let mut clusters = BTreeMap::new();
+    let take = |object: Value| {
+        let cluster = SiteCluster::read(&object);
+        clusters.insert(cluster.name.clone(), cluster);
+    };
+    let read = cluster
+        .each_at(&cluster::path(), &ListQuery::default(), take)
+        .await;
+    read.map(|()| clusters).map_err(|error| error.to_string())
 }
 
 /// Reads a deployment itself.
@@ -179,6 +100,31 @@ pub(crate) async fn deployments_of(
     Ok(parsed.collect())
 }
 
+/// The versions of an application that are kept.
+///
+/// # Errors
+/// If they cannot be read.
+pub(crate) async fn records(cluster: &Cluster, application: &str) -> Result<Records, Error> {
+    let request = record::records(&cluster.namespace, application);
+    let objects = cluster.list_at(&request.path, &request.query).await?;
+    Ok(Records::from_objects(objects))
+}
+
+/// An application with its deployments and versions: the object, and two lists.
+///
+/// # Errors
+/// If it does not exist or something of it cannot be read.
+pub(crate) async fn overview(cluster: &Cluster, name: &str) -> Result<Overview, Error> {
+    let application = application(cluster, name).await?;
+    let (deployments, records) =
+        futures::join!(deployments_of(cluster, name), records(cluster, name));
+    Ok(Overview {
+        application,
+        deployments: deployments?,
+        records: records?,
+    })
+}
+
 async fn get(cluster: &Cluster, target: &SiteTarget) -> Result<Value, Error> {
     let path = target.path(&cluster.namespace);
     let read = cluster.send(http::Method::GET, &path, None).await;
@@ -214,19 +160,4 @@ pub(crate) fn not_found(target: &SiteTarget, namespace: &str) -> Error {
 pub(crate) fn parse<T: DeserializeOwned>(object: Value, target: &SiteTarget) -> Result<T, Error> {
     serde_json::from_value(object)
         .map_err(|error| Error::Impossible(format!("{target} cannot be read: {error}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::sites::fixtures::{mid_rollout, observed};
-
-    /// The manager has deleted it, or somebody else has: it makes its choice anew or from the one before.
-    #[test]
-    fn a_record_that_is_being_deleted_chooses_nothing() {
-        let mut objects = mid_rollout();
-        let is_newest = |it: &&mut serde_json::Value| it["metadata"]["name"] == "shop-sites-3";
-        let newest = objects.iter_mut().find(is_newest).unwrap();
-        newest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        assert!(observed(&objects).placed.unwrap().contains("us-1"));
-    }
 }

@@ -1,6 +1,7 @@
 //! `abort` of a deployment to sites: no further site gets its version.
 
 use baton_kubernetes::wire::MediaType;
+use baton_view::sites::{steer, target::SiteTarget};
 
 use super::AbortArgs;
 use crate::{
@@ -8,7 +9,8 @@ use crate::{
     commands::{Exit, pause::note},
     connect::Write,
     error::Error,
-    sites::{read::deployment, steer, target::SiteTarget},
+    sites::read::deployment,
+    text::fleet::steer::refused,
 };
 
 pub(crate) async fn run(
@@ -23,8 +25,7 @@ pub(crate) async fn run(
     }
     let cluster = global.connect().await?;
     let deployment = deployment(&cluster, target).await?;
-    let abort = steer::abort(&deployment)
-        .map_err(|refusal| Error::Impossible(format!("{target}: {refusal}")))?;
+    let abort = steer::abort(&deployment).map_err(|refusal| refused(target, &refusal))?;
     let what = format!("rollout {} of version {}", abort.rollout, abort.version);
     let name = target.full();
     let Some(patch) = &abort.patch else {

@@ -9,6 +9,7 @@ use baton_view::{
     chain::{kind::ChainKind, member::Revision, target::Target},
     lists::ListQuery,
     object::text_at,
+    sites::{cluster, target::SiteKind},
 };
 
 use super::Candidates;
@@ -18,7 +19,7 @@ use crate::{
     cluster::lists,
     connect::Cluster,
     error::Error,
-    sites::{cluster, read::deployment, record::Records, target::SiteKind},
+    sites::read::{deployment, records},
     subject::{self, Subject, SubjectError},
 };
 
@@ -87,7 +88,7 @@ pub(super) async fn versions(global: &GlobalArgs, words: &[String]) -> Result<Ca
         SiteKind::Application => target.name.clone(),
         SiteKind::Deployment => deployment(&cluster, target).await?.spec.application,
     };
-    let records = Records::read(&cluster, &application).await?;
+    let records = records(&cluster, &application).await?;
     let versions = records.versions().into_iter();
     Ok(plain(versions.map(|record| record.version.clone())))
 }

@@ -1,5 +1,11 @@
 //! `diff` of two versions of an application for sites.
 
+use baton_view::sites::{
+    observed::status,
+    record::{Record, Records},
+    target::{SiteKind, SiteTarget},
+};
+
 use super::{DiffArgs, show};
 use crate::{
     args::GlobalArgs,
@@ -7,10 +13,10 @@ use crate::{
     diff::render::Labels,
     error::Error,
     sites::{
-        read::{application, deployment, status},
-        record::{Record, Records, differences},
-        target::{SiteKind, SiteTarget},
+        compare::differences,
+        read::{self, application, deployment},
     },
+    text::fleet::steer::not_kept,
 };
 
 pub(crate) async fn run(
@@ -51,7 +57,7 @@ pub(crate) async fn run(
             now: None,
         },
     };
-    let records = Records::read(&cluster, &known.application).await?;
+    let records = read::records(&cluster, &known.application).await?;
     let (from, to) = known.pair(target, args, &records)?;
     let sections = differences(&cluster, from, to).await?;
     let label = |record: &Record, other: &Record| {
@@ -84,16 +90,20 @@ impl Known {
         args: &DiffArgs,
         records: &'r Records,
     ) -> Result<(&'r Record, &'r Record), Error> {
+        let find = |version: &str| {
+            let found = records.find(version);
+            found.ok_or_else(|| not_kept(version, records))
+        };
         let asked = args.to_version.as_deref();
         let to = match asked.or(self.now.as_deref()) {
-            Some(version) => records.find(version)?,
+            Some(version) => find(version)?,
             None => records.newest().ok_or_else(|| {
                 Error::Impossible(format!("no version of {} is kept yet", self.application))
             })?,
         };
         let before = self.before.as_deref().filter(|_| asked.is_none());
         if let Some(version) = args.from_version.as_deref().or(before) {
-            return Ok((records.find(version)?, to));
+            return Ok((find(version)?, to));
         }
         let earlier = records.all().iter().rev();
         let mut earlier = earlier.filter(|one| one.number < to.number);

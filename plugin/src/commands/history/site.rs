@@ -1,7 +1,11 @@
 //! `history` of a deployment to sites: its rollouts; of an application: the versions that are kept.
 
+use baton_view::sites::{
+    history::lines,
+    target::{SiteKind, SiteTarget},
+};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::HistoryArgs;
 use crate::{
@@ -13,12 +17,8 @@ use crate::{
         format::{DocumentFormat, Format, document, objects},
         report,
     },
-    sites::{
-        history::{lines, table, version_table},
-        read::{application, read},
-        record::Records,
-        target::{SiteKind, SiteTarget},
-    },
+    sites::read::{application, read, records},
+    text::fleet::history::{table, value, version_table},
 };
 
 pub(crate) async fn run(
@@ -45,7 +45,7 @@ async fn of_deployment(
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
     let observed = read(cluster, target).await?;
-    let records = Records::read(cluster, &observed.deployment.spec.application).await;
+    let records = records(cluster, &observed.deployment.spec.application).await;
     if let Err(error) = &records {
         report(&format!(
             "warning: which versions are kept cannot be read: {error}"
@@ -62,7 +62,7 @@ async fn of_deployment(
         None => None,
     };
     let text = match form {
-        Some(form) => document(form, &json!({ "rollouts": lines })),
+        Some(form) => document(form, &value(&lines)),
         None if lines.is_empty() => {
             report(&format!(
                 "{target} has not brought any version to a site yet"
@@ -82,7 +82,7 @@ async fn of_application(
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
     let application = application(cluster, &target.name).await?;
-    let records = Records::read(cluster, &target.name).await?;
+    let records = records(cluster, &target.name).await?;
     let text = match args.output {
         Some(format) => {
             let all: Vec<Value> = records.all().iter().map(|it| it.object.clone()).collect();

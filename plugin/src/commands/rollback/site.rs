@@ -2,7 +2,15 @@
 
 use baton_kubernetes::wire::MediaType;
 use baton_terminal::time::duration;
-use baton_view::rollout::Outcome;
+use baton_view::{
+    rollout::Outcome,
+    sites::{
+        observed::Observed,
+        steer::{self, Return},
+        target::SiteTarget,
+        verdict::judge,
+    },
+};
 
 use super::RollbackArgs;
 use crate::{
@@ -13,12 +21,11 @@ use crate::{
     output::report,
     sites::{
         follow::watch,
-        read::{Observed, deployment},
-        record::Records,
-        render::line,
-        steer::{self, Return},
-        target::SiteTarget,
-        verdict::judge,
+        read::{deployment, records},
+    },
+    text::fleet::{
+        line,
+        steer::{not_kept, refused},
     },
 };
 
@@ -71,7 +78,7 @@ fn arrive(
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
     let verdict = judge(&observed.deployment);
-    let message = line(observed, &verdict);
+    let message = line(observed, &verdict, ": ");
     match outcome {
         Some(Outcome::Done) => {
             global.output().print(&message)?;
@@ -94,13 +101,15 @@ async fn roll(
 ) -> Result<Return, Error> {
     let deployment = deployment(cluster, target).await?;
     let found = steer::rollback(&deployment, args.to_version.as_deref(), args.force)
-        .map_err(|refusal| Error::Impossible(format!("{target}: {refusal}")))?;
+        .map_err(|refusal| refused(target, &refusal))?;
     let Some(patch) = &found.patch else {
         return Ok(found);
     };
     // Asked for, one that is not kept would stop the rollout and wait for ever.
-    let records = Records::read(cluster, &deployment.spec.application).await?;
-    records.version(&found.version)?;
+    let records = records(cluster, &deployment.spec.application).await?;
+    if records.version(&found.version).is_none() {
+        return Err(not_kept(&found.version, &records));
+    }
     let write = Write::new(MediaType::JsonPatch, args.dry_run);
     match cluster
         .write(&target.path(&cluster.namespace), write, patch)

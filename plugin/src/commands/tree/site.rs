@@ -3,8 +3,12 @@
 
 use baton_apis::constants::{LABEL_SITE, LABEL_SITE_DEPLOYMENT};
 use baton_engine::names::is_label_value;
+use baton_view::sites::{
+    fleet::Fleet,
+    target::{SiteKind, SiteTarget},
+};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Resized, TreeArgs, View, fit, out_of_date, show, watch};
 use crate::{
@@ -16,14 +20,10 @@ use crate::{
     output::{Output, format::document},
     selection::Selection,
     sites::{
-        fleet::Fleet,
         follow::FleetFollower,
-        overview::Overview,
-        read::{Observed, deployment, read, status},
-        render::{FleetStyle, SHOWN, render},
-        target::{SiteKind, SiteTarget},
-        verdict::judge,
+        read::{self, deployment, read},
     },
+    text::fleet::{FleetStyle, SHOWN, application, render, value},
     wait::Follow as _,
 };
 
@@ -82,11 +82,14 @@ async fn overview(
     args: &TreeArgs,
     output: Output,
 ) -> Result<Exit, Error> {
-    let overview = Overview::read(cluster, &target.name).await?;
-    match args.output {
-        Some(form) => output.print(&document(form, &json!({ "application": overview.value() })))?,
-        None => output.print(&overview.tree(Timestamp::now(), output))?,
-    }
+    let overview = read::overview(cluster, &target.name).await?;
+    output.print(&match args.output {
+        Some(form) => document(
+            form,
+            &json!({ "application": application::value(&overview) }),
+        ),
+        None => application::render(&overview, Timestamp::now(), output),
+    })?;
     Ok(Exit::Fine)
 }
 
@@ -99,10 +102,10 @@ async fn fleet(
     let observed = read(cluster, target).await?;
     let style = style(args, false);
     let fleet = Fleet::of(&observed, style.now);
-    match args.output {
-        Some(form) => output.print(&document(form, &value(&observed, &fleet)))?,
-        None => output.print(&render(&observed, &fleet, style, output))?,
-    }
+    output.print(&match args.output {
+        Some(form) => document(form, &json!({ "deployment": value(&observed, &fleet) })),
+        None => render(&observed, &fleet, style, output),
+    })?;
     Ok(Exit::Fine)
 }
 
@@ -112,23 +115,6 @@ fn style(args: &TreeArgs, collapsed: bool) -> FleetStyle {
         few: if collapsed { FEW } else { SHOWN },
         now: Timestamp::now(),
     }
-}
-
-/// A fleet for programs.
-fn value(observed: &Observed, fleet: &Fleet) -> Value {
-    let status = status(&observed.deployment);
-    let verdict = judge(&observed.deployment);
-    json!({ "deployment": {
-        "name": observed.name(),
-        "namespace": observed.deployment.metadata.namespace,
-        "state": verdict.state,
-        "message": verdict.message,
-        "rollout": status.rollout,
-        "version": status.version,
-        "previousVersion": status.previous_version,
-        "paused": observed.deployment.spec.paused,
-        "fleet": fleet,
-    } })
 }
 
 async fn watch_fleet(

@@ -2,14 +2,18 @@
 
 use baton_apis::{SiteDeployment, conditions};
 use baton_engine::condition_list::find;
-use baton_view::rollout::Outcome;
+use baton_view::{
+    rollout::Outcome,
+    sites::{observed::status, target::SiteTarget, verdict::judge},
+};
 
 use super::{Goal, Reached, WaitArgs, finish, judge_condition};
 use crate::{
     args::GlobalArgs,
     commands::Exit,
     error::Error,
-    sites::{follow::DeploymentFollower, read::status, target::SiteTarget, verdict::judge},
+    sites::follow::DeploymentFollower,
+    text::fleet,
     wait::{bars::Bars, until},
 };
 
@@ -90,7 +94,7 @@ fn look(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> Reache
         Goal::Deleted => Reached::No(format!("{name} exists, and nobody has deleted it")),
         _ => {
             let verdict = judge(deployment);
-            let message = format!("{target}: {}", verdict.message);
+            let message = format!("{target}: {}", fleet::message(&verdict));
             match verdict.outcome {
                 Outcome::Done => Reached::Yes(message),
                 Outcome::Underway => Reached::No(message),
@@ -102,11 +106,10 @@ fn look(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> Reache
 
 #[cfg(test)]
 mod tests {
+    use baton_view::sites::target::SiteKind;
+
     use super::*;
-    use crate::sites::{
-        fixtures::{condition, deployment},
-        target::SiteKind,
-    };
+    use crate::text::fleet::fixtures::{condition, deployment};
 
     #[test]
     fn an_aborted_rollout_is_not_waited_for() {
