@@ -287,6 +287,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "it measures")]
     fn ten_thousand_sites_are_grouped_at_once() {
         let observed = ten_thousand();
         let begun = Instant::now();
