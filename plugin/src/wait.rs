@@ -2,6 +2,7 @@
 
 pub(crate) mod bars;
 pub(crate) mod chain;
+pub(crate) mod follower;
 
 use std::{fmt::Display, time::Duration};
 

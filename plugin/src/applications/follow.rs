@@ -13,9 +13,9 @@ use super::{
     target::AppTarget,
 };
 use crate::{
+    cluster::watches::Watches,
     connect::Cluster,
     error::Error,
-    live::Watches,
     wait::{self, Follow, bars::Bars},
 };
 

@@ -12,12 +12,10 @@ use baton_releases::application::{
     error::GenerationError,
     history::{History, generation},
 };
-use baton_terminal::error::is_not_served;
 use baton_view::{
     lists::{ListQuery, ListRequest},
     object::text_at,
 };
-use http::Method;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -268,14 +266,9 @@ async fn application_of(cluster: &Cluster, target: &AppTarget) -> Result<String,
 
 /// Reads an object of Shipper's kinds; `None` when there is none.
 async fn get(cluster: &Cluster, kind: &'static Kind, name: &str) -> Result<Option<Value>, Error> {
-    let path = kind.path_of(Some(&cluster.namespace), name);
-    match cluster.send(Method::GET, &path, None).await {
-        Ok(object) => Ok(Some(object)),
-        Err(error) => match absent(cluster, kind, error) {
-            error if error.is_code(404) => Ok(None),
-            error => Err(error),
-        },
-    }
+    let path = kind.path(Some(&cluster.namespace));
+    let mut found = cluster.list_at(&path, &ListQuery::named(name)).await?;
+    Ok(found.pop())
 }
 
 async fn list(
@@ -287,8 +280,7 @@ async fn list(
         return Ok(Vec::new());
     }
     let source = source(kind, &cluster.namespace, application);
-    let found = cluster.list_at(&source.path, &source.query).await;
-    found.map_err(|error| absent(cluster, kind, error))
+    cluster.list_at(&source.path, &source.query).await
 }
 
 async fn targets<T: DeserializeOwned>(
@@ -299,17 +291,6 @@ async fn targets<T: DeserializeOwned>(
     match list(cluster, kind, application).await {
         Ok(objects) => Targets::from_objects(objects),
         Err(error) => Targets::unreadable(error.to_string()),
-    }
-}
-
-/// Says that a kind is not served, if that is the error.
-fn absent(cluster: &Cluster, kind: &'static Kind, error: Error) -> Error {
-    match error {
-        Error::Refused(status) if is_not_served(&status) => Error::NoReleases {
-            server: cluster.server.clone(),
-            kind: kind.plural,
-        },
-        error => error,
     }
 }
 
