@@ -1,6 +1,5 @@
 //! Deployments to sites and their applications, as a server has them.
 
 pub(crate) mod compare;
-pub(crate) mod follow;
 pub(crate) mod forecast;
 pub(crate) mod read;

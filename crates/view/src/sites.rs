@@ -5,6 +5,7 @@
 //! - [`observed`]: a deployment with the revisions of its sites, and the lists that it is made of
 //! - [`state`]: the state of one site; [`fleet`]: all sites by waves
 //! - [`verdict`]: the progress of a rollout
+//! - [`question`]: questions to lists about them
 //! - [`history`]: past rollouts; [`inventory`]: the sites with all that runs there
 //! - [`record`]: kept versions; [`overview`]: an application with its deployments and versions
 //! - [`forecast`]: the effect of another spec of an application
@@ -19,6 +20,7 @@ pub mod history;
 pub mod inventory;
 pub mod observed;
 pub mod overview;
+pub mod question;
 pub mod record;
 pub mod revision;
 pub mod state;

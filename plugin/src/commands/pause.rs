@@ -2,7 +2,7 @@
 
 use std::ops::AsyncFn;
 
-use baton_apis::{LifecycleState, constants::ANNOTATION_PAUSED_BY_PARENT};
+use baton_apis::{LifecycleState, SiteDeployment, constants::ANNOTATION_PAUSED_BY_PARENT};
 use baton_kubernetes::wire::MediaType;
 use baton_view::{
     chain::{
@@ -22,7 +22,7 @@ use crate::{
     connect::{Cluster, Write},
     error::Error,
     output::{format::name, report},
-    sites::read::deployment,
+    sites::read::read,
     subject::{Subject, SubjectKind},
     text::fleet::steer::refused,
 };
@@ -142,7 +142,7 @@ async fn switch_sites(
 ) -> Result<String, Error> {
     let (done, already) = action.words();
     let name = target.full();
-    let deployment = deployment(cluster, target).await?;
+    let deployment: SiteDeployment = read(cluster, target).await?;
     let patch = steer::pause(&deployment, action == Action::Pause)
         .map_err(|refusal| refused(&name, &refusal))?;
     let Some(patch) = patch else {

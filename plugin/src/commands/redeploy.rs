@@ -1,5 +1,6 @@
 //! `redeploy`: the sites of a deployment are chosen anew.
 
+use baton_apis::SiteDeployment;
 use baton_kubernetes::wire::MediaType;
 use baton_view::sites::steer;
 use clap::Args;
@@ -13,7 +14,7 @@ use crate::{
     args::GlobalArgs,
     connect::Write,
     error::Error,
-    sites::read::deployment,
+    sites::read::read,
     subject::{Subject, SubjectKind},
     text::fleet::steer::refused,
 };
@@ -38,7 +39,7 @@ pub(crate) async fn run(args: &RedeployArgs, global: &GlobalArgs) -> Result<Exit
     let subjects = Subject::parse_all(&args.words, &[SubjectKind::SiteDeployment])?.into_iter();
     let targets: Result<Vec<_>, _> = subjects.map(Subject::site_deployment).collect();
     each(&targets?, global, async |cluster, target| {
-        let deployment = deployment(cluster, target).await?;
+        let deployment: SiteDeployment = read(cluster, target).await?;
         let patch = steer::redeploy(&deployment, Timestamp::now())
             .map_err(|refusal| refused(target, &refusal))?;
         let write = Write::new(MediaType::MergePatch, args.dry_run);

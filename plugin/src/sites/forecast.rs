@@ -1,19 +1,17 @@
 //! The effect of a file on an application for sites.
 
-use baton_apis::{SiteApplication, SiteApplicationSpec};
+use baton_apis::{SiteApplication, SiteApplicationSpec, SiteDeployment};
 use baton_view::{
     object::text_at,
     sites::{
         forecast::Effect,
+        record::Records,
         target::{SiteKind, SiteTarget},
     },
 };
 use serde_json::{Value, json};
 
-use super::{
-    compare::differences_from_file,
-    read::{self, deployments_of},
-};
+use super::{compare::differences_from_file, read::read};
 use crate::{
     connect::Cluster,
     diff::{Pair, Section, check::check_apply, fate::Fate},
@@ -34,14 +32,14 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
         .map_err(|error| Error::Usage(format!("{target}: {error}")))?;
     let namespace = text_at(object, "/metadata/namespace");
     let cluster = cluster.within(namespace);
-    let before = match read::application(&cluster, name).await {
+    let before = match read::<SiteApplication>(&cluster, &target).await {
         Ok(application) => Some(application),
         Err(Error::NotFound(_)) => None,
         Err(error) => return Err(error),
     };
-    let records = read::records(&cluster, name).await?;
+    let records: Records = read(&cluster, &target).await?;
     let sections = differences_from_file(&cluster, records.newest(), &wanted.spec).await?;
-    let deployments = deployments_of(&cluster, name).await?;
+    let deployments: Vec<SiteDeployment> = read(&cluster, &target).await?;
     let differs = !sections.is_empty();
     let fate = match &before {
         None => Fate::Added,

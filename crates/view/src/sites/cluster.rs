@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
+    lists::List,
     object::{text_at, time_at},
     tree::Health,
 };
@@ -75,6 +76,14 @@ impl SiteCluster {
 #[must_use]
 pub fn path() -> String {
     format!("/apis/{API_VERSION}/clusters")
+}
+
+/// The Clusters of a list.
+pub(super) fn read(list: &List) -> Clusters {
+    match &list.trouble {
+        Some(why) => Err(why.clone()),
+        None => Ok(by_name(list.objects())),
+    }
 }
 
 /// Clusters by their names.

@@ -2,13 +2,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use baton_apis::{
+    constants::{LABEL_SITE, LABEL_SITE_DEPLOYMENT},
+    kinds,
+};
+use baton_engine::names::is_label_value;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{
-    cluster::{Clusters, SiteCluster},
-    revision::SiteRevision,
+    cluster::{self, Clusters, SiteCluster},
+    revision::{self, SiteRevision},
     state::runs,
 };
+use crate::lists::{ListRequest, Lists, NoAnswer, Question};
+
+/// All sites, with what deployments have there.
+#[derive(Clone, Debug)]
+pub struct Inventory {
+    /// The names of the sites; all where it is empty.
+    pub names: Vec<String>,
+    /// The labels of the sites, in the syntax of the API; all where there are none.
+    pub labels: Option<String>,
+    /// The namespace of the deployments; `None` for all of them.
+    pub namespace: Option<String>,
+}
 
 /// A site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,6 +52,44 @@ pub struct Running {
     pub deployment: String,
     /// `None` before any has begun.
     pub version: Option<String>,
+}
+
+impl Question for Inventory {
+    /// The sites, and why Clusters cannot be read: then they are the sites with revisions.
+    type Answer = (Vec<SiteLine>, Option<String>);
+
+    fn answer(&self, lists: &Lists) -> Result<Self::Answer, NoAnswer> {
+        let mut of_clusters = ListRequest::all(cluster::path());
+        of_clusters.query.labels.clone_from(&self.labels);
+        // The labels of sites are nowhere else.
+        let clusters = match self.labels {
+            Some(_) => lists.required(&of_clusters),
+            None => lists.optional(&of_clusters),
+        };
+        // A name that is no value of a label cannot be asked for.
+        let can_be_asked = self.names.iter().all(|name| is_label_value(name));
+        let labels = if self.names.is_empty() || !can_be_asked {
+            LABEL_SITE_DEPLOYMENT.to_owned()
+        } else {
+            format!("{LABEL_SITE} in ({})", self.names.join(","))
+        };
+        let path = kinds::OBJECT_SET.path(self.namespace.as_deref());
+        let revisions = lists.required(&ListRequest::labelled(path, labels));
+        let mut clusters = cluster::read(clusters?);
+        if let Ok(clusters) = &mut clusters {
+            clusters.retain(|name, _| self.names.is_empty() || self.names.contains(name));
+        }
+        let mut chains = Chains::default();
+        for revision in SiteRevision::read_all(revisions?.objects(), lists) {
+            let namespace = self.namespace.is_none().then(|| revision.namespace.clone());
+            chains.add(namespace, revision);
+        }
+        Ok((chains.lines(&clusters), clusters.err()))
+    }
+
+    fn trim(object: &mut Value) {
+        revision::trim(object);
+    }
 }
 
 /// A deployment, perhaps with its namespace.

@@ -15,7 +15,7 @@ use super::{
     revision::SiteRevision,
     target::{SiteKind, SiteTarget},
 };
-use crate::lists::{ListQuery, ListRequest};
+use crate::lists::ListRequest;
 
 /// A deployment to sites with all that belongs to it.
 #[derive(Clone, Debug)]
@@ -97,34 +97,25 @@ pub fn status(deployment: &SiteDeployment) -> SiteDeploymentStatus {
 }
 
 /// The revisions of a deployment.
-#[must_use]
-pub fn revisions(namespace: &str, deployment: &str) -> ListRequest {
-    ListRequest {
-        path: kinds::OBJECT_SET.path(Some(namespace)),
-        query: labelled(deployment),
-    }
+pub(super) fn revisions(namespace: &str, deployment: &str) -> ListRequest {
+    labelled(kinds::OBJECT_SET.path(Some(namespace)), deployment)
 }
 
 /// The records of which sites a deployment has.
-#[must_use]
-pub fn placements(namespace: &str, deployment: &str) -> ListRequest {
-    ListRequest {
-        path: records_path(namespace),
-        query: labelled(deployment),
-    }
+pub(super) fn placements(namespace: &str, deployment: &str) -> ListRequest {
+    labelled(records_path(namespace), deployment)
 }
 
 /// URL path of all records of a namespace.
-#[must_use]
-pub fn records_path(namespace: &str) -> String {
+pub(super) fn records_path(namespace: &str) -> String {
     format!(
         "/apis/apps/v1/namespaces/{}/controllerrevisions",
         escape(namespace)
     )
 }
 
-fn labelled(deployment: &str) -> ListQuery {
-    ListQuery::labelled(format!("{LABEL_SITE_DEPLOYMENT}={deployment}"))
+fn labelled(path: String, deployment: &str) -> ListRequest {
+    ListRequest::labelled(path, format!("{LABEL_SITE_DEPLOYMENT}={deployment}"))
 }
 
 #[cfg(test)]

@@ -1,13 +1,10 @@
 //! The versions of an application that are kept, with their content.
 
-use baton_apis::constants::LABEL_SITE_APPLICATION;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::observed::records_path;
 use crate::{
     chain::{kind::ChainKind, member::Revision},
-    lists::{ListQuery, ListRequest},
     object::{text_at, time_at},
 };
 
@@ -116,15 +113,6 @@ impl Records {
     #[must_use]
     pub fn version(&self, version: &str) -> Option<&Record> {
         self.0.iter().rev().find(|one| one.version == version)
-    }
-}
-
-/// The records of the versions of an application.
-#[must_use]
-pub fn records(namespace: &str, application: &str) -> ListRequest {
-    ListRequest {
-        path: records_path(namespace),
-        query: ListQuery::labelled(format!("{LABEL_SITE_APPLICATION}={application}")),
     }
 }
 

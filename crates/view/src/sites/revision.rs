@@ -16,11 +16,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
-use crate::object::{text_at, time_at};
+use crate::{
+    lists::Lists,
+    object::{text_at, time_at},
+};
 
 /// A revision of a site.
 #[derive(Clone, Debug, Default)]
 pub struct SiteRevision {
+    /// Its namespace.
+    pub namespace: String,
     /// Its name.
     pub name: String,
     /// Its number in the chain; zero until it has one.
@@ -83,11 +88,24 @@ impl SiteRevision {
         let mut reported = Reported::of(&conditions, created);
         reported.is_archived |= text_at(object, "/spec/lifecycleState") == "Archived";
         Ok(Self {
+            namespace: text_at(object, "/metadata/namespace").to_owned(),
             name: name.to_owned(),
             number: number(object),
             entry: Arc::new(entry),
             reported,
             is_deleting: !text_at(object, "/metadata/deletionTimestamp").is_empty(),
+        })
+    }
+
+    /// From all objects of a list. Those that do not say which site they are of are left out, with a warning.
+    pub(super) fn read_all<'v>(
+        objects: impl Iterator<Item = &'v Value>,
+        lists: &Lists,
+    ) -> impl Iterator<Item = Self> {
+        objects.filter_map(|object| {
+            let read = Self::read(object);
+            read.map_err(|left_out| lists.warn(left_out.to_string()))
+                .ok()
         })
     }
 
@@ -154,7 +172,7 @@ impl SiteRevision {
 }
 
 /// Takes away from a revision what [`SiteRevision::read`] does not look at: most of it.
-pub fn trim(object: &mut Value) {
+pub(super) fn trim(object: &mut Value) {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");
     }

@@ -1,5 +1,6 @@
 //! `abort` of a deployment to sites: no further site gets its version.
 
+use baton_apis::SiteDeployment;
 use baton_kubernetes::wire::MediaType;
 use baton_view::sites::{steer, target::SiteTarget};
 
@@ -9,7 +10,7 @@ use crate::{
     commands::{Exit, pause::note},
     connect::Write,
     error::Error,
-    sites::read::deployment,
+    sites::read::read,
     text::fleet::steer::refused,
 };
 
@@ -24,7 +25,7 @@ pub(crate) async fn run(
         return Err(Error::Usage(text.to_owned()));
     }
     let cluster = global.connect().await?;
-    let deployment = deployment(&cluster, target).await?;
+    let deployment: SiteDeployment = read(&cluster, target).await?;
     let abort = steer::abort(&deployment).map_err(|refusal| refused(target, &refusal))?;
     let what = format!("rollout {} of version {}", abort.rollout, abort.version);
     let name = target.full();

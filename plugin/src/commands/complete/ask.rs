@@ -2,14 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
+use baton_apis::{SiteDeployment, constants::LABEL_OBJECT_DEPLOYMENT};
 use baton_engine::texts::collapse_whitespace;
 use baton_terminal::kubeconfig::{self, ConnectionArgs};
 use baton_view::{
     chain::{kind::ChainKind, member::Revision, target::Target},
     lists::ListQuery,
     object::text_at,
-    sites::{cluster, target::SiteKind},
+    sites::{
+        cluster,
+        record::Records,
+        target::{SiteKind, SiteTarget},
+    },
 };
 
 use super::Candidates;
@@ -19,7 +23,7 @@ use crate::{
     cluster::lists,
     connect::Cluster,
     error::Error,
-    sites::read::{deployment, records},
+    sites::read::read,
     subject::{self, Subject, SubjectError},
 };
 
@@ -85,10 +89,13 @@ pub(super) async fn versions(global: &GlobalArgs, words: &[String]) -> Result<Ca
     };
     let cluster = global.connect().await?;
     let application = match target.kind {
-        SiteKind::Application => target.name.clone(),
-        SiteKind::Deployment => deployment(&cluster, target).await?.spec.application,
+        SiteKind::Application => target.clone(),
+        SiteKind::Deployment => {
+            let deployment: SiteDeployment = read(&cluster, target).await?;
+            SiteTarget::new(SiteKind::Application, &deployment.spec.application)
+        }
     };
-    let records = records(&cluster, &application).await?;
+    let records: Records = read(&cluster, &application).await?;
     let versions = records.versions().into_iter();
     Ok(plain(versions.map(|record| record.version.clone())))
 }

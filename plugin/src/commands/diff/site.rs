@@ -1,5 +1,6 @@
 //! `diff` of two versions of an application for sites.
 
+use baton_apis::{SiteApplication, SiteDeployment};
 use baton_view::sites::{
     observed::status,
     record::{Record, Records},
@@ -12,10 +13,7 @@ use crate::{
     commands::Exit,
     diff::render::Labels,
     error::Error,
-    sites::{
-        compare::differences,
-        read::{self, application, deployment},
-    },
+    sites::{compare::differences, read::read},
     text::fleet::steer::not_kept,
 };
 
@@ -37,7 +35,7 @@ pub(crate) async fn run(
     let cluster = global.connect().await?;
     let known = match target.kind {
         SiteKind::Deployment => {
-            let deployment = deployment(&cluster, target).await?;
+            let deployment: SiteDeployment = read(&cluster, target).await?;
             let status = status(&deployment);
             Known {
                 application: deployment.spec.application,
@@ -47,17 +45,16 @@ pub(crate) async fn run(
                 now: status.version,
             }
         }
-        SiteKind::Application => Known {
-            application: application(&cluster, &target.name)
-                .await?
-                .metadata
-                .name
-                .unwrap_or_default(),
-            before: None,
-            now: None,
-        },
+        SiteKind::Application => {
+            read::<SiteApplication>(&cluster, target).await?;
+            Known {
+                application: target.name.clone(),
+                ..Known::default()
+            }
+        }
     };
-    let records = read::records(&cluster, &known.application).await?;
+    let application = SiteTarget::new(SiteKind::Application, &known.application);
+    let records: Records = read(&cluster, &application).await?;
     let (from, to) = known.pair(target, args, &records)?;
     let sections = differences(&cluster, from, to).await?;
     let label = |record: &Record, other: &Record| {
@@ -72,7 +69,7 @@ pub(crate) async fn run(
 }
 
 /// Which versions are compared where nobody says.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Known {
     application: String,
     /// What a deployment brought to sites before.

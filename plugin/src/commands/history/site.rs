@@ -1,7 +1,10 @@
 //! `history` of a deployment to sites: its rollouts; of an application: the versions that are kept.
 
+use baton_apis::SiteApplication;
 use baton_view::sites::{
     history::lines,
+    observed::Observed,
+    record::Records,
     target::{SiteKind, SiteTarget},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -17,7 +20,7 @@ use crate::{
         format::{DocumentFormat, Format, document, objects},
         report,
     },
-    sites::read::{application, read, records},
+    sites::read::read,
     text::fleet::history::{table, value, version_table},
 };
 
@@ -44,8 +47,10 @@ async fn of_deployment(
     args: &HistoryArgs,
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
-    let observed = read(cluster, target).await?;
-    let records = records(cluster, &observed.deployment.spec.application).await;
+    let observed: Observed = read(cluster, target).await?;
+    let application = &observed.deployment.spec.application;
+    let application = SiteTarget::new(SiteKind::Application, application);
+    let records = read::<Records>(cluster, &application).await;
     if let Err(error) = &records {
         report(&format!(
             "warning: which versions are kept cannot be read: {error}"
@@ -81,8 +86,8 @@ async fn of_application(
     args: &HistoryArgs,
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
-    let application = application(cluster, &target.name).await?;
-    let records = records(cluster, &target.name).await?;
+    let application: SiteApplication = read(cluster, target).await?;
+    let records: Records = read(cluster, target).await?;
     let text = match args.output {
         Some(format) => {
             let all: Vec<Value> = records.all().iter().map(|it| it.object.clone()).collect();

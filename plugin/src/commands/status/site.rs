@@ -1,27 +1,25 @@
 //! `status` of a deployment to sites, or of an application for sites.
 
-use baton_terminal::time::duration;
 use baton_view::{
     rollout::Outcome,
     sites::{
         fleet::Fleet,
+        observed::Observed,
+        overview::Overview,
         target::{SiteKind, SiteTarget},
-        verdict::{Verdict, judge},
+        verdict::judge,
     },
 };
 use k8s_openapi::jiff::Timestamp;
 
-use super::StatusArgs;
+use super::{StatusArgs, report_timeout};
 use crate::{
     args::GlobalArgs,
     commands::Exit,
     connect::Cluster,
     error::Error,
-    output::{format::document, report},
-    sites::{
-        follow::watch,
-        read::{overview, read},
-    },
+    output::format::document,
+    sites::read::{read, watch},
     text::fleet::{
         application,
         status::{conditions, text, value},
@@ -39,31 +37,22 @@ pub(crate) async fn run(
         return of_application(&cluster, target, args, global).await;
     }
     let output = global.output();
-    let observed = if args.watch {
-        let (observed, found) = watch(&cluster, target, args.timeout).await?;
-        if found.is_none() {
-            let waited = duration(args.timeout);
-            report(&format!("error: not rolled out after {waited}"));
-        }
-        observed
+    let observed: Observed = if args.watch {
+        watch(&cluster, target, args.timeout).await?
     } else {
         read(&cluster, target).await?
     };
     let (verdict, now) = (judge(&observed.deployment), Timestamp::now());
+    if args.watch && verdict.outcome == Outcome::Underway {
+        report_timeout(args.timeout);
+    }
     let fleet = Fleet::of(&observed, now);
     let text = match args.output {
         Some(form) => document(form, &value(&observed, &fleet, &verdict)),
         None => text(&observed, &fleet, &verdict, now, output),
     };
     output.print(&text)?;
-    Ok(exit(&verdict))
-}
-
-fn exit(verdict: &Verdict) -> Exit {
-    match verdict.outcome {
-        Outcome::Done => Exit::Fine,
-        Outcome::Underway | Outcome::Failed => Exit::Negative,
-    }
+    Ok(Exit::of(verdict.outcome == Outcome::Done))
 }
 
 /// The state of an application: whether its version is kept, and of what becomes of it.
@@ -77,7 +66,7 @@ async fn of_application(
         let text = "--watch follows a rollout; name a deployment to sites as sitedeploy/NAME";
         return Err(Error::Usage(text.to_owned()));
     }
-    let (overview, now) = (overview(cluster, &target.name).await?, Timestamp::now());
+    let (overview, now) = (read::<Overview>(cluster, target).await?, Timestamp::now());
     let output = global.output();
     let text = if let Some(form) = args.output {
         document(form, &application::value(&overview))
@@ -88,6 +77,5 @@ async fn of_application(
     output.print(&text)?;
     let mut verdicts = overview.deployments.iter().map(judge);
     let are_done = verdicts.all(|verdict| verdict.outcome == Outcome::Done);
-    let is_fine = overview.is_kept() && are_done;
-    Ok(if is_fine { Exit::Fine } else { Exit::Negative })
+    Ok(Exit::of(overview.is_kept() && are_done))
 }

@@ -1,10 +1,16 @@
 //! `tree` of a deployment to sites: its waves and sites; of one site, the revisions with their objects; and of an
 //! application, who brings it to sites.
 
-use baton_apis::constants::{LABEL_SITE, LABEL_SITE_DEPLOYMENT};
+use baton_apis::{
+    SiteDeployment,
+    constants::{LABEL_SITE, LABEL_SITE_DEPLOYMENT},
+};
 use baton_engine::names::is_label_value;
 use baton_view::sites::{
     fleet::Fleet,
+    observed::Observed,
+    overview::Overview,
+    question::SiteQuestion,
     target::{SiteKind, SiteTarget},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -19,12 +25,9 @@ use crate::{
     error::Error,
     output::{Output, format::document},
     selection::Selection,
-    sites::{
-        follow::FleetFollower,
-        read::{self, deployment, read},
-    },
+    sites::read::read,
     text::fleet::{FleetStyle, SHOWN, application, render, value},
-    wait::Follow as _,
+    wait::{Follow as _, follower::Follower},
 };
 
 /// How many sites are shown one by one where there is little room.
@@ -82,7 +85,7 @@ async fn overview(
     args: &TreeArgs,
     output: Output,
 ) -> Result<Exit, Error> {
-    let overview = read::overview(cluster, &target.name).await?;
+    let overview: Overview = read(cluster, target).await?;
     output.print(&match args.output {
         Some(form) => document(
             form,
@@ -99,7 +102,7 @@ async fn fleet(
     args: &TreeArgs,
     output: Output,
 ) -> Result<Exit, Error> {
-    let observed = read(cluster, target).await?;
+    let observed: Observed = read(cluster, target).await?;
     let style = style(args, false);
     let fleet = Fleet::of(&observed, style.now);
     output.print(&match args.output {
@@ -124,7 +127,8 @@ async fn watch_fleet(
     output: Output,
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
-    let mut follower = FleetFollower::start(cluster, target).await?;
+    let question = SiteQuestion::<Observed>::new(target, &cluster.namespace);
+    let mut follower = Follower::start(cluster, question).await?;
     let mut view = View::new();
     let mut resized = Resized::new()?;
     loop {
@@ -154,7 +158,7 @@ async fn one_site(
     output: Output,
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
-    deployment(cluster, target).await?;
+    read::<SiteDeployment>(cluster, target).await?;
     let none = || {
         Error::NotFound(format!(
             "{target} has no revision in site {site}; `kubectl baton tree {target}` shows its sites"

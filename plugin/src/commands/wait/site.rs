@@ -4,7 +4,7 @@ use baton_apis::{SiteDeployment, conditions};
 use baton_engine::condition_list::find;
 use baton_view::{
     rollout::Outcome,
-    sites::{observed::status, target::SiteTarget, verdict::judge},
+    sites::{observed::status, question::SiteQuestion, target::SiteTarget, verdict::judge},
 };
 
 use super::{Goal, Reached, WaitArgs, finish, judge_condition};
@@ -12,9 +12,8 @@ use crate::{
     args::GlobalArgs,
     commands::Exit,
     error::Error,
-    sites::follow::DeploymentFollower,
     text::fleet,
-    wait::{bars::Bars, until},
+    wait::{bars::Bars, follower::Follower, until},
 };
 
 pub(crate) async fn run(
@@ -37,7 +36,8 @@ pub(crate) async fn run(
     let cluster = global.connect().await?;
     let mut shown = Bars::new("");
     let mut missing = String::new();
-    let mut follower = match DeploymentFollower::start(&cluster, target).await {
+    let question = SiteQuestion::<SiteDeployment>::new(target, &cluster.namespace);
+    let mut follower = match Follower::start(&cluster, question).await {
         Err(Error::NotFound(_)) if args.what == Goal::Deleted => {
             return finish(
                 Some(Ok(format!("{target} is deleted"))),
