@@ -131,7 +131,7 @@ impl Subject {
         })
     }
 
-    fn kind(&self) -> SubjectKind {
+    pub(crate) fn kind(&self) -> SubjectKind {
         match self {
             Self::Chain(_) => Chain,
             Self::Application(_) => Application,

@@ -28,16 +28,8 @@ pub(crate) async fn differences(
     from: &Record,
     to: &Record,
 ) -> Result<Vec<Section>, Error> {
-    let (before, after) = (as_revision(from)?, as_revision(to)?);
-    let slices = lists::slices(cluster, [&before, &after]).await?;
-    let sides = [(from, before), (to, after)].map(|(record, revision)| {
-        let side = Side::of_revision(&revision, slices.content(&revision));
-        complete(record, side)
-    });
-    let [before, after] = sides;
-    let mut sections = compare(&before?, &after?);
-    sections.extend(upgrade(Some(kept_upgrade(from)), kept_upgrade(to)));
-    Ok(sections)
+    let after = (&as_revision(to)?, kept_upgrade(to));
+    compared(cluster, Some(from), Some(to), after).await
 }
 
 /// What an application of a file has differently from a record, or has at all.
@@ -52,16 +44,28 @@ pub(crate) async fn differences_from_file(
     let content = json!(spec.template.spec);
     let after = record::as_revision(&cluster.namespace, &content)
         .map_err(|error| Error::Usage(format!("the template: {error}")))?;
+    compared(cluster, from, None, (&after, json!(spec.upgrade))).await
+}
+
+/// The differences of a record, if there is one, and a content with its upgrade, which may be that of a record as well.
+async fn compared(
+    cluster: &Cluster,
+    from: Option<&Record>,
+    to: Option<&Record>,
+    (after, upgrade_after): (&Revision, Value),
+) -> Result<Vec<Section>, Error> {
     let before = from.map(as_revision).transpose()?;
-    let slices = lists::slices(cluster, before.iter().chain([&after])).await?;
-    let side = |revision: &Revision| Side::of_revision(revision, slices.content(revision));
-    let before = match (from, &before) {
-        (Some(record), Some(revision)) => complete(record, side(revision))?,
-        _ => Side::default(),
+    let slices = lists::slices(cluster, before.iter().chain([after])).await?;
+    let side = |revision: &Revision, record: Option<&Record>| {
+        let side = Side::of_revision(revision, slices.content(revision));
+        match record {
+            Some(record) => complete(record, side),
+            None => Ok(side),
+        }
     };
-    let mut sections = compare(&before, &side(&after));
-    let wanted = json!(spec.upgrade);
-    sections.extend(upgrade(from.map(kept_upgrade), wanted));
+    let before = before.map(|revision| side(&revision, from)).transpose()?;
+    let mut sections = compare(&before.unwrap_or_default(), &side(after, to)?);
+    sections.extend(upgrade(from.map(kept_upgrade), upgrade_after));
     Ok(sections)
 }
 

@@ -17,20 +17,20 @@ use baton_terminal::time::{age, duration};
 // The fixtures are made of them.
 #[cfg(test)]
 use baton_view::sites::{cluster, observed, revision};
-use baton_view::{
-    rollout::Outcome,
-    sites::{
-        fleet::{Counts, Fleet, Span},
-        observed::{Observed, status},
-        revision::Report,
-        state::{Note, SitePicture},
-        verdict::{Reason, Verdict, judge},
-    },
+use baton_view::sites::{
+    fleet::{Counts, Fleet, Span},
+    observed::{Observed, status},
+    revision::Report,
+    state::{Note, SitePicture},
+    verdict::{Reason, Verdict, judge},
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::tree::{Branches, Node, place};
+use super::{
+    status::paint,
+    tree::{Branches, Node, place},
+};
 use crate::output::{
     Output, Paint,
     table::{Cell, Table},
@@ -62,7 +62,7 @@ pub(crate) fn render(
     let chosen = chosen(fleet, style);
     let name = Cell::painted(Paint::Strong, observed.target().to_string());
     let root = Node {
-        name: name.and(paint(&verdict), format!(" {}", verdict.state)),
+        name: name.and(paint(verdict.outcome), format!(" {}", verdict.state)),
         cells: cells(&fleet.counts),
         message: line(observed, &verdict, "; "),
         children: waves(observed, fleet, &chosen, style.now),
@@ -142,13 +142,6 @@ fn waves(observed: &Observed, fleet: &Fleet, chosen: &[&SitePicture], now: Times
 
 fn site(drawn: &SitePicture, now: Timestamp) -> Node {
     let state = format!(" {}", state(drawn.state));
-    let queue = match drawn.queue {
-        0 => String::new(),
-        queue => queue.to_string(),
-    };
-    let since = drawn
-        .since
-        .map_or_else(String::new, |_| age(drawn.since, now));
     Node {
         name: Cell::from("site ")
             .and(Paint::Strong, &drawn.name)
@@ -156,8 +149,8 @@ fn site(drawn: &SitePicture, now: Timestamp) -> Node {
         cells: vec![
             Cell::default(),
             drawn.runs.clone().unwrap_or_default().into(),
-            queue.into(),
-            since.into(),
+            some(drawn.queue),
+            since(drawn.since, now),
         ],
         message: note(drawn),
         children: Vec::new(),
@@ -179,8 +172,21 @@ fn paint_of(state: SiteState) -> Paint {
 /// The cells between name and message of a line about several sites.
 fn cells(counts: &Counts) -> Vec<Cell> {
     let mut cells = vec![Cell::default(); HEADINGS.len() - 2];
-    cells[0] = ratio(counts.updated(), counts.total());
+    cells[0] = ratio(counts.count(SiteState::is_updated), counts.total());
     cells
+}
+
+/// A number, if it is one.
+fn some(number: usize) -> Cell {
+    match number {
+        0 => Cell::default(),
+        number => number.to_string().into(),
+    }
+}
+
+/// The time since then, if that is known.
+fn since(then: Option<Timestamp>, now: Timestamp) -> Cell {
+    then.map_or_else(Cell::default, |_| age(then, now).into())
 }
 
 /// How many of all sites have the version: `2/3`.
@@ -196,7 +202,7 @@ fn ratio<T: Copy + Display + PartialEq>(updated: T, all: T) -> Cell {
 /// What is not shown, and what is not known.
 fn notes(observed: &Observed, fleet: &Fleet, chosen: &[&SitePicture], output: Output) -> String {
     let mut notes = Vec::new();
-    let open = fleet.counts.open();
+    let open = fleet.counts.count(SiteState::is_open);
     let shown = chosen.iter().filter(|site| site.state.is_open()).count();
     if open > shown {
         notes.push(format!(
@@ -262,14 +268,6 @@ pub(crate) fn message(verdict: &Verdict) -> String {
             format!("version {version} is in {updated} of {sites} sites; {offline} {are} offline")
         }
         Reason::Reported(message) => message.clone(),
-    }
-}
-
-fn paint(verdict: &Verdict) -> Paint {
-    match verdict.outcome {
-        Outcome::Done => Paint::Good,
-        Outcome::Underway => Paint::Warn,
-        Outcome::Failed => Paint::Bad,
     }
 }
 

@@ -66,8 +66,7 @@ impl SiteCluster {
     }
 
     /// True if what is given to it arrives there now.
-    #[must_use]
-    pub fn is_online(&self) -> bool {
+    pub(super) fn is_online(&self) -> bool {
         self.connected == Health::True
     }
 }

@@ -76,33 +76,15 @@ impl Counts {
         self.0.values().sum()
     }
 
-    /// How many have the version, and are available.
+    /// How many are in states of which that is true.
     #[must_use]
-    pub fn updated(&self) -> usize {
-        self.sum(SiteState::is_updated)
-    }
-
-    /// How many are not waited for any more.
-    #[must_use]
-    pub fn settled(&self) -> usize {
-        self.sum(SiteState::is_settled)
-    }
-
-    /// How many are waited for, and not only for their turn.
-    #[must_use]
-    pub fn open(&self) -> usize {
-        self.sum(SiteState::is_open)
-    }
-
-    /// True if none of them is waited for any more.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.settled() == self.total()
-    }
-
-    fn sum(&self, is_meant: fn(SiteState) -> bool) -> usize {
+    pub fn count(&self, is_meant: fn(SiteState) -> bool) -> usize {
         let meant = self.0.iter().filter(|(state, _)| is_meant(**state));
         meant.map(|(_, count)| count).sum()
+    }
+
+    fn are_settled(&self) -> bool {
+        self.count(SiteState::is_settled) == self.total()
     }
 
     /// Each state with the number of its sites; those that people want to see first come first.
@@ -167,7 +149,7 @@ impl Fleet {
     pub fn spans(&self, shown: &[&SitePicture]) -> Vec<Span> {
         let mut spans: Vec<(Span, bool)> = Vec::new();
         for wave in &self.waves {
-            let is_over = wave.counts.is_settled() && Some(wave.number) != self.current;
+            let is_over = wave.counts.are_settled() && Some(wave.number) != self.current;
             let is_shown = shown.iter().any(|site| site.wave == Some(wave.number));
             let may_be_joined = is_over && !is_shown;
             if let Some((span, true)) = spans.last_mut()
@@ -249,7 +231,13 @@ mod tests {
             ]
         );
         assert_eq!(words(&fleet.later), "1 Leaving, 2 ToCome");
-        assert_eq!((fleet.counts.updated(), fleet.counts.total()), (3, 11));
+        assert_eq!(
+            (
+                fleet.counts.count(SiteState::is_updated),
+                fleet.counts.total()
+            ),
+            (3, 11)
+        );
     }
 
     #[test]

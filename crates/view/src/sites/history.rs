@@ -92,7 +92,11 @@ pub fn lines(observed: &Observed, records: Option<&Records>) -> Vec<Line> {
     for line in lines.iter_mut().rev() {
         line.runs = running.remove(line.version.as_str());
     }
-    note_abort(observed, &mut lines);
+    if let Some(aborted) = find_true(&status.conditions, ABORTED)
+        && let Some(line) = lines.iter_mut().find(|line| line.is_current)
+    {
+        line.note = Some(Note::Aborted(aborted.message.clone()));
+    }
     let mut all: Vec<Line> = records.map_or_else(Vec::new, |records| unused(records, &lines));
     all.append(&mut lines);
     all
@@ -110,13 +114,4 @@ fn unused(records: &Records, lines: &[Line]) -> Vec<Line> {
             ..Line::default()
         })
         .collect()
-}
-
-fn note_abort(observed: &Observed, lines: &mut [Line]) {
-    let status = status(&observed.deployment);
-    if let Some(aborted) = find_true(&status.conditions, ABORTED)
-        && let Some(line) = lines.iter_mut().find(|line| line.is_current)
-    {
-        line.note = Some(Note::Aborted(aborted.message.clone()));
-    }
 }

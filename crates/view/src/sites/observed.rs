@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_apis::{
-    SiteDeployment, SiteDeploymentStatus, constants::LABEL_SITE_DEPLOYMENT, kinds, url::escape,
-};
+use baton_apis::{SiteDeployment, SiteDeploymentStatus};
 use baton_sites::placement::record;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde::Deserialize as _;
@@ -15,7 +13,6 @@ use super::{
     revision::SiteRevision,
     target::{SiteKind, SiteTarget},
 };
-use crate::lists::ListRequest;
 
 /// A deployment to sites with all that belongs to it.
 #[derive(Clone, Debug)]
@@ -68,8 +65,7 @@ impl Observed {
     }
 
     /// All sites that are placed or have revisions.
-    #[must_use]
-    pub fn sites(&self) -> BTreeSet<&str> {
+    pub(super) fn sites(&self) -> BTreeSet<&str> {
         let placed = self.placed.iter().flatten();
         let sites = self.chains.keys().chain(placed);
         sites.map(String::as_str).collect()
@@ -94,28 +90,6 @@ fn placed<'v>(
 #[must_use]
 pub fn status(deployment: &SiteDeployment) -> SiteDeploymentStatus {
     deployment.status.clone().unwrap_or_default()
-}
-
-/// The revisions of a deployment.
-pub(super) fn revisions(namespace: &str, deployment: &str) -> ListRequest {
-    labelled(kinds::OBJECT_SET.path(Some(namespace)), deployment)
-}
-
-/// The records of which sites a deployment has.
-pub(super) fn placements(namespace: &str, deployment: &str) -> ListRequest {
-    labelled(records_path(namespace), deployment)
-}
-
-/// URL path of all records of a namespace.
-pub(super) fn records_path(namespace: &str) -> String {
-    format!(
-        "/apis/apps/v1/namespaces/{}/controllerrevisions",
-        escape(namespace)
-    )
-}
-
-fn labelled(path: String, deployment: &str) -> ListRequest {
-    ListRequest::labelled(path, format!("{LABEL_SITE_DEPLOYMENT}={deployment}"))
 }
 
 #[cfg(test)]

@@ -2,13 +2,18 @@
 
 use std::marker::PhantomData;
 
-use baton_apis::{SiteApplication, SiteDeployment, constants::LABEL_SITE_APPLICATION, kinds};
+use baton_apis::{
+    SiteApplication, SiteDeployment,
+    constants::{LABEL_SITE_APPLICATION, LABEL_SITE_DEPLOYMENT},
+    kinds,
+    url::escape,
+};
 use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
     cluster,
-    observed::{Observed, placements, records_path, revisions},
+    observed::Observed,
     overview::Overview,
     record::Records,
     revision::{self, SiteRevision},
@@ -33,6 +38,13 @@ impl<T> SiteQuestion<T> {
             namespace: namespace.to_owned(),
             answer: PhantomData,
         }
+    }
+
+    /// The ControllerRevisions with these labels.
+    fn records(&self, labels: String) -> ListRequest {
+        let namespace = escape(&self.namespace);
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/controllerrevisions");
+        ListRequest::labelled(path, labels)
     }
 
     /// About the same, with another answer.
@@ -83,9 +95,10 @@ impl Question for SiteQuestion<Observed> {
 
     fn answer(&self, lists: &Lists) -> Result<Observed, NoAnswer> {
         let deployment = self.with::<SiteDeployment>().answer(lists)?;
-        let (namespace, name) = (self.namespace.as_str(), self.target.name.as_str());
-        let revisions = lists.required(&revisions(namespace, name));
-        let placements = lists.optional(&placements(namespace, name));
+        let labels = format!("{LABEL_SITE_DEPLOYMENT}={}", self.target.name);
+        let revisions = kinds::OBJECT_SET.path(Some(&self.namespace));
+        let revisions = lists.required(&ListRequest::labelled(revisions, &*labels));
+        let placements = lists.optional(&self.records(labels));
         let clusters = lists.optional(&ListRequest::all(cluster::path()));
         let (revisions, placements, clusters) = (revisions?, placements?, clusters?);
         Ok(Observed::new(
@@ -107,8 +120,8 @@ impl Question for SiteQuestion<Records> {
 
     fn answer(&self, lists: &Lists) -> Result<Records, NoAnswer> {
         let labels = format!("{LABEL_SITE_APPLICATION}={}", self.target.name);
-        let request = ListRequest::labelled(records_path(&self.namespace), labels);
-        Ok(Records::from_objects(lists.required(&request)?.cloned()))
+        let records = lists.required(&self.records(labels))?;
+        Ok(Records::from_objects(records.cloned()))
     }
 }
 
@@ -155,54 +168,47 @@ mod tests {
         },
     };
 
-    /// All lists of a cluster with these objects.
-    fn lists(objects: &[Value], namespace: &str) -> Lists {
-        let mut lists = Lists::default();
-        let of = |kind: &str| -> List {
-            let objects = objects.iter().filter(|object| object["kind"] == kind);
-            objects.cloned().collect()
-        };
-        let deployments = kinds::SITE_DEPLOYMENT.path(Some(namespace));
-        lists.insert(
-            ListRequest::named(deployments, "shop"),
-            of("SiteDeployment"),
-        );
-        lists.insert(revisions(namespace, "shop"), of("ObjectSet"));
-        lists.insert(placements(namespace, "shop"), of("ControllerRevision"));
-        lists.insert(ListRequest::all(cluster::path()), of("Cluster"));
-        lists
+    /// Answers a question from objects, with how many lists it has required in each round, and the warnings.
+    fn answered(objects: &[Value], refused: &str) -> (Observed, Vec<usize>, Vec<String>) {
+        let target = SiteTarget::new(SiteKind::Deployment, "shop");
+        let question = SiteQuestion::<Observed>::new(&target, "edge");
+        let (mut lists, mut rounds) = (Lists::default(), Vec::new());
+        loop {
+            let answer = question.answer(&lists);
+            let asked = lists.take_asked();
+            if let Ok(answer) = answer {
+                return (answer, rounds, asked.warnings.into_iter().collect());
+            }
+            let required = asked.lists.values().filter(|it| **it == Need::Required);
+            rounds.push(required.count());
+            for request in asked.lists.into_keys() {
+                let collection = request.path.rsplit('/').next().unwrap_or_default();
+                let list = if collection == refused {
+                    List::unreadable("forbidden".to_owned())
+                } else {
+                    let is_of = |object: &&Value| {
+                        let kind = object["kind"].as_str().unwrap().to_lowercase();
+                        format!("{kind}s") == collection
+                    };
+                    objects.iter().filter(is_of).cloned().collect()
+                };
+                lists.insert(request, list);
+            }
+        }
     }
 
     #[test]
     fn a_deployment_is_read_with_its_sites() {
-        let target = SiteTarget::new(SiteKind::Deployment, "shop");
-        let question = SiteQuestion::<Observed>::new(&target, "edge");
-        let none = Lists::default();
-        assert_eq!(question.answer(&none).unwrap_err(), NoAnswer::Unread);
-        assert_eq!(none.take_asked().lists.len(), 1);
-
         let mut objects = mid_rollout();
-        let lists_of = lists(&objects, "edge");
-        let expected = observed(&objects);
-        let answer = question.answer(&lists_of).unwrap();
-        assert_eq!(format!("{answer:?}"), format!("{expected:?}"));
-        let asked = lists_of.take_asked();
-        let required = asked.lists.values().filter(|need| **need == Need::Required);
-        assert_eq!((asked.lists.len(), required.count()), (4, 2));
-        assert!(asked.warnings.is_empty());
+        let expected = format!("{:?}", observed(&objects));
+        let (answer, rounds, warnings) = answered(&objects, "");
+        assert_eq!(format!("{answer:?}"), expected);
+        assert_eq!((rounds, warnings.len()), (vec![1, 2], 0));
 
         objects.push(json!({ "kind": "ObjectSet", "metadata": { "name": "odd" } }));
-        let mut lists = lists(&objects, "edge");
-        let refused = List::unreadable("forbidden".to_owned());
-        lists.insert(ListRequest::all(cluster::path()), refused);
-        let answer = question.answer(&lists).unwrap();
+        let (answer, _, warnings) = answered(&objects, "clusters");
         assert_eq!(answer.clusters.unwrap_err(), "forbidden");
-        let warnings = lists.take_asked().warnings;
-        assert!(
-            warnings
-                .iter()
-                .all(|text| text.starts_with("objectset odd is left out: "))
-        );
-        assert_eq!(warnings.len(), 1);
+        let expected = "objectset odd is left out: it lacks the annotation baton.run/site";
+        assert_eq!(warnings, [expected]);
     }
 }

@@ -1,6 +1,6 @@
 //! A revision of a site, without what is the same in all sites.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use baton_apis::{
     SiteEntry,
@@ -13,8 +13,8 @@ use baton_sites::{
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use serde::{Deserialize as _, Serialize};
-use serde_json::Value;
+use serde::{Deserialize as _, Serialize, de::Error as _};
+use serde_json::{Error, Value};
 
 use crate::{
     lists::Lists,
@@ -38,25 +38,6 @@ pub struct SiteRevision {
     pub is_deleting: bool,
 }
 
-/// A revision that is left out, as it does not say which site it is of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Its name.
-    pub name: String,
-    /// The error in its annotation; `None` where it has none.
-    pub error: Option<String>,
-}
-
-impl fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "objectset {} is left out: ", self.name)?;
-        match &self.error {
-            Some(error) => write!(f, "{ANNOTATION_SITE}: {error}"),
-            None => write!(f, "it lacks the annotation {ANNOTATION_SITE}"),
-        }
-    }
-}
-
 /// The reason of a condition, and its message in the words of the manager; either may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -71,16 +52,12 @@ impl SiteRevision {
     ///
     /// # Errors
     /// If it does not say which site it is of.
-    pub fn read(object: &Value) -> Result<Self, LeftOut> {
-        let name = text_at(object, "/metadata/name");
+    pub fn read(object: &Value) -> Result<Self, Error> {
         let annotations = object.pointer("/metadata/annotations");
         let entry = annotations.and_then(|all| all.get(ANNOTATION_SITE)?.as_str());
-        let left_out = |error: Option<serde_json::Error>| LeftOut {
-            name: name.to_owned(),
-            error: error.map(|error| error.to_string()),
-        };
-        let entry = entry.ok_or_else(|| left_out(None))?;
-        let entry = serde_json::from_str(entry).map_err(|error| left_out(Some(error)))?;
+        let lacks = || Error::custom(format!("it lacks the annotation {ANNOTATION_SITE}"));
+        let invalid = |error| Error::custom(format!("{ANNOTATION_SITE}: {error}"));
+        let entry = serde_json::from_str(entry.ok_or_else(lacks)?).map_err(invalid)?;
         let conditions = object["status"]["conditions"].as_array();
         let conditions = conditions.into_iter().flatten();
         let conditions: Vec<_> = conditions.flat_map(Condition::deserialize).collect();
@@ -89,7 +66,7 @@ impl SiteRevision {
         reported.is_archived |= text_at(object, "/spec/lifecycleState") == "Archived";
         Ok(Self {
             namespace: text_at(object, "/metadata/namespace").to_owned(),
-            name: name.to_owned(),
+            name: text_at(object, "/metadata/name").to_owned(),
             number: number(object),
             entry: Arc::new(entry),
             reported,
@@ -104,46 +81,43 @@ impl SiteRevision {
     ) -> impl Iterator<Item = Self> {
         objects.filter_map(|object| {
             let read = Self::read(object);
-            read.map_err(|left_out| lists.warn(left_out.to_string()))
-                .ok()
+            let left_out = |error| {
+                let name = text_at(object, "/metadata/name");
+                lists.warn(format!("objectset {name} is left out: {error}"));
+            };
+            read.map_err(left_out).ok()
         })
     }
 
     /// True if it is available.
-    #[must_use]
-    pub fn is_available(&self) -> bool {
+    pub(super) fn is_available(&self) -> bool {
         self.reported.availability == Some(AVAILABLE)
     }
 
     /// True if it was left out of the queue for good.
-    #[must_use]
-    pub fn is_skipped(&self) -> bool {
+    pub(super) fn is_skipped(&self) -> bool {
         self.reported.availability == Some(reasons::SKIPPED)
     }
 
     /// True if its objects are gone or belong to newer ones, or are to; or it never gets any.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.reported.is_archived || self.is_deleting || self.is_skipped()
     }
 
     /// True if it waits to begin, as far as is known.
-    #[must_use]
-    pub fn is_queued(&self) -> bool {
+    pub(super) fn is_queued(&self) -> bool {
         let state = self.reported.state(None);
         let waits = matches!(state, RevisionState::Queued | RevisionState::Unknown);
         waits && !self.is_over() && self.reported.beginning() == Beginning::None
     }
 
     /// True if it has begun and is not archived: some of its objects may be in the site.
-    #[must_use]
-    pub fn is_live(&self) -> bool {
+    pub(super) fn is_live(&self) -> bool {
         !self.is_over() && !self.is_queued()
     }
 
     /// As a plan of a rollout has it, in a site that has been in touch since `online_since`.
-    #[must_use]
-    pub fn planned(&self, online_since: Option<Timestamp>) -> Revision {
+    pub(super) fn planned(&self, online_since: Option<Timestamp>) -> Revision {
         Revision {
             name: self.name.as_str().into(),
             number: self.number,
@@ -156,14 +130,12 @@ impl SiteRevision {
     }
 
     /// The message of its condition `Available`; empty while that is true.
-    #[must_use]
-    pub fn message(&self) -> &str {
+    pub(super) fn message(&self) -> &str {
         self.reported.message.as_deref().unwrap_or_default()
     }
 
     /// Why it is not available.
-    #[must_use]
-    pub fn report(&self) -> Report {
+    pub(super) fn report(&self) -> Report {
         Report {
             reason: self.reported.availability.unwrap_or_default().to_owned(),
             message: self.message().to_owned(),

@@ -89,43 +89,39 @@ pub enum Reason {
 /// version and are available.
 #[must_use]
 pub fn judge(deployment: &SiteDeployment) -> Verdict {
-    let (outcome, state, reason) = judged(deployment);
-    Verdict {
+    use Outcome::{Done, Failed, Underway};
+    let verdict = |outcome, state, reason| Verdict {
         outcome,
         state,
         reason,
-    }
-}
-
-fn judged(deployment: &SiteDeployment) -> (Outcome, State, Reason) {
-    use Outcome::{Done, Failed, Underway};
+    };
     if deployment.metadata.deletion_timestamp.is_some() {
-        return (Failed, State::Deleting, Reason::Deleting);
+        return verdict(Failed, State::Deleting, Reason::Deleting);
     }
     let status = status(deployment);
     if status.observed_generation != deployment.metadata.generation {
-        return (Underway, State::Pending, Reason::SpecUnobserved);
+        return verdict(Underway, State::Pending, Reason::SpecUnobserved);
     }
     let is = |type_: &str, value: &str| {
         let found = find(&status.conditions, type_);
         found.filter(|condition| condition.status == value)
     };
     if let Some(aborted) = is(ABORTED, "True") {
-        return (Failed, State::Aborted, reported(aborted));
+        return verdict(Failed, State::Aborted, reported(aborted));
     }
     if let Some(waiting) = is(WAITING, "True") {
-        return (Underway, State::Waiting, reported(waiting));
+        return verdict(Underway, State::Waiting, reported(waiting));
     }
     if let Some(placed) = is(PLACED, "False")
         && placed.reason != reasons::OVERLAPPING
     {
-        return (Failed, State::NotPlaced, reported(placed));
+        return verdict(Failed, State::NotPlaced, reported(placed));
     }
     let Some(progressing) = find(&status.conditions, PROGRESSING) else {
-        return (Underway, State::Pending, Reason::Unobserved);
+        return verdict(Underway, State::Pending, Reason::Unobserved);
     };
     if deployment.spec.paused {
-        return (Underway, State::Paused, reported(progressing));
+        return verdict(Underway, State::Paused, reported(progressing));
     }
     if progressing.reason == reasons::COMPLETE {
         // Unknown when no site can be reached: then nothing was seen of the version.
@@ -137,9 +133,9 @@ fn judged(deployment: &SiteDeployment) -> (Outcome, State, Reason) {
                     sites: status.counts.sites,
                     offline: status.counts.offline,
                 };
-                (Done, State::Complete, complete)
+                verdict(Done, State::Complete, complete)
             }
-            Some(available) => (Underway, State::NotAvailable, reported(available)),
+            Some(available) => verdict(Underway, State::NotAvailable, reported(available)),
         };
     }
     let state = match progressing.reason.as_str() {
@@ -148,8 +144,8 @@ fn judged(deployment: &SiteDeployment) -> (Outcome, State, Reason) {
         _ => State::RollingOut,
     };
     match is(STALLED, "True") {
-        Some(stalled) => (Failed, state, reported(stalled)),
-        None => (Underway, state, reported(progressing)),
+        Some(stalled) => verdict(Failed, state, reported(stalled)),
+        None => verdict(Underway, state, reported(progressing)),
     }
 }
 

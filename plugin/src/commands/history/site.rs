@@ -17,7 +17,7 @@ use crate::{
     connect::Cluster,
     error::Error,
     output::{
-        format::{DocumentFormat, Format, document, objects},
+        format::{document, objects},
         report,
     },
     sites::read::read,
@@ -57,16 +57,13 @@ async fn of_deployment(
         ));
     }
     let lines = lines(&observed, records.as_ref().ok());
-    let form = match args.output {
-        Some(Format::Json) => Some(DocumentFormat::Json),
-        Some(Format::Yaml) => Some(DocumentFormat::Yaml),
-        Some(Format::Name) => {
+    let form = args.output.map(|format| {
+        format.document().ok_or_else(|| {
             let text = "rollouts are no objects, and have no names; -o json and -o yaml print them";
-            return Err(Error::Usage(text.to_owned()));
-        }
-        None => None,
-    };
-    let text = match form {
+            Error::Usage(text.to_owned())
+        })
+    });
+    let text = match form.transpose()? {
         Some(form) => document(form, &value(&lines)),
         None if lines.is_empty() => {
             report(&format!(

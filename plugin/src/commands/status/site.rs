@@ -20,9 +20,12 @@ use crate::{
     error::Error,
     output::format::document,
     sites::read::{read, watch},
-    text::fleet::{
-        application,
-        status::{conditions, text, value},
+    text::{
+        fleet::{
+            application,
+            status::{text, value},
+        },
+        status::{condition_table, special},
     },
 };
 
@@ -72,7 +75,7 @@ async fn of_application(
         document(form, &application::value(&overview))
     } else {
         application::render(&overview, now, output)
-            + &conditions(target, overview.conditions(), now, output)
+            + &condition_table(&special(target, overview.conditions()), now, output)
     };
     output.print(&text)?;
     let mut verdicts = overview.deployments.iter().map(judge);

@@ -11,13 +11,16 @@ use baton_view::sites::{
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};
 
-use super::{message, paint, ratio};
+use super::{message, ratio};
 use crate::{
     output::{
         Output, Paint,
         table::{Cell, Table},
     },
-    text::tree::{Branches, Node, place},
+    text::{
+        status::paint,
+        tree::{Branches, Node, place},
+    },
 };
 
 const HEADINGS: [&str; 4] = ["NAME", "SITES", "AGE", "MESSAGE"];
@@ -93,7 +96,7 @@ fn deployment(deployment: &SiteDeployment) -> Node {
         name: Cell::from("sitedeploy/")
             .and(Paint::Strong, name)
             .and(Paint::Accent, version)
-            .and(paint(&verdict), format!(" {}", verdict.state)),
+            .and(paint(verdict.outcome), format!(" {}", verdict.state)),
         cells: vec![
             ratio(status.counts.updated, status.counts.sites),
             Cell::default(),

@@ -1,5 +1,6 @@
 //! A wait for a rollout over sites, with a bar per wave.
 
+use baton_sites::rollout::standing::SiteState;
 use baton_view::sites::fleet::{Counts, Fleet};
 
 use super::{title, words};
@@ -23,7 +24,7 @@ pub(crate) fn bars(fleet: &Fleet) -> Vec<Bar> {
 }
 
 fn bar(name: String, counts: &Counts) -> Bar {
-    let (settled, all) = (counts.settled(), counts.total());
+    let (settled, all) = (counts.count(SiteState::is_settled), counts.total());
     Bar {
         name,
         percent: u64::try_from(settled * 100 / all.max(1)).unwrap_or(0),

@@ -2,7 +2,6 @@
 
 use baton_apis::UpgradeWindow;
 use baton_sites::window::Windows;
-use baton_terminal::time::age;
 use baton_view::{
     sites::{
         cluster::SiteCluster,
@@ -12,6 +11,7 @@ use baton_view::{
 };
 use k8s_openapi::jiff::Timestamp;
 
+use super::{since, some};
 use crate::output::{
     Output, Paint,
     format::first,
@@ -43,21 +43,15 @@ pub(crate) fn table(lines: &[SiteLine], output: Output, now: Timestamp) -> Strin
             .map(|(key, value)| format!("{key}={value}"))
             .collect();
         let runs: Vec<String> = line.runs.iter().map(running).collect();
-        let queue = match line.queue {
-            0 => String::new(),
-            queue => queue.to_string(),
-        };
         table.row([
             Cell::painted(Paint::Strong, &site.name),
             site.region.as_str().into(),
             first(&labels, NAMED).into(),
             site.connection.as_str().into(),
             connected(site),
-            site.since
-                .map_or_else(String::new, |_| age(site.since, now))
-                .into(),
+            since(site.since, now),
             first(&runs, NAMED).into(),
-            queue.into(),
+            some(line.queue),
             window(&site.windows, now),
             line.message.as_str().into(),
         ]);

@@ -2,18 +2,16 @@
 
 use std::fmt::Write as _;
 
-use baton_apis::conditions::GENERAL;
 use baton_sites::rollout::standing::SiteState;
 use baton_view::{
     rollout::Outcome,
     sites::{
         fleet::{Counts, Fleet},
         observed::{Observed, status},
-        target::SiteTarget,
         verdict::{State, Verdict},
     },
 };
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{line, message, numbers};
@@ -22,7 +20,7 @@ use crate::{
         Output, Paint,
         table::{Cell, Table},
     },
-    text::status::condition_table,
+    text::status::{condition_table, special, title_line},
 };
 
 /// The state for people; every line ends with a newline.
@@ -33,19 +31,9 @@ pub(crate) fn text(
     now: Timestamp,
     output: Output,
 ) -> String {
-    let (paint, outcome) = match verdict.outcome {
-        Outcome::Done => (Paint::Good, "rolled out"),
-        Outcome::Underway => (Paint::Warn, "not rolled out yet"),
-        Outcome::Failed => (Paint::Bad, "not rolled out"),
-    };
     let target = observed.target();
     let namespace = observed.deployment.metadata.namespace.as_deref();
-    let mut text = format!(
-        "{} in namespace {}: {}\n",
-        output.paint(Paint::Strong, &target.to_string()),
-        namespace.unwrap_or_default(),
-        output.paint(paint, outcome)
-    );
+    let mut text = title_line(&target, namespace, verdict.outcome, output);
     let _ = writeln!(text, "{}", output.wrap(&line(observed, verdict, ": ")));
     if verdict.state == State::Aborted {
         let line = format!("`kubectl baton rollback {target}` goes back to the version before");
@@ -68,7 +56,7 @@ pub(crate) fn text(
         text.push('\n');
         text.push_str(&table.render(output));
     }
-    text + &conditions(&target, &status.conditions, now, output)
+    text + &condition_table(&special(&target, &status.conditions), now, output)
 }
 
 /// How many sites of each wave are in which state.
@@ -94,7 +82,7 @@ fn wave_table(fleet: &Fleet) -> Table {
             Cell::from(if is_current { "*" } else { "" }),
             title.into(),
             counts.total().to_string().into(),
-            match counts.updated() {
+            match counts.count(SiteState::is_updated) {
                 0 => Cell::from("-"),
                 updated => Cell::painted(Paint::Good, updated.to_string()),
             },
@@ -114,25 +102,6 @@ fn wave_table(fleet: &Fleet) -> Table {
         table.row(row(false, "later", &fleet.later));
     }
     table
-}
-
-/// The conditions but for those that repeat others, behind an empty line.
-pub(crate) fn conditions(
-    target: &SiteTarget,
-    conditions: &[Condition],
-    now: Timestamp,
-    output: Output,
-) -> String {
-    let is_special = |condition: &&Condition| !GENERAL.contains(&&*condition.type_);
-    let rows: Vec<(String, &Condition)> = conditions
-        .iter()
-        .filter(is_special)
-        .map(|condition| (target.to_string(), condition))
-        .collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    format!("\n{}", condition_table(&rows, now).render(output))
 }
 
 /// The state for programs.
