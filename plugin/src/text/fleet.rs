@@ -341,6 +341,7 @@ fn why(Report { reason, message }: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use baton_apis::{SiteDeployment, SiteDeploymentStatus, conditions::reasons};
+    use baton_view::rollout::Outcome;
     use fixtures::{NOW, condition, deployment, mid_rollout, observed, ten_thousand};
 
     use super::*;

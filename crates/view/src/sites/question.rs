@@ -40,7 +40,7 @@ impl<T> SiteQuestion<T> {
         }
     }
 
-    /// The ControllerRevisions with these labels.
+    /// Each `ControllerRevision` with these labels.
     fn records(&self, labels: String) -> ListRequest {
         let namespace = escape(&self.namespace);
         let path = format!("/apis/apps/v1/namespaces/{namespace}/controllerrevisions");
