@@ -1,12 +1,12 @@
 //! The subject of a command, as a user names it.
 
-use baton_view::chain::{kind::ChainKind, target::Target};
+use baton_view::{
+    applications::target::{AppKind, AppTarget},
+    chain::{kind::ChainKind, target::Target},
+};
 use clap::Args;
 
-use crate::{
-    applications::target::{AppKind, AppTarget},
-    sites::target::{SiteKind, SiteTarget},
-};
+use crate::sites::target::{SiteKind, SiteTarget};
 
 use self::SubjectKind::{Application, Chain, SiteApplication, SiteDeployment};
 

@@ -3,6 +3,7 @@
 //! Nothing in here does I/O, reads a clock or awaits. A command or a page lists objects, has a picture made of them,
 //! and makes its own sentences, colours and columns of that.
 //!
+//! - [`applications`]: Shipper's Applications and Releases
 //! - [`chain`]: deployments and their revisions, put together from lists
 //! - [`content`]: the objects that revisions want
 //! - [`children`]: those objects as they are in the cluster
@@ -12,6 +13,7 @@
 //! - [`rollout`]: the progress of a chain, and refusals that stand
 //! - [`tree`]: the picture of a chain with its phases and objects
 
+pub mod applications;
 pub mod chain;
 pub mod children;
 pub mod content;

@@ -1,12 +1,8 @@
 //! An Application in the middle of a rollout, for tests.
 
+use baton_view::applications::{observed::Observed, target::AppTarget};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
-
-use super::{
-    read::{Observed, Targets},
-    target::AppTarget,
-};
 
 /// The present time of the tests.
 pub(crate) const NOW: Timestamp = Timestamp::constant(1_767_229_200, 0);
@@ -200,14 +196,12 @@ pub(crate) fn observed(objects: &[Value]) -> Observed {
 
 /// The same, for what a user names.
 pub(crate) fn named(objects: &[Value], target: &AppTarget) -> Observed {
-    let of = |kind: &str| -> Vec<Value> {
+    let of = |kind: &str| -> Vec<&Value> {
         let found = objects.iter().filter(|object| object["kind"] == kind);
-        found.cloned().collect()
+        found.collect()
     };
+    let targets = ["InstallationTarget", "CapacityTarget", "TrafficTarget"];
+    let targets = targets.map(|kind| Ok(of(kind)));
     let application = of("Application").pop();
-    let mut observed = Observed::new(target, ("ns", "shop"), application, of("Release")).unwrap();
-    observed.installation = Targets::from_objects(of("InstallationTarget"));
-    observed.capacity = Targets::from_objects(of("CapacityTarget"));
-    observed.traffic = Targets::from_objects(of("TrafficTarget"));
-    observed
+    Observed::new(target, ("ns", "shop"), application, &of("Release"), targets).unwrap()
 }

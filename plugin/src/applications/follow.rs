@@ -3,19 +3,21 @@
 use std::time::Duration;
 
 use baton_apis::kinds::{self, Kind};
-use baton_view::lists::ListRequest;
+use baton_view::{
+    applications::{observed::Observed, state::judge, target::AppTarget},
+    lists::ListRequest,
+};
 use serde_json::Value;
 
-use super::{
-    bars::{NOUN, bars},
-    read::{Observed, Targets, can_have_releases, read, source},
-    state::judge,
-    target::AppTarget,
-};
+use super::read::{can_have_releases, observe, read, source};
 use crate::{
     connect::Cluster,
     error::Error,
     live::Watches,
+    text::application::{
+        bars::{NOUN, bars},
+        verdict::message,
+    },
     wait::{self, Follow, bars::Bars},
 };
 
@@ -66,10 +68,10 @@ impl Follower {
         self.watches.objects(&source).cloned().collect()
     }
 
-    fn targets<T: serde::de::DeserializeOwned>(&self, kind: &'static Kind) -> Targets<T> {
+    fn list(&self, kind: &'static Kind) -> Result<Vec<Value>, String> {
         match self.watches.trouble(&self.source(kind)) {
-            Some(why) => Targets::unreadable(why.to_owned()),
-            None => Targets::from_objects(self.objects(kind)),
+            Some(why) => Err(why.to_owned()),
+            None => Ok(self.objects(kind)),
         }
     }
 }
@@ -91,12 +93,15 @@ impl Follow for Follower {
         let releases = self.objects(&kinds::RELEASE);
         // One that cannot be parsed is as it was.
         let place = (namespace.as_str(), name.as_str());
-        let Ok(mut now) = Observed::new(&self.target, place, application, releases) else {
+        let targets = [
+            &kinds::INSTALLATION_TARGET,
+            &kinds::CAPACITY_TARGET,
+            &kinds::TRAFFIC_TARGET,
+        ];
+        let targets = targets.map(|kind| self.list(kind));
+        let Ok(now) = observe(&self.target, place, application, releases, targets) else {
             return true;
         };
-        now.installation = self.targets(&kinds::INSTALLATION_TARGET);
-        now.capacity = self.targets(&kinds::CAPACITY_TARGET);
-        now.traffic = self.targets(&kinds::TRAFFIC_TARGET);
         self.last = now;
         match &self.last.named {
             Some(name) => self.last.release(name).is_some(),
@@ -127,7 +132,7 @@ pub(crate) async fn watch_until<T>(
     let found = wait::until(&mut follower, target, timeout, None, async |observed| {
         let found = look(observed);
         if found.is_none() {
-            shown.show(&bars(observed), &judge(observed).text());
+            shown.show(&bars(observed), &message(&judge(observed)));
         }
         found
     });

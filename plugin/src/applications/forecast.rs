@@ -9,13 +9,15 @@ use baton_apis::{
     kinds,
 };
 use baton_releases::{application::history::History, hash::environment_hash};
-use baton_view::object::text_at;
+use baton_view::{
+    applications::{observed::Observed, target::AppTarget},
+    object::text_at,
+};
 use serde_json::Value;
 
 use super::{
     compare::{Rendered, environment, manifests},
-    read::{Observed, read},
-    target::AppTarget,
+    read::read,
 };
 use crate::{
     connect::Cluster,
@@ -134,7 +136,7 @@ impl<'a> Change<'a> {
     /// What becomes of the Releases.
     fn releases(&mut self, observed: Option<&Observed>) {
         let hash = environment_hash(&self.after);
-        let history = observed.and_then(Observed::known_history);
+        let history = observed.map(Observed::known_history);
         let newest = history.as_ref().and_then(History::newest);
         let Some(newest) = newest else {
             self.notes

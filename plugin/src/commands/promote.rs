@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use baton_apis::kinds;
 use baton_kubernetes::wire::MediaType;
-use baton_view::rollout::Outcome;
+use baton_view::{
+    applications::steer::{self, Promotion, StepChoice, step_outcome},
+    rollout::Outcome,
+};
 use clap::Args;
 
 use super::{Exit, pause::note, rollback::application::arrive};
 use crate::{
-    applications::{
-        follow::watch_until,
-        read::read,
-        steer::{self, Promotion, StepChoice, has_arrived},
-    },
+    applications::{follow::watch_until, read::read},
     args::{GlobalArgs, timeout},
     connect::{Cluster, Write},
     error::Error,
     subject::{Subject, SubjectKind},
+    text::application::refusal::refused,
 };
 
 /// Go on with the rollout of an Application: to the next step, or to another one
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
     let observed = read(&cluster, &target).await?;
     let application = observed.target();
     let promotion = steer::promote(&observed, args.to.choice(), args.to.force)
-        .map_err(|refusal| Error::Impossible(format!("{application}: {refusal}")))?;
+        .map_err(|refusal| refused(&observed, &refusal))?;
     let name = format!("release.shipper.booking.com/{}", promotion.release);
     let label = &promotion.label;
     if !write(&cluster, &promotion, args.dry_run).await? {
@@ -101,7 +101,7 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
             return Some(Outcome::Failed);
         }
         let is_there = subject.is_some_and(|it| it.spec.target_step == promotion.step);
-        is_there.then(|| has_arrived(observed)).flatten()
+        is_there.then(|| step_outcome(observed)).flatten()
     })
     .await?;
     arrive(&observed, arrived, args.timeout, global)

@@ -6,6 +6,7 @@ use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_engine::texts::collapse_whitespace;
 use baton_terminal::kubeconfig::{self, ConnectionArgs};
 use baton_view::{
+    applications::target::AppKind,
     chain::{kind::ChainKind, member::Revision, target::Target},
     lists::ListQuery,
     object::text_at,
@@ -13,7 +14,6 @@ use baton_view::{
 
 use super::Candidates;
 use crate::{
-    applications::target::AppKind,
     args::GlobalArgs,
     cluster::lists,
     connect::Cluster,

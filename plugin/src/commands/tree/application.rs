@@ -3,7 +3,14 @@
 use std::future::pending;
 
 use baton_apis::constants::shipper::LABEL_APP;
-use baton_view::tree::ChainPicture;
+use baton_view::{
+    applications::{
+        observed::Observed,
+        picture::{AppPicture, picture},
+        target::AppTarget,
+    },
+    tree::ChainPicture,
+};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
@@ -11,10 +18,7 @@ use super::{Resized, TreeArgs, View, fit, out_of_date};
 use crate::{
     applications::{
         follow::Follower,
-        picture::{AppPicture, picture},
-        read::{Observed, can_have_releases, read},
-        render::{AppStyle, render},
-        target::AppTarget,
+        read::{can_have_releases, read},
     },
     args::GlobalArgs,
     cluster::tree::{LiveTree, Scope, once},
@@ -23,7 +27,10 @@ use crate::{
     error::Error,
     output::{Output, format::document},
     selection::Selection,
-    text::tree::Style,
+    text::{
+        application::{AppStyle, render, value},
+        tree::Style,
+    },
     wait::Follow as _,
 };
 
@@ -49,7 +56,7 @@ pub(crate) async fn run(
     };
     let drawn = draw(&observed, &chains, args)?;
     match args.output {
-        Some(form) => output.print(&document(form, &json!({ "application": drawn })))?,
+        Some(form) => output.print(&document(form, &json!({ "application": value(&drawn) })))?,
         None => output.print(&render(&drawn, style(args, false), output))?,
     }
     Ok(Exit::Fine)
