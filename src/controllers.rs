@@ -7,14 +7,13 @@ pub(crate) mod object_deployment;
 pub(crate) mod object_set;
 pub(crate) mod object_set_phase;
 pub(crate) mod releases;
-pub(crate) mod requests;
 pub(crate) mod sites;
 
 use std::{sync::Arc, time::Duration};
 
 use baton_fleet::{assignments::Assignments, inventory::Inventory};
+use baton_typed::requests::Requests;
 
-use self::requests::Requests;
 use crate::delivery::{observed::Observed, shared::Shared};
 
 /// Until all kinds were listed, nothing is decided: what is missing may exist.

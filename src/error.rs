@@ -1,5 +1,7 @@
 //! Why a process could not start, or had to stop.
 
+use std::{io, path::PathBuf};
+
 use baton_charts::SetupError;
 use baton_kubernetes::{
     client::ServerError,
@@ -8,8 +10,6 @@ use baton_kubernetes::{
 use baton_records::api::ApiError;
 use baton_runtime::server::BindError;
 use baton_terminal::kubeconfig::ConfigError;
-
-use crate::agent::state::StateError;
 
 /// Why the manager could not start, or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -61,8 +61,39 @@ pub(crate) enum Error {
     Charts(#[from] SetupError),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
-    Thread(#[source] std::io::Error),
+    Thread(#[source] io::Error),
     /// Signals cannot be listened to.
     #[error("cannot listen to signals: {0}")]
-    Signal(#[from] std::io::Error),
+    Signal(#[from] io::Error),
+}
+
+/// The state that an agent keeps on disk cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StateError {
+    /// The file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file, or its directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no state, or not a whole one.
+    #[error("{} is damaged: {cause}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
+    /// It is the state of another agent.
+    #[error("{} is the state of the agent of cluster {found:?}, not of {expected:?}", path.display())]
+    OtherCluster {
+        /// The file.
+        path: PathBuf,
+        /// The cluster that it names.
+        found: String,
+        /// The cluster of this agent.
+        expected: String,
+    },
 }

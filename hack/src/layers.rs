@@ -48,11 +48,6 @@ const LAYERS: &[&[&str]] = &[
 /// go from this list.
 const KNOWN: &[(&str, &str, &str)] = &[
     (
-        "crates/engine/src/revision.rs",
-        "crates/engine/src/heirs.rs",
-        "a part of a revision is in another file",
-    ),
-    (
         "plugin/src/adopt/undo/pausing.rs",
         "plugin/src/commands/pause.rs",
         "what pauses belongs below the command",
@@ -82,24 +77,7 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "plugin/src/connect.rs",
         "each lists what the other asks for",
     ),
-    (
-        "src/controllers/releases/app_clusters/requests.rs",
-        "src/controllers/releases/app_clusters/cluster.rs",
-        IMPL,
-    ),
-    (
-        "src/controllers/releases/content.rs",
-        "src/controllers/releases/installation.rs",
-        IMPL,
-    ),
-    (
-        "src/error.rs",
-        "src/agent/state.rs",
-        "the error of the process holds it",
-    ),
 ];
-
-const IMPL: &str = "the methods of a type are in another file than the type";
 
 /// An import: the file that has it, and the file or crate that it names.
 type Import<'a> = (&'a str, &'a str);

@@ -106,7 +106,7 @@ impl Controller for AgentPhases {
             record: &record,
             target: self.phases.owners.targets.home.clone(),
             delivery: Delivery::Remote,
-            reach: Origin::read(&record)?.reach().clone(),
+            reach: origin.reach().clone(),
             force_adoption: false,
             failures,
             site,
@@ -121,20 +121,13 @@ impl Controller for AgentPhases {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         } else if self.mirrors.is_closing() {
             return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent));
-        } else if is_untouched(&record)? {
-            PhaseOutcome {
-                status: self.archived(&record),
-                result: (ReconcileOutcome::Changed, Requeue::OnEvent),
-                affected: None,
-            }
-        } else if let Some(waiting) = pass.tear_down().await? {
-            waiting
         } else {
-            PhaseOutcome {
-                status: self.archived(&record),
-                result: (ReconcileOutcome::Changed, Requeue::OnEvent),
-                affected: None,
-            }
+            let waiting = if is_untouched(&record)? {
+                None
+            } else {
+                pass.tear_down().await?
+            };
+            waiting.unwrap_or_else(|| self.archived(&record))
         };
         let is_new = self.note(&record, &status)?;
         if let Some(affected) = affected {
@@ -223,18 +216,23 @@ impl AgentPhases {
         Ok(is_new)
     }
 
-    /// The status that reports to the hub that the objects are gone.
-    fn archived(&self, phase: &PhaseRecord) -> ObjectSetPhaseStatus {
-        ObjectSetPhaseStatus {
-            conditions: vec![Condition {
-                type_: ARCHIVED.to_owned(),
-                status: "True".to_owned(),
-                reason: reasons::ARCHIVED.to_owned(),
-                message: String::new(),
-                observed_generation: Some(phase.generation),
-                last_transition_time: Time(self.shared.clock.now()),
-            }],
-            ..ObjectSetPhaseStatus::default()
+    /// The outcome that reports to the hub that the objects are gone.
+    fn archived(&self, phase: &PhaseRecord) -> PhaseOutcome {
+        let condition = Condition {
+            type_: ARCHIVED.to_owned(),
+            status: "True".to_owned(),
+            reason: reasons::ARCHIVED.to_owned(),
+            message: String::new(),
+            observed_generation: Some(phase.generation),
+            last_transition_time: Time(self.shared.clock.now()),
+        };
+        PhaseOutcome {
+            status: ObjectSetPhaseStatus {
+                conditions: vec![condition],
+                ..ObjectSetPhaseStatus::default()
+            },
+            result: (ReconcileOutcome::Changed, Requeue::OnEvent),
+            affected: None,
         }
     }
 }

@@ -1,6 +1,5 @@
 //! What an agent has to remember over a restart while the hub is away: the mirrors as it knew them last, and what it
-//! has
-//! yet to report of them.
+//! has yet to report of them.
 //!
 //! The file has two lines: a header with the checksum of the second line, and the objects.
 //!
@@ -33,6 +32,7 @@ use baton_fleet::mirror::KIND;
 use baton_records::record::{ReadError, Record};
 
 use super::mirrors::{Mirrors, Saved};
+use crate::error::StateError;
 
 /// Changes that come together are written together.
 const TOGETHER: Duration = Duration::from_millis(200);
@@ -43,37 +43,6 @@ const PRIVATE_DIRECTORY: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
 /// Version of the format.
 const FORMAT: u32 = 1;
-
-/// A state cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StateError {
-    /// The file cannot be read or written.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file, or its directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// It is no state, or not a whole one.
-    #[error("{} is damaged: {cause}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        cause: String,
-    },
-    /// It is the state of another agent.
-    #[error("{} is the state of the agent of cluster {found:?}, not of {expected:?}", path.display())]
-    OtherCluster {
-        /// The file.
-        path: PathBuf,
-        /// The cluster that it names.
-        found: String,
-        /// The cluster of this agent.
-        expected: String,
-    },
-}
 
 #[derive(Deserialize, Serialize)]
 struct Header {

@@ -3,6 +3,7 @@
 mod load;
 mod report;
 mod series;
+mod teardown;
 mod triggers;
 
 use std::sync::Arc;
@@ -14,23 +15,26 @@ use baton_apis::{
 };
 use baton_typed::debounce::Debounced;
 
-use self::{load::Loaded, series::ObjectSetSeries};
+use self::{
+    load::{Loaded, Refusal},
+    series::ObjectSetSeries,
+};
 use crate::delivery::{
-    containers::{losses, newer_wants, on_container},
+    containers::{losses, on_container},
     delegated_phases::PhaseObjects,
     executor::{Executor, Wanted, outcome_label},
-    heirs::{heirs_here, revisions_given},
+    heirs::revisions_given,
     observed::Observed,
     owners::{Owners, Targets},
     ran::jobs_run_before,
     shared::{AtStep as _, Error, Shared},
-    strays::{OwnerServer, Place, Strays},
+    strays::Strays,
 };
 use baton_engine::{
     chain::{self, Numbering},
-    conditions::{Requeue, report_archival, report_deletion, report_pass, report_refusal},
+    conditions::{Requeue, report_pass, report_refusal},
     recreate::reported,
-    teardown::TeardownOutcome,
+    revision::Revision,
 };
 use baton_kubernetes::{account::Account, events::EventKind, target::Target};
 use baton_records::{
@@ -241,14 +245,10 @@ impl ObjectSets {
             content_hash: status.content_hash.clone().or(content_hash),
             ..status.clone()
         };
-        let now = self.shared.clock.now();
         let (Some(probes), None) = (probes, &refusal) else {
-            let record = self.set_up(record, false).await?;
-            revision.generation = record.generation;
-            let refusal = refusal.unwrap_or_default();
-            let report = report_refusal(status, &revision, refusal.reason, &refusal.texts, now);
+            let (refusal, outcome) = (refusal.unwrap_or_default(), ReconcileOutcome::Blocked);
             return self
-                .report(&record, status, report, ReconcileOutcome::Blocked)
+                .refuse(record, status, revision, refusal, outcome)
                 .await;
         };
         let executor = self.executor(&record, account.clone(), failures);
@@ -256,15 +256,14 @@ impl ObjectSets {
             Ok(kinds) => kinds,
             Err(error) if !executor.is_stuck() => return Err(error.into()),
             Err(error) => {
-                let text = error.to_string();
-                let record = self.set_up(record, false).await?;
-                revision.generation = record.generation;
-                // Nobody need change anything: it is tried again.
-                let reason = reasons::WRITE_ERROR;
-                let mut report = report_refusal(status, &revision, reason, &[text], now);
-                report.requeue = Requeue::Backoff;
+                let refusal = Refusal {
+                    reason: reasons::WRITE_ERROR,
+                    texts: vec![error.to_string()],
+                    ..Refusal::default()
+                };
+                let outcome = ReconcileOutcome::Failed;
                 return self
-                    .report(&record, status, report, ReconcileOutcome::Failed)
+                    .refuse(record, status, revision, refusal, outcome)
                     .await;
             }
         };
@@ -295,6 +294,29 @@ impl ObjectSets {
         written
     }
 
+    /// Reports that nothing of a revision is rolled out.
+    async fn refuse(
+        &self,
+        record: Arc<RevisionRecord>,
+        status: &ObjectSetStatus,
+        revision: Revision,
+        Refusal { reason, texts, .. }: Refusal,
+        outcome: ReconcileOutcome,
+    ) -> Result<Reconciled, Error> {
+        let record = self.set_up(record, false).await?;
+        let revision = Revision {
+            generation: record.generation,
+            ..revision
+        };
+        let now = self.shared.clock.now();
+        let mut report = report_refusal(status, &revision, reason, &texts, now);
+        if outcome == ReconcileOutcome::Failed {
+            // Nobody need change anything: it is tried again.
+            report.requeue = Requeue::Backoff;
+        }
+        self.report(&record, status, report, outcome).await
+    }
+
     /// Publishes once, as a revision begins, that it lists revisions that do not exist.
     fn publish_missing_previous(&self, record: &RevisionRecord) {
         let revisions = &self.observed.revisions;
@@ -310,149 +332,6 @@ impl ObjectSets {
         let events = &self.shared.events;
         let (key, uid) = (&record.key, &record.uid);
         events.publish(key, uid, EventKind::Warning, "PreviousNotFound", text);
-    }
-
-    /// Takes the objects of a revision away, for archival or deletion.
-    async fn tear_down(
-        &self,
-        record: &Arc<RevisionRecord>,
-        failures: u32,
-    ) -> Result<Reconciled, Error> {
-        let status = self.status(record)?;
-        let was_set_up = record.has_finalizer(FINALIZER_CACHED);
-        let loaded = self.load(record, &status).await?;
-        let Loaded {
-            account,
-            mut revision,
-            phases,
-            refusal,
-            ..
-        } = loaded;
-        let api = &self.shared.api;
-        revision.heirs = heirs_here(&self.observed, api, record).await?;
-        let newer_wants = newer_wants(&self.observed, api, record, "", &phases);
-        revision.newer_wants = newer_wants.await?;
-        let outcome = if !was_set_up && status.controller_of.is_empty() {
-            // It never wrote anything.
-            TeardownOutcome::Done
-        } else if let Some(texts) = refusal.and_then(|refusal| refusal.missing_slices)
-            && !record.deleting
-            && may_have_written(&status)
-        {
-            // Without the slice nobody knows what else is to be removed. When the revision itself is
-            // deleted, garbage collection follows its owner references.
-            let report = report_refusal(
-                &status,
-                &revision,
-                reasons::PREFLIGHT_ERROR,
-                &texts,
-                self.shared.clock.now(),
-            );
-            return self
-                .report(record, &status, report, ReconcileOutcome::Blocked)
-                .await;
-        } else {
-            self.executor(record, account, failures)
-                .take_away(&revision, &phases, &self.observed.handed_back)
-                .await
-        };
-        let kind = match &outcome {
-            TeardownOutcome::Done => ReconcileOutcome::Unchanged,
-            TeardownOutcome::Waiting(_) => ReconcileOutcome::Waiting,
-            TeardownOutcome::Failed(_) => ReconcileOutcome::Failed,
-        };
-        if outcome == TeardownOutcome::Done {
-            self.release(record);
-            if record.deleting {
-                return self.retire(record).await;
-            }
-        }
-        if record.deleting {
-            let report = report_deletion(&status, outcome);
-            return self.report(record, &status, report, kind).await;
-        }
-        let release = outcome == TeardownOutcome::Done;
-        let report = report_archival(&status, &revision, outcome, self.shared.clock.now());
-        if release && was_set_up {
-            // In this order a crash in between leaves a revision without finalizer that is to be
-            // archived, which is then archived at once.
-            let updated = self.without_finalizers(record, &[FINALIZER_CACHED]).await?;
-            let reported = self.report(&updated, &status, report, kind).await?;
-            return self.take_strays_away(record, reported).await;
-        }
-        self.report(record, &status, report, kind).await
-    }
-
-    /// Lets go of a revision that has nothing left to tear down: archived for good, or deleted with
-    /// its objects to be left behind.
-    async fn retire(&self, record: &Arc<RevisionRecord>) -> Result<Reconciled, Error> {
-        self.release(record);
-        if record.deleting {
-            self.without_finalizers(record, &[FINALIZER_CACHED, FINALIZER_METRICS])
-                .await?;
-        } else {
-            self.without_finalizers(record, &[FINALIZER_CACHED]).await?;
-            self.report_series(record, &record.status()?);
-        }
-        Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent))
-    }
-
-    /// Takes away what an archived revision controls although it has ended. The result is `reconciled` if nothing is
-    /// left.
-    async fn take_strays_away(
-        &self,
-        record: &RevisionRecord,
-        reconciled: Reconciled,
-    ) -> Result<Reconciled, Error> {
-        if record.deleting || record.is_abandoned {
-            // Garbage collection follows its owner references, or is told not to; what an abandoned one has left stays.
-            return Ok(reconciled);
-        }
-        for phase in self.observed.phases.controlled_by(record) {
-            if !phase.deleting {
-                let api = &self.shared.api;
-                let deleted = api.delete_phase(&phase.key, &phase.uid, phase.resource_version);
-                deleted.await.at_step("deleting a phase that came late")?;
-            }
-        }
-        let account = record.service_account.as_deref();
-        let account = self.shared.account(&record.key.namespace, account);
-        let place = |uid: &str| {
-            let place = || Place {
-                target: Some(self.owners.targets.home.clone()),
-                account: account.clone(),
-            };
-            (*uid == *record.uid).then(place)
-        };
-        let server = OwnerServer {
-            api: &self.shared.api,
-            at: &|_| Some(record.key.clone()),
-            says_ended: |live, uid| *live.uid != *uid || live.archived,
-        };
-        if self.strays.take_away(&record.key, place, server).await {
-            return Ok(reconciled);
-        }
-        Ok((ReconcileOutcome::Failed, Requeue::Backoff))
-    }
-
-    async fn without_finalizers(
-        &self,
-        record: &Arc<RevisionRecord>,
-        finalizers: &[&str],
-    ) -> Result<Arc<RevisionRecord>, Error> {
-        let mut left = record.finalizers.clone();
-        left.retain(|finalizer| !finalizers.contains(&finalizer.as_str()));
-        if left.len() == record.finalizers.len() {
-            return Ok(record.clone());
-        }
-        let updated = self.shared.api.set_finalizers(record, left).await;
-        Ok(self.updated(updated.at_step("releasing finalizers")?))
-    }
-
-    /// Ends the watches of a revision that has no objects any more, and lets go of its slices.
-    fn release(&self, record: &RevisionRecord) {
-        self.observed.drop_slices(record);
-        self.owners.forget(&record.key);
     }
 
     fn executor<'a>(
@@ -480,10 +359,4 @@ impl ObjectSets {
             writer: Self::NAME,
         }
     }
-}
-
-/// Whether a revision can have written any object. The content hash is noted in the first pass that
-/// finds all slices, which is the first one that writes anything.
-fn may_have_written(status: &ObjectSetStatus) -> bool {
-    status.content_hash.is_some() || !status.controller_of.is_empty()
 }

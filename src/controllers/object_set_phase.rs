@@ -16,7 +16,7 @@ use baton_apis::{
 use baton_engine::{
     condition_list::find,
     conditions::{Requeue, report_phase_unknown},
-    revision::{Delivery, Revision},
+    revision::{Delivery, Reach, Revision},
 };
 use baton_fleet::{
     assignments::{Assignments, Decision},
@@ -176,6 +176,27 @@ impl Controller for ObjectSetPhases {
                 (target, Delivery::Remote)
             }
         };
+        let work = Work {
+            target,
+            delivery,
+            reach,
+            failures,
+        };
+        self.work_on(record, work).await
+    }
+}
+
+/// The place and the limits of a pass over a phase.
+struct Work {
+    target: Target,
+    delivery: Delivery,
+    reach: Reach,
+    failures: u32,
+}
+
+impl ObjectSetPhases {
+    /// Works on the objects of a phase, unless it is held at the gate of its site.
+    async fn work_on(&self, record: Arc<PhaseRecord>, work: Work) -> Result<Reconciled, Error> {
         let (record, site) = match self.gate(record).await? {
             Gated::Open(record, site) => (record, site),
             Gated::Held(result) => return Ok(result),
@@ -189,11 +210,11 @@ impl Controller for ObjectSetPhases {
             observed: &self.observed,
             owners: &self.phases.owners,
             record,
-            target,
-            delivery,
-            reach: reach.clone(),
+            target: work.target,
+            delivery: work.delivery,
+            reach: work.reach,
             force_adoption: self.force_adoption,
-            failures,
+            failures: work.failures,
         };
         if record.deleting {
             return self.tear_down(&pass(&record)).await;
@@ -213,9 +234,7 @@ impl Controller for ObjectSetPhases {
         }
         written
     }
-}
 
-impl ObjectSetPhases {
     /// Takes the objects of a phase away and lets go of it.
     async fn tear_down(&self, pass: &PhasePass<'_>) -> Result<Reconciled, Error> {
         let record = pass.record;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use baton_apis::{ObjectSetTemplatePhase, constants::CLASS_DEFAULT};
 use baton_engine::{
-    heirs::Heir,
+    heirs::heir,
     object::Identity,
-    revision::{Delivery, Revision},
+    revision::{Delivery, Heir, Revision},
 };
 use baton_fleet::mirror::Origin;
 use baton_records::{
@@ -41,7 +41,7 @@ pub(crate) async fn heirs_here(
     for older in observed.revisions.heirs(record) {
         let mut phases = observed.manifests(api, &older).await?;
         phases.retain(|phase| phase.class.is_empty());
-        heirs.push(Heir::new(&as_revision(&older), phases));
+        heirs.push(heir(&as_revision(&older), phases));
         let delegated = phase_heirs(observed, &older, Delivery::Delegated, is_here);
         heirs.extend(delegated?);
     }
@@ -147,7 +147,7 @@ fn phase_heir(phase: &PhaseRecord, delivery: Delivery) -> Result<Heir, ReadError
         objects: spec.objects,
         ..ObjectSetTemplatePhase::default()
     };
-    Ok(Heir::new(&revision, vec![objects]))
+    Ok(heir(&revision, vec![objects]))
 }
 
 #[cfg(test)]

@@ -11,11 +11,10 @@ use baton_engine::{
     conditions::{
         Requeue, failing_since, report_phase, report_phase_unknown, requeue_refused, was_refused,
     },
-    heirs::Heir,
     object::Identity,
     pass::{Outcome, PassResult},
     recreate::reported,
-    revision::{Delivery, Kinds, Phase, Reach, Revision, duplicates, prepare},
+    revision::{Delivery, Heir, Kinds, Phase, Reach, Revision, duplicates, prepare},
     stop::stop,
     teardown::TeardownOutcome,
 };

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use baton_fleet::{assignments::Assignments, inventory::Inventory};
 use baton_kubernetes::target::TargetEvent;
-use baton_typed::stores::Stores;
+use baton_typed::{requests::Requests, stores::Stores};
 use kube::Client;
 use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
-    controllers::{Base, requests::Requests},
+    controllers::Base,
     delivery::{observed::Observed, shared::Shared},
 };
 

@@ -9,33 +9,20 @@ use serde_json::{Value, json};
 
 use crate::{
     ObjectKey, Request,
-    object::{Identity, metadata, owner_references, text},
-    revision::{Desired, Phase, Revision, prepare},
+    object::{metadata, owner_references, text},
+    revision::{Desired, Heir, Phase, Revision, prepare},
 };
 
-/// An older revision, or one of its phase objects, that gets objects back from a deleted one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heir {
-    /// Who it is, as the owner of its objects.
-    pub identity: Identity,
-    /// The number of its revision.
-    pub number: i64,
-    /// The objects that it wants, in the cluster of the deleted ones.
-    pub wants: BTreeSet<ObjectKey>,
-}
-
-impl Heir {
-    /// An heir by its identity, number and way of delivery, with the phases whose objects it owns itself.
-    ///
-    /// # Caveats
-    /// An object with an invalid manifest is not wanted: nothing of the heir's would ever be written to it.
-    #[must_use]
-    pub fn new(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Self {
-        Self {
-            identity: revision.identity.clone(),
-            number: revision.number,
-            wants: wants(&prepare(revision, phases)),
-        }
+/// A revision as an heir, by its identity, number and way of delivery, with the phases whose objects it owns itself.
+///
+/// # Caveats
+/// An object with an invalid manifest is not wanted: nothing of the heir's would ever be written to it.
+#[must_use]
+pub fn heir(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Heir {
+    Heir {
+        identity: revision.identity.clone(),
+        number: revision.number,
+        wants: wants(&prepare(revision, phases)),
     }
 }
 

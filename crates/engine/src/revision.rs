@@ -25,7 +25,6 @@ use crate::{
     Gvk, ObjectKey,
     delegated::Delegated,
     diff::FieldPath,
-    heirs::Heir,
     mapping::is_condition_type,
     names::{is_label, quoted, segment_problem, shown},
     object::{Identity, map_mut, metadata, metadata_mut, owner_references, text},
@@ -81,6 +80,17 @@ pub struct Revision {
     pub ran: BTreeSet<ObjectKey>,
     /// The objects that newer revisions of its chain want where its own are. Only a teardown asks.
     pub newer_wants: BTreeSet<ObjectKey>,
+}
+
+/// An older revision, or one of its phase objects, that gets objects back from a deleted one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heir {
+    /// Its identity as the owner of its objects.
+    pub identity: Identity,
+    /// The number of its revision.
+    pub number: i64,
+    /// The objects that it wants, in the cluster of the deleted ones.
+    pub wants: BTreeSet<ObjectKey>,
 }
 
 /// Where the objects of a namespaced revision may be. One without a namespace is an administrator's, and its objects

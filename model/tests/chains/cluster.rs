@@ -13,11 +13,11 @@ use baton_engine::{
     Answer, Gvk, ObjectKey, Request,
     conditions::{report_archival, report_pass},
     handover::{Claim, Sibling, Siblings},
-    heirs::Heir,
+    heirs::heir,
     object::{Identity, controlled_reference, controller, is_terminating, metadata, text},
     object_pass::{Live, Settled},
     pass::{Outcome, Pass, Position, Snapshot, Step},
-    revision::{KindScope, KindState, Kinds, Phase, Revision, prepare},
+    revision::{Heir, KindScope, KindState, Kinds, Phase, Revision, prepare},
     teardown::{Teardown, TeardownOutcome},
 };
 use baton_model::server::{self, Change, Next};
@@ -277,7 +277,7 @@ impl World {
             set.hands_back && other.is_live() && set.previous.contains(&other.identity.name)
         });
         older
-            .map(|other| Heir::new(&other.revision(), other.phases.clone()))
+            .map(|other| heir(&other.revision(), other.phases.clone()))
             .collect()
     }
 

@@ -76,29 +76,21 @@ impl ObjectSets {
         let account = self
             .shared
             .account(&record.key.namespace, spec.service_account_name.as_deref());
-        // Once it has written anything it is too late to look ahead, and to refuse.
-        let has_begun = !status.controller_of.is_empty() || !status.remote_phases.is_empty();
-        let preflight = Preflight::parse(record.preflight.as_deref());
-        let revision = Revision {
-            generation: record.generation,
-            lifecycle: record.lifecycle,
-            success_delay_seconds: spec.success_delay_seconds.unwrap_or(0),
-            package: record.package.clone(),
-            instance: record.instance.clone(),
-            force_adoption: self.force_adoption,
-            is_abandoned: record.is_abandoned,
-            delivery: Delivery::InProcess,
-            is_impersonated: account.is_some(),
-            was_refused: was_refused(&status.conditions),
-            failing_since: failing_since(&status.conditions),
-            delegates_ahead: record.has_site(),
-            checks_all_first: !has_begun && preflight == Ok(Preflight::All),
-            ..as_revision(record)
-        };
         let mut problems = references(record, &spec);
         let named = spec.service_account_name.as_ref();
         problems.extend(misplaced_account(&record.key, named));
-        problems.extend(preflight.err().filter(|_| !has_begun));
+        let mut revision = Revision {
+            success_delay_seconds: spec.success_delay_seconds.unwrap_or(0),
+            is_impersonated: account.is_some(),
+            ..self.revision(record, status)
+        };
+        // Once it has written anything it is too late to look ahead, and to refuse.
+        if status.controller_of.is_empty() && status.remote_phases.is_empty() {
+            match Preflight::parse(record.preflight.as_deref()) {
+                Ok(preflight) => revision.checks_all_first = preflight == Preflight::All,
+                Err(problem) => problems.push(problem),
+            }
+        }
         let ObjectSetSpec {
             phases,
             availability_probes,
@@ -156,6 +148,23 @@ impl ObjectSets {
         );
         }
         Ok(loaded)
+    }
+
+    /// A revision by what does not depend on its contents.
+    fn revision(&self, record: &RevisionRecord, status: &ObjectSetStatus) -> Revision {
+        Revision {
+            generation: record.generation,
+            lifecycle: record.lifecycle,
+            package: record.package.clone(),
+            instance: record.instance.clone(),
+            force_adoption: self.force_adoption,
+            is_abandoned: record.is_abandoned,
+            delivery: Delivery::InProcess,
+            was_refused: was_refused(&status.conditions),
+            failing_since: failing_since(&status.conditions),
+            delegates_ahead: record.has_site(),
+            ..as_revision(record)
+        }
     }
 
     /// Appends the objects of slices to their phases; texts for those that are missing, and for those that cannot

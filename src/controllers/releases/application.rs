@@ -18,7 +18,7 @@ use baton_typed::key::Key;
 use kube::ResourceExt as _;
 
 use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, is_permanent, undecided};
-use crate::controllers::requests::Requests;
+use baton_typed::requests::Requests;
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "application-controller";

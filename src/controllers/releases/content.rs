@@ -11,13 +11,12 @@ use baton_apis::{
 };
 use baton_engine::slice_parts;
 use baton_releases::chart::{self, Installation};
-use baton_runtime::controller::Controller as _;
 use baton_typed::key::Key;
 use kube::ResourceExt as _;
 use serde_json::json;
 use twox_hash::XxHash64;
 
-use super::{Error, installation::Installations, scalable::scalable};
+use super::{Base, Error, charts::ChartSource, scalable::scalable};
 use crate::delivery::slices::NewSlice;
 
 /// The names of the slices, by the phases that they are installed in.
@@ -58,9 +57,19 @@ impl Content {
     }
 }
 
-impl Installations {
+/// Makes contents of charts.
+pub(super) struct Contents {
+    /// Inventory, slices, and requests about them.
+    pub base: Base,
+    /// Rendered charts.
+    pub charts: ChartSource,
+    /// The controller that slices are written for.
+    pub writer: &'static str,
+}
+
+impl Contents {
     /// The content of a Release: as it is noted, or rendered and written now.
-    pub(super) async fn content(
+    pub(super) async fn of(
         &self,
         key: &Key,
         target: &InstallationTarget,
@@ -138,7 +147,7 @@ impl Installations {
                 objects: &objects,
             };
             slice
-                .make(&self.base.shared, &self.base.observed, Self::NAME)
+                .make(&self.base.shared, &self.base.observed, self.writer)
                 .await?;
             names.push(name);
         }

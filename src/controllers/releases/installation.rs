@@ -45,7 +45,7 @@ use self::hub::{Hub, Place};
 use super::{
     AtStep as _, Base, Error, INCOMPLETE,
     charts::ChartSource,
-    content::{Content, ContentError},
+    content::{Content, ContentError, Contents},
 };
 
 /// As events name the controller (section 9.2 of the contract).
@@ -56,8 +56,8 @@ const OBJECTS: &str = "objects";
 
 /// Installs Releases in clusters.
 pub(crate) struct Installations {
-    pub base: Base,
-    pub charts: ChartSource,
+    base: Base,
+    contents: Contents,
     hub: Hub,
 }
 
@@ -65,7 +65,16 @@ impl Installations {
     /// A controller that has seen nothing yet.
     pub(crate) fn new(base: Base, charts: ChartSource) -> Self {
         let hub = Hub::new(base.requests.client.clone());
-        Self { base, charts, hub }
+        let contents = Contents {
+            base: base.clone(),
+            charts,
+            writer: Self::NAME,
+        };
+        Self {
+            base,
+            contents,
+            hub,
+        }
     }
 }
 
@@ -83,7 +92,8 @@ impl Controller for Installations {
         });
         queue.wake_on(&stores.releases.changes, self, |this, change| {
             if let (Some(old), None) = (&change.old, &change.new) {
-                this.charts
+                this.contents
+                    .charts
                     .forget(old.metadata.uid.as_deref().unwrap_or_default());
             }
             // Its target may have been observed before it.
@@ -116,7 +126,7 @@ impl Controller for Installations {
         let mut wanted = InstallationTarget::clone(&target);
         let mut failure = None;
         let mut again = false;
-        let outcomes = match self.content(key, &target, &release).await {
+        let outcomes = match self.contents.of(key, &target, &release).await {
             Ok(content) => {
                 let annotations = wanted.annotations_mut();
                 annotations.insert(ANNOTATION_CONTENT.to_owned(), content.note());

@@ -11,7 +11,7 @@ use super::{
     app_clusters::AppClusters,
     debounced::{MOMENT, Reported},
 };
-use crate::controllers::requests::Namespaced;
+use baton_typed::requests::Namespaced;
 
 /// A kind of targets.
 pub(crate) trait Target: Namespaced {

@@ -29,9 +29,9 @@ use tokio::time::timeout;
 use super::{
     ClusterChange,
     objects::{
-        Scaled, on_pod, on_service, on_slice, on_workload, trim_pod, trim_service, trim_slice,
+        Scaled, deployments, on_pod, on_service, on_slice, on_workload, trim_pod, trim_service,
+        trim_slice,
     },
-    requests::deployments,
 };
 
 /// How long a first list may take.

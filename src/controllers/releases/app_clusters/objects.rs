@@ -3,6 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use baton_apis::constants::shipper::{ANNOTATION_POD_DELETION_COST, LABEL_APP, LABEL_RELEASE};
+use baton_engine::Gvk;
 use baton_releases::{
     capacity::workload::{Scaling, Workload},
     chart::workloads::{ANNOTATION_REPLICAS, ANNOTATION_SCALING},
@@ -27,6 +28,11 @@ use super::{ClusterChange, What};
 
 /// Label on slices: name of the Service.
 pub(crate) const LABEL_SERVICE: &str = "kubernetes.io/service-name";
+
+/// The kind that charts have most often. Every cluster has it.
+pub(crate) fn deployments() -> Gvk {
+    Gvk::new("apps/v1", "Deployment")
+}
 
 /// An object that can be scaled, of any kind.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -20,7 +20,10 @@ use kube::{Client, api::ObjectMeta, client::Body};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{cluster::AppCluster, objects::Scaled};
+use super::{
+    cluster::AppCluster,
+    objects::{Scaled, deployments},
+};
 
 /// Who these fields belong to, for the API server. Another one than that of revisions: what is theirs, they take back.
 const FIELD_MANAGER: &str = "baton-releases";
@@ -171,11 +174,6 @@ fn label_patch(
     patch.push(operation);
     patch.extend(label::cost_patch(meta, enable));
     Some(json!(patch))
-}
-
-/// The kind that charts have most often. No cluster is asked whether it has it.
-pub(crate) fn deployments() -> Gvk {
-    Gvk::new("apps/v1", "Deployment")
 }
 
 /// The path of an object of a kind that every cluster has.

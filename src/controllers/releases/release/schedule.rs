@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::Releases;
 use crate::controllers::releases::scalable::scalable;
-use crate::controllers::requests::Namespaced;
+use baton_typed::requests::Namespaced;
 
 /// A Release with its targets.
 pub(super) struct Scheduled {

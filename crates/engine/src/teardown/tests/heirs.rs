@@ -6,8 +6,9 @@ use serde_json::json;
 use super::*;
 use crate::{
     handover::{Situation, classify},
-    heirs::Heir,
+    heirs,
     object::{Identity, revision_number},
+    revision::Heir,
 };
 
 /// An heir by its uid, which wants the ConfigMaps of these names.
@@ -29,7 +30,7 @@ fn heir(uid: &str, number: i64, wants: &[&str]) -> Heir {
         })
         .collect();
     let phase = json!({ "name": "p", "objects": objects });
-    Heir::new(&as_heir, vec![serde_json::from_value(phase).unwrap()])
+    heirs::heir(&as_heir, vec![serde_json::from_value(phase).unwrap()])
 }
 
 fn leaving_to(heirs: &[Heir]) -> Revision {
@@ -248,7 +249,7 @@ fn an_invalid_manifest_wants_nothing() {
         {"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "ownerReferences": [{}]}}},
         {"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}}},
     ]});
-    let heir = Heir::new(&as_heir, vec![serde_json::from_value(phase).unwrap()]);
+    let heir = heirs::heir(&as_heir, vec![serde_json::from_value(phase).unwrap()]);
     let names: Vec<_> = heir.wants.iter().map(ToString::to_string).collect();
     assert_eq!(names, ["ConfigMap ns/b"]);
 }

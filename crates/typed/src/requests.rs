@@ -1,7 +1,7 @@
-//! The requests about typed objects on the manager's own API server.
+//! Requests about typed objects of one cluster.
 
 use baton_apis::constants::FIELD_MANAGER;
-use baton_typed::key::Kind;
+
 use kube::{
     Api, Client, Resource,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
@@ -10,8 +10,10 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
+use crate::key::Kind;
+
 /// A namespaced kind.
-pub(crate) trait Namespaced:
+pub trait Namespaced:
     Kind + Resource<Scope = NamespaceResourceScope> + Serialize + DeserializeOwned
 {
 }
@@ -21,10 +23,10 @@ impl<K> Namespaced for K where
 {
 }
 
-/// Requests on the manager's own API server.
+/// Requests on the API server of a cluster.
 #[derive(Clone)]
-pub(crate) struct Requests {
-    /// The client; its requests are counted, and its writes let through for the leader alone.
+pub struct Requests {
+    /// The client. That of a manager counts requests, and writes as the leader alone.
     pub client: Client,
 }
 
@@ -35,25 +37,37 @@ impl Requests {
     }
 
     /// Creates an object; as the server has it then.
-    pub(crate) async fn create<K: Namespaced>(&self, object: &K) -> Result<K, kube::Error> {
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub async fn create<K: Namespaced>(&self, object: &K) -> Result<K, kube::Error> {
         self.api(object).create(&post(), object).await
     }
 
     /// Writes an object as a whole. The version in its metadata is the precondition.
-    pub(crate) async fn replace<K: Namespaced>(&self, object: &K) -> Result<K, kube::Error> {
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub async fn replace<K: Namespaced>(&self, object: &K) -> Result<K, kube::Error> {
         let api = self.api(object);
         api.replace(name(object), &post(), object).await
     }
 
     /// Writes the status of an object whose kind has a subresource for it. The version in its metadata is the
     /// precondition.
-    pub(crate) async fn replace_status<K: Namespaced>(&self, object: &K) -> Result<K, kube::Error> {
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub async fn replace_status<K: Namespaced>(&self, object: &K) -> Result<K, kube::Error> {
         let api = self.api(object);
         api.replace_status(name(object), &post(), object).await
     }
 
     /// Applies a merge patch to an object in the state that was observed.
-    pub(crate) async fn merge<K: Namespaced>(
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub async fn merge<K: Namespaced>(
         &self,
         observed: &K,
         mut patch: Value,
@@ -67,7 +81,10 @@ impl Requests {
     }
 
     /// Deletes an object in the state that was observed. That it is gone is no error.
-    pub(crate) async fn delete<K: Namespaced>(&self, observed: &K) -> Result<(), kube::Error> {
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub async fn delete<K: Namespaced>(&self, observed: &K) -> Result<(), kube::Error> {
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: observed.meta().uid.clone(),
@@ -83,7 +100,10 @@ impl Requests {
     }
 
     /// The objects of a namespace that a label selects, as the server has them now.
-    pub(crate) async fn list<K: Namespaced>(
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub async fn list<K: Namespaced>(
         &self,
         namespace: &str,
         selector: &str,

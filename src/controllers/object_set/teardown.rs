@@ -1,0 +1,167 @@
+//! The end of a revision: its objects go, then its finalizers.
+
+use std::sync::Arc;
+
+use baton_apis::{
+    ObjectSetStatus,
+    conditions::reasons,
+    constants::{FINALIZER_CACHED, FINALIZER_METRICS},
+};
+use baton_engine::{
+    conditions::{Requeue, report_archival, report_deletion, report_refusal},
+    teardown::TeardownOutcome,
+};
+use baton_records::revision::RevisionRecord;
+use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
+
+use super::{ObjectSets, load::Loaded};
+use crate::delivery::{
+    containers::newer_wants,
+    heirs::heirs_here,
+    shared::{AtStep as _, Error},
+    strays::{OwnerServer, Place},
+};
+
+impl ObjectSets {
+    /// Takes the objects of a revision away, for archival or deletion.
+    pub(super) async fn tear_down(
+        &self,
+        record: &Arc<RevisionRecord>,
+        failures: u32,
+    ) -> Result<Reconciled, Error> {
+        let (status, now) = (self.status(record)?, self.shared.clock.now());
+        let was_set_up = record.has_finalizer(FINALIZER_CACHED);
+        let Loaded {
+            account,
+            mut revision,
+            phases,
+            refusal,
+            ..
+        } = self.load(record, &status).await?;
+        let api = &self.shared.api;
+        revision.heirs = heirs_here(&self.observed, api, record).await?;
+        let newer_wants = newer_wants(&self.observed, api, record, "", &phases);
+        revision.newer_wants = newer_wants.await?;
+        let outcome = if !was_set_up && status.controller_of.is_empty() {
+            // It never wrote anything.
+            TeardownOutcome::Done
+        } else if let Some(texts) = refusal.and_then(|refusal| refusal.missing_slices)
+            && !record.deleting
+            && may_have_written(&status)
+        {
+            // Without the slice nobody knows what else is to be removed. When the revision itself is deleted, garbage
+            // collection follows its owner references.
+            let reason = reasons::PREFLIGHT_ERROR;
+            let report = report_refusal(&status, &revision, reason, &texts, now);
+            let outcome = ReconcileOutcome::Blocked;
+            return self.report(record, &status, report, outcome).await;
+        } else {
+            self.executor(record, account, failures)
+                .take_away(&revision, &phases, &self.observed.handed_back)
+                .await
+        };
+        let kind = match &outcome {
+            TeardownOutcome::Done => ReconcileOutcome::Unchanged,
+            TeardownOutcome::Waiting(_) => ReconcileOutcome::Waiting,
+            TeardownOutcome::Failed(_) => ReconcileOutcome::Failed,
+        };
+        let is_done = outcome == TeardownOutcome::Done;
+        if is_done {
+            self.release(record);
+        }
+        if record.deleting {
+            if is_done {
+                return self.retire(record).await;
+            }
+            let report = report_deletion(&status, outcome);
+            return self.report(record, &status, report, kind).await;
+        }
+        let report = report_archival(&status, &revision, outcome, now);
+        if !is_done || !was_set_up {
+            return self.report(record, &status, report, kind).await;
+        }
+        // In this order a crash in between leaves a revision without finalizer that is to be archived, which is then
+        // archived at once.
+        let updated = self.without_finalizers(record, &[FINALIZER_CACHED]).await?;
+        let reported = self.report(&updated, &status, report, kind).await?;
+        self.take_strays_away(record, reported).await
+    }
+
+    /// Lets go of a revision that has nothing left to tear down: archived for good, or deleted with
+    /// its objects to be left behind.
+    pub(super) async fn retire(&self, record: &Arc<RevisionRecord>) -> Result<Reconciled, Error> {
+        self.release(record);
+        if record.deleting {
+            self.without_finalizers(record, &[FINALIZER_CACHED, FINALIZER_METRICS])
+                .await?;
+        } else {
+            self.without_finalizers(record, &[FINALIZER_CACHED]).await?;
+            self.report_series(record, &record.status()?);
+        }
+        Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent))
+    }
+
+    /// Takes away what an archived revision controls although it has ended. The result is `reconciled` if nothing is
+    /// left.
+    pub(super) async fn take_strays_away(
+        &self,
+        record: &RevisionRecord,
+        reconciled: Reconciled,
+    ) -> Result<Reconciled, Error> {
+        if record.deleting || record.is_abandoned {
+            // Garbage collection follows its owner references, or is told not to; what an abandoned one has left stays.
+            return Ok(reconciled);
+        }
+        for phase in self.observed.phases.controlled_by(record) {
+            if !phase.deleting {
+                let api = &self.shared.api;
+                let deleted = api.delete_phase(&phase.key, &phase.uid, phase.resource_version);
+                deleted.await.at_step("deleting a phase that came late")?;
+            }
+        }
+        let account = record.service_account.as_deref();
+        let account = self.shared.account(&record.key.namespace, account);
+        let place = |uid: &str| {
+            let place = || Place {
+                target: Some(self.owners.targets.home.clone()),
+                account: account.clone(),
+            };
+            (*uid == *record.uid).then(place)
+        };
+        let server = OwnerServer {
+            api: &self.shared.api,
+            at: &|_| Some(record.key.clone()),
+            says_ended: |live, uid| *live.uid != *uid || live.archived,
+        };
+        if self.strays.take_away(&record.key, place, server).await {
+            return Ok(reconciled);
+        }
+        Ok((ReconcileOutcome::Failed, Requeue::Backoff))
+    }
+
+    async fn without_finalizers(
+        &self,
+        record: &Arc<RevisionRecord>,
+        finalizers: &[&str],
+    ) -> Result<Arc<RevisionRecord>, Error> {
+        let mut left = record.finalizers.clone();
+        left.retain(|finalizer| !finalizers.contains(&finalizer.as_str()));
+        if left.len() == record.finalizers.len() {
+            return Ok(record.clone());
+        }
+        let updated = self.shared.api.set_finalizers(record, left).await;
+        Ok(self.updated(updated.at_step("releasing finalizers")?))
+    }
+
+    /// Ends the watches of a revision that has no objects any more, and lets go of its slices.
+    fn release(&self, record: &RevisionRecord) {
+        self.observed.drop_slices(record);
+        self.owners.forget(&record.key);
+    }
+}
+
+/// Whether a revision can have written any object. The content hash is noted in the first pass that
+/// finds all slices, which is the first one that writes anything.
+fn may_have_written(status: &ObjectSetStatus) -> bool {
+    status.content_hash.is_some() || !status.controller_of.is_empty()
+}
