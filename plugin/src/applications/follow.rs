@@ -99,7 +99,13 @@ impl Follow for Follower {
             &kinds::TRAFFIC_TARGET,
         ];
         let targets = targets.map(|kind| self.list(kind));
-        let Ok(now) = observe(&self.target, place, application, releases, targets) else {
+        let Ok(now) = observe(
+            &self.target,
+            place,
+            application.as_ref(),
+            &releases,
+            &targets,
+        ) else {
             return true;
         };
         self.last = now;

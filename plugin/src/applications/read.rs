@@ -56,23 +56,29 @@ pub(crate) async fn read(cluster: &Cluster, target: &AppTarget) -> Result<Observ
     );
     let targets = [installation, capacity, traffic];
     let targets = targets.map(|list| list.map_err(|error| error.to_string()));
-    observe(target, (namespace, &name), application, releases, targets)
+    observe(
+        target,
+        (namespace, &name),
+        application.as_ref(),
+        &releases,
+        &targets,
+    )
 }
 
 /// An Application from what was listed. What cannot be parsed is reported and left out.
 pub(super) fn observe(
     target: &AppTarget,
     place: (&str, &str),
-    application: Option<Value>,
-    releases: Vec<Value>,
-    targets: [Result<Vec<Value>, String>; 3],
+    application: Option<&Value>,
+    releases: &[Value],
+    targets: &[Result<Vec<Value>, String>; 3],
 ) -> Result<Observed, Error> {
     let targets = targets.each_ref().map(|list| match list {
         Ok(objects) => Ok(objects.iter().collect()),
         Err(why) => Err(why.as_str()),
     });
     let releases: Vec<_> = releases.iter().collect();
-    let observed = Observed::new(target, place, application.as_ref(), &releases, targets);
+    let observed = Observed::new(target, place, application, &releases, targets);
     let observed = observed.map_err(|error| {
         Error::Impossible(format!("application {} cannot be read: {error}", place.1))
     })?;

@@ -225,7 +225,7 @@ fn outcome(observed: &Observed, release: &Release) -> (Outcome, Reason) {
         return (Underway, Reason::Unreported(label));
     };
     let is_reached = achieved(release) == Some(target);
-    match missing(&state) {
+    match missing(state) {
         Some(part) => {
             let detail = unsatisfied(release).into_iter().next();
             (Underway, Reason::WaitsFor(part, label, detail))
@@ -312,7 +312,7 @@ fn reported(release: &Release, has_previous: bool) -> Option<StrategyState> {
 }
 
 /// The part that is waited for; `None` if at most a person is.
-fn missing(state: &StrategyState) -> Option<Part> {
+fn missing(state: StrategyState) -> Option<Part> {
     let parts = [
         (state.waiting_for_installation, Part::Installation),
         (state.waiting_for_capacity, Part::Capacity),

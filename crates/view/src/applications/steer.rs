@@ -122,6 +122,9 @@ fn check_exists(observed: &Observed) -> Result<(), Refusal> {
 /// # Guarantees
 /// Without `force` no step is left before it was achieved, and none is left out but by [`StepChoice::Last`]. Going back
 /// is always allowed.
+///
+/// # Errors
+/// If there is nothing to promote, or it is not safe.
 pub fn promote(observed: &Observed, choice: StepChoice, force: bool) -> Result<Promotion, Refusal> {
     check_exists(observed)?;
     let history = observed.history().map_err(Refusal::Generation)?;
@@ -198,6 +201,9 @@ pub struct Abort {
 ///
 /// # Guarantees
 /// The Release that remains as the newest has completed, and without `force` what is deleted has not.
+///
+/// # Errors
+/// If there is nothing to abort, or it is not safe.
 pub fn abort(observed: &Observed, force: bool) -> Result<Abort, Refusal> {
     check_exists(observed)?;
     let history = observed.history().map_err(Refusal::Generation)?;
@@ -236,6 +242,9 @@ pub struct Rollback {
 
 /// Decides about a rollback: to the Release that was named, to that of a generation, or else to the newest completed
 /// one before the contender that has another content than the template.
+///
+/// # Errors
+/// If there is no such Release, or it is not safe.
 pub fn rollback(observed: &Observed, to: Option<i64>, force: bool) -> Result<Rollback, Refusal> {
     check_exists(observed)?;
     let history = observed.history().map_err(Refusal::Generation)?;
@@ -279,6 +288,9 @@ pub fn rollback(observed: &Observed, to: Option<i64>, force: bool) -> Result<Rol
 }
 
 /// The Release of a generation.
+///
+/// # Errors
+/// If there is none, or more than one.
 pub fn of_generation<'h, 'a>(
     members: &'h [Member<'a>],
     generation: i64,
