@@ -134,6 +134,19 @@ impl Kind {
         object["apiVersion"] == self.api_version && object["kind"] == self.name
     }
 
+    /// The kind of what is at a URL path: of a collection, or of an object; `None` for kinds of others.
+    #[must_use]
+    pub fn at(path: &str) -> Option<&'static Self> {
+        Self::ALL.iter().copied().find(|kind| {
+            let segments = path.strip_prefix(&kind.prefix());
+            let mut segments = segments.unwrap_or_default().split('/').skip(1).peekable();
+            if segments.next_if_eq(&"namespaces").is_some() {
+                segments.next();
+            }
+            segments.next() == Some(kind.plural)
+        })
+    }
+
     /// URL path of the group and version.
     #[must_use]
     pub fn prefix(&self) -> String {
@@ -156,5 +169,28 @@ impl Kind {
     #[must_use]
     pub fn path_of(&self, namespace: Option<&str>, name: &str) -> String {
         format!("{}/{}", self.path(namespace), escape(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_kind() {
+        for kind in Kind::ALL {
+            for path in [kind.path(Some("shop")), kind.path_of(Some("shop"), "web")] {
+                assert_eq!(Kind::at(&path), Some(*kind), "{path}");
+            }
+        }
+        let everywhere = OBJECT_SET.path(None);
+        assert_eq!(Kind::at(&everywhere), Some(&OBJECT_SET));
+        for path in [
+            "/api/v1/namespaces/objectsets",
+            "/apis/apps/v1/objectsets",
+            "",
+        ] {
+            assert_eq!(Kind::at(path), None, "{path}");
+        }
     }
 }

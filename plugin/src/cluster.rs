@@ -2,3 +2,4 @@
 
 pub(crate) mod lists;
 pub(crate) mod tree;
+pub(crate) mod watches;

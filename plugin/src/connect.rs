@@ -5,15 +5,16 @@
 
 use std::sync::Arc;
 
-use baton_apis::url::escape;
+use baton_apis::{kinds::Kind, url::escape};
 use baton_engine::{Gvk, ObjectKey};
 use baton_kubernetes::{
     discovery::{Discovery, Resource},
+    path,
     wire::MediaType,
 };
 use baton_terminal::{
     connection::{CONNECT_TIMEOUT, server_url},
-    error::is_not_served,
+    error::{is_absent, is_not_served},
     kubeconfig::{ConnectionArgs, load_client_config},
     proxy::shown,
 };
@@ -34,6 +35,10 @@ pub(crate) const FIELD_MANAGER: &str = "kubectl-baton";
 
 /// The query of dry runs of what the manager would write.
 const BY_MANAGER: &str = "fieldManager=package-operator&fieldValidation=Ignore&dryRun=All";
+
+/// Objects whole, and their metadata alone.
+const JSON: &str = "application/json";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// Objects per page of a list, as in kubectl.
 const PAGE: u32 = 500;
@@ -90,7 +95,6 @@ pub(crate) enum Count {
     MoreThan(u64),
 }
 
-/// How a body is to be understood.
 /// How to write, in the name of this program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write<'a> {
@@ -127,30 +131,16 @@ impl Cluster {
 
     /// Reads one of our own objects from the namespace in use; `None` when there is none.
     pub(crate) async fn get(&self, kind: ChainKind, name: &str) -> Result<Option<Value>, Error> {
-        let path = kind.path_of(self.namespace_of(kind), name);
-        match self.send(Method::GET, &path, None).await {
-            Ok(object) => Ok(Some(object)),
-            Err(Error::Refused(status)) if is_not_served(&status) => Err(self.not_installed(kind)),
-            Err(error) if error.is_code(404) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let path = kind.path(self.namespace_of(kind));
+        let mut found = self.list_at(&path, &ListQuery::named(name)).await?;
+        Ok(found.pop())
     }
 
-    /// Lists our own objects of a kind: in a namespace, or everywhere where it is `None`.
-    pub(crate) async fn list(
-        &self,
-        kind: ChainKind,
-        namespace: Option<&str>,
-    ) -> Result<Vec<Value>, Error> {
-        let path = kind.path(namespace);
-        match self.list_at(&path, &ListQuery::default()).await {
-            Err(Error::Refused(status)) if is_not_served(&status) => Err(self.not_installed(kind)),
-            result => result,
-        }
-    }
-
-    /// Lists a collection, page by page. Items carry `apiVersion` and `kind`, which servers leave
-    /// out of lists of built-in kinds; with `metadata_only` these are of `PartialObjectMetadata`.
+    /// Reads a collection or a part of it: page by page, or an object by its name. Items carry `apiVersion` and `kind`,
+    /// which servers leave out of lists of built-in kinds; with `metadata_only` these are of `PartialObjectMetadata`.
+    ///
+    /// # Errors
+    /// If it cannot be read. That a kind of ours is not served is an error of its own.
     pub(crate) async fn list_at(&self, path: &str, query: &ListQuery) -> Result<Vec<Value>, Error> {
         let mut items = Vec::new();
         self.each_at(path, query, |item| items.push(item)).await?;
@@ -159,6 +149,48 @@ impl Cluster {
 
     /// As [`Cluster::list_at`], for collections too large to be held: `take` gets one object after the other.
     pub(crate) async fn each_at(
+        &self,
+        path: &str,
+        query: &ListQuery,
+        take: impl FnMut(Value),
+    ) -> Result<(), Error> {
+        let read = match &query.name {
+            Some(name) => self.each_named(path, name, query, take).await,
+            None => self.each_listed(path, query, take).await,
+        };
+        read.map_err(|error| match error {
+            Error::Refused(status) if is_not_served(&status) => match Kind::at(path) {
+                Some(kind) => Error::NotServed {
+                    server: self.server.clone(),
+                    kind,
+                },
+                None => Error::Refused(status),
+            },
+            error => error,
+        })
+    }
+
+    async fn each_named(
+        &self,
+        path: &str,
+        name: &str,
+        query: &ListQuery,
+        mut take: impl FnMut(Value),
+    ) -> Result<(), Error> {
+        // What no object can be named does not exist.
+        let Ok(path) = path::object(path, name) else {
+            return Ok(());
+        };
+        let accept = if query.metadata_only { METADATA } else { JSON };
+        let request = Request::get(path).header(header::ACCEPT, accept);
+        match self.answer(request.body(Vec::new())).await {
+            Err(Error::Refused(status)) if is_absent(&status) => {}
+            object => take(object?),
+        }
+        Ok(())
+    }
+
+    async fn each_listed(
         &self,
         path: &str,
         query: &ListQuery,
@@ -202,13 +234,12 @@ impl Cluster {
 
     /// Reads the object at a path; `None` when there is none.
     pub(crate) async fn get_at(&self, path: &str) -> Result<Option<Value>, Error> {
-        self.read(path, "application/json").await
+        self.read(path, JSON).await
     }
 
     /// Reads the metadata of the object at a path, and nothing else of it; `None` when there is none.
     pub(crate) async fn metadata_at(&self, path: &str) -> Result<Option<Value>, Error> {
-        let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-        self.read(path, accept).await
+        self.read(path, METADATA).await
     }
 
     async fn read(&self, path: &str, accept: &'static str) -> Result<Option<Value>, Error> {
@@ -244,7 +275,7 @@ impl Cluster {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
-            .header(header::ACCEPT, "application/json");
+            .header(header::ACCEPT, JSON);
         if let Some((content, _)) = body {
             request = request.header(header::CONTENT_TYPE, content.as_str());
         }
@@ -333,13 +364,6 @@ impl Cluster {
             },
         }
     }
-
-    fn not_installed(&self, kind: ChainKind) -> Error {
-        Error::NotInstalled {
-            server: self.server.clone(),
-            kind: kind.plural,
-        }
-    }
 }
 
 /// How much of the objects a request asks for.
@@ -347,7 +371,7 @@ fn accept(query: &ListQuery) -> &'static str {
     if query.metadata_only {
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
     } else {
-        "application/json"
+        JSON
     }
 }
 
@@ -411,13 +435,13 @@ mod tests {
     #[test]
     fn queries_are_escaped() {
         let query = ListQuery {
-            fields: Some("metadata.name=a&b".to_owned()),
+            fields: Some("reason=a&b".to_owned()),
             ..ListQuery::managed()
         };
         assert_eq!(
             url(&query, "/api/v1/pods", "x+y="),
             "/api/v1/pods?limit=500&labelSelector=package-operator.run%2Fcache%3DTrue\
-             &fieldSelector=metadata.name%3Da%26b&continue=x%2By%3D"
+             &fieldSelector=reason%3Da%26b&continue=x%2By%3D"
         );
         assert_eq!(
             url(&ListQuery::default(), "/api/v1/pods", ""),

@@ -2,6 +2,10 @@
 
 use std::io;
 
+use baton_apis::{
+    constants::{BATON_GROUP, shipper},
+    kinds::Kind,
+};
 use baton_kubernetes::{answer::is_failed_test, discovery::DiscoveryError, error::one_line};
 use baton_terminal::{
     error::{innermost, refusal},
@@ -31,35 +35,11 @@ pub(crate) enum Error {
         server: String,
         source: Box<kube::Error>,
     },
-    /// The server does not have the custom resources.
+    /// The server does not have a kind of ours.
     #[error(
-        "the API server at {server} does not serve {kind} (package-operator.run/v1alpha1); install Baton there first"
+        "the API server at {server} does not serve {} ({}); {} there first", kind.plural, kind.api_version, remedy(kind)
     )]
-    NotInstalled {
-        server: String,
-        /// Plural of the kind that was asked for.
-        kind: &'static str,
-    },
-    /// The server does not have Shipper's custom resources, which Baton can do without.
-    #[error(
-        "the API server at {server} does not serve {kind} (shipper.booking.com/v1alpha1); apply config/releases there \
-             first"
-    )]
-    NoReleases {
-        server: String,
-        /// Plural of the kind that was asked for.
-        kind: &'static str,
-    },
-    /// The server does not have the custom resources of sites.
-    #[error(
-        "the API server at {server} does not serve {kind} (baton.run/v1alpha1); apply config/crds of this release of \
-             Baton there first"
-    )]
-    NoSites {
-        server: String,
-        /// Plural of the kind that was asked for.
-        kind: &'static str,
-    },
+    NotServed { server: String, kind: &'static Kind },
     /// What the server serves could not be found out.
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
@@ -97,6 +77,15 @@ impl Error {
     /// Whether the server refused a request with this status code.
     pub(crate) fn is_code(&self, code: u16) -> bool {
         matches!(self, Self::Refused(status) if status.code == code)
+    }
+}
+
+/// How a server gets a kind. Baton can do without those of Shipper and of sites.
+fn remedy(kind: &Kind) -> &'static str {
+    match kind.group {
+        shipper::GROUP => "apply config/releases",
+        BATON_GROUP => "apply config/crds of this release of Baton",
+        _ => "install Baton",
     }
 }
 

@@ -3,10 +3,11 @@
 //!
 //! - [`cli`] is the command line; [`commands`] has one file per command; [`args`] the arguments that they share.
 //! - [`connect`] turns kubectl's flags and files into a connection, and errors into kubectl's words.
-//! - [`subject`] is what a user names, [`selection`] how several are chosen; [`cluster`] reads what they consist of.
+//! - [`subject`] is what a user names, [`selection`] how several are chosen; [`cluster`] reads what they consist of,
+//!   once or by watches.
 //! - [`served`] is what a server serves; [`adopt`] how what other tools have installed becomes a revision's.
 //! - [`events`] are those of the API, about deployments, revisions and their objects.
-//! - [`live`] keeps collections by watches; [`wait`] is the loop of all waits, and what is shown of them.
+//! - [`wait`] is the loop of all waits, and what is shown of them.
 //! - [`diff`] compares revisions, the cluster and files; [`rollback`] decides where to go back to.
 //! - [`applications`] is about Shipper's Applications and Releases, whose revisions are chains over clusters.
 //! - [`sites`] is about deployments to sites, which have a chain of revisions in every site.
@@ -25,7 +26,6 @@ mod connect;
 mod diff;
 mod error;
 mod events;
-mod live;
 mod output;
 mod pack;
 mod rollback;

@@ -14,9 +14,9 @@ use kube::core::Selector;
 use crate::{
     args::AllNamespaces,
     cluster::lists::{self, from_objects},
+    cluster::watches::Watches,
     connect::Cluster,
     error::Error,
-    live::Watches,
     subject::{Subject, SubjectError, SubjectKind},
 };
 

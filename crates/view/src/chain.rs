@@ -5,6 +5,7 @@
 mod group;
 pub mod kind;
 pub mod member;
+pub mod question;
 pub mod target;
 
 use std::collections::BTreeMap;

@@ -163,8 +163,7 @@ impl Collection {
         sources.collect()
     }
 
-    /// Lists for the wanted objects that are not among the managed ones: a few by name, many by one list. The former
-    /// is what a list of one name is to a server.
+    /// Lists for the wanted objects that are not among the managed ones: a few by name, many by one list.
     #[must_use]
     pub fn others(&self, served: &Served, managed: &Children) -> Vec<ListRequest> {
         let absent =
@@ -376,12 +375,12 @@ mod tests {
         let mut children = Children::default();
         let all = maps.others(&resource, &children);
         assert_eq!(all.len(), 1);
-        assert_eq!((&all[0].query.labels, &all[0].query.fields), (&None, &None));
+        assert_eq!((&all[0].query.labels, &all[0].query.name), (&None, &None));
         let live = json!({"metadata": {"name": "cm-0", "namespace": "shop"}});
         children.insert(&maps.gvk, live);
         let few = maps.others(&resource, &children);
         assert_eq!(few.len(), FEW);
-        assert_eq!(few[0].query.fields.as_deref(), Some("metadata.name=cm-1"));
+        assert_eq!(few[0].query.name.as_deref(), Some("cm-1"));
         // A kind that cannot be read is not requested a second time.
         children.insert_unreadable(&maps.gvk, "forbidden".to_owned());
         assert!(maps.others(&resource, &children).is_empty());

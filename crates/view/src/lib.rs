@@ -8,7 +8,7 @@
 //! - [`content`]: the objects that revisions want
 //! - [`children`]: those objects as they are in the cluster
 //! - [`delegates`]: the objects that stand for delegated phases
-//! - [`lists`]: requests for parts of collections
+//! - [`lists`]: what was read of collections, and questions that ask for it
 //! - [`object`]: texts in JSON
 //! - [`rollout`]: the progress of a chain, and refusals that stand
 //! - [`tree`]: the picture of a chain with its phases and objects

@@ -1,6 +1,9 @@
 //! An Application in the middle of a rollout, for tests.
 
-use baton_view::applications::{observed::Observed, target::AppTarget};
+use baton_view::{
+    applications::{observed::Observed, target::AppTarget},
+    lists::{List, Lists},
+};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -196,12 +199,21 @@ pub(crate) fn observed(objects: &[Value]) -> Observed {
 
 /// The same, for what a user names.
 pub(crate) fn named(objects: &[Value], target: &AppTarget) -> Observed {
-    let of = |kind: &str| -> Vec<&Value> {
+    let of = |kind: &str| -> List {
         let found = objects.iter().filter(|object| object["kind"] == kind);
-        found.collect()
+        found.cloned().collect()
     };
-    let targets = ["InstallationTarget", "CapacityTarget", "TrafficTarget"];
-    let targets = targets.map(|kind| Ok(of(kind)));
-    let application = of("Application").pop();
-    Observed::new(target, ("ns", "shop"), application, &of("Release"), targets).unwrap()
+    let (installation, capacity) = (of("InstallationTarget"), of("CapacityTarget"));
+    let targets = [&installation, &capacity, &of("TrafficTarget")];
+    let (application, releases) = (of("Application"), of("Release"));
+    let (lists, place) = (Lists::default(), ("ns", "shop"));
+    Observed::new(
+        &lists,
+        target,
+        place,
+        application.first(),
+        &releases,
+        targets,
+    )
+    .unwrap()
 }

@@ -15,15 +15,13 @@ use baton_view::{
 };
 use serde_json::Value;
 
-use super::{
-    compare::{Rendered, environment, manifests},
-    read::read,
-};
+use super::compare::{Rendered, environment, manifests};
 use crate::{
     connect::Cluster,
     diff::{Section, check::check_apply, fate::Fate},
     error::Error,
     subject::check_name,
+    wait::application::read,
 };
 
 /// Whether an object of a file is an Application.

@@ -4,11 +4,17 @@ use std::collections::BTreeSet;
 
 use baton_kubernetes::path;
 use baton_view::{
-    chain::{self, Chain, kind::ChainKind, member::Revision, target::Target},
+    chain::{
+        self, Chain,
+        kind::ChainKind,
+        member::Revision,
+        question::{AllChains, OneChain},
+        target::Target,
+    },
     children::{Children, Collection, Detail, NOT_SERVED, Served, collections},
     content::{self, FEW, Slices, WantedRevision},
     delegates::{self, Delegates},
-    lists::ListQuery,
+    lists::{List, ListQuery, ListRequest, Lists, Missing, Need, NoAnswer, Question},
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
@@ -19,12 +25,75 @@ use crate::{
     output::report_once,
 };
 
+/// Answers a question from lists that are read now, those of a round side by side.
+///
+/// # Errors
+/// If there is no answer, a required list cannot be read, or the server cannot be reached.
+pub(crate) async fn once<Q: Question>(cluster: &Cluster, question: &Q) -> Result<Q::Answer, Error> {
+    let mut lists = Lists::default();
+    loop {
+        let answer = question.answer(&lists);
+        let asked = lists.take_asked();
+        asked.warnings.iter().for_each(|text| warn(text));
+        match answer {
+            Ok(answer) => return Ok(answer),
+            Err(NoAnswer::Missing(missing)) => return Err(Error::NotFound(missing.to_string())),
+            Err(NoAnswer::Unreadable(why)) => return Err(Error::Impossible(why)),
+            Err(NoAnswer::Unread) => {
+                let mut unread = asked.lists;
+                unread.retain(|request, _| lists.get(request).is_none());
+                let reads = unread
+                    .into_iter()
+                    .map(|(request, need)| read(cluster, request, need, Q::trim));
+                let mut reads = stream::iter(reads).buffered(SIDE_BY_SIDE);
+                while let Some((request, list)) = reads.try_next().await? {
+                    lists.insert(request, list);
+                }
+            }
+        }
+    }
+}
+
+async fn read(
+    cluster: &Cluster,
+    request: ListRequest,
+    need: Need,
+    trim: fn(&mut Value),
+) -> Result<(ListRequest, List), Error> {
+    let mut list = List::default();
+    let take = |mut object| {
+        trim(&mut object);
+        list.insert(object);
+    };
+    match cluster.each_at(&request.path, &request.query, take).await {
+        Ok(()) => Ok((request, list)),
+        Err(error) if need == Need::Required || matches!(error, Error::Unreachable { .. }) => {
+            Err(error)
+        }
+        Err(error) => Ok((request, List::unreadable(error.to_string()))),
+    }
+}
+
+/// Reports what has to be known besides an answer. Watches would do so after every change.
+pub(crate) fn warn(text: &str) {
+    report_once(&format!("warning: {text}"));
+}
+
 /// The chain of what a user named: a deployment with all of its revisions, or all revisions of the chain that a
 /// revision is in.
 pub(crate) async fn chain(cluster: &Cluster, target: &Target) -> Result<Chain, Error> {
-    let kind = target.candidates()[0];
-    let chains = chains(cluster, kind, cluster.namespace_of(kind)).await?;
-    chain::pick(chains, target).ok_or_else(|| not_found(target, cluster.namespace_of(kind)))
+    let question = question(cluster, target);
+    let missing = || Error::NotFound(question.missing().to_string());
+    once(cluster, &question).await?.ok_or_else(missing)
+}
+
+/// The question for the chain of what a user named.
+pub(crate) fn question(cluster: &Cluster, target: &Target) -> OneChain {
+    let namespace = cluster.namespace_of(target.candidates()[0]);
+    OneChain {
+        target: target.clone(),
+        namespace: namespace.map(str::to_owned),
+    }
 }
 
 /// All chains of the scope of a kind, in a namespace or, where it is `None`, in all of them: one list per kind, however
@@ -34,35 +103,22 @@ pub(crate) async fn chains(
     kind: ChainKind,
     namespace: Option<&str>,
 ) -> Result<Vec<Chain>, Error> {
-    let (deployments, revisions) = futures::join!(
-        cluster.list(kind.deployment(), namespace),
-        cluster.list(kind.revision(), namespace),
-    );
-    Ok(from_objects(deployments?, revisions?))
+    let namespace = namespace.map(str::to_owned);
+    once(cluster, &AllChains { kind, namespace }).await
 }
 
 /// Chains from what lists return. What cannot be parsed is reported on standard error and left out.
 pub(crate) fn from_objects(deployments: Vec<Value>, revisions: Vec<Value>) -> Vec<Chain> {
     let (chains, left_out) = chain::from_objects(deployments, revisions);
     for error in left_out {
-        // A watch parses the same objects after every change.
-        report_once(&format!("warning: {error}"));
+        warn(&error.to_string());
     }
     chains
 }
 
 /// As kubectl says it.
 pub(crate) fn not_found(target: &Target, namespace: Option<&str>) -> Error {
-    let kinds = target.candidates();
-    let kinds: Vec<&str> = kinds.iter().map(|kind| kind.plural).collect();
-    let place = namespace.map_or_else(String::new, |namespace| {
-        format!(" in namespace {namespace:?}")
-    });
-    Error::NotFound(format!(
-        "{} {:?} not found{place}",
-        kinds.join(" or "),
-        target.name
-    ))
+    Error::NotFound(Missing::target(target, namespace).to_string())
 }
 
 /// The slices of revisions; no request when they name none.

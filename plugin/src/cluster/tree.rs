@@ -18,7 +18,9 @@ use baton_view::{
     },
 };
 
-use crate::{cluster::lists, connect::Cluster, error::Error, live::Watches, selection::Selection};
+use crate::{
+    cluster::lists, cluster::watches::Watches, connect::Cluster, error::Error, selection::Selection,
+};
 
 /// Which chains, and how much of them.
 #[derive(Clone, Debug, Default)]

@@ -17,13 +17,13 @@ use http::Method;
 
 use super::{Exit, pause::note};
 use crate::{
-    applications::read::read,
     args::GlobalArgs,
     connect::Cluster,
     error::Error,
     output::report,
     subject::{Subject, SubjectKind},
     text::application::refusal::refused,
+    wait::application::read,
 };
 
 /// Abort the rollout of an Application, or of a deployment to sites

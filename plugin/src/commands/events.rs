@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::Exit;
 use crate::{
     args::GlobalArgs,
+    cluster::watches::Watches,
     connect::Cluster,
     error::Error,
     events::Subjects,
-    live::Watches,
     output::{
         Output,
         format::{Format, objects},

@@ -12,12 +12,12 @@ use clap::Args;
 
 use super::{Exit, pause::note, rollback::application::arrive};
 use crate::{
-    applications::{follow::watch_until, read::read},
     args::{GlobalArgs, timeout},
     connect::{Cluster, Write},
     error::Error,
     subject::{Subject, SubjectKind},
     text::application::refusal::refused,
+    wait::application::{read, watch_until},
 };
 
 /// Go on with the rollout of an Application: to the next step, or to another one

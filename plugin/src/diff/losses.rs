@@ -64,7 +64,7 @@ impl Coming {
         match &self.chains {
             Ok(chains) => tell(plan(self.kind, &self.object, chains), cluster, given).await,
             // Whoever applies is told that better.
-            Err(Error::NotInstalled { .. } | Error::Unreachable { .. }) => {}
+            Err(Error::NotServed { .. } | Error::Unreachable { .. }) => {}
             Err(error) => tell_unknown(error),
         }
     }

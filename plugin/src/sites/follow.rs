@@ -20,9 +20,9 @@ use super::{
     verdict::judge,
 };
 use crate::{
+    cluster::watches::Watches,
     connect::Cluster,
     error::Error,
-    live::Watches,
     wait::{self, Follow, bars::Bars},
 };
 

@@ -7,7 +7,6 @@ use baton_apis::{
     url::escape,
 };
 use baton_sites::placement::record;
-use baton_terminal::error::is_not_served;
 use baton_view::lists::{ListQuery, ListRequest};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde::{Deserialize as _, de::DeserializeOwned};
@@ -170,8 +169,7 @@ pub(crate) async fn deployments_of(
     application: &str,
 ) -> Result<Vec<SiteDeployment>, Error> {
     let path = kinds::SITE_DEPLOYMENT.path(Some(&cluster.namespace));
-    let found = cluster.list_at(&path, &ListQuery::default()).await;
-    let found = found.map_err(|error| unserved(cluster, SiteKind::Deployment, error))?;
+    let found = cluster.list_at(&path, &ListQuery::default()).await?;
     let parsed = found.into_iter().filter_map(|object| {
         let parsed = serde_json::from_value::<SiteDeployment>(object).ok()?;
         (parsed.spec.application == application).then_some(parsed)
@@ -180,23 +178,13 @@ pub(crate) async fn deployments_of(
 }
 
 async fn get(cluster: &Cluster, target: &SiteTarget) -> Result<Value, Error> {
-    let path = target.path(&cluster.namespace);
-    let read = cluster.send(http::Method::GET, &path, None).await;
-    read.map_err(|error| match unserved(cluster, target.kind, error) {
-        error if error.is_code(404) => not_found(target, &cluster.namespace),
-        error => error,
-    })
-}
-
-/// Says that a kind is not served, if that is the error.
-pub(crate) fn unserved(cluster: &Cluster, kind: SiteKind, error: Error) -> Error {
-    match error {
-        Error::Refused(status) if is_not_served(&status) => Error::NoSites {
-            server: cluster.server.clone(),
-            kind: kind.plural,
-        },
-        error => error,
-    }
+    let path = target.kind.path(Some(&cluster.namespace));
+    let mut found = cluster
+        .list_at(&path, &ListQuery::named(&target.name))
+        .await?;
+    found
+        .pop()
+        .ok_or_else(|| not_found(target, &cluster.namespace))
 }
 
 /// As kubectl says it.

@@ -3,21 +3,14 @@
 use std::{mem, time::Duration};
 
 use baton_view::{
-    chain::{self, Chain, target::Target},
+    chain::{Chain, target::Target},
     content::Slices,
-    lists::ListRequest,
     rollout::{Outcome, Rollout, judge, refusals::Refusals},
 };
 use k8s_openapi::jiff::Timestamp;
 
-use super::{Follow, bars::Bars, deleted, until};
-use crate::{
-    cluster::lists::{self, not_found},
-    connect::Cluster,
-    error::Error,
-    live::Watches,
-    text::rollout::message,
-};
+use super::{bars::Bars, deleted, follower::Follower, until};
+use crate::{cluster::lists, connect::Cluster, error::Error, text::rollout::message};
 
 /// The slices of the revision that is judged. Nobody writes them again, so they are read once per revision.
 #[derive(Debug, Default)]
@@ -105,9 +98,9 @@ pub(crate) async fn watch_until<T>(
     timeout: Duration,
     mut look: impl AsyncFnMut(Option<&Chain>) -> Option<T>,
 ) -> Result<(Option<Chain>, Option<T>), Error> {
-    let place = cluster.namespace_of(target.candidates()[0]);
-    let mut missing = not_found(target, place);
-    let mut follower = Follower::start(cluster, target).await?;
+    let question = lists::question(cluster, target);
+    let mut missing = Error::NotFound(question.missing().to_string());
+    let mut follower = Follower::start(cluster, question).await?;
     let found = until(&mut follower, target, timeout, Some(TICK), async |chain| {
         let found = look(chain.as_ref()).await;
         let missing = mem::replace(&mut missing, deleted(target));
@@ -115,62 +108,5 @@ pub(crate) async fn watch_until<T>(
         found.map(Ok).or_else(|| is_gone.then_some(Err(missing)))
     });
     let found = found.await?.transpose()?;
-    Ok((follower.last, found))
-}
-
-/// Follows the chain of one target.
-struct Follower {
-    watches: Watches,
-    deployments: ListRequest,
-    revisions: ListRequest,
-    target: Target,
-    last: Option<Chain>,
-}
-
-impl Follower {
-    /// Starts watching the deployments and the revisions of the scope and the namespace of a target.
-    async fn start(cluster: &Cluster, target: &Target) -> Result<Self, Error> {
-        let kind = target.candidates()[0];
-        let namespace = cluster.namespace_of(kind);
-        // A list first: a watch would retry where an error has to be reported.
-        let chains = lists::chains(cluster, kind, namespace).await?;
-        let deployments = ListRequest::all(kind.deployment().path(namespace));
-        let revisions = ListRequest::all(kind.revision().path(namespace));
-        let mut watches = Watches::new(cluster);
-        watches.set([deployments.clone(), revisions.clone()]);
-        Ok(Self {
-            watches,
-            deployments,
-            revisions,
-            target: target.clone(),
-            last: chain::pick(chains, target),
-        })
-    }
-}
-
-impl Follow for Follower {
-    /// `None` when what the target names is gone, or not there yet.
-    type Seen = Option<Chain>;
-
-    fn last(&self) -> &Option<Chain> {
-        &self.last
-    }
-
-    /// That it is gone is seen in the chain.
-    async fn next(&mut self) -> bool {
-        self.watches.changed().await;
-        let objects = |source| self.watches.objects(source).cloned().collect();
-        let chains = lists::from_objects(objects(&self.deployments), objects(&self.revisions));
-        let now = chain::pick(chains, &self.target);
-        if now.is_some() || self.trouble().is_none() {
-            self.last = now;
-        }
-        true
-    }
-
-    fn trouble(&self) -> Option<&str> {
-        self.watches
-            .trouble(&self.deployments)
-            .or_else(|| self.watches.trouble(&self.revisions))
-    }
+    Ok((follower.into_last(), found))
 }

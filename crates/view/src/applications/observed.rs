@@ -13,7 +13,10 @@ use serde::{Deserialize as _, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::target::{AppKind, AppTarget};
-use crate::object::text_at;
+use crate::{
+    lists::{List, Lists},
+    object::text_at,
+};
 
 /// An Application with everything that belongs to it.
 #[derive(Clone, Debug)]
@@ -34,8 +37,6 @@ pub struct Observed {
     pub capacity: Targets<CapacityTarget>,
     /// Weights of traffic, by Release.
     pub traffic: Targets<TrafficTarget>,
-    /// Why Releases and targets are left out: they cannot be parsed.
-    pub left_out: Vec<String>,
     /// By name.
     releases: BTreeMap<String, Release>,
     /// The same as the server has them.
@@ -65,10 +66,16 @@ impl<T> Targets<T> {
 }
 
 impl<T: DeserializeOwned> Targets<T> {
-    fn of_list(list: Result<Vec<&Value>, &str>, left_out: &mut Vec<String>) -> Self {
-        Self {
-            by_name: parsed(list.as_deref().unwrap_or_default(), left_out),
-            unreadable: list.err().map(str::to_owned),
+    fn read(list: &List, lists: &Lists) -> Self {
+        match &list.trouble {
+            Some(why) => Self {
+                by_name: BTreeMap::new(),
+                unreadable: Some(why.clone()),
+            },
+            None => Self {
+                by_name: parsed(list, lists),
+                unreadable: None,
+            },
         }
     }
 }
@@ -86,22 +93,21 @@ pub enum Part {
 }
 
 impl Observed {
-    /// From what lists hold: the Application, if there is one, its Releases, and the targets for installation, capacity
-    /// and traffic or why they cannot be read.
+    /// From the Application, if there is one, its Releases, and the targets for installation, capacity and traffic.
+    /// Releases and targets that cannot be parsed are left out with a warning to `lists`.
     ///
     /// # Errors
-    /// If the Application cannot be parsed. Releases and targets that cannot be are left out.
+    /// If the Application cannot be parsed.
     pub fn new(
+        lists: &Lists,
         target: &AppTarget,
         (namespace, name): (&str, &str),
         application: Option<&Value>,
-        releases: &[&Value],
-        [installation, capacity, traffic]: [Result<Vec<&Value>, &str>; 3],
+        releases: &List,
+        [installation, capacity, traffic]: [&List; 3],
     ) -> Result<Self, serde_json::Error> {
-        let mut left_out = Vec::new();
-        let objects = releases
-            .iter()
-            .map(|&object| (name_of(object), object.clone()));
+        let objects = releases.objects();
+        let objects = objects.map(|object| (name_of(object), object.clone()));
         Ok(Self {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
@@ -109,11 +115,10 @@ impl Observed {
             object: application.cloned().unwrap_or_default(),
             named: (target.kind == AppKind::Release).then(|| target.name.clone()),
             objects: objects.collect(),
-            releases: parsed(releases, &mut left_out),
-            installation: Targets::of_list(installation, &mut left_out),
-            capacity: Targets::of_list(capacity, &mut left_out),
-            traffic: Targets::of_list(traffic, &mut left_out),
-            left_out,
+            releases: parsed(releases, lists),
+            installation: Targets::read(installation, lists),
+            capacity: Targets::read(capacity, lists),
+            traffic: Targets::read(traffic, lists),
         })
     }
 
@@ -184,21 +189,18 @@ fn name_of(object: &Value) -> String {
     text_at(object, "/metadata/name").to_owned()
 }
 
-/// Objects by name. Adds to `left_out` why some cannot be parsed.
-fn parsed<T: DeserializeOwned>(
-    objects: &[&Value],
-    left_out: &mut Vec<String>,
-) -> BTreeMap<String, T> {
-    let mut parsed = BTreeMap::new();
-    for &object in objects {
+/// The objects of a list by name.
+fn parsed<T: DeserializeOwned>(list: &List, lists: &Lists) -> BTreeMap<String, T> {
+    let parsed = list.objects().filter_map(|object| {
         let name = name_of(object);
         match T::deserialize(object) {
-            Ok(object) => drop(parsed.insert(name, object)),
-            Err(error) => left_out.push(format!(
-                "{} {name} cannot be read: {error}",
-                text_at(object, "/kind")
-            )),
+            Ok(parsed) => Some((name, parsed)),
+            Err(error) => {
+                let kind = text_at(object, "/kind");
+                lists.warn(format!("{kind} {name} cannot be read: {error}"));
+                None
+            }
         }
-    }
-    parsed
+    });
+    parsed.collect()
 }

@@ -4,15 +4,13 @@ use baton_view::applications::{observed::Observed, steer::of_generation, target:
 
 use super::{DiffArgs, show};
 use crate::{
-    applications::{
-        compare::{Rendered, releases},
-        read::read,
-    },
+    applications::compare::{Rendered, releases},
     args::GlobalArgs,
     commands::Exit,
     diff::render::Labels,
     error::Error,
     text::application::refusal::refused,
+    wait::application::read,
 };
 
 pub(crate) async fn run(

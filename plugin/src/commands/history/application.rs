@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::HistoryArgs;
 use crate::{
-    applications::read::read,
     args::GlobalArgs,
     commands::Exit,
     diff::render::yaml,
     error::Error,
     output::{format::objects, report},
     text::application::{history::table, refusal::refused},
+    wait::application::read,
 };
 
 pub(crate) async fn run(

@@ -16,13 +16,13 @@ use baton_view::{
 
 use super::RollbackArgs;
 use crate::{
-    applications::{follow::watch_until, read::read},
     args::GlobalArgs,
     commands::{Exit, pause::note},
     connect::{Cluster, Write},
     error::Error,
     output::report,
     text::application::{refusal::refused, verdict::message},
+    wait::application::{read, watch_until},
 };
 
 pub(crate) async fn run(

@@ -9,12 +9,12 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::StatusArgs;
 use crate::{
-    applications::{follow::watch_until, read::read},
     args::GlobalArgs,
     commands::Exit,
     error::Error,
     output::{format::document, report},
     text::application::status::{text, value},
+    wait::application::{read, watch_until},
 };
 
 /// Prints the state, with `--watch` the one in which the wait ended.

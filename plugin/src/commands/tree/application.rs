@@ -3,6 +3,7 @@
 use std::future::pending;
 
 use baton_apis::constants::shipper::LABEL_APP;
+use baton_engine::names::is_label_value;
 use baton_view::{
     applications::{
         observed::Observed,
@@ -16,10 +17,6 @@ use serde_json::json;
 
 use super::{Resized, TreeArgs, View, fit, out_of_date};
 use crate::{
-    applications::{
-        follow::Follower,
-        read::{can_have_releases, read},
-    },
     args::GlobalArgs,
     cluster::tree::{LiveTree, Scope, once},
     commands::Exit,
@@ -31,7 +28,11 @@ use crate::{
         application::{AppStyle, render, value},
         tree::Style,
     },
-    wait::Follow as _,
+    wait::{
+        Follow as _,
+        application::{question, read},
+        follower::Follower,
+    },
 };
 
 /// Shows an Application, or one of its Releases.
@@ -64,7 +65,7 @@ pub(crate) async fn run(
 
 /// The revisions that belong to an Application; `None` where none can.
 fn scope(observed: &Observed) -> Option<Scope> {
-    can_have_releases(&observed.name).then(|| Scope {
+    is_label_value(&observed.name).then(|| Scope {
         selection: Selection {
             labels: Some(format!("{LABEL_APP}={}", observed.name)),
             ..Selection::default()
@@ -120,7 +121,7 @@ async fn watch(
     output: Output,
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
-    let mut follower = Follower::start(cluster, target).await?;
+    let mut follower = Follower::start(cluster, question(cluster, target)).await?;
     let scope = scope(follower.last());
     let mut tree = None;
     let mut chains = Ok(Vec::new());

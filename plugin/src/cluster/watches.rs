@@ -1,9 +1,15 @@
 //! Collections by watches: what they hold, again after every change.
 
-use std::{collections::BTreeMap, fmt::Debug, pin::pin, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    mem,
+    pin::pin,
+    time::Duration,
+};
 
 use baton_terminal::error::innermost;
-use baton_view::{lists::ListRequest, object::place};
+use baton_view::lists::{List, ListRequest, Lists};
 use futures::StreamExt as _;
 use kube::{
     Api, Resource,
@@ -31,13 +37,15 @@ const LONGEST: Duration = Duration::from_millis(300);
 /// Watched collections, and what is in them.
 ///
 /// # Guarantees
-/// Once [`Watches::changed`] has returned, every source is complete: it was listed, or could not be.
+/// Once [`Watches::changed`] has returned, every collection is complete: it was listed, or could not be.
 /// Dropped, all watches end.
 pub(crate) struct Watches {
     client: kube::Client,
     sender: UnboundedSender<(ListRequest, Change)>,
     receiver: UnboundedReceiver<(ListRequest, Change)>,
-    sources: BTreeMap<ListRequest, State>,
+    /// What is in those that are complete.
+    pub(crate) lists: Lists,
+    watched: BTreeMap<ListRequest, Watch>,
     /// Takes away from each object what nobody looks at.
     trim: fn(&mut Value),
     /// When the first change of the present burst came.
@@ -45,12 +53,9 @@ pub(crate) struct Watches {
 }
 
 #[derive(Debug)]
-struct State {
-    objects: BTreeMap<(String, String), Value>,
+struct Watch {
     /// The part of a list under way that has arrived.
-    listing: BTreeMap<(String, String), Value>,
-    is_complete: bool,
-    trouble: Option<String>,
+    listing: List,
     task: AbortHandle,
 }
 
@@ -61,7 +66,7 @@ enum Change {
     Unserved,
 }
 
-impl Drop for State {
+impl Drop for Watch {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -79,7 +84,8 @@ impl Watches {
             client: cluster.client.clone(),
             sender,
             receiver,
-            sources: BTreeMap::new(),
+            lists: Lists::default(),
+            watched: BTreeMap::new(),
             trim,
             changed_at: None,
         }
@@ -88,19 +94,26 @@ impl Watches {
     /// Watches exactly these collections from now on: starts what is new and ends what is not among them. The
     /// others go on undisturbed.
     pub(crate) fn set(&mut self, wanted: impl IntoIterator<Item = ListRequest>) {
-        let wanted: Vec<ListRequest> = wanted.into_iter().collect();
-        self.sources.retain(|source, _| wanted.contains(source));
-        for source in wanted {
-            if !self.sources.contains_key(&source) {
-                let state = self.start(&source);
-                self.sources.insert(source, state);
+        let wanted: BTreeSet<ListRequest> = wanted.into_iter().collect();
+        self.watched.retain(|request, _| wanted.contains(request));
+        self.lists.retain(|request| wanted.contains(request));
+        self.add(wanted);
+    }
+
+    /// Watches these collections as well.
+    pub(crate) fn add(&mut self, wanted: impl IntoIterator<Item = ListRequest>) {
+        for request in wanted {
+            if !self.watched.contains_key(&request) {
+                let watch = self.start(&request);
+                self.watched.insert(request, watch);
             }
         }
     }
 
-    /// Whether all sources have been listed, or could not be.
+    /// True if all collections have been listed, or could not be.
     pub(crate) fn is_complete(&self) -> bool {
-        self.sources.values().all(|state| state.is_complete)
+        let mut watched = self.watched.keys();
+        watched.all(|request| self.lists.get(request).is_some())
     }
 
     /// Waits for a change and for the end of the burst it belongs to; the first time, and after
@@ -130,84 +143,82 @@ impl Watches {
 
     /// Takes in a change, if there is one: a sender is kept here, so the channel never closes.
     fn take_in(&mut self, change: Option<(ListRequest, Change)>) {
-        if let Some((source, change)) = change
-            && self.note(&source, change)
+        if let Some((request, change)) = change
+            && self.note(&request, change)
         {
             self.changed_at.get_or_insert_with(Instant::now);
         }
     }
 
-    pub(crate) fn objects(&self, source: &ListRequest) -> impl Iterator<Item = &Value> {
-        let state = self.sources.get(source);
-        state.into_iter().flat_map(|state| state.objects.values())
+    pub(crate) fn objects(&self, request: &ListRequest) -> impl Iterator<Item = &Value> {
+        let list = self.lists.get(request).into_iter();
+        list.flat_map(List::objects)
     }
 
-    /// Why a source cannot be listed or watched at the moment; its objects are as they were last seen.
-    pub(crate) fn trouble(&self, source: &ListRequest) -> Option<&str> {
-        self.sources.get(source)?.trouble.as_deref()
+    /// Why a collection cannot be listed or watched at the moment; its objects are as they were last seen.
+    pub(crate) fn trouble(&self, request: &ListRequest) -> Option<&str> {
+        self.lists.get(request)?.trouble.as_deref()
     }
 
     /// Takes in a change; whether it makes a difference.
-    fn note(&mut self, source: &ListRequest, change: Change) -> bool {
-        let Some(state) = self.sources.get_mut(source) else {
+    fn note(&mut self, request: &ListRequest, change: Change) -> bool {
+        let Some(watch) = self.watched.get_mut(request) else {
             return false;
         };
-        match change {
-            Change::Seen(Event::Init) => {
-                state.listing.clear();
+        let known = self.lists.get_mut(request);
+        match (change, known) {
+            (Change::Seen(Event::Init), _) => {
+                watch.listing = List::default();
                 return false;
             }
-            Change::Seen(Event::InitApply(object)) => {
-                state.listing.insert(place(&object), object);
+            (Change::Seen(Event::InitApply(object)), _) => {
+                watch.listing.insert(object);
                 return false;
             }
-            Change::Seen(Event::InitDone) => {
-                state.objects = std::mem::take(&mut state.listing);
-                state.is_complete = true;
-                state.trouble = None;
+            (Change::Seen(Event::InitDone), _) => {
+                let listed = mem::take(&mut watch.listing);
+                self.lists.insert(request.clone(), listed);
             }
-            Change::Seen(Event::Apply(object)) => {
-                state.objects.insert(place(&object), object);
+            (Change::Seen(Event::Apply(object)), Some(list)) => list.insert(object),
+            (Change::Seen(Event::Delete(object)), Some(list)) => list.remove(&object),
+            // There are none before the first list.
+            (Change::Seen(Event::Apply(_) | Event::Delete(_)), None) => return false,
+            (Change::Failed(reason), Some(list)) => list.trouble = Some(reason),
+            (Change::Failed(reason), None) => {
+                self.lists.insert(request.clone(), List::unreadable(reason));
             }
-            Change::Seen(Event::Delete(object)) => {
-                state.objects.remove(&place(&object));
-            }
-            Change::Failed(reason) => {
-                state.is_complete = true;
-                state.trouble = Some(reason);
-            }
-            Change::Unserved => {
-                state.objects.clear();
-                state.is_complete = true;
-                state.trouble = Some("not served".to_owned());
+            (Change::Unserved, _) => {
+                let list = List::unreadable("not served".to_owned());
+                self.lists.insert(request.clone(), list);
             }
         }
         true
     }
 
-    fn start(&self, source: &ListRequest) -> State {
+    fn start(&self, request: &ListRequest) -> Watch {
+        let query = &request.query;
+        let named = query.name.as_ref();
         let config = watcher::Config {
-            label_selector: source.query.labels.clone(),
-            field_selector: source.query.fields.clone(),
+            label_selector: query.labels.clone(),
+            field_selector: named
+                .map(|name| format!("metadata.name={name}"))
+                .or_else(|| query.fields.clone()),
             ..watcher::Config::default()
         };
-        let (client, path) = (self.client.clone(), &source.path);
-        let (sender, own) = (self.sender.clone(), source.clone());
+        let (client, path) = (self.client.clone(), &request.path);
+        let (sender, own) = (self.sender.clone(), request.clone());
         // The receiver is gone when the program ends.
         let send = move |change| drop(sender.send((own.clone(), change)));
         let trim = self.trim;
-        let task = if source.query.metadata_only {
+        let task = if query.metadata_only {
             let api = api::<PartialObjectMeta<DynamicObject>>(client, path);
             tokio::spawn(watch(api, config, trim, send))
         } else {
             let api = api::<DynamicObject>(client, path);
             tokio::spawn(watch(api, config, trim, send))
         };
-        State {
-            objects: BTreeMap::new(),
-            listing: BTreeMap::new(),
-            is_complete: false,
-            trouble: None,
+        Watch {
+            listing: List::default(),
             task: task.abort_handle(),
         }
     }
