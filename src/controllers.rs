@@ -11,17 +11,22 @@ pub(crate) mod sites;
 
 use std::{sync::Arc, time::Duration};
 
+use baton_engine::conditions::Requeue;
 use baton_fleet::{assignments::Assignments, inventory::Inventory};
+use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 use baton_typed::requests::Requests;
 
 use crate::delivery::{observed::Observed, shared::Shared};
 
-/// Until all kinds were listed, nothing is decided: what is missing may exist.
-const INCOMPLETE: Duration = Duration::from_secs(1);
+/// The end of a pass while not all kinds are listed. Nothing is decided: what is missing may exist.
+const INCOMPLETE: Reconciled = (
+    ReconcileOutcome::Waiting,
+    Requeue::After(Duration::from_secs(1)),
+);
 
-/// The parts that all controllers of typed objects share.
+/// Everything that the controllers of typed objects share, by the name that it has in other operators.
 #[derive(Clone)]
-pub(crate) struct Base<S> {
+pub(crate) struct Context<S> {
     /// Events, the clock, and requests about revisions and slices.
     pub shared: Shared,
     /// The objects of their kinds.

@@ -149,7 +149,7 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
         () = async {
             fill(&client, &observed, &mut tasks).await;
             fill_slices(&client, &observed, &mut tasks).await;
-            let stores = [&apps.base.stores.all, &rollouts.base.stores.all];
+            let stores = [&apps.context.stores.all, &rollouts.context.stores.all];
             let [apps, sites] = stores.map(Stores::listed);
             tokio::join!(inventory.listed(), assignments.listed(), apps, sites);
         } => {}

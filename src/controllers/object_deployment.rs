@@ -241,7 +241,7 @@ impl ObjectDeployments {
         let old = &snapshot.deployment.status;
         if *old != status {
             if is_interim(snapshot, &status)
-                && let Some(left) = self.debounced.left(
+                && let Some(left) = self.debounced.remaining(
                     &record.key,
                     &record.uid,
                     None,

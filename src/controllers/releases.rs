@@ -18,11 +18,11 @@ mod content;
 pub(crate) mod credentials;
 mod debounced;
 pub(crate) mod installation;
+mod pass_outcome;
 pub(crate) mod release;
 mod report;
 mod scalable;
 pub(crate) mod traffic;
-mod worked;
 
 use std::sync::Arc;
 
@@ -30,6 +30,7 @@ use baton_apis::{
     Application, CapacityTarget, Cluster, ConditionStatus, InstallationTarget, Release,
     ShipperCondition, TrafficTarget, conditions::reasons, kinds,
 };
+use baton_kubernetes::answer::is_namespace_terminating;
 use baton_kubernetes::events::EventKind;
 use baton_releases::{conditions::Conditions, event::Event};
 use baton_typed::{
@@ -89,7 +90,7 @@ pub(crate) fn is_permanent(error: &kube::Error) -> bool {
     };
     match status.code {
         // While its namespace goes, nothing can be created in it; that ends.
-        403 => !status.message.contains("because it is being terminated"),
+        403 => !is_namespace_terminating(status),
         400 | 404 | 405 | 410 | 422 => true,
         _ => false,
     }
@@ -115,4 +116,4 @@ impl Events {
 }
 
 /// What all of these controllers share.
-pub(crate) type Base = super::Base<Stores>;
+pub(crate) type Context = super::Context<Stores>;

@@ -103,9 +103,9 @@ impl Stores {
 }
 
 /// What both controllers share.
-pub(crate) type Base = super::Base<Stores>;
+pub(crate) type Context = super::Context<Stores>;
 
-impl Base {
+impl Context {
     /// How much is known of all that a rollout depends on: these kinds, the sites, and who may use them.
     fn extent(&self) -> Extent {
         let unreadable = self.inventory.unreadable();

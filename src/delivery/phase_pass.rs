@@ -242,7 +242,7 @@ impl PhasePass<'_> {
         let by = record.key.revision("");
         let (mut outcome, affected) = executor.roll_out(&mut wanted, kinds, by, previous).await;
         if self.site.demand().is_some() && ended_early(&outcome) {
-            for phase in stopping.left() {
+            for phase in stopping.remaining() {
                 wanted.phases = vec![phase];
                 executor.roll_out_alone(&wanted, kinds).await;
             }

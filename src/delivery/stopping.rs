@@ -102,18 +102,19 @@ impl Stopping<'_> {
 
     /// The workloads that a pass has not stopped, as something else of the phase was refused. Each is to be stopped by
     /// itself, since one may be refused as well.
-    pub(super) fn left(&self) -> Vec<Phase> {
-        let left = self.workloads.iter().filter(|workload| {
+    pub(super) fn remaining(&self) -> Vec<Phase> {
+        let remaining = self.workloads.iter().filter(|workload| {
             let live = self.objects.cached(workload).0;
             matches!(live, Live::Present(live) if self.revision.identity.controls(&live)
                 && !is_stopped(&live)
                 && !is_terminating(&live))
         });
-        left.map(|workload| Phase {
-            objects: vec![workload.clone()],
-            ..Phase::default()
-        })
-        .collect()
+        remaining
+            .map(|workload| Phase {
+                objects: vec![workload.clone()],
+                ..Phase::default()
+            })
+            .collect()
     }
 
     /// The first workloads that have pods, and why that is not known of others. Those of a newer revision are its own

@@ -11,7 +11,7 @@ use baton_charts::Charts;
 use baton_runtime::metrics::Metrics;
 use jiff::Timestamp;
 
-use crate::controllers::releases::Base;
+use crate::controllers::releases::Context;
 use objects::Objects;
 pub(crate) use queues::Queues;
 pub(crate) use requests::Calls;
@@ -19,16 +19,16 @@ pub(crate) use requests::Calls;
 /// Adds the families of releases to the metrics.
 pub(crate) fn register(
     metrics: &Metrics,
-    base: &Base,
+    context: &Context,
     (calls, charts): (&Calls, &Charts),
     queues: Queues,
 ) {
     metrics.register(|registry| {
-        installations::register(registry, &base.stores, &base.shared.clock);
+        installations::register(registry, &context.stores, &context.shared.clock);
         calls.register(registry);
         charts.register_metrics(registry);
         queues.register(registry);
-        registry.register_collector(Box::new(Objects::of(base)));
+        registry.register_collector(Box::new(Objects::of(context)));
     });
 }
 

@@ -44,22 +44,22 @@ pub(crate) fn start(
     tasks: &mut JoinSet<()>,
 ) -> Controllers {
     let source = ChartSource::new(charts.clone());
-    let (base, source) = (|| wiring.base.clone(), || source.clone());
+    let (context, source) = (|| wiring.context.clone(), || source.clone());
     let applications = Applications {
-        base: base(),
+        context: context(),
         charts: source(),
     };
     let releases = Releases {
-        base: base(),
+        context: context(),
         charts: source(),
     };
-    let installations = Installations::new(base(), source());
+    let installations = Installations::new(context(), source());
     let clusters = Arc::new(AppClusters::new(
-        wiring.base.inventory.clone(),
-        wiring.base.assignments.clone(),
+        wiring.context.inventory.clone(),
+        wiring.context.assignments.clone(),
     ));
-    let capacities = CapacityTargets::new(base(), Arc::clone(&clusters));
-    let traffic = TrafficTargets::new(base(), clusters);
+    let capacities = CapacityTargets::new(context(), Arc::clone(&clusters));
+    let traffic = TrafficTargets::new(context(), clusters);
     let mut queues = Queues::new(metrics);
     let controllers = controllers
         .with(
@@ -87,7 +87,7 @@ pub(crate) fn start(
             queues.named::<Installations>("installation_controller_installationtargets"),
             workers,
         );
-    release_metrics::register(metrics, &wiring.base, (calls, charts), queues);
-    wiring.follow(&wiring.base.stores.all, tasks);
+    release_metrics::register(metrics, &wiring.context, (calls, charts), queues);
+    wiring.follow(&wiring.context.stores.all, tasks);
     controllers
 }

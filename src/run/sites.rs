@@ -18,15 +18,17 @@ pub(crate) fn start(
     (metrics, fence): (&Metrics, &Fence),
     tasks: &mut JoinSet<()>,
 ) -> Controllers {
-    let base = &wiring.base;
-    terms::tell(&base.stores, &base.observed);
-    let applications = SiteApplications { base: base.clone() };
-    let deployments = SiteDeployments::new(base.clone());
+    let context = &wiring.context;
+    terms::publish(&context.stores, &context.observed);
+    let applications = SiteApplications {
+        context: context.clone(),
+    };
+    let deployments = SiteDeployments::new(context.clone());
     let controllers = controllers
         .with(applications, Arc::default(), workers)
         .with(deployments, Arc::default(), workers);
-    site_metrics::register(metrics, &base.stores, fence);
-    wiring.follow(&base.stores.all, tasks);
-    base.stores.follow_records(&wiring.client, tasks);
+    site_metrics::register(metrics, &context.stores, fence);
+    wiring.follow(&context.stores.all, tasks);
+    context.stores.follow_records(&wiring.client, tasks);
     controllers
 }

@@ -9,13 +9,13 @@ use kube::Client;
 use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
-    controllers::Base,
+    controllers::Context,
     delivery::{observed::Observed, shared::Shared},
 };
 
 /// The parts that the controllers of an API group share, before they run.
 pub(crate) struct Wiring<S> {
-    pub base: Base<S>,
+    pub context: Context<S>,
     /// The client that objects are followed by.
     pub client: Client,
     /// Reports that definitions of the group came or went.
@@ -40,7 +40,7 @@ impl<S: Default> Wiring<S> {
             }
         });
         Self {
-            base: Base {
+            context: Context {
                 shared: shared.clone(),
                 stores: Arc::default(),
                 requests: Requests { client: counted },

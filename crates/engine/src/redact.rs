@@ -33,14 +33,14 @@ const TYPES: [&str; 7] = [
 /// The longest value that a person reads.
 const READABLE: usize = 100;
 
-/// A message without the values that it quotes; of each the kind and length are told.
+/// A message without the values that it quotes; of each the kind and length stay.
 #[must_use]
 pub fn without_values(message: &str) -> String {
-    rewritten(message, told, |_| false)
+    rewritten(message, without_value, |_| false)
 }
 
 /// A message with the values that a person can read: of structures, which a server prints as Go does, only the kind is
-/// told.
+/// known.
 #[must_use]
 pub fn with_short_values(message: &str) -> String {
     let is_short = |value: &str| value.len() <= READABLE && !value.contains('{');
@@ -48,14 +48,18 @@ pub fn with_short_values(message: &str) -> String {
         if is_short(value) {
             value.to_owned()
         } else {
-            told(value)
+            without_value(value)
         }
     };
     rewritten(message, shown, is_short)
 }
 
 /// A message with something else in the place of its values, and its last part where that is to stay.
-fn rewritten(message: &str, told: impl Fn(&str) -> String, stays: impl Fn(&str) -> bool) -> String {
+fn rewritten(
+    message: &str,
+    shown: impl Fn(&str) -> String,
+    stays: impl Fn(&str) -> bool,
+) -> String {
     let mut out = String::with_capacity(message.len());
     let mut rest = message;
     loop {
@@ -67,7 +71,7 @@ fn rewritten(message: &str, told: impl Fn(&str) -> String, stays: impl Fn(&str) 
         let (before, value) = rest.split_at(at + length);
         out.push_str(before);
         let (value, after) = value.split_at(end_of_value(value));
-        out.push_str(&told(value));
+        out.push_str(&shown(value));
         rest = after;
     }
     // The last in its message, and without an end that could be told from its content.
@@ -118,7 +122,7 @@ fn end_of_value(text: &str) -> usize {
     text.len()
 }
 
-fn told(value: &str) -> String {
+fn without_value(value: &str) -> String {
     if TYPES.contains(&value) {
         return value.to_owned();
     }

@@ -168,6 +168,13 @@ pub fn is_failed_test(code: u16, status: &Status) -> bool {
     code == 422 && details.is_none_or(|it| it.causes.is_empty())
 }
 
+/// True if an object was refused because its namespace is being deleted.
+#[must_use]
+pub fn is_namespace_terminating(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
+}
+
 impl Subject<'_> {
     /// Whether an answer's details name this object. Most name the resource, some the kind.
     fn is(self, details: &StatusDetails) -> bool {
@@ -187,6 +194,16 @@ mod tests {
         kind: "ConfigMap",
         name: "a",
     };
+
+    #[test]
+    fn a_namespace_that_goes_is_a_cause() {
+        for (reason, expected) in [("NamespaceTerminating", true), ("Other", false)] {
+            let causes = json!([{"reason": reason, "field": "metadata.namespace"}]);
+            let status = json!({"code": 403, "reason": "Forbidden", "details": {"causes": causes}});
+            let status = serde_json::from_value(status).unwrap();
+            assert_eq!(is_namespace_terminating(&status), expected, "{reason}");
+        }
+    }
 
     fn interpreted(operation: Operation, code: u16, body: &str) -> String {
         let code = StatusCode::from_u16(code).unwrap();

@@ -5,7 +5,8 @@
 //! - [`EventPublisher::publish`] never waits and never fails: what does not fit into the queue is dropped and counted.
 //! - The same event about the same object is written once in five minutes; repetitions are counted into its series.
 //! - An object that produces ever new events is cut off after a burst and earns one write per minute.
-//! - One request at a time, so that events take next to nothing from the reconciles.
+//! - One request at a time, so that events take next to nothing from the reconciles. Namespaces take turns: one with
+//!   many events holds up, and crowds out, only its own.
 //!
 //! Why not kube's `Recorder` (kube-runtime 5), not even behind this filter: it counts only what it writes itself, by
 //! a key without the note, so suppressed repetitions and later notes are lost; a repetition fails for six minutes once
@@ -14,7 +15,10 @@
 mod filter;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -31,13 +35,15 @@ use prometheus_client::{
     registry::Registry,
 };
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tower::util::rng::{HasherRng, Rng as _};
 use tracing::{debug, warn};
 
 use baton_engine::texts::shorten;
+
+use crate::{answer::is_namespace_terminating, turns::Turns};
 use filter::{Admission, Filter};
 
 /// Shown by `kubectl describe` under `From`.
@@ -47,8 +53,9 @@ const ACTION: &str = "Reconcile";
 /// Where events about cluster-scoped objects go, by the rule of the API.
 const CLUSTER_NAMESPACE: &str = "default";
 
-/// Events that wait for their turn.
-const QUEUE: usize = 512;
+/// Events that wait for their turn, in all and of one namespace.
+const QUEUE: usize = 1024;
+const NAMESPACE_QUEUE: usize = 256;
 /// How long one event may take.
 const REQUEST: Duration = Duration::from_secs(10);
 /// How long the end of the process may be put off for events.
@@ -69,7 +76,7 @@ crate::label_values! {
         Duplicate = "duplicate",
         /// The object had too many events lately.
         Spam = "spam",
-        /// The queue was full.
+        /// The queue was full, or the share of the namespace in it.
         Dropped = "dropped",
         /// The API server refused it or could not be reached.
         Failed = "failed",
@@ -145,35 +152,64 @@ struct Inner {
     instance: String,
     /// A random number of this process; with the serial of an event it makes the name unique.
     series: u64,
-    queue: mpsc::Sender<Message>,
+    backlog: Arc<Backlog>,
     filter: Mutex<Filter>,
     metrics: EventMetrics,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-#[derive(Debug)]
-enum Message {
-    /// An event that passed the filter, and how often it happened.
-    Write(Box<Event>, i32),
-    Stop,
+/// Events that passed the filter, with how often each happened, by their namespaces.
+#[derive(Debug, Default)]
+struct Backlog {
+    waiting: Mutex<Turns<String, (Event, i32)>>,
+    arrived: Notify,
+    /// Nothing is taken in any more.
+    is_ending: AtomicBool,
+}
+
+impl Backlog {
+    /// The next event, once there is one; `None` at the end.
+    async fn next(&self) -> Option<(Event, i32)> {
+        loop {
+            let next = self.waiting.lock().pop(|_| true);
+            if let Some((_, next)) = next {
+                return Some(next);
+            }
+            if self.is_ending.load(Ordering::Acquire) {
+                return None;
+            }
+            self.arrived.notified().await;
+        }
+    }
+
+    fn end(&self) {
+        self.is_ending.store(true, Ordering::Release);
+        self.arrived.notify_one();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.backlog.end();
+    }
 }
 
 impl EventPublisher {
     /// A publisher that reports as `instance`, the identity of this process. Call it inside of a tokio runtime.
     #[must_use]
     pub fn new(client: Client, instance: &str, metrics: &EventMetrics) -> Self {
-        let (queue, messages) = mpsc::channel(QUEUE);
+        let backlog = Arc::<Backlog>::default();
         let writer = Writer {
             client,
             metrics: metrics.clone(),
             warned: false,
         };
-        let writer = tokio::spawn(writer.run(messages));
+        let writer = tokio::spawn(writer.run(Arc::clone(&backlog)));
         Self {
             inner: Arc::new(Inner {
                 instance: truncated(instance, INSTANCE_LIMIT).to_owned(),
                 series: HasherRng::new().next_u64(),
-                queue,
+                backlog,
                 filter: Mutex::default(),
                 metrics: metrics.clone(),
                 writer: Mutex::new(Some(writer)),
@@ -209,9 +245,14 @@ impl EventPublisher {
         } = note.into();
         let inner = &self.inner;
         // Room first: an event that the filter has let through counts as written.
-        let Ok(place) = inner.queue.try_reserve() else {
+        let lane = namespace_of(&regarding);
+        let mut waiting = inner.backlog.waiting.lock();
+        if waiting.len() >= QUEUE
+            || waiting.waiting(&lane) >= NAMESPACE_QUEUE
+            || inner.backlog.is_ending.load(Ordering::Acquire)
+        {
             return inner.metrics.count(EventOutcome::Dropped);
-        };
+        }
         shorten(&mut note, NOTE_LIMIT);
         let mut filter = inner.filter.lock();
         let admission = filter.offer(&regarding, kind, reason, &note, Instant::now());
@@ -238,7 +279,9 @@ impl EventPublisher {
             }),
             ..Event::default()
         };
-        place.send(Message::Write(Box::new(event), count));
+        waiting.push(lane, (event, count));
+        drop(waiting);
+        inner.backlog.arrived.notify_one();
     }
 
     /// Writes what waits, for two seconds at most, and ends. Events published later are dropped.
@@ -247,12 +290,8 @@ impl EventPublisher {
         let Some(mut writer) = writer else {
             return;
         };
-        let flushed = timeout(FLUSH, async {
-            // An error means that the writer has ended already.
-            let _ = self.inner.queue.send(Message::Stop).await;
-            let _ = (&mut writer).await;
-        });
-        if flushed.await.is_err() {
+        self.inner.backlog.end();
+        if timeout(FLUSH, &mut writer).await.is_err() {
             debug!("some events were not written before the end");
             writer.abort();
         }
@@ -267,8 +306,8 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
-        while let Some(Message::Write(event, count)) = messages.recv().await {
+    async fn run(mut self, backlog: Arc<Backlog>) {
+        while let Some((event, count)) = backlog.next().await {
             let reason = event.reason.as_deref();
             let outcome = match timeout(REQUEST, self.write(&event, count)).await {
                 Ok(Ok(())) => EventOutcome::Published,
@@ -289,8 +328,7 @@ impl Writer {
     fn log(&mut self, reason: Option<&str>, error: &kube::Error) {
         let is_forbidden = matches!(
             error,
-            kube::Error::Api(status)
-                if status.code == 403 && !status.message.contains("being terminated")
+            kube::Error::Api(status) if status.code == 403 && !is_namespace_terminating(status)
         );
         if is_forbidden && !self.warned {
             self.warned = true;
@@ -328,15 +366,18 @@ fn metadata(regarding: &ObjectReference, number: u64) -> ObjectMeta {
     let object = truncated(regarding.name.as_deref().unwrap_or(CONTROLLER), NAME_LIMIT);
     // Cut in the middle, a name may end in what must not stand before a dot.
     let object = object.trim_end_matches(['.', '-']);
-    let namespace = regarding
-        .namespace
-        .as_deref()
-        .filter(|namespace| !namespace.is_empty());
     ObjectMeta {
         name: Some(format!("{object}.{number:016x}")),
-        namespace: Some(namespace.unwrap_or(CLUSTER_NAMESPACE).to_owned()),
+        namespace: Some(namespace_of(regarding)),
         ..ObjectMeta::default()
     }
+}
+
+/// The namespace of the events about an object.
+fn namespace_of(regarding: &ObjectReference) -> String {
+    let namespace = regarding.namespace.as_deref();
+    let namespace = namespace.filter(|namespace| !namespace.is_empty());
+    namespace.unwrap_or(CLUSTER_NAMESPACE).to_owned()
 }
 
 /// The first bytes of a text, up to a whole character.
@@ -512,7 +553,7 @@ mod tests {
         );
         let publisher = server.publisher(&metrics);
         let start = Instant::now();
-        for index in 0..QUEUE + 7 {
+        for index in 0..NAMESPACE_QUEUE + 7 {
             publisher.publish(
                 set(&format!("web-{index}"), Some("shop")),
                 EventKind::Normal,
@@ -532,6 +573,24 @@ mod tests {
         say(&publisher, "too late");
         assert_eq!(metrics.total(EventOutcome::Dropped), 8);
         publisher.shutdown().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_with_many_events_holds_up_only_its_own() {
+        let (server, metrics) = (Server::default(), EventMetrics::default());
+        let publisher = server.publisher(&metrics);
+        let publish = |name: String, namespace| {
+            let about = set(&name, Some(namespace));
+            publisher.publish(about, EventKind::Normal, "Handover", String::new());
+        };
+        for index in 0..2 * NAMESPACE_QUEUE {
+            publish(format!("noisy-{index}"), "noisy");
+        }
+        publish("web-1".to_owned(), "shop");
+        publisher.shutdown().await;
+        let lines = server.lines();
+        assert_eq!(lines.len(), NAMESPACE_QUEUE + 1);
+        assert!(lines[1].contains("/namespaces/shop/"), "{}", lines[1]);
     }
 
     #[test]

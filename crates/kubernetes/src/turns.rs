@@ -56,6 +56,12 @@ impl<L: Clone + Eq + Hash, T> Turns<L, T> {
         self.order.iter().any(is_wanted)
     }
 
+    /// How many wait in a lane.
+    #[must_use]
+    pub fn waiting(&self, lane: &L) -> usize {
+        self.lanes.get(lane).map_or(0, VecDeque::len)
+    }
+
     /// How many wait, in all lanes.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -90,6 +96,8 @@ mod tests {
         let order: Vec<&str> = order.into_iter().map(|(_, item)| item).collect();
         assert_eq!(order, ["b1", "a1", "c1", "b2", "a2", "c2", "a3", "a4"]);
         assert!(turns.is_empty());
+        turns.push("d", "d1");
+        assert_eq!((turns.waiting(&"d"), turns.waiting(&"a")), (1, 0));
     }
 
     proptest! {

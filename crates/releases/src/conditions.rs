@@ -73,7 +73,7 @@ impl Conditions {
                         .clone_from(&old.last_transition_time);
                 }
                 if *old != condition {
-                    if says(old) != says(&condition) {
+                    if content_of(old) != content_of(&condition) {
                         self.changes.push(change(Some(old), Some(&condition)));
                     }
                     *old = condition;
@@ -121,7 +121,7 @@ pub fn is_true(list: &[ShipperCondition], type_: &str) -> bool {
 }
 
 /// A condition but for its time.
-fn says(condition: &ShipperCondition) -> (&str, ConditionStatus, &str, &str) {
+fn content_of(condition: &ShipperCondition) -> (&str, ConditionStatus, &str, &str) {
     let ShipperCondition {
         type_,
         status,
@@ -144,7 +144,7 @@ impl fmt::Display for Side<'_> {
         let Some(condition) = self.0 else {
             return Ok(());
         };
-        let (type_, status, reason, message) = says(condition);
+        let (type_, status, reason, message) = content_of(condition);
         write!(f, "{type_} {status}")?;
         for text in [reason, message] {
             if !text.is_empty() {

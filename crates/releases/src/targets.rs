@@ -30,12 +30,15 @@ pub const OPERATIONAL: &str = "Operational";
 pub const READY: &str = "Ready";
 
 /// What a status says as a whole: the generation that it speaks about, and the conditions.
-pub type Said<'a> = (Option<i64>, &'a [ShipperCondition]);
+pub type ObservedConditions<'a> = (Option<i64>, &'a [ShipperCondition]);
 
 /// Whether a strategy may wait for a new status: it tells that a target is ready, or that it can be worked in, and the
 /// present one does not, or the other way round. Anything else that differs is for people.
 #[must_use]
-pub fn is_awaited((generation, present): Said, (new_generation, new): Said) -> bool {
+pub fn is_awaited(
+    (generation, present): ObservedConditions,
+    (new_generation, new): ObservedConditions,
+) -> bool {
     let is_ready = |conditions| {
         find(conditions, READY).is_some_and(|ready| ready.status == ConditionStatus::True)
     };

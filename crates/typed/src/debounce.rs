@@ -51,7 +51,7 @@ impl<K: Clone + Eq + Hash> Debounced<K> {
     /// steady stream of them is reported as well.
     ///
     /// `content_hash` is what that status says of the contents.
-    pub fn left(
+    pub fn remaining(
         &self,
         key: &K,
         uid: &Arc<str>,
@@ -120,7 +120,7 @@ mod tests {
         let uid: Arc<str> = "a".into();
         let left = |uid: &Arc<str>, is_loaded, after| {
             let now = start + Duration::from_millis(after);
-            millis(debounced.left(&key(), uid, None, at_most(is_loaded), now))
+            millis(debounced.remaining(&key(), uid, None, at_most(is_loaded), now))
         };
         // (milliseconds since the first one, under load?, milliseconds left)
         for (after, is_loaded, expected) in [
@@ -154,7 +154,7 @@ mod tests {
         let uid = Arc::default();
         let left = |key: &str, after| {
             let now = start + Duration::from_millis(after);
-            millis(debounced.left(&key.to_owned(), &uid, None, moment, now))
+            millis(debounced.remaining(&key.to_owned(), &uid, None, moment, now))
         };
         assert_eq!(left("a", 0), Some(250));
         assert_eq!(left("a", 100), Some(150));
@@ -171,7 +171,7 @@ mod tests {
         let uid: Arc<str> = "a".into();
         let hash = "1234".to_owned();
         assert_eq!(debounced.content_hash(&key(), "a"), None);
-        debounced.left(&key(), &uid, Some(&hash), IDLE, Instant::now());
+        debounced.remaining(&key(), &uid, Some(&hash), IDLE, Instant::now());
         assert_eq!(debounced.content_hash(&key(), "a"), Some(hash));
         assert_eq!(debounced.content_hash(&key(), "b"), None);
         debounced.forget(&key());

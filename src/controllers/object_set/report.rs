@@ -60,7 +60,7 @@ impl ObjectSets {
         let is_loaded = !self.phases.is_idle();
         let content_hash = status.content_hash.as_ref();
         let now = self.shared.clock.instant();
-        self.debounced.left(
+        self.debounced.remaining(
             &record.key,
             &record.uid,
             content_hash,

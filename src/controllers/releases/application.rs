@@ -17,7 +17,9 @@ use baton_runtime::{
 use baton_typed::key::Key;
 use kube::ResourceExt as _;
 
-use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, is_permanent, undecided};
+use super::{
+    AtStep as _, Context, Error, INCOMPLETE, charts::ChartSource, is_permanent, undecided,
+};
 use baton_typed::requests::Requests;
 
 /// As events name the controller (section 9.2 of the contract).
@@ -25,7 +27,7 @@ const REPORTER: &str = "application-controller";
 
 /// Makes, and deletes, the Releases of Applications.
 pub(crate) struct Applications {
-    pub base: Base,
+    pub context: Context,
     pub charts: ChartSource,
 }
 
@@ -36,7 +38,7 @@ impl Controller for Applications {
     type Error = Error;
 
     fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         queue.wake_on(&stores.applications.changes, self, |_, change| {
             let application = change.object();
             application.map(|it| Wake::now(Key::of(kinds::APPLICATION.name, &**it)))
@@ -45,26 +47,24 @@ impl Controller for Applications {
             change.object().and_then(|release| owner(release))
         });
         stores.all.wake_when_lost(queue, self, |this| {
-            this.base.stores.applications.wake(|_| true)
+            this.context.stores.applications.wake(|_| true)
         });
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         let Some(application) = stores.applications.get(&key.namespace, &key.name) else {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
         match stores.all.extent() {
             Extent::All => {}
-            Extent::Nothing => {
-                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
-            }
+            Extent::Nothing => return Ok(INCOMPLETE),
             Extent::Unavailable(why) => return self.hold(&application, &why).await,
         }
         let (outcome, releases, created) = self.decide(key, &application).await?;
         let changes = outcome.changes_main(&application) || outcome.changes_status(&application);
         if changes {
-            let written = self.base.requests.replace(&outcome.application).await;
+            let written = self.context.requests.replace(&outcome.application).await;
             let written = written.at_step("writing the Application")?;
             stores.applications.written(written);
         }
@@ -75,7 +75,7 @@ impl Controller for Applications {
             ..
         } = outcome;
         let on = (key, &*application);
-        self.base.shared.events.publish_on(REPORTER, on, events);
+        self.context.shared.events.publish_on(REPORTER, on, events);
         let deleted = self.delete(&releases, &clean_up.unfinished).await?
             + self.delete(&releases, &clean_up.surplus).await?;
         match error {
@@ -96,14 +96,14 @@ impl Applications {
     async fn hold(&self, application: &Application, why: &str) -> Result<Reconciled, Error> {
         let mut wanted = application.clone();
         let status = wanted.status.get_or_insert_default();
-        let now = self.base.shared.clock.now();
+        let now = self.context.shared.clock.now();
         status.conditions = undecided(&status.conditions, ROLLING_OUT, now, why);
         if wanted != *application {
-            let written = self.base.requests.replace(&wanted).await;
+            let written = self.context.requests.replace(&wanted).await;
             let written = written.at_step("writing the Application")?;
-            self.base.stores.applications.written(written);
+            self.context.stores.applications.written(written);
         }
-        Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)))
+        Ok(INCOMPLETE)
     }
 
     /// Carries a sync out up to its end. With its outcome: the Releases that this was decided upon, and whether one was
@@ -113,12 +113,12 @@ impl Applications {
         key: &Key,
         application: &Application,
     ) -> Result<(Outcome, Vec<Release>, bool), Error> {
-        let Base {
+        let Context {
             stores,
             requests,
             shared,
             ..
-        } = &self.base;
+        } = &self.context;
         let releases = stores
             .releases
             .labelled(&key.namespace, LABEL_APP, &key.name);
@@ -165,7 +165,7 @@ impl Applications {
         let selector = format!("{LABEL_APP}={}", key.name);
         let listed = requests.list::<Release>(&key.namespace, &selector).await;
         let listed = listed.at_step("listing the Releases")?;
-        self.base.stores.releases.listed_now(listed.clone());
+        self.context.stores.releases.listed_now(listed.clone());
         Ok(listed)
     }
 
@@ -177,7 +177,7 @@ impl Applications {
             let Some(release) = judged.iter().find(|it| it.name_any() == *name) else {
                 continue;
             };
-            let answer = self.base.requests.delete(release).await;
+            let answer = self.context.requests.delete(release).await;
             answer.at_step("deleting a Release")?;
             deleted += 1;
         }

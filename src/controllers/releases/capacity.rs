@@ -27,11 +27,11 @@ use futures::future::join_all;
 
 use self::workloads::{Found, Wanted};
 use super::{
-    Base, Error,
+    Context, Error,
     app_clusters::{AppClusters, cluster::AppCluster, requests::RequestError},
     debounced::Reported,
+    pass_outcome::PassOutcome,
     report::report,
-    worked::Worked,
 };
 
 /// How the controller is called in events.
@@ -39,16 +39,16 @@ const REPORTER: &str = "capacity-controller";
 
 /// Scales the workloads of Releases, and reports on their pods.
 pub(crate) struct CapacityTargets {
-    base: Base,
+    context: Context,
     clusters: Arc<AppClusters>,
     debounced: Debounced<Key>,
 }
 
 impl CapacityTargets {
     /// Works in these clusters.
-    pub(crate) fn new(base: Base, clusters: Arc<AppClusters>) -> Self {
+    pub(crate) fn new(context: Context, clusters: Arc<AppClusters>) -> Self {
         Self {
-            base,
+            context,
             clusters,
             debounced: Debounced::default(),
         }
@@ -62,20 +62,20 @@ impl Controller for CapacityTargets {
     type Error = Error;
 
     fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         queue.wake_on(&stores.capacity_targets.changes, self, |_, change| {
             triggers::on_target(change)
         });
         queue.wake_on(&self.clusters.changes, self, |this, change| {
-            triggers::on_cluster(&this.base.stores.capacity_targets, change)
+            triggers::on_cluster(&this.context.stores.capacity_targets, change)
         });
-        queue.wake_on(&self.base.observed.links, self, |this, cluster| {
-            triggers::on_clusters(&this.base.stores.capacity_targets, |_, found| {
+        queue.wake_on(&self.context.observed.links, self, |this, cluster| {
+            triggers::on_clusters(&this.context.stores.capacity_targets, |_, found| {
                 found == cluster
             })
         });
-        queue.wake_on(&self.base.observed.assignments, self, |this, change| {
-            let targets = &this.base.stores.capacity_targets;
+        queue.wake_on(&self.context.observed.assignments, self, |this, change| {
+            let targets = &this.context.stores.capacity_targets;
             triggers::on_clusters(targets, |namespace, cluster| {
                 this.clusters.concerns(change, namespace, cluster)
             })
@@ -84,7 +84,7 @@ impl Controller for CapacityTargets {
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
         let target = self
-            .base
+            .context
             .stores
             .capacity_targets
             .get(&key.namespace, &key.name);
@@ -103,15 +103,15 @@ impl Controller for CapacityTargets {
         let work = wanted
             .into_values()
             .map(|cluster| self.work_in(&target, cluster));
-        let mut result = Worked::default();
+        let mut result = PassOutcome::default();
         let mut outcomes = BTreeMap::new();
-        for (name, worked, outcome) in join_all(work).await {
-            result.add(worked, outcome.as_ref().err());
+        for (name, done, outcome) in join_all(work).await {
+            result.add(done, outcome.as_ref().err());
             outcomes.insert(name, outcome);
         }
         let now = Update {
             vocabulary: Vocabulary::default(),
-            now: self.base.shared.clock.now(),
+            now: self.context.shared.clock.now(),
         };
         let updated = update(&target, &outcomes, now);
         let reported = self.report(key, &target, updated).await?;
@@ -125,17 +125,17 @@ impl CapacityTargets {
         &self,
         target: &CapacityTarget,
         wanted: &ClusterCapacityTarget,
-    ) -> (String, Worked, CapacityOutcome) {
-        let mut worked = Worked::default();
-        let outcome = self.try_in(target, wanted, &mut worked).await;
-        (wanted.name.clone(), worked, outcome)
+    ) -> (String, PassOutcome, CapacityOutcome) {
+        let mut done = PassOutcome::default();
+        let outcome = self.try_in(target, wanted, &mut done).await;
+        (wanted.name.clone(), done, outcome)
     }
 
     async fn try_in(
         &self,
         target: &CapacityTarget,
         cluster: &ClusterCapacityTarget,
-        worked: &mut Worked,
+        done: &mut PassOutcome,
     ) -> CapacityOutcome {
         let wanted = Wanted::of(target, cluster)?;
         let cluster_name = &cluster.name;
@@ -145,7 +145,7 @@ impl CapacityTargets {
         let found = workloads::find(&cluster, &wanted).await?;
         let parts: Vec<_> = found.iter().map(Found::part).collect();
         let plan = plan(percent, &parts);
-        self.scale(&cluster, &found, &plan, worked).await?;
+        self.scale(&cluster, &found, &plan, done).await?;
         Ok(plan)
     }
 
@@ -155,7 +155,7 @@ impl CapacityTargets {
         cluster: &AppCluster,
         found: &[Found],
         plan: &Plan,
-        worked: &mut Worked,
+        done: &mut PassOutcome,
     ) -> Result<(), Failure> {
         let requests = plan.scale.iter().map(|Scale { place, replicas }| {
             let found = &found[*place];
@@ -164,8 +164,8 @@ impl CapacityTargets {
         let mut failure = None;
         for (found, answer) in join_all(requests).await {
             match answer {
-                Ok(()) => worked.note(Worked::Written),
-                Err(RequestError::Changed) => worked.note(Worked::Outdated),
+                Ok(()) => done.note(PassOutcome::Written),
+                Err(RequestError::Changed) => done.note(PassOutcome::Outdated),
                 Err(RequestError::Failed(message)) => {
                     let message = format!("scaling {}: {message}", found.shown());
                     failure = Some(Failure::new(Cause::Write, message));
@@ -182,8 +182,8 @@ impl CapacityTargets {
         updated: Updated<CapacityTargetStatus>,
     ) -> Result<Reported, Error> {
         let by = (REPORTER, &self.debounced, &*self.clusters);
-        let on = (&self.base.stores.capacity_targets, key);
-        report(&self.base, by, on, target, updated).await
+        let on = (&self.context.stores.capacity_targets, key);
+        report(&self.context, by, on, target, updated).await
     }
 }
 

@@ -16,7 +16,7 @@ use kube::ResourceExt as _;
 use serde_json::json;
 use twox_hash::XxHash64;
 
-use super::{Base, Error, charts::ChartSource, scalable::scalable};
+use super::{Context, Error, charts::ChartSource, scalable::scalable};
 use crate::delivery::slices::NewSlice;
 
 /// The names of the slices, by the phases that they are installed in.
@@ -60,7 +60,7 @@ impl Content {
 /// Makes contents of charts.
 pub(super) struct Contents {
     /// Inventory, slices, and requests about them.
-    pub base: Base,
+    pub context: Context,
     /// Rendered charts.
     pub charts: ChartSource,
     /// The controller that slices are written for.
@@ -84,7 +84,7 @@ impl Contents {
             again: !error.is_permanent(),
         })?;
         let clusters = &target.spec.clusters;
-        let scalable = scalable(&self.base.inventory, clusters, &documents).await;
+        let scalable = scalable(&self.context.inventory, clusters, &documents).await;
         let scalable = scalable.map_err(|message| ContentError::Chart {
             message,
             again: true,
@@ -147,7 +147,7 @@ impl Contents {
                 objects: &objects,
             };
             slice
-                .make(&self.base.shared, &self.base.observed, self.writer)
+                .make(&self.context.shared, &self.context.observed, self.writer)
                 .await?;
             names.push(name);
         }

@@ -43,7 +43,7 @@ use serde_json::{Value, json};
 
 use self::hub::{Hub, Place};
 use super::{
-    AtStep as _, Base, Error, INCOMPLETE,
+    AtStep as _, Context, Error, INCOMPLETE,
     charts::ChartSource,
     content::{Content, ContentError, Contents},
 };
@@ -56,22 +56,22 @@ const OBJECTS: &str = "objects";
 
 /// Installs Releases in clusters.
 pub(crate) struct Installations {
-    base: Base,
+    context: Context,
     contents: Contents,
     hub: Hub,
 }
 
 impl Installations {
     /// A controller that has seen nothing yet.
-    pub(crate) fn new(base: Base, charts: ChartSource) -> Self {
-        let hub = Hub::new(base.requests.client.clone());
+    pub(crate) fn new(context: Context, charts: ChartSource) -> Self {
+        let hub = Hub::new(context.requests.client.clone());
         let contents = Contents {
-            base: base.clone(),
+            context: context.clone(),
             charts,
             writer: Self::NAME,
         };
         Self {
-            base,
+            context,
             contents,
             hub,
         }
@@ -85,7 +85,7 @@ impl Controller for Installations {
     type Error = Error;
 
     fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         queue.wake_on(&stores.installation_targets.changes, self, |_, change| {
             let target = change.object();
             target.map(|it| Wake::now(Key::of(kinds::INSTALLATION_TARGET.name, &**it)))
@@ -101,22 +101,24 @@ impl Controller for Installations {
             let release = change.new.as_ref().filter(|_| is_new);
             release.map(|it| Wake::now(Key::of(kinds::INSTALLATION_TARGET.name, &**it)))
         });
-        queue.wake_on(self.base.observed.revisions.changes(), self, |_, change| {
-            on_revision(change)
-        });
-        queue.wake_on(&self.base.observed.links, self, |this, cluster| {
+        queue.wake_on(
+            self.context.observed.revisions.changes(),
+            self,
+            |_, change| on_revision(change),
+        );
+        queue.wake_on(&self.context.observed.links, self, |this, cluster| {
             this.in_cluster(cluster)
         });
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         let Some(target) = stores.installation_targets.get(&key.namespace, &key.name) else {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
         // The Release says why not.
         if stores.all.extent() != Extent::All {
-            return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
+            return Ok(INCOMPLETE);
         }
         // Its revisions go with it; without its Release there is nothing to install.
         let release = self.release(key, &target);
@@ -153,18 +155,18 @@ impl Controller for Installations {
         }
         let update = Update {
             vocabulary: Vocabulary::default(),
-            now: self.base.shared.clock.now(),
+            now: self.context.shared.clock.now(),
         };
         let updated = installation(&target, outcomes.as_ref().map_err(String::as_str), update);
         wanted.status = Some(updated.status);
         let changes = wanted != *target;
         if changes {
-            let written = self.base.requests.replace(&wanted).await;
+            let written = self.context.requests.replace(&wanted).await;
             let written = written.at_step("writing the InstallationTarget")?;
             stores.installation_targets.written(written);
         }
         let on = (key, &*target);
-        self.base
+        self.context
             .shared
             .events
             .publish_on(REPORTER, on, updated.events);
@@ -188,7 +190,7 @@ impl Installations {
         content: &Content,
     ) -> Option<(BTreeMap<String, InstallationOutcome>, Option<Error>)> {
         let is_current = || {
-            let targets = &self.base.stores.installation_targets;
+            let targets = &self.context.stores.installation_targets;
             let now = targets.get(&key.namespace, &key.name);
             now.is_some_and(|now| means_the_same(&now, target))
         };
@@ -220,9 +222,9 @@ impl Installations {
                 if !is_current() {
                     return None;
                 }
-                let deleted = self.base.shared.api.delete(&revision).await;
+                let deleted = self.context.shared.api.delete(&revision).await;
                 match deleted.at_step("deleting a revision") {
-                    Ok(record) => self.base.observed.revisions.updated(record, Self::NAME),
+                    Ok(record) => self.context.observed.revisions.updated(record, Self::NAME),
                     Err(error) => {
                         failure.get_or_insert(error);
                     }
@@ -242,8 +244,8 @@ impl Installations {
     ) -> Result<InstallationOutcome, Error> {
         let application = target.labels().get(LABEL_APP).map_or("", String::as_str);
         let label = chain::label(application, cluster);
-        let observed = &self.base.observed;
-        let link = self.base.inventory.link(cluster);
+        let observed = &self.context.observed;
+        let link = self.context.inventory.link(cluster);
         let chain = observed.revisions.of_chain(&key.namespace, &label);
         let own = chain.iter().find(|revision| {
             !revision.deleting && revision.controller.as_deref() == target.metadata.uid.as_deref()
@@ -287,7 +289,7 @@ impl Installations {
                 "phases": phases.collect::<Vec<_>>(),
             },
         });
-        match self.base.shared.api.create(&revision, &manifest).await {
+        match self.context.shared.api.create(&revision, &manifest).await {
             Ok(record) => {
                 observed.revisions.created(record, Self::NAME);
                 Ok(Ok(Progress::InProgress(String::new())))
@@ -312,7 +314,7 @@ impl Installations {
         chain: &[Arc<RevisionRecord>],
     ) -> Result<i64, InstallationOutcome> {
         let generation = |name: &str| {
-            let release = self.base.stores.releases.get(&key.namespace, name)?;
+            let release = self.context.stores.releases.get(&key.namespace, name)?;
             history::generation(&release).ok()
         };
         let own = generation(&key.name);
@@ -348,13 +350,17 @@ impl Installations {
     /// The revisions that a target has made.
     fn own_revisions(&self, key: &Key, target: &InstallationTarget) -> Vec<Arc<RevisionRecord>> {
         let uid = target.metadata.uid.as_deref().unwrap_or_default();
-        let revisions = &self.base.observed.revisions;
+        let revisions = &self.context.observed.revisions;
         revisions.controlled_by_uid(&key.namespace, uid)
     }
 
     /// The Release that a target belongs to.
     fn release(&self, key: &Key, target: &InstallationTarget) -> Option<Arc<Release>> {
-        let release = self.base.stores.releases.get(&key.namespace, &key.name)?;
+        let release = self
+            .context
+            .stores
+            .releases
+            .get(&key.namespace, &key.name)?;
         let uid = release.metadata.uid.as_deref();
         let mut owners = target.owner_references().iter();
         let is_owner = owners.any(|owner| Some(&*owner.uid) == uid);
@@ -363,7 +369,7 @@ impl Installations {
 
     /// Trigger: the link of a cluster wakes what is installed there.
     fn in_cluster(&self, cluster: &str) -> Vec<Wake<Key>> {
-        let targets = &self.base.stores.installation_targets;
+        let targets = &self.context.stores.installation_targets;
         targets.wake(|target| target.spec.clusters.iter().any(|name| name == cluster))
     }
 }

@@ -36,7 +36,7 @@ use baton_typed::{
 };
 use kube::ResourceExt as _;
 
-use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, undecided};
+use super::{AtStep as _, Context, Error, INCOMPLETE, charts::ChartSource, undecided};
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "release-controller";
@@ -45,7 +45,7 @@ const CONDITION_CHANGED: &str = "ReleaseConditionChanged";
 
 /// Rolls Releases out.
 pub(crate) struct Releases {
-    pub base: Base,
+    pub context: Context,
     pub charts: ChartSource,
 }
 
@@ -56,7 +56,7 @@ impl Controller for Releases {
     type Error = Error;
 
     fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         queue.wake_on(&stores.releases.changes, self, |this, change| {
             this.on_change(change)
         });
@@ -76,13 +76,13 @@ impl Controller for Releases {
         });
         // A cluster that appears, or takes Releases now, may be what some wait for (W12).
         queue.wake_on(&stores.clusters.changes, self, |this, _| this.unscheduled());
-        stores
-            .all
-            .wake_when_lost(queue, self, |this| this.base.stores.releases.wake(|_| true));
+        stores.all.wake_when_lost(queue, self, |this| {
+            this.context.stores.releases.wake(|_| true)
+        });
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         let Some(release) = stores.releases.get(&key.namespace, &key.name) else {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
@@ -90,9 +90,7 @@ impl Controller for Releases {
             Extent::All => {}
             // Nothing else decides about it.
             _ if self.is_orphaned(key, &release) => {}
-            Extent::Nothing => {
-                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
-            }
+            Extent::Nothing => return Ok(INCOMPLETE),
             Extent::Unavailable(why) => return self.hold(&release, &why).await,
         }
         let mut sync = Sync {
@@ -100,7 +98,10 @@ impl Controller for Releases {
             conditions: {
                 let status = release.status.as_ref();
                 let conditions = status.map(|status| status.conditions.as_slice());
-                Conditions::new(conditions.unwrap_or_default(), self.base.shared.clock.now())
+                Conditions::new(
+                    conditions.unwrap_or_default(),
+                    self.context.shared.clock.now(),
+                )
             },
             events: Vec::new(),
             failure: None,
@@ -135,14 +136,14 @@ impl Releases {
     async fn hold(&self, release: &Release, why: &str) -> Result<Reconciled, Error> {
         let mut wanted = release.clone();
         let status = wanted.status.get_or_insert_default();
-        let now = self.base.shared.clock.now();
+        let now = self.context.shared.clock.now();
         status.conditions = undecided(&status.conditions, SCHEDULED, now, why);
         if wanted != *release {
-            let written = self.base.requests.replace(&wanted).await;
+            let written = self.context.requests.replace(&wanted).await;
             let written = written.at_step("writing the Release")?;
-            self.base.stores.releases.written(written);
+            self.context.stores.releases.written(written);
         }
-        Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)))
+        Ok(INCOMPLETE)
     }
 
     /// Blocks, clusters and targets, strategy: up to the first that stops it (section 3.1).
@@ -195,7 +196,7 @@ impl Releases {
 
     /// The targets of a Release of the same namespace.
     fn targets(&self, key: &Key, release: &Release) -> Targets {
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         let name = release.name_any();
         (
             stores.installation_targets.get(&key.namespace, &name),
@@ -222,7 +223,7 @@ impl Releases {
             (None, previous) => Neighbours::Head { previous },
             (Some(_), None) => Neighbours::Head { previous: None },
         };
-        let now = self.base.shared.clock.now();
+        let now = self.context.shared.clock.now();
         plan(member(release, &own_targets), role, now)
     }
 
@@ -270,12 +271,12 @@ impl Releases {
         }
         let changes = wanted != *observed;
         if changes {
-            let written = self.base.requests.replace(&wanted).await;
+            let written = self.context.requests.replace(&wanted).await;
             let written = written.at_step("writing the Release")?;
-            self.base.stores.releases.written(written);
+            self.context.stores.releases.written(written);
         }
         let on = (key, observed);
-        self.base.shared.events.publish_on(REPORTER, on, events);
+        self.context.shared.events.publish_on(REPORTER, on, events);
         match failure {
             Some(failure) if failure.is_permanent() => {
                 Ok((ReconcileOutcome::Blocked, Requeue::OnEvent))
@@ -288,9 +289,9 @@ impl Releases {
 
     /// Changes a target of this Release, or of the one before it.
     async fn patch(&self, key: &Key, patch: &TargetPatch) -> Result<(), Error> {
-        let Base {
+        let Context {
             stores, requests, ..
-        } = &self.base;
+        } = &self.context;
         let (namespace, body) = (&key.namespace, patch.body.clone());
         match patch.kind {
             TargetKind::Capacity => {
@@ -327,7 +328,7 @@ impl Releases {
         let Some(application) = release.labels().get(LABEL_APP) else {
             return Vec::new();
         };
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         let mut releases = stores
             .releases
             .labelled(&key.namespace, LABEL_APP, application);
@@ -354,7 +355,7 @@ impl Releases {
         let own = Key::of(kinds::RELEASE.name, &**object);
         let mut keys = BTreeSet::from([own.clone()]);
         let application = object.labels().get(LABEL_APP);
-        let release = self.base.stores.releases.get(&own.namespace, &own.name);
+        let release = self.context.stores.releases.get(&own.namespace, &own.name);
         if let Some(release) = release {
             let siblings = self.siblings(&own, &release);
             let (before, after) = neighbours(&siblings, &order(&release), |it| order(it));
@@ -362,7 +363,7 @@ impl Releases {
             keys.extend(near.map(|it| Key::of(kinds::RELEASE.name, &**it)));
         } else if let Some(application) = application {
             // It is gone: its neighbours are neighbours of each other now.
-            let stores = &self.base.stores;
+            let stores = &self.context.stores;
             let releases = stores
                 .releases
                 .labelled(&own.namespace, LABEL_APP, application);
@@ -381,7 +382,7 @@ impl Releases {
 
     /// Trigger: the Releases of an Application that are being deleted.
     fn leaving(&self, application: &Key) -> Vec<Wake<Key>> {
-        let releases = &self.base.stores.releases;
+        let releases = &self.context.stores.releases;
         let releases = releases.labelled(&application.namespace, LABEL_APP, &application.name);
         let leaving = releases.iter();
         let leaving = leaving.filter(|it| it.metadata.deletion_timestamp.is_some());
@@ -392,7 +393,7 @@ impl Releases {
 
     /// Trigger: the Releases that have no clusters.
     fn unscheduled(&self) -> Vec<Wake<Key>> {
-        self.base.stores.releases.wake(|release| {
+        self.context.stores.releases.wake(|release| {
             let clusters = release.annotations().get(ANNOTATION_RELEASE_CLUSTERS);
             clusters.is_none_or(String::is_empty)
         })

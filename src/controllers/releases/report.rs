@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use baton_apis::{CapacityTarget, CapacityTargetStatus, TrafficTarget, TrafficTargetStatus};
-use baton_releases::targets::{Said, Updated, is_awaited};
+use baton_releases::targets::{ObservedConditions, Updated, is_awaited};
 use baton_typed::{debounce::Debounced, key::Key, store::Store};
 
 use super::{
-    AtStep as _, Base, Error,
+    AtStep as _, Context, Error,
     app_clusters::AppClusters,
     debounced::{MOMENT, Reported},
 };
@@ -27,8 +27,8 @@ pub(crate) trait Target: Namespaced {
     /// The clusters that it is about.
     fn clusters(&self) -> impl Iterator<Item = &str>;
 
-    /// What a status says as a whole.
-    fn said(status: &Self::Status) -> Said<'_>;
+    /// Generation and conditions of a status.
+    fn observed(status: &Self::Status) -> ObservedConditions<'_>;
 }
 
 macro_rules! target {
@@ -51,7 +51,7 @@ macro_rules! target {
                 self.spec.clusters.iter().map(|cluster| &*cluster.name)
             }
 
-            fn said(status: &$status) -> Said<'_> {
+            fn observed(status: &$status) -> ObservedConditions<'_> {
                 (status.observed_generation, &status.conditions)
             }
         }
@@ -68,7 +68,7 @@ target!(TrafficTarget, TrafficTargetStatus);
 /// # Errors
 /// When the request failed.
 pub(crate) async fn report<T: Target>(
-    base: &Base,
+    context: &Context,
     (reporter, debounced, clusters): (&'static str, &Debounced<Key>, &AppClusters),
     (store, key): (&Arc<Store<T>>, &Key),
     target: &T,
@@ -82,19 +82,19 @@ pub(crate) async fn report<T: Target>(
     if present.is_some() && clusters.any_connecting(target.clusters()) {
         return Ok(Reported::Unchanged);
     }
-    let present = present.map_or((None, &[][..]), T::said);
-    if !is_awaited(present, T::said(&updated.status))
+    let present = present.map_or((None, &[][..]), T::observed);
+    if !is_awaited(present, T::observed(&updated.status))
         && let Some(left) = {
-            let (uid, now) = (Arc::default(), base.shared.clock.instant());
-            debounced.left(key, &uid, None, MOMENT, now)
+            let (uid, now) = (Arc::default(), context.shared.clock.instant());
+            debounced.remaining(key, &uid, None, MOMENT, now)
         }
     {
         return Ok(Reported::Debounced(left));
     }
     let target = target.with_status(updated.status);
-    let written = base.requests.replace_status(&target).await;
+    let written = context.requests.replace_status(&target).await;
     store.written(written.at_step("writing the status")?);
-    let events = &base.shared.events;
+    let events = &context.shared.events;
     events.publish_on(reporter, (key, &target), updated.events);
     debounced.forget(key);
     Ok(Reported::Written)

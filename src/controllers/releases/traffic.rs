@@ -33,11 +33,11 @@ use futures::{StreamExt as _, future::join_all, stream};
 
 use self::balancer::Balancer;
 use super::{
-    Base, Error,
+    Context, Error,
     app_clusters::{AppClusters, cluster::AppCluster, objects::label, requests::RequestError},
     debounced::Reported,
+    pass_outcome::PassOutcome,
     report::report,
-    worked::Worked,
 };
 
 /// How the controller is called in events.
@@ -47,16 +47,16 @@ const SIDE_BY_SIDE: usize = 16;
 
 /// Divides the traffic between the pods of Releases.
 pub(crate) struct TrafficTargets {
-    base: Base,
+    context: Context,
     clusters: Arc<AppClusters>,
     debounced: Debounced<Key>,
 }
 
 impl TrafficTargets {
     /// Works in these clusters.
-    pub(crate) fn new(base: Base, clusters: Arc<AppClusters>) -> Self {
+    pub(crate) fn new(context: Context, clusters: Arc<AppClusters>) -> Self {
         Self {
-            base,
+            context,
             clusters,
             debounced: Debounced::default(),
         }
@@ -70,20 +70,20 @@ impl Controller for TrafficTargets {
     type Error = Error;
 
     fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         queue.wake_on(&stores.traffic_targets.changes, self, |this, change| {
-            triggers::on_target(&this.base.stores.traffic_targets, change)
+            triggers::on_target(&this.context.stores.traffic_targets, change)
         });
         queue.wake_on(&self.clusters.changes, self, |this, change| {
-            triggers::on_cluster(&this.base.stores.traffic_targets, change)
+            triggers::on_cluster(&this.context.stores.traffic_targets, change)
         });
-        queue.wake_on(&self.base.observed.links, self, |this, cluster| {
-            triggers::on_clusters(&this.base.stores.traffic_targets, |_, found| {
+        queue.wake_on(&self.context.observed.links, self, |this, cluster| {
+            triggers::on_clusters(&this.context.stores.traffic_targets, |_, found| {
                 found == cluster
             })
         });
-        queue.wake_on(&self.base.observed.assignments, self, |this, change| {
-            let targets = &this.base.stores.traffic_targets;
+        queue.wake_on(&self.context.observed.assignments, self, |this, change| {
+            let targets = &this.context.stores.traffic_targets;
             triggers::on_clusters(targets, |namespace, cluster| {
                 this.clusters.concerns(change, namespace, cluster)
             })
@@ -91,7 +91,7 @@ impl Controller for TrafficTargets {
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
-        let targets = &self.base.stores.traffic_targets;
+        let targets = &self.context.stores.traffic_targets;
         // The share of a Release depends on all others.
         if !targets.is_complete() {
             let unknown = "the TrafficTargets are not known yet";
@@ -122,10 +122,10 @@ impl Controller for TrafficTargets {
         let work = shares
             .iter()
             .map(|(name, weights)| self.work_in(&target, name, weights));
-        let mut result = Worked::default();
+        let mut result = PassOutcome::default();
         let mut outcomes = BTreeMap::new();
-        for (name, worked, outcome) in join_all(work).await {
-            result.add(worked, outcome.as_ref().err());
+        for (name, done, outcome) in join_all(work).await {
+            result.add(done, outcome.as_ref().err());
             outcomes.insert(name, outcome);
         }
         let updated = update(&target, &outcomes, self.update());
@@ -153,11 +153,11 @@ impl TrafficTargets {
                 Quoted(LABEL_APP)
             ));
         }
-        let all = self
-            .base
-            .stores
-            .traffic_targets
-            .labelled(&key.namespace, LABEL_APP, application);
+        let all =
+            self.context
+                .stores
+                .traffic_targets
+                .labelled(&key.namespace, LABEL_APP, application);
         let shares = |cluster: &str| {
             let all = all.iter().map(|target| &**target);
             weights(all, cluster).map_err(|error| error.to_string())
@@ -176,10 +176,10 @@ impl TrafficTargets {
         target: &TrafficTarget,
         cluster: &str,
         weights: &Weights,
-    ) -> (String, Worked, TrafficOutcome) {
-        let mut worked = Worked::default();
-        let outcome = self.try_in(target, cluster, weights, &mut worked).await;
-        (cluster.to_owned(), worked, outcome)
+    ) -> (String, PassOutcome, TrafficOutcome) {
+        let mut done = PassOutcome::default();
+        let outcome = self.try_in(target, cluster, weights, &mut done).await;
+        (cluster.to_owned(), done, outcome)
     }
 
     async fn try_in(
@@ -187,7 +187,7 @@ impl TrafficTargets {
         target: &TrafficTarget,
         cluster: &str,
         weights: &Weights,
-        worked: &mut Worked,
+        done: &mut PassOutcome,
     ) -> TrafficOutcome {
         let meta = &target.metadata;
         let namespace = meta.namespace.as_deref().unwrap_or_default();
@@ -195,7 +195,7 @@ impl TrafficTargets {
         let cluster = self.clusters.reach(namespace, cluster)?;
         let balancer = Balancer::find(&cluster, namespace, application).await?;
         let plan = balancer.decide(weights, |view| plan(release, view));
-        shift(&cluster, &balancer, &plan, worked).await?;
+        shift(&cluster, &balancer, &plan, done).await?;
         // With the pods as they are now.
         let (wanted, present) = balancer.decide(weights, |view| {
             (selector::wanted(view), view.selector.clone())
@@ -203,8 +203,8 @@ impl TrafficTargets {
         let is_in_charge = selector::in_charge(weights, &present, &wanted) == Some(release);
         if wanted != present && is_in_charge {
             match balancer.select(&cluster, &wanted).await {
-                Ok(()) => worked.note(Worked::Written),
-                Err(RequestError::Changed) => worked.note(Worked::Outdated),
+                Ok(()) => done.note(PassOutcome::Written),
+                Err(RequestError::Changed) => done.note(PassOutcome::Outdated),
                 Err(RequestError::Failed(message)) => {
                     let message =
                         format!("patching Service {}: {message}", Quoted(balancer.name()));
@@ -218,7 +218,7 @@ impl TrafficTargets {
     fn update(&self) -> Update {
         Update {
             vocabulary: Vocabulary::default(),
-            now: self.base.shared.clock.now(),
+            now: self.context.shared.clock.now(),
         }
     }
 
@@ -229,8 +229,8 @@ impl TrafficTargets {
         updated: Updated<TrafficTargetStatus>,
     ) -> Result<Reported, Error> {
         let by = (REPORTER, &self.debounced, &*self.clusters);
-        let on = (&self.base.stores.traffic_targets, key);
-        report(&self.base, by, on, target, updated).await
+        let on = (&self.context.stores.traffic_targets, key);
+        report(&self.context, by, on, target, updated).await
     }
 }
 
@@ -239,7 +239,7 @@ async fn shift(
     cluster: &AppCluster,
     balancer: &Balancer,
     plan: &Plan,
-    worked: &mut Worked,
+    done: &mut PassOutcome,
 ) -> Result<(), Failure> {
     let labels = [(&plan.enable, true), (&plan.disable, false)];
     let requests = labels.into_iter().flat_map(|(names, enable)| {
@@ -254,8 +254,8 @@ async fn shift(
     let mut failures = BTreeMap::new();
     while let Some((name, answer)) = requests.next().await {
         match answer {
-            Ok(()) => worked.note(Worked::Written),
-            Err(RequestError::Changed) => worked.note(Worked::Outdated),
+            Ok(()) => done.note(PassOutcome::Written),
+            Err(RequestError::Changed) => done.note(PassOutcome::Outdated),
             Err(RequestError::Failed(message)) => {
                 failures.insert(name, message);
             }

@@ -27,7 +27,7 @@ use k8s_openapi::{
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use super::{Base, INCOMPLETE, owner_reference, versions::Version};
+use super::{Context, INCOMPLETE, owner_reference, versions::Version};
 use crate::delivery::{
     shared::{AtStep as _, BURST, Error},
     slices::NewSlice,
@@ -38,7 +38,7 @@ const UNUSED: Duration = Duration::from_secs(10);
 
 /// Keeps the versions of applications.
 pub(crate) struct SiteApplications {
-    pub base: Base,
+    pub context: Context,
 }
 
 impl Controller for SiteApplications {
@@ -48,7 +48,7 @@ impl Controller for SiteApplications {
     type Error = Error;
 
     fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         queue.wake_on(&stores.applications.changes, self, |_, change| {
             on_application(change)
         });
@@ -67,9 +67,9 @@ impl Controller for SiteApplications {
             on_deployment(change)
         });
         stores.all.wake_when_lost(queue, self, |this| {
-            this.base.stores.applications.wake(|_| true)
+            this.context.stores.applications.wake(|_| true)
         });
-        let observed = &self.base.observed;
+        let observed = &self.context.observed;
         queue.wake_on(observed.revisions.changes(), self, |_, change| {
             on_revision(change)
         });
@@ -81,15 +81,13 @@ impl Controller for SiteApplications {
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         let Some(application) = stores.applications.get(&key.namespace, &key.name) else {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
         match stores.all.extent() {
             Extent::All => {}
-            Extent::Nothing => {
-                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
-            }
+            Extent::Nothing => return Ok(INCOMPLETE),
             Extent::Unavailable(why) => return self.hold(&application, &why).await,
         }
         // What is kept goes with it, or belongs to the deployments that run it.
@@ -113,7 +111,7 @@ impl Controller for SiteApplications {
         };
         let is_blocked = said.is_err();
         let previous = application.status.clone().unwrap_or_default();
-        let now = self.base.shared.clock.now();
+        let now = self.context.shared.clock.now();
         let status = snapshot::report(&previous, generation, now, kept.versions, &said);
         wrote |= self.write(&application, status).await?;
         let outcome = match (wrote, is_blocked) {
@@ -130,10 +128,10 @@ impl SiteApplications {
     async fn hold(&self, application: &SiteApplication, why: &str) -> Result<Reconciled, Error> {
         let previous = application.status.clone().unwrap_or_default();
         let generation = application.metadata.generation.unwrap_or(0);
-        let now = self.base.shared.clock.now();
+        let now = self.context.shared.clock.now();
         let status = snapshot::undecided(&previous, generation, now, why);
         self.write(application, status).await?;
-        Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)))
+        Ok(INCOMPLETE)
     }
 
     /// Writes a status if it says anything new; whether it did.
@@ -147,9 +145,9 @@ impl SiteApplications {
         }
         let mut reported = application.clone();
         reported.status = Some(status);
-        let written = self.base.requests.replace_status(&reported).await;
+        let written = self.context.requests.replace_status(&reported).await;
         let written = written.at_step("writing the status")?;
-        self.base.stores.applications.written(written);
+        self.context.stores.applications.written(written);
         Ok(true)
     }
 
@@ -168,9 +166,12 @@ impl SiteApplications {
         let name = present.map(|it| record_name(&key.name, &it.version, &it.edit));
         let present = present.zip(name.as_deref());
         let present = present.map(|(it, name)| (name, &*it.version, &*it.edit));
-        let deployments = self.base.stores.deployments_of(&key.namespace, &key.name);
+        let deployments = self
+            .context
+            .stores
+            .deployments_of(&key.namespace, &key.name);
         // Whoever controls them: those that a deployment has left behind run it as well.
-        let running = self.base.observed.revisions.filter(|revision| {
+        let running = self.context.observed.revisions.filter(|revision| {
             let site = revision.site.as_ref();
             !revision.archived
                 && revision.key.namespace == key.namespace
@@ -198,11 +199,14 @@ impl SiteApplications {
     ) -> Result<bool, Error> {
         let snapshot = &content.snapshot;
         let name = record_name(&key.name, &snapshot.version, &snapshot.edit);
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         let owner = owner_reference(application, true);
         let mut wrote = false;
         let record = if let Some(record) = stores.versions.get(&key.namespace, &name) {
-            wrote |= self.base.settle_version(&record, owner, revision).await?;
+            wrote |= self
+                .context
+                .settle_version(&record, owner, revision)
+                .await?;
             record
         } else {
             wrote = true;
@@ -218,7 +222,7 @@ impl SiteApplications {
                 data: Some(RawExtension(json!(snapshot))),
                 revision,
             };
-            let made = self.base.requests.create(&record).await;
+            let made = self.context.requests.create(&record).await;
             let made = made.at_step("making the record of a version")?;
             stores.versions.written(made.clone());
             Arc::new(made)
@@ -229,7 +233,7 @@ impl SiteApplications {
             mended |= self.keep_slice(key, &record, slice).await?;
         }
         if mended && was_whole {
-            self.base.stores.mended.emit(key);
+            self.context.stores.mended.emit(key);
         }
         Ok(wrote || mended)
     }
@@ -242,9 +246,9 @@ impl SiteApplications {
         slice: &snapshot::Slice,
     ) -> Result<bool, Error> {
         let owner = owner_reference(record, false);
-        let Base {
+        let Context {
             shared, observed, ..
-        } = &self.base;
+        } = &self.context;
         let new = NewSlice {
             namespace: &key.namespace,
             name: &slice.name,
@@ -276,12 +280,12 @@ impl SiteApplications {
         surplus: &[String],
     ) -> Result<bool, Error> {
         let mut wrote = false;
-        let versions = || self.base.stores.versions_of(&key.namespace, &key.name);
+        let versions = || self.context.stores.versions_of(&key.namespace, &key.name);
         for Version { record, .. } in versions() {
             let name = record.name_any();
             // Decided again after what was written meanwhile: a deployment may have asked for it.
             let is_surplus = || {
-                let is_known = self.base.stores.all.extent() == Extent::All;
+                let is_known = self.context.stores.all.extent() == Extent::All;
                 is_known
                     && self
                         .decide(key, content, &versions())
@@ -289,13 +293,13 @@ impl SiteApplications {
                         .contains(&name)
             };
             if surplus.contains(&name) && is_surplus() {
-                let deleted = self.base.requests.delete(&*record).await;
+                let deleted = self.context.requests.delete(&*record).await;
                 deleted.at_step("deleting the record of a version")?;
                 wrote = true;
             } else {
                 let owner = owner_reference(application, true);
                 wrote |= self
-                    .base
+                    .context
                     .settle_version(&record, owner, record.revision)
                     .await?;
             }
@@ -305,10 +309,14 @@ impl SiteApplications {
 
     /// The applications that keep versions with a slice.
     fn users_of(&self, slice: &SliceKey) -> Vec<Wake<Key>> {
-        let applications = self.base.stores.applications.in_namespace(&slice.namespace);
+        let applications = self
+            .context
+            .stores
+            .applications
+            .in_namespace(&slice.namespace);
         let is_user = |application: &Arc<SiteApplication>| {
             let name = application.name_any();
-            let versions = self.base.stores.versions_of(&slice.namespace, &name);
+            let versions = self.context.stores.versions_of(&slice.namespace, &name);
             versions
                 .iter()
                 .any(|it| it.snapshot.slices().any(|name| *name == *slice.name))

@@ -22,7 +22,7 @@ use baton_typed::key::Key;
 use jiff::Timestamp;
 
 use super::{
-    Base, INCOMPLETE,
+    Context, INCOMPLETE,
     placement::{Choices, Chosen},
 };
 use crate::delivery::shared::{AtStep as _, Error};
@@ -33,15 +33,15 @@ const ROUNDS: usize = 8;
 
 /// Brings versions to sites.
 pub(crate) struct SiteDeployments {
-    pub base: Base,
+    pub context: Context,
     choices: Choices,
 }
 
 impl SiteDeployments {
     /// A controller that has seen nothing yet.
-    pub(crate) fn new(base: Base) -> Self {
+    pub(crate) fn new(context: Context) -> Self {
         Self {
-            base,
+            context,
             choices: Choices::default(),
         }
     }
@@ -54,38 +54,38 @@ impl Controller for SiteDeployments {
     type Error = Error;
 
     fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
-        let Base {
+        let Context {
             stores, observed, ..
-        } = &self.base;
+        } = &self.context;
         queue.wake_on(&stores.deployments.changes, self, |this, change| {
-            triggers::on_deployment(&this.base.stores, change)
+            triggers::on_deployment(&this.context.stores, change)
         });
         queue.wake_on(&stores.applications.changes, self, |this, change| {
-            triggers::on_application(&this.base.stores, change)
+            triggers::on_application(&this.context.stores, change)
         });
         queue.wake_on(&stores.mended, self, |this, key| {
-            triggers::of_application(&this.base.stores, &key.namespace, &key.name)
+            triggers::of_application(&this.context.stores, &key.namespace, &key.name)
         });
         queue.wake_on(&stores.versions.changes, self, |this, change| {
-            triggers::on_version(&this.base.stores, change)
+            triggers::on_version(&this.context.stores, change)
         });
         queue.wake_on(&stores.placements.changes, self, |this, change| {
-            triggers::on_placement(&this.base.stores, change)
+            triggers::on_placement(&this.context.stores, change)
         });
         queue.wake_on(observed.revisions.changes(), self, |this, change| {
-            triggers::on_revision(&this.base.stores, change)
+            triggers::on_revision(&this.context.stores, change)
         });
         queue.wake_on(&observed.links, self, |this, site| this.in_site(site));
         queue.wake_on(&observed.assignments, self, |this, change| {
-            triggers::on_assignment(&this.base.stores, change)
+            triggers::on_assignment(&this.context.stores, change)
         });
         stores.all.wake_when_lost(queue, self, |this| {
-            this.base.stores.deployments.wake(|_| true)
+            this.context.stores.deployments.wake(|_| true)
         });
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         let Some(deployment) = stores.deployments.get(&key.namespace, &key.name) else {
             self.choices.forget(key);
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
@@ -94,20 +94,18 @@ impl Controller for SiteDeployments {
         if deployment.metadata.deletion_timestamp.is_some() {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
-        match self.base.extent() {
+        match self.context.extent() {
             Extent::All => {}
-            Extent::Nothing => {
-                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
-            }
+            Extent::Nothing => return Ok(INCOMPLETE),
             Extent::Unavailable(why) => return self.hold(key, &deployment, &why).await,
         }
         if self.adopt(key, &deployment).await? {
             // When the watch has reported it, it goes on.
             return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
         }
-        let chosen = self.base.choose(&self.choices, key, &deployment).await?;
+        let chosen = self.context.choose(&self.choices, key, &deployment).await?;
         let Some(chosen) = chosen else {
-            return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
+            return Ok((ReconcileOutcome::Unchanged, INCOMPLETE.1));
         };
         self.bring(key, &deployment, &chosen).await
     }
@@ -130,15 +128,19 @@ impl SiteDeployments {
                     && now.generation == then.generation
                     && now.deletion_timestamp.is_none()
             };
-            let now = self.base.stores.deployments.get(&key.namespace, &key.name);
+            let now = self
+                .context
+                .stores
+                .deployments
+                .get(&key.namespace, &key.name);
             let Some(deployment) = now.filter(is_same) else {
                 break;
             };
-            if self.base.extent() != Extent::All {
-                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
+            if self.context.extent() != Extent::All {
+                return Ok(INCOMPLETE);
             }
             let seen = self.observe(key, &deployment, chosen);
-            let planned = seen.plan(key, &deployment, self.base.shared.clock.now());
+            let planned = seen.plan(key, &deployment, self.context.shared.clock.now());
             if planned.actions.is_empty() || round > ROUNDS {
                 let again = !planned.actions.is_empty();
                 let reported = self.report(key, &deployment, planned, wrote).await?;
@@ -160,7 +162,7 @@ impl SiteDeployments {
                 let planned = match error.refusal() {
                     Some(why) => {
                         let generation = deployment.metadata.generation.unwrap_or_default();
-                        planned.hindered(generation, self.base.shared.clock.now(), &why)
+                        planned.hindered(generation, self.context.shared.clock.now(), &why)
                     }
                     None => planned,
                 };
@@ -180,10 +182,10 @@ impl SiteDeployments {
     ) -> Result<Reconciled, Error> {
         let previous = deployment.status.clone().unwrap_or_default();
         let generation = deployment.metadata.generation.unwrap_or_default();
-        let now = self.base.shared.clock.now();
+        let now = self.context.shared.clock.now();
         let status = undecided(&previous, generation, now, why);
         self.write(key, deployment, &status).await?;
-        Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)))
+        Ok(INCOMPLETE)
     }
 
     /// Writes the status if it says anything new, and says when to plan again.
@@ -201,7 +203,7 @@ impl SiteDeployments {
         } else {
             ReconcileOutcome::Unchanged
         };
-        let now = self.base.shared.clock.now();
+        let now = self.context.shared.clock.now();
         Ok((outcome, requeue(planned.again_at, now)))
     }
 
@@ -217,13 +219,13 @@ impl SiteDeployments {
         }
         let mut reported = SiteDeployment::clone(deployment);
         reported.status = Some(status.clone());
-        let written = self.base.requests.replace_status(&reported).await;
+        let written = self.context.requests.replace_status(&reported).await;
         let written = written.at_step("writing the status")?;
-        self.base.stores.deployments.written(written.clone());
+        self.context.stores.deployments.written(written.clone());
         let before = deployment.status.clone().unwrap_or_default();
         for event in events::between(&before, status) {
             let on = (key, &written);
-            let events = &self.base.shared.events;
+            let events = &self.context.shared.events;
             events.publish_about(events::REPORTER, on, event.kind, event.reason, event.note);
         }
         Ok(Arc::new(written))
@@ -231,7 +233,7 @@ impl SiteDeployments {
 
     /// Trigger: the link or the labels of a site wake what is brought there, or may be.
     fn in_site(&self, site: &str) -> Vec<Wake<Key>> {
-        triggers::in_site(&self.base.stores, &self.choices, site)
+        triggers::in_site(&self.context.stores, &self.choices, site)
     }
 }
 

@@ -22,7 +22,7 @@ use kube::{Api, api::ListParams};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::{Base, owner_reference, uid};
+use super::{Context, owner_reference, uid};
 use crate::delivery::shared::{AtStep as _, Error};
 
 /// Most characters of the name of a deployment in that of its record.
@@ -105,7 +105,7 @@ impl Chooser {
     }
 }
 
-impl Base {
+impl Context {
     /// The sites that a deployment has chosen; chosen anew where that is due. `None` while it is not known which sites
     /// there are, or who may use them.
     pub(super) async fn choose(

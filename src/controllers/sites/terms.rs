@@ -15,19 +15,19 @@ use crate::delivery::{
     terms::{Asker, SiteTermsChange},
 };
 
-/// Lets the terms be found from now on, and tells when they change.
-pub(crate) fn tell(stores: &Arc<Stores>, observed: &Arc<Observed>) {
+/// Answers with the terms of applications from now on, and reports their changes.
+pub(crate) fn publish(stores: &Arc<Stores>, observed: &Arc<Observed>) {
     let finding = Arc::clone(stores);
     observed
         .site_terms
         .find_by(move |namespace, entry, owner| find(&finding, namespace, entry, owner));
-    let told = Arc::downgrade(observed);
-    let tell = move |change: Option<SiteTermsChange>| {
-        if let (Some(observed), Some(change)) = (told.upgrade(), change) {
+    let receiver = Arc::downgrade(observed);
+    let publish = move |change: Option<SiteTermsChange>| {
+        if let (Some(observed), Some(change)) = (receiver.upgrade(), change) {
             observed.site_terms.changes.emit(&change);
         }
     };
-    let applications = tell.clone();
+    let applications = publish.clone();
     stores
         .applications
         .changes
@@ -35,7 +35,7 @@ pub(crate) fn tell(stores: &Arc<Stores>, observed: &Arc<Observed>) {
     stores
         .deployments
         .changes
-        .subscribe(move |change| tell(of_deployment(change)));
+        .subscribe(move |change| publish(of_deployment(change)));
 }
 
 fn find(stores: &Stores, namespace: &str, entry: &SiteEntry, owner: Option<&str>) -> OwnerTerms {

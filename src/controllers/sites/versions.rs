@@ -13,7 +13,7 @@ use serde::Deserialize as _;
 use serde_json::json;
 use tracing::warn;
 
-use super::{Base, Stores, is_owned_by};
+use super::{Context, Stores, is_owned_by};
 use crate::delivery::{
     observed::Observed,
     shared::{AtStep as _, Error},
@@ -90,7 +90,7 @@ impl Version {
     }
 }
 
-impl Base {
+impl Context {
     /// Brings a record of a version about: an owner among its owners, and its place in the order of versions. Whether
     /// it was written.
     pub(super) async fn settle_version(

@@ -23,7 +23,7 @@ use prometheus_client::{
 };
 
 use super::elapsed;
-use crate::controllers::releases::{Base, Stores};
+use crate::controllers::releases::{Context, Stores};
 
 /// Conditions of Releases that are counted.
 const CONDITIONS: [&str; 4] = [BLOCKED, COMPLETE, SCHEDULED, STRATEGY_EXECUTED];
@@ -71,11 +71,11 @@ pub(super) struct Objects {
 
 impl Objects {
     /// Of what the controllers of releases know.
-    pub(super) fn of(base: &Base) -> Self {
+    pub(super) fn of(context: &Context) -> Self {
         Self {
-            stores: Arc::downgrade(&base.stores),
-            inventory: base.inventory.clone(),
-            clock: base.shared.clock.clone(),
+            stores: Arc::downgrade(&context.stores),
+            inventory: context.inventory.clone(),
+            clock: context.shared.clock.clone(),
         }
     }
 }

@@ -22,7 +22,7 @@ impl Releases {
     /// Lets nobody delete a Release whose pods serve, or may do so, before others serve in their place.
     pub(super) fn claim(&self, key: &Key, release: &mut Release) {
         let capacity = self
-            .base
+            .context
             .stores
             .capacity_targets
             .get(&key.namespace, &key.name);
@@ -50,7 +50,7 @@ impl Releases {
             Departure::Goes => {
                 let finalizers = sync.wanted.finalizers_mut();
                 finalizers.retain(|it| it != FINALIZER_SERVING);
-                let written = self.base.requests.replace(&sync.wanted).await;
+                let written = self.context.requests.replace(&sync.wanted).await;
                 // The watch reports what is left of it.
                 written.at_step("letting the Release go")?;
                 return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
@@ -86,7 +86,7 @@ impl Releases {
     /// True if a Release is being deleted, and serves for no Application any more.
     pub(super) fn is_orphaned(&self, key: &Key, release: &Release) -> bool {
         release.metadata.deletion_timestamp.is_some()
-            && self.base.stores.applications.is_complete()
+            && self.context.stores.applications.is_complete()
             && !self.has_application(key, release)
     }
 
@@ -94,7 +94,7 @@ impl Releases {
     fn has_application(&self, key: &Key, release: &Release) -> bool {
         let mut owners = release.owner_references().iter();
         owners.any(|owner| {
-            let applications = &self.base.stores.applications;
+            let applications = &self.context.stores.applications;
             let found = applications.get(&key.namespace, &owner.name);
             owner.kind == kinds::APPLICATION.name
                 && found.is_some_and(|it| {

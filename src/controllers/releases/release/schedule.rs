@@ -56,7 +56,7 @@ impl Releases {
             let message = format!("Set clusters for {name} to {annotation}");
             events.push(Event::normal("ClustersSelected", message));
         }
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         let asked = match stores.capacity_targets.get(&key.namespace, &key.name) {
             Some(_) => None,
             None => Some(self.asked(key, release, &clusters).await?),
@@ -106,7 +106,7 @@ impl Releases {
     fn select(&self, release: &Release) -> Result<Vec<String>, ScheduleError> {
         let application = release.labels().get(LABEL_APP);
         let application = application.map_or("", String::as_str);
-        let known = self.base.stores.clusters.all();
+        let known = self.context.stores.clusters.all();
         let known: Vec<_> = known.iter().map(|it| (**it).clone()).collect();
         let requirements = &release.spec.environment.cluster_requirements;
         Ok(scheduling::select(application, requirements, &known)?)
@@ -121,7 +121,7 @@ impl Releases {
     ) -> Result<Asked, ScheduleError> {
         let environment = &release.spec.environment;
         let documents = self.charts.render(key, release).await?;
-        let scalable = scalable(&self.base.inventory, clusters, &documents).await;
+        let scalable = scalable(&self.context.inventory, clusters, &documents).await;
         let scalable = scalable.map_err(ScheduleError::Request)?;
         let asked = chart::asked(documents, &environment.chart, &scalable);
         asked.map_err(|error| match error {
@@ -147,7 +147,7 @@ impl Releases {
         wanted: K,
         clusters: impl Fn(&K) -> Option<Vec<Value>>,
     ) -> Result<Option<Event>, ScheduleError> {
-        let requests = &self.base.requests;
+        let requests = &self.context.requests;
         let (kind, name) = (store.kind, key.full_name());
         let Some(target) = store.get(&key.namespace, &key.name) else {
             let created = requests.create(&wanted).await;

@@ -58,8 +58,8 @@ impl SiteDeployments {
         actions: &[Action],
     ) -> Result<(), Error> {
         let site_of = |action: &Action| self.site_of(key, action);
-        let is_gift = |action: &Action| matches!(action, Action::Give { .. });
-        let sites = round(actions, IN_A_ROUND, site_of, is_gift);
+        let adds_version = |action: &Action| matches!(action, Action::Give { .. });
+        let sites = round(actions, IN_A_ROUND, site_of, adds_version);
         let given: BTreeSet<_> = sites
             .iter()
             .flat_map(|actions| actions.iter())
@@ -103,7 +103,7 @@ impl SiteDeployments {
             let id = (version.name(), snapshot.edit.as_str());
             if wanted.contains(&id) {
                 let owner = owner_reference(deployment, false);
-                self.base
+                self.context
                     .settle_version(record, owner, record.revision)
                     .await?;
                 found.insert(id, snapshot);
@@ -122,7 +122,7 @@ impl SiteDeployments {
             | Action::TearDown { revision } => revision,
         };
         let record = self
-            .base
+            .context
             .observed
             .revisions
             .get(&revision_key(key, revision))?;
@@ -160,7 +160,7 @@ impl SiteDeployments {
                 let Some(record) = self.revision(key, revision) else {
                     return Ok(());
                 };
-                let api = &self.base.shared.api;
+                let api = &self.context.shared.api;
                 let archived = api
                     .set_lifecycle(&record, LifecycleState::Archived, false)
                     .await;
@@ -174,7 +174,7 @@ impl SiteDeployments {
                 let Some(record) = record.filter(|record| !record.deleting) else {
                     return Ok(());
                 };
-                let deleted = self.base.shared.api.delete(&record).await;
+                let deleted = self.context.shared.api.delete(&record).await;
                 self.updated(deleted.at_step("deleting a revision")?);
                 Ok(())
             }
@@ -189,11 +189,11 @@ impl SiteDeployments {
         manifest: &Value,
     ) -> Result<(), Error> {
         let revision = revision_key(key, name);
-        let made = self.base.shared.api.create(&revision, manifest).await;
+        let made = self.context.shared.api.create(&revision, manifest).await;
         if let Some(message) = made.as_ref().err().and_then(ApiError::refusal) {
             let site = entry.site.clone();
             let refusal = Refusal::Revision { site, message };
-            let events = &self.base.shared.events;
+            let events = &self.context.shared.events;
             let on = (key, deployment);
             events.publish_about(
                 events::REPORTER,
@@ -205,30 +205,34 @@ impl SiteDeployments {
             return Err(refusal.into());
         }
         let made = made.at_step("making a revision")?;
-        self.base.observed.revisions.created(made, Self::NAME);
+        self.context.observed.revisions.created(made, Self::NAME);
         Ok(())
     }
 
     fn revision(&self, key: &Key, name: &str) -> Option<Arc<RevisionRecord>> {
-        self.base.observed.revisions.get(&revision_key(key, name))
+        self.context
+            .observed
+            .revisions
+            .get(&revision_key(key, name))
     }
 
     fn updated(&self, record: RevisionRecord) {
-        self.base.observed.revisions.updated(record, Self::NAME);
+        self.context.observed.revisions.updated(record, Self::NAME);
     }
 }
 
-/// The actions of some sites, so many at least if there are as many. Sites that are given nothing come first: what is
+/// The actions of some sites, so many at least if there are as many. Sites that get no version come first: what is
 /// refused elsewhere may be so until something is taken away there.
 fn round<A, S: PartialEq>(
     actions: &[A],
     most: usize,
     site_of: impl Fn(&A) -> Option<S>,
-    is_gift: impl Fn(&A) -> bool,
+    adds_version: impl Fn(&A) -> bool,
 ) -> Vec<&[A]> {
     let sites = actions.chunk_by(|one, next| site_of(one) == site_of(next));
-    let (giving, mut taken): (Vec<_>, Vec<_>) = sites.partition(|site| site.iter().any(&is_gift));
-    taken.extend(giving);
+    let (adding, mut taken): (Vec<_>, Vec<_>) =
+        sites.partition(|site| site.iter().any(&adds_version));
+    taken.extend(adding);
     let mut count = 0;
     taken.retain(|site| {
         let has_room = count < most;

@@ -25,17 +25,17 @@ impl SiteDeployments {
         key: &Key,
         deployment: &SiteDeployment,
     ) -> Result<bool, Error> {
-        let revisions = &self.base.observed.revisions;
+        let revisions = &self.context.observed.revisions;
         let mut orphans = revisions.of_site_deployment(&key.namespace, &key.name);
         orphans.retain(|orphan| orphan.controller.is_none() && !orphan.deleting);
         if orphans.is_empty() {
             return Ok(false);
         }
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         let placements = &stores.placements;
         let mut choices = placements.labelled(&key.namespace, LABEL_SITE_DEPLOYMENT, &key.name);
         choices.retain(|choice| choice.owner_references().is_empty());
-        self.base.drop_placements(&choices).await?;
+        self.context.drop_placements(&choices).await?;
         let entries = orphans.iter().filter_map(|orphan| orphan.site.as_ref());
         let entries = entries.map(|site| (VersionName::of(&site.entry), &*site.entry.edit));
         let run: BTreeSet<_> = entries.collect();
@@ -44,7 +44,7 @@ impl SiteDeployments {
         let versions = versions.flat_map(|it| stores.versions_of(&key.namespace, it));
         let versions: Vec<_> = versions.collect();
         self.own_versions(deployment, &versions, &run).await?;
-        let api = &self.base.shared.api;
+        let api = &self.context.shared.api;
         let owner = &owner_reference(deployment, true);
         let is_left = |labels: &BTreeMap<String, String>| {
             labels.get(LABEL_SITE_DEPLOYMENT).map(String::as_str) == Some(&*key.name)

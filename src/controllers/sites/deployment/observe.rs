@@ -55,7 +55,7 @@ impl Seen {
 impl SiteDeployments {
     /// Observes all that a plan needs.
     pub(super) fn observe(&self, key: &Key, deployment: &SiteDeployment, chosen: &Chosen) -> Seen {
-        let stores = &self.base.stores;
+        let stores = &self.context.stores;
         let application = deployment.spec.application.as_str();
         let (sites, placement) = self.sites(key, deployment, chosen);
         let chains = sites.values().flat_map(|site| &site.chain);
@@ -70,7 +70,7 @@ impl SiteDeployments {
             if of == application {
                 newest = kept.first().map(|it| it.snapshot.version.clone());
             }
-            kept.retain(|version| version.is_whole(&self.base.observed));
+            kept.retain(|version| version.is_whole(&self.context.observed));
             let of_it = planned.entry(of.into()).or_default();
             for version in &kept {
                 let version = version.snapshot.planned();
@@ -120,10 +120,10 @@ impl SiteDeployments {
         deployment: &SiteDeployment,
         chosen: &Chosen,
     ) -> (BTreeMap<Arc<str>, Site>, Placement) {
-        let revisions = &self.base.observed.revisions;
+        let revisions = &self.context.observed.revisions;
         let revisions = revisions.of_site_deployment(&key.namespace, &key.name);
         let overlap = self.overlap(key, deployment, chosen);
-        let inventory = self.base.inventory.sites();
+        let inventory = self.context.inventory.sites();
         // One that cannot be understood is what the plan reports.
         let canary = canary_expression(&deployment.spec.strategy).ok().flatten();
         let make = |name: &str, is_placed| {
@@ -184,7 +184,7 @@ impl SiteDeployments {
     /// its revisions are gone too.
     fn overlap(&self, key: &Key, deployment: &SiteDeployment, chosen: &Chosen) -> Overlap {
         let application = deployment.spec.application.as_str();
-        let revisions = &self.base.observed.revisions;
+        let revisions = &self.context.observed.revisions;
         let revisions = revisions.of_site_application(&key.namespace, application);
         let mut running = running(&revisions);
         let mut take = |of: &SiteDeployment| {
@@ -193,7 +193,7 @@ impl SiteDeployments {
             by_uid.and_then(|it| it.remove(uid(of))).unwrap_or_default()
         };
         let own_running = take(deployment);
-        let others = self.base.stores.deployments.in_namespace(&key.namespace);
+        let others = self.context.stores.deployments.in_namespace(&key.namespace);
         let mut others: Vec<_> = others
             .iter()
             .filter(|other| uid(&***other) != uid(deployment))
@@ -201,7 +201,7 @@ impl SiteDeployments {
                 let meta = &other.metadata;
                 let wants =
                     other.spec.application == application && meta.deletion_timestamp.is_none();
-                let placed = wants.then(|| self.base.chosen_by(&self.choices, other));
+                let placed = wants.then(|| self.context.chosen_by(&self.choices, other));
                 let created = meta.creation_timestamp.as_ref().map(|time| time.0);
                 let name = meta.name.as_deref().unwrap_or_default();
                 (name, created, placed.unwrap_or_default(), take(other))

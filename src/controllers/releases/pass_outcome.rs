@@ -1,4 +1,4 @@
-//! What a pass over a target has done in clusters, beside what is told of it.
+//! The outcome of a pass over a target in its clusters, beside its status.
 
 use baton_engine::conditions::Requeue;
 use baton_releases::targets::reasons::{Cause, Failure};
@@ -6,7 +6,7 @@ use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 
 /// What was done in some clusters. Of several the last one in this order counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Worked {
+pub(crate) enum PassOutcome {
     /// Everything is as it is to be, or on its way.
     #[default]
     Nothing,
@@ -20,15 +20,15 @@ pub(crate) enum Worked {
     Failed,
 }
 
-impl Worked {
+impl PassOutcome {
     /// Notes what else was done.
-    pub(crate) fn note(&mut self, worked: Self) {
-        *self = (*self).max(worked);
+    pub(crate) fn note(&mut self, done: Self) {
+        *self = (*self).max(done);
     }
 
     /// Adds what was done in a cluster, and why not more.
-    pub(crate) fn add(&mut self, worked: Self, failure: Option<&Failure>) {
-        self.note(worked);
+    pub(crate) fn add(&mut self, done: Self, failure: Option<&Failure>) {
+        self.note(done);
         let Some(failure) = failure else {
             return;
         };
@@ -57,48 +57,48 @@ mod tests {
 
     #[test]
     fn a_pass_is_repeated_for_what_nobody_tells() {
-        for (worked, cause, expected) in [
+        for (done, cause, expected) in [
             (
-                Worked::Nothing,
+                PassOutcome::Nothing,
                 None,
                 (ReconcileOutcome::Unchanged, Requeue::OnEvent),
             ),
             (
-                Worked::Written,
+                PassOutcome::Written,
                 None,
                 (ReconcileOutcome::Changed, Requeue::OnEvent),
             ),
             (
-                Worked::Outdated,
+                PassOutcome::Outdated,
                 None,
                 (ReconcileOutcome::Conflict, Requeue::Backoff),
             ),
             (
-                Worked::Written,
+                PassOutcome::Written,
                 Some(Cause::Write),
                 (ReconcileOutcome::Failed, Requeue::Backoff),
             ),
             (
-                Worked::Nothing,
+                PassOutcome::Nothing,
                 Some(Cause::UnknownKind),
                 (ReconcileOutcome::Failed, Requeue::Backoff),
             ),
             (
-                Worked::Nothing,
+                PassOutcome::Nothing,
                 Some(Cause::Missing),
                 (ReconcileOutcome::Blocked, Requeue::OnEvent),
             ),
             (
-                Worked::Written,
+                PassOutcome::Written,
                 Some(Cause::NoClient),
                 (ReconcileOutcome::Blocked, Requeue::OnEvent),
             ),
         ] {
             let failure = cause.map(|cause| Failure::new(cause, ""));
-            let mut all = Worked::default();
-            all.add(worked, failure.as_ref());
-            all.add(Worked::Nothing, None);
-            assert_eq!(all.reconciled(), expected, "{worked:?} {cause:?}");
+            let mut all = PassOutcome::default();
+            all.add(done, failure.as_ref());
+            all.add(PassOutcome::Nothing, None);
+            assert_eq!(all.reconciled(), expected, "{done:?} {cause:?}");
         }
     }
 }
