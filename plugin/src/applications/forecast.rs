@@ -15,7 +15,7 @@ use baton_view::{
 };
 use serde_json::Value;
 
-use super::compare::{Rendered, environment, manifests};
+use super::compare::{environment, manifests, rendered};
 use crate::{
     connect::Cluster,
     diff::{Section, check::check_apply, fate::Fate},
@@ -61,7 +61,7 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
     if let (Some(observed), Some((from, to))) = (&observed, &change.known)
         && let (Some(from), Some(to)) = (observed.release(from), observed.release(to))
     {
-        let rendered = Rendered::read(&cluster, &[from, to]).await;
+        let rendered = rendered(&cluster, &[from, to]).await;
         sections.extend(manifests(from, to, &rendered));
     }
     Ok(sections)

@@ -130,7 +130,7 @@ impl TrafficSums {
     pub(super) fn of(observed: &Observed) -> Self {
         let releases = observed.releases().into_iter();
         let names = releases.filter_map(|(_, release)| release.metadata.name.as_deref());
-        let targets = names.filter_map(|name| observed.traffic.of(name)?.status.as_ref());
+        let targets = names.filter_map(|name| of(&observed.traffic, name)?.status.as_ref());
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();
         for cluster in targets.flat_map(|status| &status.clusters) {
             *sums.entry(cluster.name.clone()).or_default() += u64::from(cluster.achieved_traffic);
@@ -155,11 +155,21 @@ impl TrafficSums {
     }
 }
 
+/// The target of a Release.
+fn of<'t, T>(targets: &'t Targets<T>, release: &str) -> Option<&'t T> {
+    targets.as_ref().ok()?.get(release)
+}
+
+/// True if a Release has no target, as far as that can be known.
+fn lacks<T>(targets: &Targets<T>, release: &str) -> bool {
+    targets.is_ok() && of(targets, release).is_none()
+}
+
 /// All clusters that the Release or one of its targets names.
 fn names<'a>(observed: &'a Observed, release: &'a Release, name: &str) -> BTreeSet<&'a str> {
-    let installation = observed.installation.of(name).into_iter();
-    let capacity = observed.capacity.of(name).into_iter();
-    let traffic = observed.traffic.of(name).into_iter();
+    let installation = of(&observed.installation, name).into_iter();
+    let capacity = of(&observed.capacity, name).into_iter();
+    let traffic = of(&observed.traffic, name).into_iter();
     chosen(release)
         .chain(installation.flat_map(|it| it.spec.clusters.iter().map(String::as_str)))
         .chain(capacity.flat_map(|it| it.spec.clusters.iter().map(|one| one.name.as_str())))
@@ -189,18 +199,15 @@ struct Place<'a> {
 impl<'a> Place<'a> {
     /// The picture; `sum` is the weight of all Releases there.
     fn picture(mut self, sum: u64) -> ClusterPicture {
-        let Observed {
-            installation,
-            capacity,
-            traffic,
-            ..
-        } = self.observed;
-        let release = self.release;
         let mut picture = ClusterPicture {
             name: self.cluster.to_owned(),
             ..ClusterPicture::default()
         };
-        if installation.lacks(release) && capacity.lacks(release) && traffic.lacks(release) {
+        let all = self.observed;
+        let lacks_all = lacks(&all.installation, self.release)
+            && lacks(&all.capacity, self.release)
+            && lacks(&all.traffic, self.release);
+        if lacks_all {
             self.troubles.push(Trouble::NoTargets);
         } else {
             picture.installed = self.installed().unwrap_or_default();
@@ -213,12 +220,12 @@ impl<'a> Place<'a> {
 
     /// The target of the Release. That there is none is a trouble.
     fn target<T>(&mut self, part: Part, targets: &'a Targets<T>) -> Option<&'a T> {
-        let found = targets.of(self.release);
+        let found = of(targets, self.release);
         if found.is_none() {
-            self.troubles.push(match &targets.unreadable {
-                Some(why) => Trouble::Unreadable(part, why.clone()),
-                None => Trouble::Missing(part),
-            });
+            let missing = Trouble::Missing(part);
+            let why = targets.as_ref().err();
+            let unreadable = why.map(|why| Trouble::Unreadable(part, why.clone()));
+            self.troubles.push(unreadable.unwrap_or(missing));
         }
         found
     }
@@ -226,8 +233,10 @@ impl<'a> Place<'a> {
     fn installed(&mut self) -> Option<Health> {
         let target = self.target(Part::Installation, &self.observed.installation)?;
         let status = target.status.as_ref();
-        let status = status.and_then(|it| it.clusters.iter().find(|one| one.name == self.cluster));
-        let status = status?;
+        let status = status?
+            .clusters
+            .iter()
+            .find(|one| one.name == self.cluster)?;
         let has_failed = self.add_failure(Part::Installation, &status.conditions);
         if !has_failed && status.status == "Failed" {
             let trouble = Trouble::Reported(Part::Installation, status.message.clone());
@@ -245,9 +254,8 @@ impl<'a> Place<'a> {
         let target = self.target(Part::Capacity, &self.observed.capacity)?;
         let status = target.status.as_ref();
         let status = status.and_then(|it| it.clusters.iter().find(|one| one.name == self.cluster));
-        if let Some(status) = status {
-            self.add_failure(Part::Capacity, &status.conditions);
-        }
+        let conditions = status.map_or(&[][..], |status| &status.conditions);
+        self.add_failure(Part::Capacity, conditions);
         let mut wanted = target.spec.clusters.iter();
         let wanted = wanted.find(|one| one.name == self.cluster);
         let wanted = self.named(Part::Capacity, wanted)?;
@@ -263,9 +271,8 @@ impl<'a> Place<'a> {
         let target = self.target(Part::Traffic, &self.observed.traffic)?;
         let status = target.status.as_ref();
         let status = status.and_then(|it| it.clusters.iter().find(|one| one.name == self.cluster));
-        if let Some(status) = status {
-            self.add_failure(Part::Traffic, &status.conditions);
-        }
+        let conditions = status.map_or(&[][..], |status| &status.conditions);
+        self.add_failure(Part::Traffic, conditions);
         let mut wanted = target.spec.clusters.iter();
         let wanted = wanted.find(|one| one.name == self.cluster);
         let wanted = self.named(Part::Traffic, wanted)?;
@@ -299,8 +306,7 @@ impl<'a> Place<'a> {
 }
 
 /// What a condition says, in one line: its message, its reason before it where that says more.
-#[must_use]
-pub fn why(condition: &ShipperCondition) -> String {
+pub(super) fn why(condition: &ShipperCondition) -> String {
     let message = collapse_whitespace(&condition.message);
     match (condition.reason.as_str(), message.is_empty()) {
         ("", true) => format!("{} is {}", condition.type_, condition.status),

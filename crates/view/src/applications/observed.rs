@@ -27,8 +27,6 @@ pub struct Observed {
     pub namespace: String,
     /// The Application; `None` if it is gone and Releases of it are left.
     pub application: Option<Application>,
-    /// The same as the server has it.
-    pub object: Value,
     /// The Release that the user named, unless that was an Application.
     pub named: Option<String>,
     /// What is installed, by Release.
@@ -43,42 +41,8 @@ pub struct Observed {
     objects: BTreeMap<String, Value>,
 }
 
-/// The targets of a kind, by the names of their Releases.
-#[derive(Clone, Debug)]
-pub struct Targets<T> {
-    by_name: BTreeMap<String, T>,
-    /// Why they cannot be read.
-    pub unreadable: Option<String>,
-}
-
-impl<T> Targets<T> {
-    /// That of a Release.
-    #[must_use]
-    pub fn of(&self, release: &str) -> Option<&T> {
-        self.by_name.get(release)
-    }
-
-    /// True if a Release has none, as far as that can be known.
-    #[must_use]
-    pub fn lacks(&self, release: &str) -> bool {
-        self.unreadable.is_none() && !self.by_name.contains_key(release)
-    }
-}
-
-impl<T: DeserializeOwned> Targets<T> {
-    fn read(list: &List, lists: &Lists) -> Self {
-        match &list.trouble {
-            Some(why) => Self {
-                by_name: BTreeMap::new(),
-                unreadable: Some(why.clone()),
-            },
-            None => Self {
-                by_name: parsed(list, lists),
-                unreadable: None,
-            },
-        }
-    }
-}
+/// The targets of a kind, by the names of their Releases, or why they cannot be read.
+pub type Targets<T> = Result<BTreeMap<String, T>, String>;
 
 /// The kind of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -112,13 +76,12 @@ impl Observed {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             application: application.map(Application::deserialize).transpose()?,
-            object: application.cloned().unwrap_or_default(),
             named: (target.kind == AppKind::Release).then(|| target.name.clone()),
             objects: objects.collect(),
             releases: parsed(releases, lists),
-            installation: Targets::read(installation, lists),
-            capacity: Targets::read(capacity, lists),
-            traffic: Targets::read(traffic, lists),
+            installation: targets(installation, lists),
+            capacity: targets(capacity, lists),
+            traffic: targets(traffic, lists),
         })
     }
 
@@ -187,6 +150,13 @@ impl Observed {
 
 fn name_of(object: &Value) -> String {
     text_at(object, "/metadata/name").to_owned()
+}
+
+fn targets<T: DeserializeOwned>(list: &List, lists: &Lists) -> Targets<T> {
+    match &list.trouble {
+        Some(why) => Err(why.clone()),
+        None => Ok(parsed(list, lists)),
+    }
 }
 
 /// The objects of a list by name.

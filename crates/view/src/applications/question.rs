@@ -59,25 +59,19 @@ impl Question for OneApplication {
         let name = self.application(lists)?;
         let application = self.request(&kinds::APPLICATION, ListQuery::named(&name));
         let application = lists.required(&application);
-        let labelled = |kind| {
-            let labels = format!("{LABEL_APP}={name}");
-            self.request(kind, ListQuery::labelled(labels))
-        };
         // Nothing can be labelled with another name.
-        let (has_releases, none) = (is_label_value(&name), List::default());
-        let releases = match has_releases {
-            true => lists.required(&labelled(&kinds::RELEASE)),
-            false => Ok(&none),
+        let labels = is_label_value(&name).then(|| format!("{LABEL_APP}={name}"));
+        let none = List::default();
+        let labelled = |kind| {
+            let labels = labels.as_ref()?;
+            Some(self.request(kind, ListQuery::labelled(labels)))
         };
-        let kinds = [
-            &kinds::INSTALLATION_TARGET,
-            &kinds::CAPACITY_TARGET,
-            &kinds::TRAFFIC_TARGET,
-        ];
-        let [installation, capacity, traffic] = kinds.map(|kind| match has_releases {
-            true => lists.optional(&labelled(kind)),
-            false => Ok(&none),
-        });
+        let optional = |kind| labelled(kind).map_or(Ok(&none), |request| lists.optional(&request));
+        let releases = labelled(&kinds::RELEASE);
+        let releases = releases.map_or(Ok(&none), |request| lists.required(&request));
+        let installation = optional(&kinds::INSTALLATION_TARGET);
+        let capacity = optional(&kinds::CAPACITY_TARGET);
+        let traffic = optional(&kinds::TRAFFIC_TARGET);
         let application = application?.first();
         let place = (self.namespace.as_str(), name.as_str());
         let observed = Observed::new(
@@ -170,7 +164,7 @@ mod tests {
         let observed = observed.unwrap();
         assert_eq!(rounds, [5]);
         assert!(observed.release("shop-1").is_some());
-        assert_eq!(observed.traffic.unreadable.as_deref(), Some("forbidden"));
+        assert_eq!(observed.traffic.err().as_deref(), Some("forbidden"));
         let (observed, rounds) = ask(AppKind::Release, "shop-1", &objects);
         assert_eq!(rounds, [1, 5]);
         assert_eq!(observed.unwrap().named.as_deref(), Some("shop-1"));

@@ -130,8 +130,7 @@ fn of_application(outcome: Outcome, reason: Reason) -> Verdict {
 }
 
 /// Judges an Application by its newest Release, whatever the user named.
-#[must_use]
-pub fn judge_application(observed: &Observed) -> Verdict {
+pub(super) fn judge_application(observed: &Observed) -> Verdict {
     let Some(application) = &observed.application else {
         return of_application(Outcome::Failed, Reason::Gone);
     };
@@ -161,8 +160,7 @@ pub fn judge_application(observed: &Observed) -> Verdict {
 }
 
 /// A condition of an Application that nobody sees in its Releases.
-#[must_use]
-pub fn about(observed: &Observed) -> Option<String> {
+pub(super) fn about(observed: &Observed) -> Option<String> {
     use ConditionStatus::{False, True};
     let status = observed.application.as_ref()?.status.as_ref()?;
     let says = |type_, status_| with_status(&status.conditions, type_, status_);
@@ -184,8 +182,7 @@ fn with_status<'a>(
 }
 
 /// Judges a Release by itself.
-#[must_use]
-pub fn judge_release(observed: &Observed, release: &Release) -> Verdict {
+pub(super) fn judge_release(observed: &Observed, release: &Release) -> Verdict {
     let (outcome, reason) = outcome(observed, release);
     Verdict {
         release: release.metadata.name.clone(),
@@ -266,14 +263,12 @@ fn refused(release: &Release) -> Option<(Outcome, Reason)> {
 }
 
 /// The step of an index.
-#[must_use]
-pub fn step_at(release: &Release, step: i32) -> Option<&RolloutStep> {
+pub(super) fn step_at(release: &Release, step: i32) -> Option<&RolloutStep> {
     steps(release).get(usize::try_from(step).ok()?)
 }
 
 /// True if a step is the last one.
-#[must_use]
-pub fn is_last(release: &Release, step: i32) -> bool {
+pub(super) fn is_last(release: &Release, step: i32) -> bool {
     usize::try_from(step).is_ok_and(|step| step + 1 == steps(release).len())
 }
 

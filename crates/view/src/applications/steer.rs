@@ -273,7 +273,8 @@ pub fn rollback(observed: &Observed, to: Option<i64>, force: bool) -> Result<Rol
         return Err(Refusal::NeverCompleted(name));
     }
     let environment = &observed.release_object(&name)["spec"]["environment"];
-    let version = &observed.object["metadata"]["resourceVersion"];
+    let application = observed.application.as_ref();
+    let version = application.and_then(|it| it.metadata.resource_version.as_ref());
     let patch = (!is_same).then(|| {
         json!([
             { "op": "add", "path": "/metadata/resourceVersion", "value": version },

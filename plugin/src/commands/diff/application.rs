@@ -4,13 +4,8 @@ use baton_view::applications::{observed::Observed, steer::of_generation, target:
 
 use super::{DiffArgs, show};
 use crate::{
-    applications::compare::{Rendered, releases},
-    args::GlobalArgs,
-    commands::Exit,
-    diff::render::Labels,
-    error::Error,
-    text::application::refusal::refused,
-    wait::application::read,
+    applications::compare::releases, args::GlobalArgs, commands::Exit, diff::render::Labels,
+    error::Error, text::application::refusal::refused, wait::application::read,
 };
 
 pub(crate) async fn run(
@@ -28,8 +23,7 @@ pub(crate) async fn run(
     let missing = |name: &str| Error::NotFound(format!("release {name} not found"));
     let before = observed.release(&from).ok_or_else(|| missing(&from))?;
     let after = observed.release(&to).ok_or_else(|| missing(&to))?;
-    let rendered = Rendered::read(&cluster, &[before, after]).await;
-    let sections = releases(before, after, &rendered);
+    let sections = releases(&cluster, before, after).await;
     let labels = Labels::new(format!("release {from}"), format!("release {to}"));
     show(&sections, &labels, global).await
 }
