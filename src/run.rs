@@ -49,8 +49,7 @@ use tokio::{
 use tracing::info;
 
 use self::{
-    cache_metrics::CacheMetrics,
-    process::{Stop, lead, lease_params, report_caches, start_endpoints, start_lease_thread},
+    process::{Stop, lead, lease_params, start_endpoints, start_lease_thread},
     release_metrics::Calls,
     wiring::Wiring,
 };
@@ -82,7 +81,6 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let fence = Fence::closed();
     let (lease_thread, lease_client) = start_lease_thread(config.clone(), &metrics).await?;
     let client = instrumented_client(config, metrics.requests(), &fence).map_err(Error::Client)?;
-    let caches = CacheMetrics::new(&metrics);
     let _servers = start_endpoints(&lease_thread, &args.process, &metrics, &readiness).await?;
     let version = check_server(&client, &url).await?;
     info!(version = env!("CARGO_PKG_VERSION"), server = %url, server_version = version, "starting");
@@ -157,7 +155,7 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     }
     readiness.set_ready();
     tasks.spawn(dispatch(observed, child_events, links));
-    tasks.spawn(report_caches(target, caches));
+    cache_metrics::register(&metrics, target);
     let end = lead(
         &args.process,
         params,

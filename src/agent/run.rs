@@ -40,8 +40,8 @@ use crate::{
     },
     error::Error,
     run::{
-        cache_metrics::CacheMetrics,
-        process::{Stop, lead, lease_params, report_caches, start_endpoints, start_lease_thread},
+        cache_metrics,
+        process::{Stop, lead, lease_params, start_endpoints, start_lease_thread},
     },
 };
 
@@ -57,7 +57,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
     let mut stop = Stop::new()?;
     let metrics = Metrics::new();
-    let caches = CacheMetrics::new(&metrics);
     let readiness = Readiness::waiting_for("the API server");
     let site_config = load_client_config(&args.connection).await?;
     let hub_config = load_client_config(&args.hub()).await.map_err(Error::Hub)?;
@@ -111,7 +110,7 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
     } = agent;
     let (_, no_links) = mpsc::unbounded_channel();
     tasks.spawn(dispatch(observed, child_events, no_links));
-    tasks.spawn(report_caches(target, caches));
+    cache_metrics::register(&metrics, target);
     tasks.spawn(keep(mirrors.clone(), file.clone()));
     let end = lead(
         &args.process,

@@ -1,11 +1,13 @@
 //! The gauges of the caches of children, under Package Operator's names.
 
-use std::collections::BTreeSet;
+use std::fmt;
 
 use baton_engine::Gvk;
-use baton_runtime::metrics::Metrics;
+use baton_kubernetes::target::Target;
+use baton_runtime::metrics::{Metrics, encode_family};
 use prometheus_client::{
-    encoding::EncodeLabelSet,
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet},
     metrics::{family::Family, gauge::Gauge},
 };
 
@@ -23,60 +25,44 @@ struct KindLabels {
     gvk: String,
 }
 
-pub(crate) struct CacheMetrics {
-    informers: Family<OwnerLabel, Gauge>,
-    objects: Family<KindLabels, Gauge>,
-    reported: BTreeSet<Gvk>,
+/// Counts the objects of a cluster that are in its caches, whenever metrics are read.
+struct Caches<F>(F);
+
+/// Registers the gauges of the caches of a cluster.
+pub(crate) fn register(metrics: &Metrics, target: Target) {
+    let caches = Caches(move || target.stats());
+    metrics.register(|registry| registry.register_collector(Box::new(caches)));
 }
 
-impl CacheMetrics {
-    pub(crate) fn new(metrics: &Metrics) -> Self {
-        let caches = Self {
-            informers: Family::default(),
-            objects: Family::default(),
-            reported: BTreeSet::new(),
-        };
-        // The registry appends `_total` to counters only: the two gauges are called that upstream.
-        metrics.register(|registry| {
-            registry.register(
-                "package_operator_managed_cache_informers_total",
-                "Kinds that are watched at the moment",
-                caches.informers.clone(),
-            );
-            registry.register(
-                "package_operator_managed_cache_objects_total",
-                "Objects in the cache per kind",
-                caches.objects.clone(),
-            );
-        });
-        caches.report_informers(0);
-        caches
+impl<F> fmt::Debug for Caches<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Caches")
     }
+}
 
-    /// Reports the kinds that are watched, with their number of objects; others have no series from now on.
-    pub(crate) fn report(&mut self, kinds: &[(Gvk, usize)]) {
-        self.report_informers(kinds.len());
-        for gone in std::mem::take(&mut self.reported) {
-            if !kinds.iter().any(|(gvk, _)| *gvk == gone) {
-                self.objects.remove(&labels(&gone));
-            }
-        }
+impl<F: Fn() -> Vec<(Gvk, usize)> + Send + Sync + 'static> Collector for Caches<F> {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let kinds = (self.0)();
+        let owner = CACHE_OWNER;
+        let (informers, objects) = (Family::<_, Gauge>::default(), Family::<_, Gauge>::default());
+        let informer_count = informers.get_or_create_owned(&OwnerLabel { owner });
+        informer_count.set(value(kinds.len()));
         for (gvk, count) in kinds {
-            self.objects.get_or_create(&labels(gvk)).set(value(*count));
-            self.reported.insert(gvk.clone());
+            let gvk = gvk.to_string();
+            let object_count = objects.get_or_create_owned(&KindLabels { owner, gvk });
+            object_count.set(value(count));
         }
-    }
-
-    fn report_informers(&self, count: usize) {
-        let label = OwnerLabel { owner: CACHE_OWNER };
-        self.informers.get_or_create(&label).set(value(count));
-    }
-}
-
-fn labels(gvk: &Gvk) -> KindLabels {
-    KindLabels {
-        owner: CACHE_OWNER,
-        gvk: gvk.to_string(),
+        // Only counters end in `_total` by convention: the two gauges are called that upstream.
+        let [name, help] = [
+            "package_operator_managed_cache_informers_total",
+            "Kinds that are watched at the moment",
+        ];
+        encode_family(&mut encoder, name, help, &informers)?;
+        let [name, help] = [
+            "package_operator_managed_cache_objects_total",
+            "Objects in the cache per kind",
+        ];
+        encode_family(&mut encoder, name, help, &objects)
     }
 }
 
@@ -86,14 +72,23 @@ fn value(count: usize) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
     use super::*;
 
     #[test]
     fn cache_gauges_keep_their_odd_names() {
         let metrics = Metrics::new();
-        let mut caches = CacheMetrics::new(&metrics);
         let deployments = (Gvk::new("apps/v1", "Deployment"), 3);
-        caches.report(&[(Gvk::new("v1", "ConfigMap"), 4), deployments.clone()]);
+        let kinds = Arc::new(Mutex::new(vec![
+            (Gvk::new("v1", "ConfigMap"), 4),
+            deployments.clone(),
+        ]));
+        let found = Arc::clone(&kinds);
+        let caches = Caches(move || found.lock().clone());
+        metrics.register(|registry| registry.register_collector(Box::new(caches)));
         assert_eq!(
             metrics.series("package_operator_managed_cache"),
             [
@@ -108,7 +103,7 @@ mod tests {
             "{text}"
         );
 
-        caches.report(&[deployments]);
+        *kinds.lock() = vec![deployments];
         assert_eq!(
             metrics
                 .series("package_operator_managed_cache_objects")

@@ -1,32 +1,23 @@
 //! What the processes have in common: signals, the lease, and the metrics of caches.
 
-use std::time::Duration;
-
 use baton_kubernetes::{
     client::instrumented_client,
     fence::Fence,
     lease::{self, LeaseParams},
-    target::Target,
 };
 use baton_runtime::{
     metrics::Metrics,
     server::{Readiness, Servers, serve},
 };
 use kube::{Client, Config};
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    time::sleep,
-};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
-use super::{cache_metrics::CacheMetrics, lease_thread::LeaseThread};
+use super::lease_thread::LeaseThread;
 use crate::{
     cli::{ProcessArgs, values::Identity},
     error::Error,
 };
-
-/// How often the number of cached objects is put into the metrics.
-const CACHE_METRICS: Duration = Duration::from_secs(5);
 
 /// SIGTERM and SIGINT.
 pub(crate) struct Stop {
@@ -120,12 +111,4 @@ pub(crate) async fn lead(
     leadership.release().await;
     info!("stopped; the lease is free");
     Ok(())
-}
-
-/// Keeps the gauges of the caches of children up to date for ever.
-pub(crate) async fn report_caches(target: Target, mut caches: CacheMetrics) {
-    loop {
-        caches.report(&target.stats());
-        sleep(CACHE_METRICS).await;
-    }
 }
