@@ -1,12 +1,11 @@
 //! The subject of a command, as a user names it.
 
 use baton_view::{
+    applications::target::{AppKind, AppTarget},
     chain::{kind::ChainKind, target::Target},
     sites::target::{SiteKind, SiteTarget},
 };
 use clap::Args;
-
-use crate::applications::target::{AppKind, AppTarget};
 
 use self::SubjectKind::{Application, Chain, SiteApplication, SiteDeployment};
 

@@ -6,14 +6,17 @@ use baton_apis::kinds::{self, Kind};
 
 /// Shipper's kinds that a user can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AppKind {
+pub enum AppKind {
+    /// An Application.
     Application,
+    /// A Release of one.
     Release,
 }
 
 impl AppKind {
     /// The kind of a word such as `app` or `releases.shipper.booking.com`; `None` for other words.
-    pub(crate) fn of_word(word: &str) -> Option<Self> {
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
         let mut all = [Self::Application, Self::Release].into_iter();
         all.find(|kind| kind.is_named_by(word))
     }
@@ -33,14 +36,17 @@ impl Deref for AppKind {
 
 /// An Application or a Release, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AppTarget {
-    pub(crate) kind: AppKind,
-    pub(crate) name: String,
+pub struct AppTarget {
+    /// Its kind.
+    pub kind: AppKind,
+    /// Its name.
+    pub name: String,
 }
 
 impl AppTarget {
     /// The Application of a name.
-    pub(crate) fn application(name: &str) -> Self {
+    #[must_use]
+    pub fn application(name: &str) -> Self {
         Self {
             kind: AppKind::Application,
             name: name.to_owned(),

@@ -1,9 +1,11 @@
 //! A wait for a rollout, with a bar per cluster.
 
-use super::{
+use baton_view::applications::{
     clusters::{ClusterPicture, clusters},
-    read::Observed,
+    observed::Observed,
 };
+
+use super::{percents, pods, weights};
 use crate::wait::bars::Bar;
 
 /// What the bars are, in the plural.
@@ -32,11 +34,11 @@ fn bar(cluster: &ClusterPicture) -> Bar {
 fn numbers(cluster: &ClusterPicture) -> String {
     let capacity = cluster.capacity.map_or_else(
         || "capacity unknown".to_owned(),
-        |capacity| format!("capacity {} ({})", capacity.text(), capacity.pods()),
+        |capacity| format!("capacity {} ({} pods)", percents(capacity), pods(capacity)),
     );
     let traffic = cluster.traffic.map_or_else(
         || "traffic unknown".to_owned(),
-        |traffic| format!("traffic {}", traffic.text()),
+        |traffic| format!("traffic {}", weights(traffic)),
     );
     format!("{capacity}, {traffic}")
 }

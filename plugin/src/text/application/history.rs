@@ -1,14 +1,17 @@
 //! The Releases of an Application as a table.
 
-use baton_apis::{Release, ReleaseEnvironment, conditions::shipper::COMPLETE};
-use baton_releases::{conditions::is_true, hash::environment_hash};
+use baton_apis::Release;
+use baton_releases::{
+    application::history::is_complete, hash::environment_hash, strategy::achieved,
+};
 use baton_terminal::time::age;
+use baton_view::applications::{
+    history::{Difference, current, differences},
+    observed::Observed,
+    state::label_at,
+};
 use k8s_openapi::jiff::Timestamp;
 
-use super::{
-    read::Observed,
-    state::{achieved, label_at},
-};
 use crate::output::{
     Output, Paint,
     table::{Cell, Table},
@@ -53,14 +56,6 @@ pub(crate) fn table(observed: &Observed, output: Output, now: Timestamp) -> Stri
     table.render(output)
 }
 
-/// The newest Release, if it was made from the template as it is.
-pub(crate) fn current(observed: &Observed) -> Option<String> {
-    let template = environment_hash(observed.template()?);
-    let history = observed.known_history()?;
-    let newest = history.newest()?;
-    (newest.hash() == template).then(|| newest.name().to_owned())
-}
-
 /// `0 (staging) -> 1 (50/50)`: from the step that was reached to the one that is wanted.
 fn step(release: &Release) -> String {
     let target = release.spec.target_step;
@@ -73,9 +68,7 @@ fn step(release: &Release) -> String {
 }
 
 fn complete(release: &Release) -> Cell {
-    let status = release.status.as_ref();
-    let conditions = status.map_or(&[][..], |status| &status.conditions);
-    match is_true(conditions, COMPLETE) {
+    match is_complete(release) {
         true => Cell::painted(Paint::Good, "True"),
         false if release.metadata.deletion_timestamp.is_some() => {
             Cell::painted(Paint::Warn, "Deleting")
@@ -84,52 +77,24 @@ fn complete(release: &Release) -> Cell {
     }
 }
 
-/// Which parts of the environment are others than in the Release before.
+/// The parts of the environment that are others than in the Release before.
 fn changes(before: Option<&Release>, release: &Release) -> String {
-    match before {
-        None => "<none>".to_owned(),
-        Some(before) => {
-            let changes = differences(&before.spec.environment, &release.spec.environment);
-            if changes.is_empty() {
-                "same".to_owned()
-            } else {
-                changes.join(", ")
-            }
-        }
+    let Some(before) = before else {
+        return "<none>".to_owned();
+    };
+    let changes = differences(&before.spec.environment, &release.spec.environment);
+    let words = changes.iter().map(|change| match change {
+        Difference::Chart(before, after) => format!("chart {before} -> {after}"),
+        Difference::Version(before, after) => format!("version {before} -> {after}"),
+        Difference::Repository => "repository".to_owned(),
+        Difference::Values => "values".to_owned(),
+        Difference::Clusters => "clusters".to_owned(),
+        Difference::Strategy => "strategy".to_owned(),
+    });
+    match &words.collect::<Vec<_>>()[..] {
+        [] => "same".to_owned(),
+        words => words.join(", "),
     }
-}
-
-/// The parts in which two environments differ, in words.
-pub(crate) fn differences(from: &ReleaseEnvironment, to: &ReleaseEnvironment) -> Vec<String> {
-    // Taken apart without `..`, so that a new field cannot be forgotten.
-    let ReleaseEnvironment {
-        chart,
-        values,
-        cluster_requirements,
-        strategy,
-    } = to;
-    let mut changes = Vec::new();
-    let old = &from.chart;
-    if old.name != chart.name {
-        changes.push(format!("chart {} -> {}", old.name, chart.name));
-    }
-    if old.version != chart.version {
-        changes.push(format!("version {} -> {}", old.version, chart.version));
-    }
-    if old.repo_url != chart.repo_url {
-        changes.push("repository".to_owned());
-    }
-    let others = [
-        ("values", from.values != *values),
-        (
-            "clusters",
-            from.cluster_requirements != *cluster_requirements,
-        ),
-        ("strategy", from.strategy != *strategy),
-    ];
-    let others = others.into_iter().filter(|(_, differs)| *differs);
-    changes.extend(others.map(|(what, _)| what.to_owned()));
-    changes
 }
 
 #[cfg(test)]

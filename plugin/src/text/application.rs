@@ -1,15 +1,26 @@
-//! The picture of an Application as text.
+//! Applications and Releases for people and for programs: their picture, and in the files beside it states, tables and
+//! sentences.
+
+pub(crate) mod bars;
+pub(crate) mod history;
+pub(crate) mod refusal;
+pub(crate) mod status;
+pub(crate) mod verdict;
 
 use std::fmt::Write as _;
 
 use baton_terminal::time::age;
-use baton_view::tree::Health;
-use k8s_openapi::jiff::Timestamp;
-
-use super::{
-    clusters::ClusterPicture,
-    picture::{AppPicture, ReleasePicture},
+use baton_view::{
+    applications::{
+        clusters::{Capacity, ClusterPicture, Traffic},
+        picture::{AppPicture, AppState, ReleasePicture, Role},
+    },
+    tree::Health,
 };
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use self::verdict::{notes, reason, troubles};
 use crate::{
     output::{
         Output, Paint,
@@ -36,11 +47,11 @@ pub(crate) struct AppStyle {
 
 /// The text; every line ends with a newline.
 pub(crate) fn render(picture: &AppPicture, style: AppStyle, output: Output) -> String {
-    let mut name = Cell::painted(Paint::Strong, format!("app/{}", picture.name));
-    name = name.and(paint(picture.state), format!(" {}", picture.state));
+    let name = Cell::painted(Paint::Strong, format!("app/{}", picture.name));
+    let (paint, state) = state(picture.state);
     let releases = picture.releases.iter();
     let root = Node {
-        name,
+        name: name.and(paint, state),
         cells: vec![Cell::default(); HEADINGS.len() - 2],
         message: message(picture),
         children: releases
@@ -52,39 +63,69 @@ pub(crate) fn render(picture: &AppPicture, style: AppStyle, output: Output) -> S
     table.render(output)
 }
 
-/// What is to be said of the Application, and where nobody has the Service.
-fn message(picture: &AppPicture) -> String {
-    let nobody: Vec<&str> = picture
-        .service
-        .iter()
-        .filter(|service| service.releases.is_empty())
-        .map(|service| service.cluster.as_str())
-        .collect();
-    let nobody = if nobody.is_empty() {
-        String::new()
-    } else {
-        format!("nobody has the Service in {}", nobody.join(", "))
-    };
-    let both = [picture.message.as_str(), &nobody];
-    let both = both.into_iter().filter(|text| !text.is_empty());
-    both.collect::<Vec<_>>().join("; ")
+/// The picture for programs.
+pub(crate) fn value(picture: &AppPicture) -> Value {
+    let mut value = json!(picture);
+    value["message"] = notes(&picture.notes).into();
+    for (at, release) in picture.releases.iter().enumerate() {
+        let value = &mut value["releases"][at];
+        value["message"] = release
+            .reason
+            .as_ref()
+            .map_or_else(String::new, reason)
+            .into();
+        value["clusters"] = cluster_values(&release.clusters);
+    }
+    value
 }
 
-pub(crate) fn paint(state: &str) -> Paint {
+/// The clusters of a Release for programs.
+fn cluster_values(clusters: &[ClusterPicture]) -> Value {
+    let values = clusters.iter().map(|cluster| {
+        let mut value = json!(cluster);
+        value["message"] = troubles(&cluster.troubles).into();
+        value
+    });
+    values.collect()
+}
+
+/// What is to be said of the Application, and where nobody has the Service.
+fn message(picture: &AppPicture) -> String {
+    let without = picture.service.iter().filter(|it| it.releases.is_empty());
+    let without: Vec<&str> = without.map(|service| service.cluster.as_str()).collect();
+    let without =
+        (!without.is_empty()).then(|| format!("nobody has the Service in {}", without.join(", ")));
+    let notes = Some(notes(&picture.notes)).filter(|notes| !notes.is_empty());
+    notes
+        .into_iter()
+        .chain(without)
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+/// A state behind a name.
+fn state(state: AppState) -> (Paint, &'static str) {
     match state {
-        "Complete" => Paint::Good,
-        "Failed" => Paint::Bad,
-        "RollingOut" | "Waiting" | "Deleting" | "Gone" => Paint::Warn,
-        _ => Paint::Dim,
+        AppState::Complete => (Paint::Good, " Complete"),
+        AppState::Failed => (Paint::Bad, " Failed"),
+        AppState::RollingOut => (Paint::Warn, " RollingOut"),
+        AppState::Waiting => (Paint::Warn, " Waiting"),
+        AppState::Deleting => (Paint::Warn, " Deleting"),
+        AppState::Gone => (Paint::Warn, " Gone"),
+        AppState::Unknown => (Paint::Dim, " Unknown"),
     }
 }
 
 fn release(drawn: &ReleasePicture, namespace: &str, style: AppStyle) -> Node {
-    let mut name = Cell::from("release ").and(Paint::Strong, &drawn.name);
-    name = name.and(paint(drawn.state), format!(" {}", drawn.state));
-    if let Some(role) = drawn.role {
-        name = name.and(Paint::Dim, format!(" ({role})"));
-    }
+    let (paint, state) = state(drawn.state);
+    let name = Cell::from("release ")
+        .and(Paint::Strong, &drawn.name)
+        .and(paint, state);
+    let name = match drawn.role {
+        Some(Role::Contender) => name.and(Paint::Dim, " (contender)"),
+        Some(Role::Incumbent) => name.and(Paint::Dim, " (incumbent)"),
+        None => name,
+    };
     let is_open = style.idle || drawn.role.is_some() || !drawn.is_idle();
     let clusters = drawn.clusters.iter().filter(|_| is_open);
     Node {
@@ -110,14 +151,13 @@ fn about(drawn: &ReleasePicture, now: Timestamp) -> String {
         }
         None => text.push_str(" wanted, none achieved"),
     }
-    if drawn.complete && drawn.state != "Complete" {
+    if drawn.complete && drawn.state != AppState::Complete {
         text.push_str(", complete before");
     }
     // Writing into a string cannot fail.
     let _ = write!(text, ", {} old", age(drawn.created, now));
-    if !drawn.message.is_empty() {
-        text.push_str("; ");
-        text.push_str(&drawn.message);
+    if let Some(why) = &drawn.reason {
+        let _ = write!(text, "; {}", reason(why));
     }
     text
 }
@@ -128,13 +168,11 @@ fn cluster(drawn: &ClusterPicture, namespace: &str, style: AppStyle) -> Node {
         name => Cell::from(format!("cluster {name}")),
     };
     let capacity = drawn.capacity.map_or_else(Cell::default, |capacity| {
-        let is_there = capacity.available_pods == Some(capacity.wanted_pods);
-        let text = format!("{} ({})", capacity.text(), capacity.pods());
-        Cell::painted(good(is_there), text)
+        let text = format!("{} ({} pods)", percents(capacity), pods(capacity));
+        Cell::painted(good(capacity.is_there()), text)
     });
     let traffic = drawn.traffic.map_or_else(Cell::default, |traffic| {
-        let is_there = traffic.achieved_weight == Some(traffic.wanted_weight);
-        Cell::painted(good(is_there), traffic.text())
+        Cell::painted(good(traffic.is_there()), weights(traffic))
     });
     let percent = drawn.traffic.and_then(|traffic| traffic.service_percent);
     let service = percent.map_or_else(Cell::default, |percent| match percent {
@@ -150,11 +188,41 @@ fn cluster(drawn: &ClusterPicture, namespace: &str, style: AppStyle) -> Node {
     Node {
         name,
         cells: vec![capacity, traffic, service, installed, Cell::default()],
-        message: drawn.message.clone(),
+        message: troubles(&drawn.troubles),
         children: children
             .map(|drawn| widened(revision(drawn, Some(namespace), style.tree)))
             .collect(),
     }
+}
+
+/// `40% of 50%`, as far as it is known.
+fn percents(capacity: Capacity) -> String {
+    let achieved = capacity
+        .achieved_percent
+        .map(|percent| format!("{percent}%"));
+    format!("{} of {}%", known(achieved), capacity.wanted_percent)
+}
+
+/// `2/3`, as far as it is known.
+fn pods(capacity: Capacity) -> String {
+    format!(
+        "{}/{}",
+        known(capacity.available_pods),
+        capacity.wanted_pods
+    )
+}
+
+/// `10 of 50`, as far as it is known.
+fn weights(traffic: Traffic) -> String {
+    format!(
+        "{} of {}",
+        known(traffic.achieved_weight),
+        traffic.wanted_weight
+    )
+}
+
+fn known(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "?".to_owned(), |value| value.to_string())
 }
 
 fn good(is_so: bool) -> Paint {
@@ -174,16 +242,15 @@ fn widened(node: Node) -> Node {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use baton_view::{
+        applications::picture::picture,
+        chain::member::State,
+        tree::{ChainPicture, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture},
+    };
 
     use super::*;
-    use crate::applications::{
-        fixtures::{NOW, application, environment, mid_rollout, observed, release},
-        picture::picture,
-    };
-    use baton_view::chain::member::State;
-    use baton_view::tree::{
-        ChainPicture, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture,
+    use crate::applications::fixtures::{
+        NOW, application, environment, mid_rollout, observed, release,
     };
 
     const STYLE: AppStyle = AppStyle {
