@@ -6,7 +6,6 @@ use baton_apis::{SiteDeployment, constants::LABEL_OBJECT_DEPLOYMENT};
 use baton_engine::texts::collapse_whitespace;
 use baton_terminal::kubeconfig::{self, ConnectionArgs};
 use baton_view::{
-    applications::target::AppKind,
     chain::{kind::ChainKind, member::Revision, target::Target},
     lists::ListQuery,
     object::text_at,
