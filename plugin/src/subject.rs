@@ -1,12 +1,11 @@
 //! The subject of a command, as a user names it.
 
-use baton_view::chain::{kind::ChainKind, target::Target};
-use clap::Args;
-
-use crate::{
+use baton_view::{
     applications::target::{AppKind, AppTarget},
+    chain::{kind::ChainKind, target::Target},
     sites::target::{SiteKind, SiteTarget},
 };
+use clap::Args;
 
 use self::SubjectKind::{Application, Chain, SiteApplication, SiteDeployment};
 
@@ -131,7 +130,7 @@ impl Subject {
         })
     }
 
-    fn kind(&self) -> SubjectKind {
+    pub(crate) fn kind(&self) -> SubjectKind {
         match self {
             Self::Chain(_) => Chain,
             Self::Application(_) => Application,

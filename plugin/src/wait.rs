@@ -1,5 +1,6 @@
 //! Waiting for something to be seen in what is followed by watches.
 
+pub(crate) mod application;
 pub(crate) mod bars;
 pub(crate) mod chain;
 pub(crate) mod follower;

@@ -315,7 +315,9 @@ struct Step<'a> {
     values: &'a RolloutStep,
 }
 
-fn steps(release: &Release) -> &[RolloutStep] {
+/// The steps of the strategy of a Release.
+#[must_use]
+pub fn steps(release: &Release) -> &[RolloutStep] {
     let strategy = release.spec.environment.strategy.as_ref();
     strategy.map_or(&[], |strategy| &strategy.steps)
 }
@@ -352,7 +354,9 @@ fn last_step(release: &Release) -> Result<AchievedStep, Error> {
     }
 }
 
-fn achieved(release: &Release) -> Option<i32> {
+/// The step that a Release has reached.
+#[must_use]
+pub fn achieved(release: &Release) -> Option<i32> {
     let achieved = release.status.as_ref()?.achieved_step.as_ref()?;
     Some(achieved.step)
 }

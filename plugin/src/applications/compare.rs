@@ -1,6 +1,6 @@
 //! What two Releases have differently: environments and rendered manifests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use baton_apis::{
     Release, ReleaseEnvironment,
@@ -21,71 +21,47 @@ const OWN_NAME: &str = "$(release)";
 /// What stands for the hash of its environment.
 const OWN_HASH: &str = "$(hash)";
 
-/// The rendered manifests of Releases, by name.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Rendered {
-    by_release: BTreeMap<String, Vec<Value>>,
-    /// Why they cannot be read.
-    unreadable: Option<String>,
+/// The rendered manifests of Releases, by name, or why they cannot be read.
+type Rendered = Result<BTreeMap<String, Vec<Value>>, String>;
+
+/// Reads the slices of Releases.
+pub(super) async fn rendered(cluster: &Cluster, releases: &[&Release]) -> Rendered {
+    let names = releases
+        .iter()
+        .filter_map(|release| release.metadata.name.as_deref());
+    // Nothing can be labelled with another.
+    let names: Vec<&str> = names.filter(|name| is_label_value(name)).collect();
+    if names.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let path = kinds::OBJECT_SLICE.path(Some(&cluster.namespace));
+    let query = ListQuery::labelled(format!("{LABEL_RELEASE} in ({})", names.join(",")));
+    let slices = cluster.list_at(&path, &query).await;
+    let slices = slices.map_err(|error| error.to_string())?;
+    Ok(of_slices(releases, slices))
 }
 
-impl Rendered {
-    /// Reads the slices of Releases. That they cannot be read is kept.
-    pub(crate) async fn read(cluster: &Cluster, releases: &[&Release]) -> Self {
-        let names: BTreeSet<&str> = releases
-            .iter()
-            .filter_map(|release| release.metadata.name.as_deref())
-            // Nothing can be labelled with another.
-            .filter(|name| is_label_value(name))
-            .collect();
-        if names.is_empty() {
-            return Self::default();
-        }
-        let names: Vec<&str> = names.into_iter().collect();
-        let path = kinds::OBJECT_SLICE.path(Some(&cluster.namespace));
-        let query = ListQuery {
-            labels: Some(format!("{LABEL_RELEASE} in ({})", names.join(","))),
-            ..ListQuery::default()
+/// The manifests of Releases from slices: those that a Release owns, in the order of the numbers in their names.
+fn of_slices(releases: &[&Release], mut slices: Vec<Value>) -> BTreeMap<String, Vec<Value>> {
+    slices.sort_by_key(|slice| {
+        let name = text_at(slice, "/metadata/name");
+        let number = name.rsplit('-').next().and_then(|text| text.parse().ok());
+        (number.unwrap_or(u64::MAX), name.to_owned())
+    });
+    let mut by_release: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for release in releases {
+        let (Some(name), Some(uid)) = (&release.metadata.name, &release.metadata.uid) else {
+            continue;
         };
-        match cluster.list_at(&path, &query).await {
-            Ok(slices) => Self::from_slices(releases, slices),
-            Err(error) => Self {
-                unreadable: Some(error.to_string()),
-                ..Self::default()
-            },
-        }
-    }
-
-    /// The manifests of Releases from slices: those that a Release owns, in the order of the numbers in their names.
-    pub(crate) fn from_slices(releases: &[&Release], mut slices: Vec<Value>) -> Self {
-        slices.sort_by_key(|slice| {
-            let name = text_at(slice, "/metadata/name");
-            let number = name.rsplit('-').next().and_then(|text| text.parse().ok());
-            (number.unwrap_or(u64::MAX), name.to_owned())
-        });
-        let mut by_release: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        for release in releases {
-            let (Some(name), Some(uid)) = (&release.metadata.name, &release.metadata.uid) else {
+        for slice in slices.iter_mut().filter(|slice| is_owned_by(slice, uid)) {
+            let Value::Array(objects) = slice["objects"].take() else {
                 continue;
             };
-            for slice in slices.iter_mut().filter(|slice| is_owned_by(slice, uid)) {
-                let Value::Array(objects) = slice["objects"].take() else {
-                    continue;
-                };
-                let objects = objects.into_iter().map(|mut entry| entry["object"].take());
-                by_release.entry(name.clone()).or_default().extend(objects);
-            }
-        }
-        Self {
-            by_release,
-            unreadable: None,
+            let objects = objects.into_iter().map(|mut entry| entry["object"].take());
+            by_release.entry(name.clone()).or_default().extend(objects);
         }
     }
-
-    fn of(&self, release: &Release) -> Option<&[Value]> {
-        let name = release.metadata.name.as_deref()?;
-        self.by_release.get(name).map(Vec::as_slice)
-    }
+    by_release
 }
 
 fn is_owned_by(slice: &Value, uid: &str) -> bool {
@@ -95,15 +71,15 @@ fn is_owned_by(slice: &Value, uid: &str) -> bool {
 }
 
 /// The differences of two Releases.
-pub(crate) fn releases(from: &Release, to: &Release, rendered: &Rendered) -> Vec<Section> {
-    let environments = [from, to].map(|release| &release.spec.environment);
-    let mut sections = environment(Some(environments[0]), environments[1]);
-    sections.extend(manifests(from, to, rendered));
+pub(crate) async fn releases(cluster: &Cluster, from: &Release, to: &Release) -> Vec<Section> {
+    let mut sections = environment(Some(&from.spec.environment), &to.spec.environment);
+    let rendered = rendered(cluster, &[from, to]).await;
+    sections.extend(manifests(from, to, &rendered));
     sections
 }
 
 /// The differences of two environments; without the first one, the second is new.
-pub(crate) fn environment(
+pub(super) fn environment(
     from: Option<&ReleaseEnvironment>,
     to: &ReleaseEnvironment,
 ) -> Vec<Section> {
@@ -140,14 +116,15 @@ pub(crate) fn environment(
 }
 
 /// The differences of the manifests of two Releases, the name of each Release being taken for the same.
-pub(crate) fn manifests(from: &Release, to: &Release, rendered: &Rendered) -> Vec<Section> {
+pub(super) fn manifests(from: &Release, to: &Release, rendered: &Rendered) -> Vec<Section> {
     let bad = |fate| vec![Section::new("manifests", "rendered manifests").fate(fate)];
-    if let Some(why) = &rendered.unreadable {
-        return bad(Fate::Unreadable(why.clone()));
-    }
+    let rendered = match rendered {
+        Ok(rendered) => rendered,
+        Err(why) => return bad(Fate::Unreadable(why.clone())),
+    };
     let sides = [from, to].map(|release| {
         let name = release.metadata.name.as_deref().unwrap_or_default();
-        let objects = rendered.of(release).ok_or(name);
+        let objects = rendered.get(name).ok_or(name);
         objects.map(|objects| {
             let manifests = objects.iter().map(|object| Manifest::new(object, name));
             manifests.collect::<Vec<_>>()
@@ -368,8 +345,9 @@ mod tests {
                 &[config("shop-new-0", "stale", "x")],
             ),
         ];
-        let rendered = Rendered::from_slices(&[from, to], slices);
-        let sections = releases(from, to, &rendered);
+        let rendered = Ok(of_slices(&[from, to], slices));
+        let mut sections = environment(Some(&from.spec.environment), &to.spec.environment);
+        sections.extend(manifests(from, to, &rendered));
         let labels = Labels::new("shop-old-0", "shop-new-0");
         let text = render(&sections, &labels, Output::plain());
         assert!(!text.contains("hunter"), "{text}");
@@ -382,7 +360,7 @@ mod tests {
         let from = observed.release("shop-old-0").unwrap();
         let to = observed.release("shop-new-0").unwrap();
         let slices = vec![slice("shop-old-0-0", "u-old", &[secret("a")])];
-        let rendered = Rendered::from_slices(&[from, to], slices);
+        let rendered = Ok(of_slices(&[from, to], slices));
         let sections = manifests(from, to, &rendered);
         assert_eq!(sections.len(), 1);
         assert_eq!(

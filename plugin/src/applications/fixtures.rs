@@ -1,12 +1,11 @@
 //! An Application in the middle of a rollout, for tests.
 
+use baton_view::{
+    applications::{observed::Observed, target::AppTarget},
+    lists::{List, Lists},
+};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
-
-use super::{
-    read::{Observed, Targets},
-    target::AppTarget,
-};
 
 /// The present time of the tests.
 pub(crate) const NOW: Timestamp = Timestamp::constant(1_767_229_200, 0);
@@ -200,14 +199,21 @@ pub(crate) fn observed(objects: &[Value]) -> Observed {
 
 /// The same, for what a user names.
 pub(crate) fn named(objects: &[Value], target: &AppTarget) -> Observed {
-    let of = |kind: &str| -> Vec<Value> {
+    let of = |kind: &str| -> List {
         let found = objects.iter().filter(|object| object["kind"] == kind);
         found.cloned().collect()
     };
-    let application = of("Application").pop();
-    let mut observed = Observed::new(target, ("ns", "shop"), application, of("Release")).unwrap();
-    observed.installation = Targets::from_objects(of("InstallationTarget"));
-    observed.capacity = Targets::from_objects(of("CapacityTarget"));
-    observed.traffic = Targets::from_objects(of("TrafficTarget"));
-    observed
+    let (installation, capacity) = (of("InstallationTarget"), of("CapacityTarget"));
+    let targets = [&installation, &capacity, &of("TrafficTarget")];
+    let (application, releases) = (of("Application"), of("Release"));
+    let (lists, place) = (Lists::default(), ("ns", "shop"));
+    Observed::new(
+        &lists,
+        target,
+        place,
+        application.first(),
+        &releases,
+        targets,
+    )
+    .unwrap()
 }

@@ -9,19 +9,19 @@ use baton_apis::{
     kinds,
 };
 use baton_releases::{application::history::History, hash::environment_hash};
-use baton_view::object::text_at;
+use baton_view::{
+    applications::{observed::Observed, target::AppTarget},
+    object::text_at,
+};
 use serde_json::Value;
 
-use super::{
-    compare::{Rendered, environment, manifests},
-    read::{Observed, read},
-    target::AppTarget,
-};
+use super::compare::{environment, manifests, rendered};
 use crate::{
     connect::Cluster,
     diff::{Section, check::check_apply, fate::Fate},
     error::Error,
     subject::check_name,
+    wait::application::read,
 };
 
 /// Whether an object of a file is an Application.
@@ -61,7 +61,7 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
     if let (Some(observed), Some((from, to))) = (&observed, &change.known)
         && let (Some(from), Some(to)) = (observed.release(from), observed.release(to))
     {
-        let rendered = Rendered::read(&cluster, &[from, to]).await;
+        let rendered = rendered(&cluster, &[from, to]).await;
         sections.extend(manifests(from, to, &rendered));
     }
     Ok(sections)
@@ -134,7 +134,7 @@ impl<'a> Change<'a> {
     /// What becomes of the Releases.
     fn releases(&mut self, observed: Option<&Observed>) {
         let hash = environment_hash(&self.after);
-        let history = observed.and_then(Observed::known_history);
+        let history = observed.map(Observed::known_history);
         let newest = history.as_ref().and_then(History::newest);
         let Some(newest) = newest else {
             self.notes

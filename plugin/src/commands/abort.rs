@@ -7,21 +7,23 @@ use std::io::{IsTerminal as _, stderr, stdin};
 
 use baton_apis::kinds;
 use baton_kubernetes::wire::MediaType;
+use baton_view::applications::{
+    clusters::clusters,
+    observed::Observed,
+    steer::{self, Abort},
+};
 use clap::Args;
 use http::Method;
 
 use super::{Exit, pause::note};
 use crate::{
-    applications::{
-        clusters::clusters,
-        read::{Observed, read},
-        steer::{self, Abort},
-    },
     args::GlobalArgs,
     connect::Cluster,
     error::Error,
     output::report,
     subject::{Subject, SubjectKind},
+    text::application::refusal::refused,
+    wait::application::read,
 };
 
 /// Abort the rollout of an Application, or of a deployment to sites
@@ -61,8 +63,8 @@ pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, E
     let cluster = global.connect().await?;
     let observed = read(&cluster, &target).await?;
     let application = observed.target();
-    let abort = steer::abort(&observed, args.force)
-        .map_err(|refusal| Error::Impossible(format!("{application}: {refusal}")))?;
+    let abort =
+        steer::abort(&observed, args.force).map_err(|refusal| refused(&observed, &refusal))?;
     if !args.yes && !args.dry_run && !confirmed(&observed, &abort).await? {
         report("nothing was deleted");
         return Ok(Exit::Negative);

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use baton_apis::kinds;
 use baton_kubernetes::wire::MediaType;
-use baton_view::rollout::Outcome;
+use baton_view::{
+    applications::steer::{self, StepChoice, step_outcome},
+    rollout::Outcome,
+};
 use clap::Args;
 
 use super::{Exit, pause::note, rollback::application::arrive};
 use crate::{
-    applications::{
-        follow::watch_until,
-        read::read,
-        steer::{self, Promotion, StepChoice, has_arrived},
-    },
     args::{GlobalArgs, timeout},
-    connect::{Cluster, Write},
+    connect::Write,
     error::Error,
     subject::{Subject, SubjectKind},
+    text::application::refusal::refused,
+    wait::application::{read, watch_until},
 };
 
 /// Go on with the rollout of an Application: to the next step, or to another one
@@ -79,12 +79,26 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
     let observed = read(&cluster, &target).await?;
     let application = observed.target();
     let promotion = steer::promote(&observed, args.to.choice(), args.to.force)
-        .map_err(|refusal| Error::Impossible(format!("{application}: {refusal}")))?;
+        .map_err(|refusal| refused(&observed, &refusal))?;
     let name = format!("release.shipper.booking.com/{}", promotion.release);
     let label = &promotion.label;
-    if !write(&cluster, &promotion, args.dry_run).await? {
+    let Some(patch) = &promotion.patch else {
         output.print(&format!("{name} is sent to step {label} already"))?;
         return Ok(Exit::Fine);
+    };
+    let url = kinds::RELEASE.path_of(Some(&cluster.namespace), &promotion.release);
+    let write = Write::new(MediaType::JsonPatch, args.dry_run);
+    let written = cluster.write(&url, write, patch).await;
+    if let Err(error) = written {
+        // A precondition that does not hold is invalid; what else may be invalid was looked at.
+        return Err(if error.is_failed_test() {
+            Error::Impossible(format!(
+                "release {} was changed by somebody else just now; nothing was promoted",
+                promotion.release
+            ))
+        } else {
+            error
+        });
     }
     output.print(&format!(
         "{name} sent to step {label}{}",
@@ -101,26 +115,8 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
             return Some(Outcome::Failed);
         }
         let is_there = subject.is_some_and(|it| it.spec.target_step == promotion.step);
-        is_there.then(|| has_arrived(observed)).flatten()
+        is_there.then(|| step_outcome(observed)).flatten()
     })
     .await?;
     arrive(&observed, arrived, args.timeout, global)
-}
-
-/// Writes the target step; whether there was anything to write.
-async fn write(cluster: &Cluster, promotion: &Promotion, dry_run: bool) -> Result<bool, Error> {
-    let Some(patch) = &promotion.patch else {
-        return Ok(false);
-    };
-    let url = kinds::RELEASE.path_of(Some(&cluster.namespace), &promotion.release);
-    let write = Write::new(MediaType::JsonPatch, dry_run);
-    match cluster.write(&url, write, patch).await {
-        Ok(_) => Ok(true),
-        // A precondition that does not hold is invalid; what else may be invalid was looked at.
-        Err(error) if error.is_failed_test() => Err(Error::Impossible(format!(
-            "release {} was changed by somebody else just now; nothing was promoted",
-            promotion.release
-        ))),
-        Err(error) => Err(error),
-    }
 }

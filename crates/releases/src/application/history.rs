@@ -37,22 +37,28 @@ impl<'a> History<'a> {
     ///
     /// # Errors
     /// If one has no generation: the first by name.
-    pub fn read(releases: &'a [Release]) -> Result<Self, GenerationError> {
-        let mut releases: Vec<_> = releases.iter().collect();
+    pub fn read(releases: impl IntoIterator<Item = &'a Release>) -> Result<Self, GenerationError> {
+        let mut releases: Vec<_> = releases.into_iter().collect();
         releases.sort_by_key(|release| &release.metadata.name);
-        let members = releases.into_iter().map(|release| {
-            Ok(Member {
-                generation: generation(release)?,
-                release: Cow::Borrowed(release),
-            })
-        });
-        let mut members = members.collect::<Result<Vec<_>, _>>()?;
+        let members = releases.into_iter().map(Member::of);
+        Ok(Self::sorted(members.collect::<Result<_, _>>()?))
+    }
+
+    /// Those Releases that have a generation, in the order of [`History::read`].
+    #[must_use]
+    pub fn numbered(releases: impl IntoIterator<Item = &'a Release>) -> Self {
+        let members = releases.into_iter().map(Member::of);
+        Self::sorted(members.filter_map(Result::ok).collect())
+    }
+
+    fn sorted(mut members: Vec<Member<'a>>) -> Self {
         members.sort_by(|a, b| {
             let created = |it: &Member<'_>| it.release.metadata.creation_timestamp.clone();
             let order = a.generation.cmp(&b.generation);
-            order.then_with(|| created(a).cmp(&created(b)))
+            let order = order.then_with(|| created(a).cmp(&created(b)));
+            order.then_with(|| a.name().cmp(b.name()))
         });
-        Ok(Self(members))
+        Self(members)
     }
 
     /// Adds a Release that is newer than all others.
@@ -126,7 +132,14 @@ impl<'a> History<'a> {
     }
 }
 
-impl Member<'_> {
+impl<'a> Member<'a> {
+    fn of(release: &'a Release) -> Result<Self, GenerationError> {
+        Ok(Self {
+            generation: generation(release)?,
+            release: Cow::Borrowed(release),
+        })
+    }
+
     /// Name of the Release.
     #[must_use]
     pub fn name(&self) -> &str {

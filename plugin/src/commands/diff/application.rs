@@ -1,19 +1,11 @@
 //! `diff` of two Releases of an Application.
 
-use baton_releases::application::history::{History, Member};
+use baton_view::applications::{observed::Observed, steer::of_generation, target::AppTarget};
 
 use super::{DiffArgs, show};
 use crate::{
-    applications::{
-        compare::{Rendered, releases},
-        read::{Observed, read},
-        steer::of_generation,
-        target::AppTarget,
-    },
-    args::GlobalArgs,
-    commands::Exit,
-    diff::render::Labels,
-    error::Error,
+    applications::compare::releases, args::GlobalArgs, commands::Exit, diff::render::Labels,
+    error::Error, text::application::refusal::refused, wait::application::read,
 };
 
 pub(crate) async fn run(
@@ -31,8 +23,7 @@ pub(crate) async fn run(
     let missing = |name: &str| Error::NotFound(format!("release {name} not found"));
     let before = observed.release(&from).ok_or_else(|| missing(&from))?;
     let after = observed.release(&to).ok_or_else(|| missing(&to))?;
-    let rendered = Rendered::read(&cluster, &[before, after]).await;
-    let sections = releases(before, after, &rendered);
+    let sections = releases(&cluster, before, after).await;
     let labels = Labels::new(format!("release {from}"), format!("release {to}"));
     show(&sections, &labels, global).await
 }
@@ -42,7 +33,7 @@ fn pair(observed: &Observed, args: &DiffArgs) -> Result<(String, String), Error>
     let target = observed.target();
     let impossible = |text: String| Error::Impossible(format!("{target}: {text}"));
     let history = observed.known_history();
-    let members = history.as_ref().map_or(&[][..], History::members);
+    let members = history.members();
     let named = |name: &str| match observed.release(name) {
         Some(_) => Ok(name.to_owned()),
         None => Err(impossible(format!("it has no release {name}"))),
@@ -52,7 +43,7 @@ fn pair(observed: &Observed, args: &DiffArgs) -> Result<(String, String), Error>
     }
     let of = |number: i64| {
         let member = of_generation(members, number);
-        let member = member.map_err(|refusal| impossible(refusal.to_string()))?;
+        let member = member.map_err(|refusal| refused(observed, &refusal))?;
         Ok::<_, Error>(member.name().to_owned())
     };
     let asked = args.release.first().or(observed.named.as_ref());
@@ -62,18 +53,15 @@ fn pair(observed: &Observed, args: &DiffArgs) -> Result<(String, String), Error>
         (None, None) => None,
     };
     let from = args.from.map(of).transpose()?;
-    let newest = history.as_ref().and_then(History::newest).map(Member::name);
-    let second = match (&to, newest) {
-        (Some(to), _) => to.clone(),
-        (None, Some(newest)) => newest.to_owned(),
-        (None, None) => return Err(impossible("there is no release yet".to_owned())),
-    };
+    let newest = history.newest().map(|newest| newest.name().to_owned());
+    let second = to.clone().or(newest);
+    let second = second.ok_or_else(|| impossible("there is no release yet".to_owned()))?;
     if let Some(from) = from {
         return Ok((from, second));
     }
     let first = if to.is_none() {
         // What the contender replaces is not always the one before it.
-        history.as_ref().and_then(History::incumbent)
+        history.incumbent()
     } else {
         let at = members.iter().position(|member| member.name() == second);
         at.and_then(|at| members[..at].last())

@@ -1,21 +1,18 @@
 //! `history` of an Application: its Releases, or one of them in full.
 
+use baton_view::applications::{observed::Observed, steer::of_generation, target::AppTarget};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::HistoryArgs;
 use crate::{
-    applications::{
-        history::table,
-        read::{Observed, read},
-        steer::of_generation,
-        target::AppTarget,
-    },
     args::GlobalArgs,
     commands::Exit,
     diff::render::yaml,
     error::Error,
     output::{format::objects, report},
+    text::application::{history::table, refusal::refused},
+    wait::application::read,
 };
 
 pub(crate) async fn run(
@@ -56,12 +53,8 @@ pub(crate) async fn run(
 /// The name of the Release of a generation.
 fn chosen(observed: &Observed, generation: i64) -> Result<String, Error> {
     let history = observed.known_history();
-    let members = history
-        .as_ref()
-        .map_or(&[][..], |history| history.members());
-    let member = of_generation(members, generation);
-    let member =
-        member.map_err(|refusal| Error::Impossible(format!("{}: {refusal}", observed.target())))?;
+    let member = of_generation(history.members(), generation);
+    let member = member.map_err(|refusal| refused(observed, &refusal))?;
     Ok(member.name().to_owned())
 }
 

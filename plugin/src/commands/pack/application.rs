@@ -1,6 +1,6 @@
 //! `pack --application`: an Application of Shipper's from a chart.
 
-use std::{path::PathBuf, str::FromStr};
+use std::path::PathBuf;
 
 use baton_apis::{
     Chart, ClusterRequirements, RegionRequirement, ReleaseEnvironment, RolloutStep,
@@ -47,9 +47,10 @@ pub(super) struct ApplicationArgs {
         long,
         value_name = "NAME[=COUNT]",
         value_delimiter = ',',
+        value_parser = region,
         requires = "application"
     )]
-    region: Vec<Region>,
+    region: Vec<RegionRequirement>,
 
     /// What the clusters have to offer; may be repeated
     #[arg(
@@ -109,32 +110,22 @@ impl Strategy {
 }
 
 /// A region, and how many clusters there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Region {
-    name: String,
-    replicas: Option<i32>,
-}
-
-impl FromStr for Region {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, replicas) = match text.split_once('=') {
-            Some((name, count)) => {
-                let count = count.parse::<i32>().ok().filter(|count| *count > 0);
-                let count = count.ok_or("the number of clusters must be at least 1")?;
-                (name, Some(count))
-            }
-            None => (text, None),
-        };
-        if name.is_empty() {
-            return Err("a region has a name".to_owned());
+fn region(text: &str) -> Result<RegionRequirement, String> {
+    let (name, replicas) = match text.split_once('=') {
+        Some((name, count)) => {
+            let count = count.parse::<i32>().ok().filter(|count| *count > 0);
+            let count = count.ok_or("the number of clusters must be at least 1")?;
+            (name, Some(count))
         }
-        Ok(Self {
-            name: name.to_owned(),
-            replicas,
-        })
+        None => (text, None),
+    };
+    if name.is_empty() {
+        return Err("a region has a name".to_owned());
     }
+    Ok(RegionRequirement {
+        name: name.to_owned(),
+        replicas,
+    })
 }
 
 impl ApplicationArgs {
@@ -203,15 +194,11 @@ impl ApplicationArgs {
         }
         let version = self.chart_version.clone().unwrap_or_else(|| "*".to_owned());
         Constraint::parse(&version).map_err(|error| usage(format!("--chart-version: {error}")))?;
-        let mut regions: Vec<RegionRequirement> = Vec::new();
-        for Region { name, replicas } in &self.region {
-            if regions.iter().any(|other| other.name == *name) {
+        for (at, region) in self.region.iter().enumerate() {
+            let name = &region.name;
+            if self.region[..at].iter().any(|other| other.name == *name) {
                 return Err(usage(format!("--region: {name} is given twice")));
             }
-            regions.push(RegionRequirement {
-                name: name.clone(),
-                replicas: *replicas,
-            });
         }
         for (at, capability) in self.capability.iter().enumerate() {
             if self.capability[..at].contains(capability) {
@@ -226,7 +213,7 @@ impl ApplicationArgs {
             },
             values: values.map(Value::Object),
             cluster_requirements: ClusterRequirements {
-                regions: Some(regions),
+                regions: Some(self.region.clone()),
                 capabilities: self.capability.clone(),
             },
             strategy: Some(RolloutStrategy {

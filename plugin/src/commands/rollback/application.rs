@@ -3,23 +3,26 @@
 use baton_apis::kinds;
 use baton_kubernetes::wire::MediaType;
 use baton_terminal::time::duration;
-use baton_view::rollout::Outcome;
+use baton_view::{
+    applications::{
+        history::current,
+        observed::Observed,
+        state::judge,
+        steer::{Rollback, rollback, step_outcome},
+        target::{AppKind, AppTarget},
+    },
+    rollout::Outcome,
+};
 
 use super::RollbackArgs;
 use crate::{
-    applications::{
-        follow::watch_until,
-        history::current,
-        read::{Observed, read},
-        state::judge,
-        steer::{self, Return, has_arrived},
-        target::{AppKind, AppTarget},
-    },
     args::GlobalArgs,
     commands::{Exit, pause::note},
     connect::{Cluster, Write},
     error::Error,
     output::report,
+    text::application::{refusal::refused, verdict::message},
+    wait::application::{read, watch_until},
 };
 
 pub(crate) async fn run(
@@ -58,7 +61,7 @@ pub(crate) async fn run(
     }
     // The Release is made from the template by now, or will be.
     let (observed, arrived) = watch_until(&cluster, &application, args.timeout, |observed| {
-        current(observed).and_then(|_| has_arrived(observed))
+        current(observed).and_then(|_| step_outcome(observed))
     })
     .await?;
     arrive(&observed, arrived, args.timeout, global)
@@ -71,7 +74,7 @@ pub(crate) fn arrive(
     timeout: std::time::Duration,
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
-    let message = judge(observed).text();
+    let message = message(&judge(observed));
     match arrived {
         Some(Outcome::Done) => {
             global.output().print(&message)?;
@@ -91,7 +94,7 @@ async fn roll(
     cluster: &Cluster,
     target: &AppTarget,
     args: &RollbackArgs,
-) -> Result<(AppTarget, Return), Error> {
+) -> Result<(AppTarget, Rollback), Error> {
     let mut seen: Option<Observed> = None;
     for round in 1.. {
         let observed = read(cluster, target).await?;
@@ -103,8 +106,8 @@ async fn roll(
                 observed.target()
             )));
         }
-        let found = steer::rollback(&observed, args.to_revision, args.force)
-            .map_err(|refusal| Error::Impossible(format!("{}: {refusal}", observed.target())))?;
+        let found = rollback(&observed, args.to_revision, args.force)
+            .map_err(|refusal| refused(&observed, &refusal))?;
         let Some(patch) = &found.patch else {
             return Ok((observed.target(), found));
         };

@@ -1,21 +1,23 @@
 //! `tree` of an Application: Releases, clusters, and the revisions that install them.
 
-use std::future::pending;
+use std::pin::pin;
 
 use baton_apis::constants::shipper::LABEL_APP;
-use baton_view::tree::ChainPicture;
+use baton_engine::names::is_label_value;
+use baton_view::{
+    applications::{
+        observed::Observed,
+        picture::{AppPicture, picture},
+        target::AppTarget,
+    },
+    tree::ChainPicture,
+};
+use futures::{StreamExt as _, stream};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
 use super::{Resized, TreeArgs, View, fit, out_of_date};
 use crate::{
-    applications::{
-        follow::Follower,
-        picture::{AppPicture, picture},
-        read::{Observed, can_have_releases, read},
-        render::{AppStyle, render},
-        target::AppTarget,
-    },
     args::GlobalArgs,
     cluster::tree::{LiveTree, Scope, once},
     commands::Exit,
@@ -23,8 +25,15 @@ use crate::{
     error::Error,
     output::{Output, format::document},
     selection::Selection,
-    text::tree::Style,
-    wait::Follow as _,
+    text::{
+        application::{AppStyle, render, value},
+        tree::Style,
+    },
+    wait::{
+        Follow as _,
+        application::{question, read},
+        follower::Follower,
+    },
 };
 
 /// Shows an Application, or one of its Releases.
@@ -49,7 +58,7 @@ pub(crate) async fn run(
     };
     let drawn = draw(&observed, &chains, args)?;
     match args.output {
-        Some(form) => output.print(&document(form, &json!({ "application": drawn })))?,
+        Some(form) => output.print(&document(form, &json!({ "application": value(&drawn) })))?,
         None => output.print(&render(&drawn, style(args, false), output))?,
     }
     Ok(Exit::Fine)
@@ -57,7 +66,7 @@ pub(crate) async fn run(
 
 /// The revisions that belong to an Application; `None` where none can.
 fn scope(observed: &Observed) -> Option<Scope> {
-    can_have_releases(&observed.name).then(|| Scope {
+    is_label_value(&observed.name).then(|| Scope {
         selection: Selection {
             labels: Some(format!("{LABEL_APP}={}", observed.name)),
             ..Selection::default()
@@ -92,15 +101,15 @@ fn draw(
         drawn.releases.retain(|release| release.name == *name);
     }
     if let Some(number) = args.revision {
-        let is_asked = |generation: Option<i64>| generation == Some(number);
         drawn
             .releases
-            .retain(|release| is_asked(release.generation));
+            .retain(|release| release.generation == Some(number));
         if drawn.releases.is_empty() {
-            return Err(Error::NotFound(format!(
+            let text = format!(
                 "{} has no release of generation {number}",
                 observed.target()
-            )));
+            );
+            return Err(Error::NotFound(text));
         }
     }
     Ok(drawn)
@@ -113,79 +122,41 @@ async fn watch(
     output: Output,
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
-    let mut follower = Follower::start(cluster, target).await?;
+    let mut follower = Follower::start(cluster, question(cluster, target)).await?;
     let scope = scope(follower.last());
-    let mut tree = None;
-    let mut chains = Ok(Vec::new());
+    let (mut chains, mut tree) = (Ok(Vec::new()), None);
     if let Some(scope) = &scope {
         match LiveTree::start(cluster, scope).await {
             Ok(started) => tree = Some(started),
             Err(error) => chains = Err(error.to_string()),
         }
     }
+    let pictures = stream::iter(tree).flat_map(|tree| {
+        stream::unfold(tree, async |mut tree| {
+            let drawn = tree.next().await.map_err(|error| error.to_string());
+            Some(((drawn, tree.trouble()), tree))
+        })
+    });
+    let mut pictures = pin!(pictures.chain(stream::pending()));
     let mut view = View::new();
     let mut resized = Resized::new()?;
-    let mut trouble: Option<String> = None;
+    let mut tree_trouble = None;
     // What was read before the watches is the first picture, unless they are as quick.
     loop {
-        {
-            let next = async {
-                match &mut tree {
-                    Some(tree) => tree.next().await,
-                    None => pending().await,
+        tokio::select! {
+            Some(drawn) = pictures.next() => (chains, tree_trouble) = drawn,
+            exists = follower.next() => {
+                if !exists {
+                    return Err(Error::NotFound(format!("{target} has been deleted")));
                 }
-            };
-            tokio::pin!(next);
-            loop {
-                tokio::select! {
-                    drawn = &mut next => {
-                        chains = drawn.map_err(|error| error.to_string());
-                        break;
-                    }
-                    exists = follower.next() => {
-                        if !exists {
-                            return Err(Error::NotFound(format!("{target} has been deleted")));
-                        }
-                    }
-                    () = resized.wait() => {}
-                }
-                let fitting = fit(output, global);
-                show(
-                    &mut view,
-                    follower.last(),
-                    &chains,
-                    args,
-                    trouble.as_deref(),
-                    fitting,
-                )?;
             }
+            () = resized.wait() => {}
         }
-        let of_tree = tree.as_ref().and_then(LiveTree::trouble);
-        trouble = follower.trouble().map(str::to_owned).or(of_tree);
         let fitting = fit(output, global);
-        show(
-            &mut view,
-            follower.last(),
-            &chains,
-            args,
-            trouble.as_deref(),
-            fitting,
-        )?;
+        let trouble = follower.trouble().or(tree_trouble.as_deref());
+        let drawn = draw(follower.last(), &chains, args)?;
+        view.show_text(fitting, |collapsed| {
+            render(&drawn, style(args, collapsed), fitting) + &out_of_date(trouble, fitting)
+        })?;
     }
-}
-
-fn show(
-    view: &mut View,
-    observed: &Observed,
-    chains: &Result<Vec<ChainPicture>, String>,
-    args: &TreeArgs,
-    trouble: Option<&str>,
-    output: Output,
-) -> Result<(), Error> {
-    let drawn = draw(observed, chains, args)?;
-    view.show_text(output, |collapsed| {
-        let mut text = render(&drawn, style(args, collapsed), output);
-        text.push_str(&out_of_date(trouble, output));
-        text
-    })
 }

@@ -1,0 +1,60 @@
+//! Releases beside each other.
+
+use baton_apis::ReleaseEnvironment;
+use baton_releases::hash::environment_hash;
+
+use super::observed::Observed;
+
+/// The newest Release, if it was made from the template as it is.
+#[must_use]
+pub fn current(observed: &Observed) -> Option<String> {
+    let template = environment_hash(observed.template()?);
+    let history = observed.known_history();
+    let newest = history.newest()?;
+    (newest.hash() == template).then(|| newest.name().to_owned())
+}
+
+/// A part of an environment that is another than before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// The name of the chart, before and after.
+    Chart(String, String),
+    /// The version of the chart, before and after.
+    Version(String, String),
+    /// The repository of the chart.
+    Repository,
+    /// The values.
+    Values,
+    /// The requirements on clusters.
+    Clusters,
+    /// The steps.
+    Strategy,
+}
+
+/// The parts in which two environments differ.
+#[must_use]
+pub fn differences(from: &ReleaseEnvironment, to: &ReleaseEnvironment) -> Vec<Difference> {
+    // Taken apart without `..`, so that a new field cannot be forgotten.
+    let ReleaseEnvironment {
+        chart,
+        values,
+        cluster_requirements,
+        strategy,
+    } = to;
+    let old = &from.chart;
+    let name = Difference::Chart(old.name.clone(), chart.name.clone());
+    let version = Difference::Version(old.version.clone(), chart.version.clone());
+    let parts = [
+        (old.name != chart.name, name),
+        (old.version != chart.version, version),
+        (old.repo_url != chart.repo_url, Difference::Repository),
+        (from.values != *values, Difference::Values),
+        (
+            from.cluster_requirements != *cluster_requirements,
+            Difference::Clusters,
+        ),
+        (from.strategy != *strategy, Difference::Strategy),
+    ];
+    let parts = parts.into_iter().filter(|(differs, _)| *differs);
+    parts.map(|(_, difference)| difference).collect()
+}

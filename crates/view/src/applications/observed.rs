@@ -1,0 +1,176 @@
+//! An Application with its Releases and their targets, as objects of a server.
+
+use std::collections::BTreeMap;
+
+use baton_apis::{
+    Application, CapacityTarget, InstallationTarget, Release, ReleaseEnvironment, TrafficTarget,
+};
+use baton_releases::application::{
+    error::GenerationError,
+    history::{History, generation},
+};
+use serde::{Deserialize as _, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use super::target::{AppKind, AppTarget};
+use crate::{
+    lists::{List, Lists},
+    object::text_at,
+};
+
+/// An Application with everything that belongs to it.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// Name of the Application.
+    pub name: String,
+    /// Namespace of all of it.
+    pub namespace: String,
+    /// The Application; `None` if it is gone and Releases of it are left.
+    pub application: Option<Application>,
+    /// The Release that the user named, unless that was an Application.
+    pub named: Option<String>,
+    /// What is installed, by Release.
+    pub installation: Targets<InstallationTarget>,
+    /// Numbers of pods, by Release.
+    pub capacity: Targets<CapacityTarget>,
+    /// Weights of traffic, by Release.
+    pub traffic: Targets<TrafficTarget>,
+    /// By name.
+    releases: BTreeMap<String, Release>,
+    /// The same as the server has them.
+    objects: BTreeMap<String, Value>,
+}
+
+/// The targets of a kind, by the names of their Releases, or why they cannot be read.
+pub type Targets<T> = Result<BTreeMap<String, T>, String>;
+
+/// The kind of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Part {
+    /// `InstallationTarget`
+    Installation,
+    /// `CapacityTarget`
+    Capacity,
+    /// `TrafficTarget`
+    Traffic,
+}
+
+impl Observed {
+    /// From the Application, if there is one, its Releases, and the targets for installation, capacity and traffic.
+    /// Releases and targets that cannot be parsed are left out with a warning to `lists`.
+    ///
+    /// # Errors
+    /// If the Application cannot be parsed.
+    pub fn new(
+        lists: &Lists,
+        target: &AppTarget,
+        (namespace, name): (&str, &str),
+        application: Option<&Value>,
+        releases: &List,
+        [installation, capacity, traffic]: [&List; 3],
+    ) -> Result<Self, serde_json::Error> {
+        let objects = releases.objects();
+        let objects = objects.map(|object| (name_of(object), object.clone()));
+        Ok(Self {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            application: application.map(Application::deserialize).transpose()?,
+            named: (target.kind == AppKind::Release).then(|| target.name.clone()),
+            objects: objects.collect(),
+            releases: parsed(releases, lists),
+            installation: targets(installation, lists),
+            capacity: targets(capacity, lists),
+            traffic: targets(traffic, lists),
+        })
+    }
+
+    /// What can be typed for the Application.
+    #[must_use]
+    pub fn target(&self) -> AppTarget {
+        AppTarget::application(&self.name)
+    }
+
+    /// The Releases in order, without those that have no generation.
+    #[must_use]
+    pub fn known_history(&self) -> History<'_> {
+        History::numbered(self.releases.values())
+    }
+
+    /// The Releases in order.
+    ///
+    /// # Errors
+    /// If one has no generation: the manager stands still then, and so does whoever would write.
+    pub fn history(&self) -> Result<History<'_>, GenerationError> {
+        History::read(self.releases.values())
+    }
+
+    /// All Releases with their generations, the oldest first; those without one come last.
+    #[must_use]
+    pub fn releases(&self) -> Vec<(Option<i64>, &Release)> {
+        let history = self.known_history();
+        let members = history.members().iter();
+        let numbered = members
+            .filter_map(|member| Some((Some(member.generation), self.release(member.name())?)));
+        let all = self.releases.values();
+        let unnumbered = all.filter(|release| generation(release).is_err());
+        numbered
+            .chain(unnumbered.map(|release| (None, release)))
+            .collect()
+    }
+
+    /// A Release by its name.
+    #[must_use]
+    pub fn release(&self, name: &str) -> Option<&Release> {
+        self.releases.get(name)
+    }
+
+    /// A Release as the server has it; null if there is none.
+    #[must_use]
+    pub fn release_object(&self, name: &str) -> &Value {
+        self.objects.get(name).unwrap_or(&Value::Null)
+    }
+
+    /// The environment that the Application wants now.
+    #[must_use]
+    pub fn template(&self) -> Option<&ReleaseEnvironment> {
+        let application = self.application.as_ref()?;
+        Some(&application.spec.template)
+    }
+
+    /// The Release that a command is about: the named one, else the newest.
+    #[must_use]
+    pub fn subject(&self) -> Option<&Release> {
+        match &self.named {
+            Some(name) => self.release(name),
+            None => self.release(self.known_history().newest()?.name()),
+        }
+    }
+}
+
+fn name_of(object: &Value) -> String {
+    text_at(object, "/metadata/name").to_owned()
+}
+
+fn targets<T: DeserializeOwned>(list: &List, lists: &Lists) -> Targets<T> {
+    match &list.trouble {
+        Some(why) => Err(why.clone()),
+        None => Ok(parsed(list, lists)),
+    }
+}
+
+/// The objects of a list by name.
+fn parsed<T: DeserializeOwned>(list: &List, lists: &Lists) -> BTreeMap<String, T> {
+    let parsed = list.objects().filter_map(|object| {
+        let name = name_of(object);
+        match T::deserialize(object) {
+            Ok(parsed) => Some((name, parsed)),
+            Err(error) => {
+                let kind = text_at(object, "/kind");
+                lists.warn(format!("{kind} {name} cannot be read: {error}"));
+                None
+            }
+        }
+    });
+    parsed.collect()
+}

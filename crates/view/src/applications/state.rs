@@ -1,0 +1,335 @@
+//! The progress of a rollout, and what it waits for.
+
+use baton_apis::{
+    ConditionStatus, Release, RolloutStep, ShipperCondition, StrategyState,
+    conditions::shipper::{
+        ABORTING, BLOCKED, RELEASE_SYNCED, REPLACED, ROLLING_OUT, SCHEDULED, STRATEGY_EXECUTED,
+        VALID_HISTORY,
+        reasons::{
+            BROKEN_CHART_SPEC, DUPLICATE_CAPABILITY_REQUIREMENT, NO_REGIONS_SPECIFIED,
+            WRONG_CHART_DEPLOYMENTS,
+        },
+    },
+};
+use baton_engine::texts::collapse_whitespace;
+use baton_releases::{
+    application::history::Member,
+    conditions::find,
+    hash::environment_hash,
+    strategy::{
+        achieved,
+        order::{Direction, Position},
+        state, steps,
+    },
+};
+use serde::Serialize;
+
+use super::{
+    clusters::why,
+    observed::{Observed, Part},
+};
+use crate::rollout::Outcome;
+
+/// The state of an Application or a Release.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// Whether waiting is of use.
+    pub outcome: Outcome,
+    /// The Release that the reason is about; `None` for the Application.
+    pub release: Option<String>,
+    /// Why the outcome is what it is.
+    pub reason: Reason,
+    /// A condition of the Application that nobody sees in its Releases.
+    pub about: Option<String>,
+}
+
+impl Verdict {
+    /// True if only a person makes it go on, by a promotion.
+    #[must_use]
+    pub fn waits_for_command(&self) -> bool {
+        matches!(self.reason, Reason::WaitsForCommand(_))
+    }
+}
+
+/// The state of an Application or a Release, or the cause of its wait. Steps are given as [`label`] has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum Reason {
+    /// The Release of this name, which the user named, is gone.
+    ReleaseGone(String),
+    /// The Application is gone.
+    Gone,
+    /// The Application is being deleted.
+    ApplicationDeleting,
+    /// The order of its Releases is unknown, for a reason that the manager gives as well.
+    NoOrder(String),
+    /// It has no Release.
+    NoRelease,
+    /// The newest Release was made from another template.
+    TemplateChanged,
+    /// The Release is being deleted, and why.
+    Deleting(Option<String>),
+    /// The Release has no generation.
+    NoGeneration,
+    /// The Release did not complete, and this newer one is there.
+    Replaced(String),
+    /// The Release was complete, and this newer one is there.
+    Follows(String),
+    /// A rollout block stops it.
+    Blocked(String),
+    /// No clusters are chosen for it.
+    NotScheduled(String),
+    /// Its strategy cannot be followed.
+    StrategyFailed(String),
+    /// Its strategy has no steps.
+    NoSteps,
+    /// Its strategy lacks the wanted step.
+    NoStep(i32),
+    /// Nothing is reported of the wanted step.
+    Unreported(String),
+    /// The wanted step lacks something, and the first message about that.
+    WaitsFor(Part, String, Option<String>),
+    /// It has reached its last step.
+    Complete(String),
+    /// It has reached the wanted step, which is not the last one.
+    WaitsForCommand(String),
+    /// All of the wanted step is there, but it is not recorded as reached.
+    Unrecorded(String),
+}
+
+/// Reasons of a Release that is not scheduled which only another Release is free of: its environment is immutable.
+const FINAL: [&str; 4] = [
+    BROKEN_CHART_SPEC,
+    DUPLICATE_CAPABILITY_REQUIREMENT,
+    NO_REGIONS_SPECIFIED,
+    WRONG_CHART_DEPLOYMENTS,
+];
+
+/// Judges what a user named: an Application by its newest Release, or one of its Releases.
+///
+/// # Guarantees
+/// `Done` only when the Release was made from the present template, is at its last step, and all that this step asks
+/// for was reported to be there.
+#[must_use]
+pub fn judge(observed: &Observed) -> Verdict {
+    match &observed.named {
+        None => judge_application(observed),
+        Some(name) => match observed.release(name) {
+            Some(release) => judge_release(observed, release),
+            None => of_application(Outcome::Failed, Reason::ReleaseGone(name.clone())),
+        },
+    }
+}
+
+fn of_application(outcome: Outcome, reason: Reason) -> Verdict {
+    Verdict {
+        outcome,
+        release: None,
+        reason,
+        about: None,
+    }
+}
+
+/// Judges an Application by its newest Release, whatever the user named.
+pub(super) fn judge_application(observed: &Observed) -> Verdict {
+    let Some(application) = &observed.application else {
+        return of_application(Outcome::Failed, Reason::Gone);
+    };
+    if application.metadata.deletion_timestamp.is_some() {
+        return of_application(Outcome::Failed, Reason::ApplicationDeleting);
+    }
+    let history = match observed.history() {
+        Ok(history) => history,
+        Err(error) => {
+            return of_application(Outcome::Underway, Reason::NoOrder(error.to_string()));
+        }
+    };
+    let template = environment_hash(&application.spec.template);
+    let verdict = match history.newest() {
+        None => of_application(Outcome::Underway, Reason::NoRelease),
+        Some(newest) if newest.hash() != template => {
+            of_application(Outcome::Underway, Reason::TemplateChanged)
+        }
+        Some(newest) => judge_release(observed, &newest.release),
+    };
+    // What keeps the Application from going on is no matter once all is done.
+    let is_underway = verdict.outcome == Outcome::Underway;
+    Verdict {
+        about: about(observed).filter(|_| is_underway),
+        ..verdict
+    }
+}
+
+/// A condition of an Application that nobody sees in its Releases.
+pub(super) fn about(observed: &Observed) -> Option<String> {
+    use ConditionStatus::{False, True};
+    let status = observed.application.as_ref()?.status.as_ref()?;
+    let says = |type_, status_| with_status(&status.conditions, type_, status_);
+    let found = says(BLOCKED, True)
+        .or_else(|| says(VALID_HISTORY, False))
+        .or_else(|| says(ABORTING, True))
+        .or_else(|| says(RELEASE_SYNCED, False))
+        // With a reason it is a failure; without one, nothing is under way.
+        .or_else(|| says(ROLLING_OUT, False).filter(|found| !found.reason.is_empty()));
+    found.map(why)
+}
+
+fn with_status<'a>(
+    conditions: &'a [ShipperCondition],
+    type_: &str,
+    status: ConditionStatus,
+) -> Option<&'a ShipperCondition> {
+    find(conditions, type_).filter(|condition| condition.status == status)
+}
+
+/// Judges a Release by itself.
+pub(super) fn judge_release(observed: &Observed, release: &Release) -> Verdict {
+    let (outcome, reason) = outcome(observed, release);
+    Verdict {
+        release: release.metadata.name.clone(),
+        ..of_application(outcome, reason)
+    }
+}
+
+fn outcome(observed: &Observed, release: &Release) -> (Outcome, Reason) {
+    use Outcome::{Done, Failed, Underway};
+    if release.metadata.deletion_timestamp.is_some() {
+        let status = release.status.as_ref();
+        let replaced = status.and_then(|status| find(&status.conditions, REPLACED));
+        let why = replaced.map(|replaced| collapse_whitespace(&replaced.message));
+        return (Failed, Reason::Deleting(why));
+    }
+    let name = release.metadata.name.as_deref().unwrap_or_default();
+    let history = observed.known_history();
+    let members = history.living();
+    let place = members.iter().position(|member| member.name() == name);
+    let place = place.unwrap_or(members.len());
+    if let Some(newer) = members.get(place + 1) {
+        return replaced(release, members[place], newer);
+    }
+    if let Some(refused) = refused(release) {
+        return refused;
+    }
+    let target = release.spec.target_step;
+    let Some(step) = step_at(release, target) else {
+        return match steps(release) {
+            [] => (Failed, Reason::NoSteps),
+            _ => (Failed, Reason::NoStep(target)),
+        };
+    };
+    let label = label(target, step);
+    let has_previous = place > 0 && place < members.len();
+    let Some(state) = reported(release, has_previous) else {
+        return (Underway, Reason::Unreported(label));
+    };
+    let is_reached = achieved(release) == Some(target);
+    match missing(state) {
+        Some(part) => {
+            let detail = unsatisfied(release).into_iter().next();
+            (Underway, Reason::WaitsFor(part, label, detail))
+        }
+        None if is_reached && is_last(release, target) => (Done, Reason::Complete(label)),
+        None if is_reached => (Underway, Reason::WaitsForCommand(label)),
+        None => (Underway, Reason::Unrecorded(label)),
+    }
+}
+
+/// A Release that was replaced, or is being replaced.
+fn replaced(release: &Release, own: &Member<'_>, newer: &Member<'_>) -> (Outcome, Reason) {
+    let newer = newer.name().to_owned();
+    if !own.is_complete() {
+        return (Outcome::Failed, Reason::Replaced(newer));
+    }
+    refused(release).unwrap_or((Outcome::Done, Reason::Follows(newer)))
+}
+
+/// What keeps a Release from going through its strategy.
+fn refused(release: &Release) -> Option<(Outcome, Reason)> {
+    use ConditionStatus::{False, True};
+    let status = release.status.as_ref()?;
+    let says = |type_, status_| with_status(&status.conditions, type_, status_);
+    if let Some(blocked) = says(BLOCKED, True) {
+        return Some((Outcome::Underway, Reason::Blocked(why(blocked))));
+    }
+    if let Some(scheduled) = says(SCHEDULED, False) {
+        let outcome = if FINAL.contains(&scheduled.reason.as_str()) {
+            Outcome::Failed
+        } else {
+            Outcome::Underway
+        };
+        return Some((outcome, Reason::NotScheduled(why(scheduled))));
+    }
+    let failed = says(STRATEGY_EXECUTED, False)?;
+    Some((Outcome::Underway, Reason::StrategyFailed(why(failed))))
+}
+
+/// The step of an index.
+pub(super) fn step_at(release: &Release, step: i32) -> Option<&RolloutStep> {
+    steps(release).get(usize::try_from(step).ok()?)
+}
+
+/// True if a step is the last one.
+pub(super) fn is_last(release: &Release, step: i32) -> bool {
+    usize::try_from(step).is_ok_and(|step| step + 1 == steps(release).len())
+}
+
+/// `1 (50/50)`.
+fn label(index: i32, step: &RolloutStep) -> String {
+    match collapse_whitespace(&step.name) {
+        name if name.is_empty() => index.to_string(),
+        name => format!("{index} ({name})"),
+    }
+}
+
+/// The step of an index with its name, as in `1 (50/50)`, and its index alone if there is none.
+#[must_use]
+pub fn label_at(release: &Release, index: i32) -> String {
+    step_at(release, index).map_or_else(|| index.to_string(), |step| label(index, step))
+}
+
+/// The state of the newest Release, by what is reported of the step that it is to be at. `None`: nothing is.
+fn reported(release: &Release, has_previous: bool) -> Option<StrategyState> {
+    let status = release.status.as_ref()?;
+    let conditions = &status.strategy.as_ref()?.conditions;
+    let target = release.spec.target_step;
+    if !conditions.iter().any(|condition| condition.step == target) {
+        return None;
+    }
+    let position = Position::Head {
+        previous: has_previous,
+        direction: Direction::of(achieved(release), target),
+    };
+    Some(state(
+        conditions,
+        position,
+        target,
+        is_last(release, target),
+    ))
+}
+
+/// The part that is waited for; `None` if at most a person is.
+fn missing(state: StrategyState) -> Option<Part> {
+    let parts = [
+        (state.waiting_for_installation, Part::Installation),
+        (state.waiting_for_capacity, Part::Capacity),
+        (state.waiting_for_traffic, Part::Traffic),
+    ];
+    let mut parts = parts.into_iter();
+    let found = parts.find(|(status, _)| *status == ConditionStatus::True);
+    found.map(|(_, part)| part)
+}
+
+/// The messages of those conditions of the strategy that do not hold at the present step.
+#[must_use]
+pub fn unsatisfied(release: &Release) -> Vec<String> {
+    let strategy = release.status.as_ref().and_then(|it| it.strategy.as_ref());
+    let conditions = strategy.map_or(&[][..], |strategy| &strategy.conditions);
+    let failing = conditions.iter().filter(|condition| {
+        condition.status == ConditionStatus::False && condition.step == release.spec.target_step
+    });
+    failing
+        .map(|condition| match collapse_whitespace(&condition.message) {
+            message if message.is_empty() => condition.type_.clone(),
+            message => message,
+        })
+        .collect()
+}

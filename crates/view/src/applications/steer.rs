@@ -1,0 +1,326 @@
+//! What is written to go on with a rollout, or back.
+
+use baton_apis::Release;
+use baton_releases::{
+    application::{
+        error::GenerationError,
+        history::{History, Member},
+    },
+    hash::environment_hash,
+    strategy::{achieved, steps},
+};
+use serde_json::{Value, json};
+
+use super::{
+    observed::Observed,
+    state::{Reason, is_last, judge, judge_release, label_at},
+};
+use crate::rollout::Outcome;
+
+/// Why nothing is written. Steps are given by their labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The Application is gone, and Releases of it are left.
+    Gone,
+    /// The Application is being deleted.
+    Deleting,
+    /// The order of the Releases is unknown.
+    Generation(GenerationError),
+    /// There is no Release.
+    NoRelease,
+    /// These Releases have the same generation: nobody can tell which is the newest.
+    SameGeneration(String, String, i64),
+    /// The first Release was named, but the second is the newest.
+    NotNewest(String, String),
+    /// The named Release is being deleted.
+    ReleaseDeleting(String),
+    /// The strategy of the Release has no steps.
+    NoSteps(String),
+    /// The Release lacks the step of this index; its first and its last step.
+    NoStep(String, i32, [String; 2]),
+    /// The Release has achieved its last step, which is this one.
+    AtTheEnd(String, String),
+    /// The Release has not achieved this step, which it is sent to, and why not.
+    NotAchieved(String, String, Reason),
+    /// The Release would leave out this step.
+    Skipped(String, String),
+    /// The Release to be deleted is complete.
+    Complete(String),
+    /// The Release to be deleted is the only one.
+    OnlyOne(String),
+    /// The first Release is the newest, and the second before it never completed.
+    BeforeIncomplete(String, String),
+    /// No Release has this generation; the lowest and the highest, if there are any.
+    NoGeneration(i64, Option<(i64, i64)>),
+    /// Several Releases have this generation.
+    Ambiguous(i64, Vec<String>),
+    /// The Release to go back to never completed.
+    NeverCompleted(String),
+    /// No Release before the newest has completed with another content.
+    NothingEarlier,
+}
+
+/// The step that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepChoice {
+    /// The one after the wanted one.
+    Next,
+    /// That of an index.
+    Number(i32),
+    /// The last one.
+    Last,
+}
+
+/// A change of `spec.targetStep`, or none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Promotion {
+    /// Name of the Release.
+    pub release: String,
+    /// Index of the step.
+    pub step: i32,
+    /// The step as people read it.
+    pub label: String,
+    /// `None` where it is at that step already.
+    pub patch: Option<Value>,
+}
+
+/// The newest Release, if writing about it is safe: the order is known, and it is the one that was named.
+fn newest<'h, 'a>(
+    observed: &Observed,
+    history: &'h History<'a>,
+) -> Result<&'h Member<'a>, Refusal> {
+    let newest = history.newest().ok_or(Refusal::NoRelease)?;
+    if let [.., before, last] = history.living()[..]
+        && before.generation == last.generation
+    {
+        let [before, last] = [before, last].map(|member| member.name().to_owned());
+        return Err(Refusal::SameGeneration(before, last, newest.generation));
+    }
+    if let Some(named) = &observed.named
+        && named != newest.name()
+    {
+        let named_release = observed.release(named);
+        if named_release.is_some_and(|it| it.metadata.deletion_timestamp.is_some()) {
+            return Err(Refusal::ReleaseDeleting(named.clone()));
+        }
+        return Err(Refusal::NotNewest(named.clone(), newest.name().to_owned()));
+    }
+    Ok(newest)
+}
+
+/// Refuses without an Application that acts on what is written.
+fn check_exists(observed: &Observed) -> Result<(), Refusal> {
+    let application = observed.application.as_ref().ok_or(Refusal::Gone)?;
+    match application.metadata.deletion_timestamp {
+        Some(_) => Err(Refusal::Deleting),
+        None => Ok(()),
+    }
+}
+
+/// Decides about a promotion.
+///
+/// # Guarantees
+/// Without `force` no step is left before it was achieved, and none is left out but by [`StepChoice::Last`]. Going back
+/// is always allowed.
+///
+/// # Errors
+/// If there is nothing to promote, or it is not safe.
+pub fn promote(observed: &Observed, choice: StepChoice, force: bool) -> Result<Promotion, Refusal> {
+    check_exists(observed)?;
+    let history = observed.history().map_err(Refusal::Generation)?;
+    let newest = newest(observed, &history)?;
+    let release: &Release = &newest.release;
+    let target = release.spec.target_step;
+    let step = chosen_step(observed, release, choice, force)?;
+    let patch = (step != target).then(|| {
+        json!([
+            { "op": "test", "path": "/metadata/uid", "value": release.metadata.uid },
+            { "op": "test", "path": "/spec/targetStep", "value": target },
+            { "op": "replace", "path": "/spec/targetStep", "value": step },
+        ])
+    });
+    Ok(Promotion {
+        label: label_at(release, step),
+        release: newest.name().to_owned(),
+        step,
+        patch,
+    })
+}
+
+fn chosen_step(
+    observed: &Observed,
+    release: &Release,
+    choice: StepChoice,
+    force: bool,
+) -> Result<i32, Refusal> {
+    let name = release.metadata.name.clone().unwrap_or_default();
+    let count = i32::try_from(steps(release).len()).unwrap_or(i32::MAX);
+    if count == 0 {
+        return Err(Refusal::NoSteps(name));
+    }
+    let label = |step| label_at(release, step);
+    let target = release.spec.target_step;
+    let is_achieved = achieved(release) == Some(target);
+    let step = match choice {
+        StepChoice::Number(step) => step,
+        StepChoice::Last => count - 1,
+        StepChoice::Next if is_last(release, target) && (is_achieved || force) => {
+            return Err(Refusal::AtTheEnd(name, label(target)));
+        }
+        StepChoice::Next => target.saturating_add(1),
+    };
+    let is_next = choice == StepChoice::Next;
+    if !force && !is_achieved && (is_next || (0..count).contains(&step) && step > target) {
+        let why = judge_release(observed, release).reason;
+        return Err(Refusal::NotAchieved(name, label(target), why));
+    }
+    if !(0..count).contains(&step) {
+        return Err(Refusal::NoStep(name, step, [0, count - 1].map(label)));
+    }
+    if !force && step > target.saturating_add(1) && choice != StepChoice::Last {
+        return Err(Refusal::Skipped(name, label(target + 1)));
+    }
+    if choice == StepChoice::Last && step == target && is_achieved {
+        return Err(Refusal::AtTheEnd(name, label(step)));
+    }
+    Ok(step)
+}
+
+/// A Release to be deleted, and what follows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Abort {
+    /// Name of the Release.
+    pub release: String,
+    /// The Release that the Application goes back to.
+    pub back_to: String,
+    /// Options of the deletion, with its precondition.
+    pub options: Value,
+}
+
+/// Decides about an abort.
+///
+/// # Guarantees
+/// The Release that remains as the newest has completed, and without `force` what is deleted has not.
+///
+/// # Errors
+/// If there is nothing to abort, or it is not safe.
+pub fn abort(observed: &Observed, force: bool) -> Result<Abort, Refusal> {
+    check_exists(observed)?;
+    let history = observed.history().map_err(Refusal::Generation)?;
+    let newest = newest(observed, &history)?;
+    let name = newest.name().to_owned();
+    let [.., before, _] = history.living()[..] else {
+        return Err(Refusal::OnlyOne(name));
+    };
+    if !before.is_complete() {
+        return Err(Refusal::BeforeIncomplete(name, before.name().to_owned()));
+    }
+    if newest.is_complete() && !force {
+        return Err(Refusal::Complete(name));
+    }
+    Ok(Abort {
+        release: name,
+        back_to: before.name().to_owned(),
+        options: json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": { "uid": newest.release.metadata.uid },
+        }),
+    })
+}
+
+/// An older environment for the template.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rollback {
+    /// The Release whose environment it is.
+    pub release: String,
+    /// Its generation.
+    pub generation: i64,
+    /// `None` where the template has it already.
+    pub patch: Option<Value>,
+}
+
+/// Decides about a rollback: to the Release that was named, to that of a generation, or else to the newest completed
+/// one before the contender that has another content than the template.
+///
+/// # Errors
+/// If there is no such Release, or it is not safe.
+pub fn rollback(observed: &Observed, to: Option<i64>, force: bool) -> Result<Rollback, Refusal> {
+    check_exists(observed)?;
+    let history = observed.history().map_err(Refusal::Generation)?;
+    let members = history.members();
+    let template = observed
+        .template()
+        .map(environment_hash)
+        .unwrap_or_default();
+    let chosen = match (to, &observed.named) {
+        (Some(generation), _) => of_generation(members, generation)?,
+        (None, Some(name)) => {
+            let mut members = members.iter();
+            let found = members.find(|member| member.name() == name);
+            found.ok_or(Refusal::NoRelease)?
+        }
+        (None, None) => {
+            let (_, earlier) = members.split_last().ok_or(Refusal::NoRelease)?;
+            let mut earlier = earlier.iter().rev();
+            let found = earlier.find(|one| one.is_complete() && one.hash() != template);
+            found.ok_or(Refusal::NothingEarlier)?
+        }
+    };
+    let name = chosen.name().to_owned();
+    let is_same = chosen.hash() == template;
+    if !chosen.is_complete() && !force && !is_same {
+        return Err(Refusal::NeverCompleted(name));
+    }
+    let environment = &observed.release_object(&name)["spec"]["environment"];
+    let application = observed.application.as_ref();
+    let version = application.and_then(|it| it.metadata.resource_version.as_ref());
+    let patch = (!is_same).then(|| {
+        json!([
+            { "op": "add", "path": "/metadata/resourceVersion", "value": version },
+            { "op": "add", "path": "/spec/template", "value": environment },
+        ])
+    });
+    Ok(Rollback {
+        release: name,
+        generation: chosen.generation,
+        patch,
+    })
+}
+
+/// The Release of a generation.
+///
+/// # Errors
+/// If there is none, or more than one.
+pub fn of_generation<'h, 'a>(
+    members: &'h [Member<'a>],
+    generation: i64,
+) -> Result<&'h Member<'a>, Refusal> {
+    let found: Vec<_> = members
+        .iter()
+        .filter(|one| one.generation == generation)
+        .collect();
+    match found[..] {
+        [only] => Ok(only),
+        [] => {
+            let ends = members.first().zip(members.last());
+            let ends = ends.map(|(first, last)| (first.generation, last.generation));
+            Err(Refusal::NoGeneration(generation, ends))
+        }
+        _ => {
+            let names = found.iter().map(|one| one.name().to_owned());
+            Err(Refusal::Ambiguous(generation, names.collect()))
+        }
+    }
+}
+
+/// The outcome of a rollout to a step: `Done` if the step is reached, and `None` while that can be waited for.
+#[must_use]
+pub fn step_outcome(observed: &Observed) -> Option<Outcome> {
+    let verdict = judge(observed);
+    match verdict.outcome {
+        Outcome::Underway if verdict.waits_for_command() => Some(Outcome::Done),
+        Outcome::Underway => None,
+        outcome => Some(outcome),
+    }
+}

@@ -1,0 +1,298 @@
+//! The sites of a deployment: how many are in which state, by waves, and those that people want to see first.
+
+use std::collections::BTreeMap;
+
+use baton_sites::{
+    placement::Expression,
+    rollout::{Site, lens::Lens, standing::SiteState, strategy::canary_expression},
+};
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+
+use super::{
+    cluster::SiteCluster,
+    observed::{Observed, status},
+    state::{Judge, SitePicture},
+};
+
+/// All sites of a deployment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fleet {
+    /// All of them.
+    pub counts: Counts,
+    /// The waves that have begun, by number.
+    pub waves: Vec<Wave>,
+    /// Sites that are in no wave: not yet, or since they came when the rollout was over.
+    pub later: Counts,
+    /// The sites, by name.
+    pub sites: Vec<SitePicture>,
+    /// The wave that is under way, if one is.
+    #[serde(skip)]
+    pub current: Option<i32>,
+}
+
+/// Sites that get a version side by side.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Wave {
+    /// Its number, from 1 on.
+    pub number: i32,
+    /// Its sites.
+    pub counts: Counts,
+}
+
+/// How many sites are in which state; none is zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts(BTreeMap<SiteState, usize>);
+
+/// Waves that follow one another and are shown as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The number of the first.
+    pub first: i32,
+    /// The number of the last.
+    pub last: i32,
+    /// Their sites.
+    pub counts: Counts,
+}
+
+impl Counts {
+    fn add(&mut self, state: SiteState, count: usize) {
+        if count > 0 {
+            *self.0.entry(state).or_default() += count;
+        }
+    }
+
+    /// How many are in a state.
+    #[must_use]
+    pub fn of(&self, state: SiteState) -> usize {
+        self.0.get(&state).copied().unwrap_or(0)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.0.values().sum()
+    }
+
+    /// How many are in states of which that is true.
+    #[must_use]
+    pub fn count(&self, is_meant: fn(SiteState) -> bool) -> usize {
+        let meant = self.0.iter().filter(|(state, _)| is_meant(**state));
+        meant.map(|(_, count)| count).sum()
+    }
+
+    fn are_settled(&self) -> bool {
+        self.count(SiteState::is_settled) == self.total()
+    }
+
+    /// Each state with the number of its sites; those that people want to see first come first.
+    pub fn iter(&self) -> impl Iterator<Item = (SiteState, usize)> {
+        self.0.iter().map(|(state, count)| (*state, *count))
+    }
+}
+
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(&self.0)
+    }
+}
+
+impl Fleet {
+    /// The sites of a deployment.
+    #[must_use]
+    pub fn of(observed: &Observed, now: Timestamp) -> Self {
+        let (spec, status) = (&observed.deployment.spec, status(&observed.deployment));
+        let judge = Judge {
+            lens: Lens::reported(spec, &status, now),
+            failing: &status.failing,
+        };
+        let canary = canary_expression(&spec.strategy).ok().flatten();
+        let picture = |site: &str| {
+            let chain = observed.chains.get(site).map_or(&[][..], Vec::as_slice);
+            judge.judge(site, chain, known(observed, canary.as_ref(), site))
+        };
+        let sites = observed.sites().into_iter().map(picture).collect();
+        let placed = usize::try_from(status.counts.sites).unwrap_or(0);
+        Self {
+            current: status.batch.as_ref().map(|batch| batch.number),
+            ..Self::from_sites(sites, placed)
+        }
+    }
+
+    /// Sorts sites by waves. Of `placed` sites in all those that nothing else is known of are still to come.
+    fn from_sites(sites: Vec<SitePicture>, placed: usize) -> Self {
+        let mut fleet = Self::default();
+        let mut waves: BTreeMap<i32, Counts> = BTreeMap::new();
+        for site in &sites {
+            fleet.counts.add(site.state, 1);
+            match site.wave {
+                Some(number) => waves.entry(number).or_default().add(site.state, 1),
+                None => fleet.later.add(site.state, 1),
+            }
+        }
+        let here = sites.len() - fleet.counts.of(SiteState::Leaving);
+        let unseen = placed.saturating_sub(here);
+        fleet.counts.add(SiteState::ToCome, unseen);
+        fleet.later.add(SiteState::ToCome, unseen);
+        let waves = waves.into_iter();
+        fleet.waves = waves
+            .map(|(number, counts)| Wave { number, counts })
+            .collect();
+        fleet.sites = sites;
+        fleet
+    }
+
+    /// The waves, in order. Neighbours that nobody waits for, and that have none of the sites that are `shown`, are one.
+    #[must_use]
+    pub fn spans(&self, shown: &[&SitePicture]) -> Vec<Span> {
+        let mut spans: Vec<(Span, bool)> = Vec::new();
+        for wave in &self.waves {
+            let is_over = wave.counts.are_settled() && Some(wave.number) != self.current;
+            let is_shown = shown.iter().any(|site| site.wave == Some(wave.number));
+            let may_be_joined = is_over && !is_shown;
+            if let Some((span, true)) = spans.last_mut()
+                && may_be_joined
+            {
+                span.last = wave.number;
+                for (state, count) in wave.counts.iter() {
+                    span.counts.add(state, count);
+                }
+                continue;
+            }
+            let span = Span {
+                first: wave.number,
+                last: wave.number,
+                counts: wave.counts.clone(),
+            };
+            spans.push((span, may_be_joined));
+        }
+        spans.into_iter().map(|(span, _)| span).collect()
+    }
+
+    /// The first few of the sites that are waited for, and not only for their turn: those that failed, then
+    /// those that are in flight the longest, and so on.
+    #[must_use]
+    pub fn worst(&self, few: usize) -> Vec<&SitePicture> {
+        let is_open = |site: &&SitePicture| site.state.is_open();
+        let mut open: Vec<&SitePicture> = self.sites.iter().filter(is_open).collect();
+        open.sort_by_key(|site| (site.state, site.since.is_none(), site.since, &site.name));
+        open.truncate(few);
+        open
+    }
+}
+
+/// The facts about a site besides its revisions. Where nobody can tell, it counts as placed and as online.
+fn known(observed: &Observed, canary: Option<&Expression>, name: &str) -> Site {
+    let clusters = observed.clusters.as_ref().ok();
+    let cluster = clusters.and_then(|clusters| clusters.get(name));
+    let is_online = cluster.is_some_and(SiteCluster::is_online);
+    let placed = observed.placed.as_ref();
+    Site {
+        is_placed: placed.is_none_or(|all| all.contains(name)),
+        is_online: clusters.is_none() || is_online,
+        online_since: cluster.filter(|_| is_online).and_then(|it| it.since),
+        is_canary: canary.is_some_and(|it| cluster.is_some_and(|site| it.matches(&site.labels))),
+        chain: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use baton_apis::conditions::reasons;
+
+    use super::*;
+    use crate::sites::fixtures::{NOW, mid_rollout, observed, ten_thousand};
+
+    fn words(counts: &Counts) -> String {
+        let parts = counts.iter();
+        let parts: Vec<_> = parts
+            .map(|(state, count)| format!("{count} {state:?}"))
+            .collect();
+        parts.join(", ")
+    }
+
+    #[test]
+    fn sites_are_counted_by_waves() {
+        let fleet = Fleet::of(&observed(&mid_rollout()), NOW);
+        let waves: Vec<String> = fleet
+            .waves
+            .iter()
+            .map(|wave| format!("{}: {}", wave.number, words(&wave.counts)))
+            .collect();
+        assert_eq!(
+            waves,
+            [
+                "1: 2 Updated",
+                "2: 1 Failed, 1 InFlight, 1 Offline, 1 Window, 1 Queued, 1 Updated"
+            ]
+        );
+        assert_eq!(words(&fleet.later), "1 Leaving, 2 ToCome");
+        assert_eq!(
+            (
+                fleet.counts.count(SiteState::is_updated),
+                fleet.counts.total()
+            ),
+            (3, 11)
+        );
+    }
+
+    #[test]
+    fn those_that_failed_come_first_and_then_those_in_flight_the_longest() {
+        let fleet = Fleet::of(&observed(&mid_rollout()), NOW);
+        let worst = |few| {
+            let worst = fleet.worst(few).into_iter();
+            worst.map(|site| site.name.as_str()).collect::<Vec<_>>()
+        };
+        let all = ["eu-4", "eu-5", "eu-6", "eu-7", "eu-8", "us-1"];
+        assert_eq!(worst(20), all);
+        assert_eq!(worst(3), all[..3]);
+    }
+
+    /// Sites that nobody has said anything of are those that are placed and not among the others.
+    #[test]
+    fn what_the_status_counts_and_nobody_names_is_to_come() {
+        let mut observed = observed(&mid_rollout());
+        observed.placed = None;
+        observed.deployment.status.as_mut().unwrap().counts.sites = 100;
+        let fleet = Fleet::of(&observed, NOW);
+        assert_eq!(fleet.counts.total(), 100);
+        assert_eq!(words(&fleet.later), "92 ToCome");
+    }
+
+    /// Also for the `successDelaySeconds` of the version, of which the spec of the deployment says nothing.
+    #[test]
+    fn sites_soak_as_long_as_the_deployment_says() {
+        let mut observed = observed(&mid_rollout());
+        observed.deployment.spec.strategy.healthy_time = None;
+        let status = observed.deployment.status.as_mut().unwrap();
+        status.conditions[0].reason = reasons::SOAKING.to_owned();
+        let counts = Fleet::of(&observed, NOW).counts;
+        assert_eq!(counts.of(SiteState::Soaking), 1);
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "it measures")]
+    fn ten_thousand_sites_are_grouped_at_once() {
+        let observed = ten_thousand();
+        let begun = Instant::now();
+        let fleet = Fleet::of(&observed, NOW);
+        assert_eq!((fleet.counts.total(), fleet.waves.len()), (10_000, 41));
+        let worst = fleet.worst(20);
+        let failed = fleet.counts.of(SiteState::Failed);
+        assert_eq!(failed, 7);
+        assert!(
+            worst[..failed]
+                .iter()
+                .all(|one| one.state == SiteState::Failed)
+        );
+        let flying = &worst[failed..];
+        assert!(flying.iter().all(|one| one.state == SiteState::InFlight));
+        assert!(flying.is_sorted_by_key(|one| one.since));
+        // Grouping is no part of the wait for the lists.
+        assert!(begun.elapsed() < Duration::from_secs(2));
+    }
+}

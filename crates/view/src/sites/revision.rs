@@ -1,0 +1,224 @@
+//! A revision of a site, without what is the same in all sites.
+
+use std::sync::Arc;
+
+use baton_apis::{
+    SiteEntry,
+    conditions::{AVAILABLE, reasons},
+    constants::ANNOTATION_SITE,
+};
+use baton_sites::{
+    chain::Reported,
+    rollout::{Beginning, Revision, RevisionState},
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::{Deserialize as _, Serialize, de::Error as _};
+use serde_json::{Error, Value};
+
+use crate::{
+    lists::Lists,
+    object::{text_at, time_at},
+};
+
+/// A revision of a site.
+#[derive(Clone, Debug, Default)]
+pub struct SiteRevision {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its number in the chain; zero until it has one.
+    pub number: i64,
+    /// Its annotation: deployment, site, version and rollout.
+    pub entry: Arc<SiteEntry>,
+    /// Its conditions. One that is to be archived counts as if it were.
+    pub reported: Reported,
+    /// True while it is being deleted.
+    pub is_deleting: bool,
+}
+
+/// The reason of a condition, and its message in the words of the manager; either may be empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The reason.
+    pub reason: String,
+    /// The message.
+    pub message: String,
+}
+
+impl SiteRevision {
+    /// From an object as the server has it.
+    ///
+    /// # Errors
+    /// If it does not say which site it is of.
+    pub fn read(object: &Value) -> Result<Self, Error> {
+        let annotations = object.pointer("/metadata/annotations");
+        let entry = annotations.and_then(|all| all.get(ANNOTATION_SITE)?.as_str());
+        let lacks = || Error::custom(format!("it lacks the annotation {ANNOTATION_SITE}"));
+        let invalid = |error| Error::custom(format!("{ANNOTATION_SITE}: {error}"));
+        let entry = serde_json::from_str(entry.ok_or_else(lacks)?).map_err(invalid)?;
+        let conditions = object["status"]["conditions"].as_array();
+        let conditions = conditions.into_iter().flatten();
+        let conditions: Vec<_> = conditions.flat_map(Condition::deserialize).collect();
+        let created = time_at(object, "/metadata/creationTimestamp");
+        let mut reported = Reported::of(&conditions, created);
+        reported.is_archived |= text_at(object, "/spec/lifecycleState") == "Archived";
+        Ok(Self {
+            namespace: text_at(object, "/metadata/namespace").to_owned(),
+            name: text_at(object, "/metadata/name").to_owned(),
+            number: number(object),
+            entry: Arc::new(entry),
+            reported,
+            is_deleting: !text_at(object, "/metadata/deletionTimestamp").is_empty(),
+        })
+    }
+
+    /// From all objects of a list. Those that do not say which site they are of are left out, with a warning.
+    pub(super) fn read_all<'v>(
+        objects: impl Iterator<Item = &'v Value>,
+        lists: &Lists,
+    ) -> impl Iterator<Item = Self> {
+        objects.filter_map(|object| {
+            let read = Self::read(object);
+            let left_out = |error| {
+                let name = text_at(object, "/metadata/name");
+                lists.warn(format!("objectset {name} is left out: {error}"));
+            };
+            read.map_err(left_out).ok()
+        })
+    }
+
+    /// True if it is available.
+    pub(super) fn is_available(&self) -> bool {
+        self.reported.availability == Some(AVAILABLE)
+    }
+
+    /// True if it was left out of the queue for good.
+    pub(super) fn is_skipped(&self) -> bool {
+        self.reported.availability == Some(reasons::SKIPPED)
+    }
+
+    /// True if its objects are gone or belong to newer ones, or are to; or it never gets any.
+    pub(super) fn is_over(&self) -> bool {
+        self.reported.is_archived || self.is_deleting || self.is_skipped()
+    }
+
+    /// True if it waits to begin, as far as is known.
+    pub(super) fn is_queued(&self) -> bool {
+        let state = self.reported.state(None);
+        let waits = matches!(state, RevisionState::Queued | RevisionState::Unknown);
+        waits && !self.is_over() && self.reported.beginning() == Beginning::None
+    }
+
+    /// True if it has begun and is not archived: some of its objects may be in the site.
+    pub(super) fn is_live(&self) -> bool {
+        !self.is_over() && !self.is_queued()
+    }
+
+    /// As a plan of a rollout has it, in a site that has been in touch since `online_since`.
+    pub(super) fn planned(&self, online_since: Option<Timestamp>) -> Revision {
+        Revision {
+            name: self.name.as_str().into(),
+            number: self.number,
+            entry: Arc::clone(&self.entry),
+            state: self.reported.state(online_since),
+            beginning: self.reported.beginning(),
+            is_deleting: self.is_deleting,
+            is_archiving: self.reported.is_archived,
+        }
+    }
+
+    /// The message of its condition `Available`; empty while that is true.
+    pub(super) fn message(&self) -> &str {
+        self.reported.message.as_deref().unwrap_or_default()
+    }
+
+    /// Why it is not available.
+    pub(super) fn report(&self) -> Report {
+        Report {
+            reason: self.reported.availability.unwrap_or_default().to_owned(),
+            message: self.message().to_owned(),
+        }
+    }
+}
+
+/// Takes away from a revision what [`SiteRevision::read`] does not look at: most of it.
+pub(super) fn trim(object: &mut Value) {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    // Watches of other kinds are trimmed by the same.
+    if object.pointer("/spec/phases").is_none() {
+        return;
+    }
+    if let Some(spec) = object["spec"].as_object_mut() {
+        spec.retain(|field, _| ["revision", "lifecycleState"].contains(&field.as_str()));
+    }
+    if let Some(status) = object["status"].as_object_mut() {
+        status.retain(|field, _| ["revision", "conditions"].contains(&field.as_str()));
+    }
+}
+
+fn number(object: &Value) -> i64 {
+    let at = |pointer| object.pointer(pointer).and_then(Value::as_i64);
+    let number = at("/spec/revision").filter(|number| *number != 0);
+    number.or(at("/status/revision")).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sites::fixtures::{Given, T0};
+
+    fn read(given: &Given) -> SiteRevision {
+        SiteRevision::read(&given.object()).unwrap()
+    }
+
+    #[test]
+    fn what_has_not_begun_waits() {
+        let given = || Given::new("eu-1", 3, "1.2.0");
+        let queued = read(&given().available("False", reasons::QUEUED, "behind version 1.1.0"));
+        assert!(queued.is_queued() && !queued.is_live());
+        // Nobody has reported, or nobody can tell.
+        assert!(read(&given()).is_queued());
+        assert!(read(&given().available("Unknown", "ClusterUnreachable", "")).is_queued());
+        let started = read(
+            &given()
+                .started()
+                .available("Unknown", "ClusterUnreachable", ""),
+        );
+        assert!(!started.is_queued() && started.is_live());
+        assert_eq!(started.reported.started, Some(T0));
+        let skipped = read(&given().available("False", reasons::SKIPPED, ""));
+        assert!(!skipped.is_queued() && !skipped.is_live() && skipped.is_skipped());
+        let failing = read(&given().available("False", reasons::PROBE_FAILURE, "x"));
+        assert!(!failing.is_queued() && failing.is_live());
+        let report = failing.report();
+        assert_eq!(
+            (report.reason.as_str(), report.message.as_str()),
+            ("ProbeFailure", "x")
+        );
+    }
+
+    #[test]
+    fn what_is_trimmed_is_read_all_the_same() {
+        let mut object = Given::new("eu-1", 3, "1.2.0")
+            .started()
+            .available("False", reasons::PROBE_FAILURE, "x")
+            .object();
+        let before = format!("{:?}", SiteRevision::read(&object));
+        trim(&mut object);
+        assert_eq!(object["spec"], serde_json::json!({ "revision": 3 }));
+        assert_eq!(format!("{:?}", SiteRevision::read(&object)), before);
+    }
+
+    #[test]
+    fn one_without_a_place_is_left_out() {
+        let mut object = Given::new("eu-1", 3, "1.2.0").object();
+        object["metadata"]["annotations"][ANNOTATION_SITE] = "{".into();
+        assert!(SiteRevision::read(&object).is_err());
+        object["metadata"]["annotations"] = Value::Null;
+        assert!(SiteRevision::read(&object).is_err());
+    }
+}

@@ -1,0 +1,330 @@
+//! The state of one site, as far as the present rollout is concerned.
+
+use std::sync::Arc;
+
+use baton_apis::{FailingSite, conditions::reasons};
+use baton_sites::rollout::{
+    Site,
+    lens::Lens,
+    standing::{SiteState, Standing, standing},
+};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use super::revision::{Report, SiteRevision};
+
+/// A site, as far as the present rollout is concerned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SitePicture {
+    /// Its name.
+    pub name: String,
+    /// Its state.
+    pub state: SiteState,
+    /// The wave that it is in; `None` before it is in one.
+    pub wave: Option<i32>,
+    /// The version that is there, if any is.
+    pub runs: Option<String>,
+    /// How many revisions wait there.
+    pub queue: usize,
+    /// The time since when it is as it is.
+    pub since: Option<Timestamp>,
+    /// What is to be said about it; `None` when all is well.
+    #[serde(skip)]
+    pub note: Option<Note>,
+}
+
+/// The cause of the state of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// It is not placed any more, and its revisions go.
+    Leaving,
+    /// A report of the manager.
+    Reported(Report),
+    /// Its revision is not available after this deadline.
+    Late(SignedDuration, Report),
+    /// Its revision was available, and is not any more.
+    Lost(Report),
+}
+
+/// The rules by which sites are judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judge<'a> {
+    pub(super) lens: Lens<'a>,
+    /// The sites that are reported to have failed.
+    pub(super) failing: &'a [FailingSite],
+}
+
+impl Judge<'_> {
+    /// Judges a site by its revisions, the oldest first; `site` is what is known of it besides. The manager names
+    /// twenty sites that fail.
+    pub(super) fn judge(&self, name: &str, chain: &[SiteRevision], mut site: Site) -> SitePicture {
+        let online_since = site.online_since;
+        site.chain = chain.iter().map(|one| one.planned(online_since)).collect();
+        let name: Arc<str> = name.into();
+        let standing = standing(&name, &site, &self.lens);
+        let own = standing
+            .revision
+            .and_then(|it| chain.iter().find(|one| one.name == *it.name));
+        let (state, since, note) = match own {
+            _ if standing.state == SiteState::Leaving => {
+                (standing.state, None, Some(Note::Leaving))
+            }
+            None => (standing.state, None, None),
+            Some(own) => self.revision(&name, own, chain, &standing),
+        };
+        SitePicture {
+            state,
+            wave: standing.wave,
+            runs: runs(chain).map(str::to_owned),
+            queue: chain.iter().filter(|one| one.is_queued()).count(),
+            since,
+            note,
+            name: name.to_string(),
+        }
+    }
+
+    fn revision(
+        &self,
+        name: &str,
+        own: &SiteRevision,
+        chain: &[SiteRevision],
+        standing: &Standing<'_>,
+    ) -> (SiteState, Option<Timestamp>, Option<Note>) {
+        let (state, reported) = (standing.state, &own.reported);
+        let message = || {
+            Note::Reported(Report {
+                message: own.message().to_owned(),
+                ..Report::default()
+            })
+        };
+        if own.is_queued() {
+            let is_held = is_first(own, chain) && reported.availability.is_some();
+            let is_queued = state == SiteState::Queued;
+            let state = if is_queued && is_held {
+                SiteState::Window
+            } else {
+                state
+            };
+            return (state, reported.created, is_queued.then(message));
+        }
+        if own.is_available() {
+            return (state, reported.since, None);
+        }
+        if let Some(failing) = self.failing.iter().find(|failing| failing.name == name) {
+            let report = Report {
+                reason: failing.reason.clone(),
+                message: failing.message.clone(),
+            };
+            return (
+                SiteState::Failed,
+                reported.since,
+                Some(Note::Reported(report)),
+            );
+        }
+        let (since, note) = match standing.failure {
+            Some(failure) if failure.reason == reasons::PROGRESS_DEADLINE_EXCEEDED => {
+                (reported.since, Note::Late(self.lens.deadline, own.report()))
+            }
+            Some(_) if reported.succeeded.is_some() => (reported.since, Note::Lost(own.report())),
+            Some(_) => (reported.since, Note::Reported(own.report())),
+            None if state == SiteState::Offline => (reported.since, message()),
+            None => {
+                let since = reported.started.or(reported.created);
+                (since, Note::Reported(own.report()))
+            }
+        };
+        (state, since, Some(note))
+    }
+}
+
+/// True if no other version is ahead of a revision that waits.
+fn is_first(own: &SiteRevision, chain: &[SiteRevision]) -> bool {
+    let mut ahead = chain
+        .iter()
+        .filter(|one| one.number < own.number && !one.is_over());
+    ahead.all(SiteRevision::is_available)
+}
+
+/// The version that a site runs: the newest that is available, or else the newest that has begun.
+pub(super) fn runs(chain: &[SiteRevision]) -> Option<&str> {
+    let live = || chain.iter().rev().filter(|one| one.is_live());
+    let found = live().find(|one| one.is_available()).or(live().next());
+    found.map(|one| one.entry.version.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::SiteDeployment;
+
+    use super::*;
+    use crate::sites::fixtures::{Given, NOW, deployment};
+
+    const ONLINE: Site = Site {
+        is_placed: true,
+        is_online: true,
+        online_since: None,
+        is_canary: false,
+        chain: Vec::new(),
+    };
+    const OFFLINE: Site = Site {
+        is_placed: true,
+        is_online: false,
+        online_since: None,
+        is_canary: false,
+        chain: Vec::new(),
+    };
+
+    fn judged(chain: &[Given], known: Site) -> SitePicture {
+        let failing = [FailingSite {
+            name: "listed".to_owned(),
+            reason: "ProgressDeadlineExceeded".to_owned(),
+            message: "too late".to_owned(),
+        }];
+        // Its second wave soaks.
+        let mut deployment: SiteDeployment = serde_json::from_value(deployment("shop")).unwrap();
+        deployment.spec.strategy.progress_deadline = Some("10m".to_owned());
+        let mut status = deployment.status.unwrap();
+        status.conditions[0].reason = reasons::SOAKING.to_owned();
+        let judge = Judge {
+            lens: Lens::reported(&deployment.spec, &status, NOW),
+            failing: &failing,
+        };
+        let site = chain.first().map_or("eu-1", |given| given.site.as_str());
+        let chain: Vec<_> = chain
+            .iter()
+            .map(|given| SiteRevision::read(&given.object()).unwrap())
+            .collect();
+        judge.judge(site, &chain, known)
+    }
+
+    fn old() -> Given {
+        Given::new("eu-1", 1, "1.1.0")
+            .rollout(2, 1)
+            .started()
+            .available("True", "Available", "")
+    }
+
+    fn new() -> Given {
+        Given::new("eu-1", 2, "1.2.0").rollout(3, 2)
+    }
+
+    /// A chain, what is known of its site, and how that is judged: the state, what runs there, a part of the note.
+    type Case<'a> = (Vec<Given>, Site, SiteState, Option<&'a str>, &'a str);
+
+    #[track_caller]
+    fn check(cases: Vec<Case<'_>>) {
+        for (chain, known, state, runs, part) in cases {
+            let text = format!("{chain:?}");
+            let picture = judged(&chain, known);
+            assert_eq!(picture.state, state, "{text}");
+            assert_eq!(picture.runs.as_deref(), runs, "{text}");
+            let note = match &picture.note {
+                Some(Note::Reported(report)) => format!("{}: {}", report.reason, report.message),
+                None => ": ".to_owned(),
+                Some(note) => format!("{note:?}"),
+            };
+            assert!(note.contains(part), "{note}");
+            assert_eq!(note == ": ", part.is_empty(), "{text}");
+        }
+    }
+
+    fn probes(given: Given) -> Given {
+        given.available("False", reasons::PROBE_FAILURE, "no pods")
+    }
+
+    #[test]
+    fn a_site_without_a_revision_that_has_begun_waits() {
+        use SiteState::{Leaving, Offline, Queued, ToCome, Window};
+        let queued = || new().available("False", reasons::QUEUED, "opens at 02:00");
+        let leaving = Site {
+            is_placed: false,
+            ..ONLINE
+        };
+        let runs = Some("1.1.0");
+        check(vec![
+            (vec![], ONLINE, ToCome, None, ""),
+            (vec![old()], ONLINE, ToCome, runs, ""),
+            (vec![old()], OFFLINE, Offline, runs, ""),
+            (vec![old()], leaving, Leaving, runs, "Leaving"),
+            // Nobody has reported on it yet.
+            (vec![old(), new()], ONLINE, Queued, runs, ""),
+            (vec![old(), new()], OFFLINE, Offline, runs, ""),
+            (vec![old(), queued()], ONLINE, Window, runs, "opens at"),
+            // What is ahead of it has to come up first.
+            (vec![probes(old()), queued()], ONLINE, Queued, runs, "opens"),
+        ]);
+    }
+
+    #[test]
+    fn a_site_is_what_its_newest_revision_of_the_rollout_is() {
+        use SiteState::{Failed, InFlight, Offline, RolledBack, Soaking, Updated};
+        let fine = |given: Given| given.available("True", "Available", "");
+        let late = new().started_at("2026-01-01T00:00:00Z");
+        let refused = new().available("False", reasons::PREFLIGHT_ERROR, "no kind");
+        let gone = new().available("Unknown", reasons::CLUSTER_UNREACHABLE, "no answer");
+        let listed = Given::new("listed", 2, "1.2.0").rollout(3, 1).started();
+        let (before, now) = (Some("1.1.0"), Some("1.2.0"));
+        let text = "ProbeFailure: no pods";
+        let lost = "Lost";
+        check(vec![
+            (
+                vec![old(), probes(new().started())],
+                ONLINE,
+                InFlight,
+                before,
+                text,
+            ),
+            (
+                vec![old(), probes(late)],
+                ONLINE,
+                Failed,
+                before,
+                "Late(10m, ",
+            ),
+            (
+                vec![refused],
+                ONLINE,
+                Failed,
+                now,
+                "PreflightError: no kind",
+            ),
+            (vec![probes(new().succeeded())], ONLINE, Failed, now, lost),
+            (vec![probes(listed)], ONLINE, Failed, now, "too late"),
+            (
+                vec![old(), gone.started()],
+                ONLINE,
+                Offline,
+                before,
+                "no answer",
+            ),
+            (vec![old(), fine(new())], ONLINE, Soaking, now, ""),
+            (vec![fine(new().rollout(3, 1))], ONLINE, Updated, now, ""),
+            (
+                vec![old().archived(), fine(new().rollback())],
+                ONLINE,
+                RolledBack,
+                now,
+                "",
+            ),
+        ]);
+    }
+
+    /// The manager gives it nothing, as there is nothing to give.
+    #[test]
+    fn a_site_that_has_the_version_from_an_earlier_rollout_is_updated() {
+        let given = Given::new("eu-1", 1, "1.2.0").rollout(1, 1).started();
+        let fine = judged(&[given.clone().available("True", "Available", "")], ONLINE);
+        assert_eq!((fine.state, fine.wave), (SiteState::Updated, None));
+        assert_eq!(judged(&[probes(given)], ONLINE).state, SiteState::InFlight);
+    }
+
+    #[test]
+    fn a_site_that_recovered_is_not_failed_any_more() {
+        let recovered =
+            Given::new("listed", 2, "1.2.0")
+                .rollout(3, 1)
+                .available("True", "Available", "");
+        assert_eq!(judged(&[recovered], ONLINE).state, SiteState::Updated);
+    }
+}

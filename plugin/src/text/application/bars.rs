@@ -1,0 +1,67 @@
+//! A wait for a rollout, with a bar per cluster.
+
+use baton_view::applications::{
+    clusters::{ClusterPicture, clusters},
+    observed::Observed,
+};
+
+use super::{percents, pods, weights};
+use crate::wait::bars::Bar;
+
+/// What the bars are, in the plural.
+pub(crate) const NOUN: &str = "clusters";
+
+/// What the clusters have of the Release that is waited for.
+pub(crate) fn bars(observed: &Observed) -> Vec<Bar> {
+    let release = observed.subject();
+    let clusters = release.map_or_else(Vec::new, |release| clusters(observed, release));
+    clusters.iter().map(bar).collect()
+}
+
+fn bar(cluster: &ClusterPicture) -> Bar {
+    let achieved = cluster
+        .capacity
+        .and_then(|capacity| capacity.achieved_percent);
+    Bar {
+        name: cluster.name.clone(),
+        percent: u64::try_from(achieved.unwrap_or(0)).unwrap_or(0),
+        text: numbers(cluster),
+        is_settled: cluster.is_settled(),
+    }
+}
+
+/// `capacity 40% of 50% (2/3 pods), traffic 10 of 50`
+fn numbers(cluster: &ClusterPicture) -> String {
+    let capacity = cluster.capacity.map_or_else(
+        || "capacity unknown".to_owned(),
+        |capacity| format!("capacity {} ({} pods)", percents(capacity), pods(capacity)),
+    );
+    let traffic = cluster.traffic.map_or_else(
+        || "traffic unknown".to_owned(),
+        |traffic| format!("traffic {}", weights(traffic)),
+    );
+    format!("{capacity}, {traffic}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        applications::fixtures::{mid_rollout, observed},
+        wait::bars::lines,
+    };
+
+    #[test]
+    fn every_cluster_has_a_line() {
+        let lines = lines(&bars(&observed(&mid_rollout())), "waits");
+        let lines: Vec<_> = lines.into_iter().map(|(_, line)| line).collect();
+        assert_eq!(
+            lines,
+            [
+                "waits",
+                "north: capacity 40% of 50% (2/3 pods), traffic 0 of 0",
+                "south: capacity 60% of 50% (3/3 pods), traffic 0 of 0",
+            ]
+        );
+    }
+}

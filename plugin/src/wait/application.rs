@@ -1,0 +1,55 @@
+//! Reading an Application once, and waiting for what becomes of it.
+
+use std::time::Duration;
+
+use baton_view::applications::{
+    observed::Observed, question::OneApplication, state::judge, target::AppTarget,
+};
+
+use super::{bars::Bars, follower::Follower, until};
+use crate::{
+    cluster::lists::once,
+    connect::Cluster,
+    error::Error,
+    text::application::{
+        bars::{NOUN, bars},
+        verdict::message,
+    },
+};
+
+/// Reads what a user named.
+pub(crate) async fn read(cluster: &Cluster, target: &AppTarget) -> Result<Observed, Error> {
+    once(cluster, &question(cluster, target)).await
+}
+
+/// The question for what a user named.
+pub(crate) fn question(cluster: &Cluster, target: &AppTarget) -> OneApplication {
+    OneApplication {
+        target: target.clone(),
+        namespace: cluster.namespace.clone(),
+    }
+}
+
+/// Watches an Application until `look` returns something, or the time is up (zero: no limit), and shows how
+/// far its clusters are. Returns the last state and what was found.
+///
+/// # Errors
+/// Those of [`read`], and that what was named is gone.
+pub(crate) async fn watch_until<T>(
+    cluster: &Cluster,
+    target: &AppTarget,
+    timeout: Duration,
+    mut look: impl FnMut(&Observed) -> Option<T>,
+) -> Result<(Observed, Option<T>), Error> {
+    let mut follower = Follower::start(cluster, question(cluster, target)).await?;
+    let mut shown = Bars::new(NOUN);
+    let found = until(&mut follower, target, timeout, None, async |observed| {
+        let found = look(observed);
+        if found.is_none() {
+            shown.show(&bars(observed), &message(&judge(observed)));
+        }
+        found
+    });
+    let found = found.await?;
+    Ok((follower.into_last(), found))
+}
