@@ -92,14 +92,13 @@ async fn confirmed(observed: &Observed, abort: &Abort) -> Result<bool, Error> {
         abort.release, abort.back_to
     ));
     for cluster in clusters {
-        let capacity = cluster
+        let pods = cluster
             .capacity
             .and_then(|capacity| capacity.available_pods);
         let percent = cluster.traffic.and_then(|traffic| traffic.service_percent);
-        let percent = percent.map_or_else(String::new, |percent| {
-            format!(", which get {percent}% of the traffic")
-        });
-        if let Some(pods) = capacity.filter(|pods| *pods > 0) {
+        let percent = percent.map(|percent| format!(", which get {percent}% of the traffic"));
+        if let Some(pods) = pods.filter(|pods| *pods > 0) {
+            let percent = percent.unwrap_or_default();
             report(&format!("In {} it has {pods} pods{percent}.", cluster.name));
         }
     }

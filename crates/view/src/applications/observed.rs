@@ -29,7 +29,7 @@ pub struct Observed {
     pub application: Option<Application>,
     /// The Release that the user named, unless that was an Application.
     pub named: Option<String>,
-    /// What is installed, by Release.
+    /// Installed objects, by Release.
     pub installation: Targets<InstallationTarget>,
     /// Numbers of pods, by Release.
     pub capacity: Targets<CapacityTarget>,
@@ -85,7 +85,7 @@ impl Observed {
         })
     }
 
-    /// What can be typed for the Application.
+    /// The Application as it can be typed.
     #[must_use]
     pub fn target(&self) -> AppTarget {
         AppTarget::application(&self.name)

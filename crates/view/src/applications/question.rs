@@ -15,7 +15,7 @@ use crate::lists::{List, ListQuery, ListRequest, Lists, Missing, NoAnswer, Quest
 /// The Application that a user named, or that of the Release, with all that belongs to it.
 #[derive(Clone, Debug)]
 pub struct OneApplication {
-    /// What was named.
+    /// The Application or the Release.
     pub target: AppTarget,
     /// Where it is looked for.
     pub namespace: String,

@@ -18,7 +18,7 @@ use crate::{
     subject::check_name,
 };
 
-/// What an Application is made of.
+/// The parts of an Application.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Application")]
 pub(super) struct ApplicationArgs {

@@ -41,7 +41,7 @@ pub(crate) async fn run(
     }
     let cluster = global.connect().await?;
     let output = global.output();
-    let (application, found) = roll(&cluster, target, args).await?;
+    let (application, found) = write_template(&cluster, target, args).await?;
     let name = format!("application.shipper.booking.com/{}", application.name);
     if found.patch.is_none() {
         output.print(&format!(
@@ -64,11 +64,11 @@ pub(crate) async fn run(
         current(observed).and_then(|_| step_outcome(observed))
     })
     .await?;
-    arrive(&observed, arrived, args.timeout, global)
+    report_end(&observed, arrived, args.timeout, global)
 }
 
-/// Says how a wait has ended.
-pub(crate) fn arrive(
+/// Reports the end of a wait.
+pub(crate) fn report_end(
     observed: &Observed,
     arrived: Option<Outcome>,
     timeout: std::time::Duration,
@@ -90,7 +90,7 @@ pub(crate) fn arrive(
 }
 
 /// Writes the environment. Tries again while only the status is written in between.
-async fn roll(
+async fn write_template(
     cluster: &Cluster,
     target: &AppTarget,
     args: &RollbackArgs,

@@ -49,7 +49,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
     }
 }
 
-/// What is to be said about an Application as a whole.
+/// Remarks about an Application as a whole.
 pub(crate) fn notes(notes: &[Note]) -> String {
     let texts = notes.iter().map(|note| match note {
         Note::Reason(why) => reason(why),
