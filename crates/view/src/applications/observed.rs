@@ -12,7 +12,7 @@ use baton_releases::application::{
 use serde::{Deserialize as _, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::target::{AppKind, AppTarget};
+use super::target::AppTarget;
 use crate::{
     lists::{List, Lists},
     object::text_at,
@@ -76,7 +76,7 @@ impl Observed {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             application: application.map(Application::deserialize).transpose()?,
-            named: (target.kind == AppKind::Release).then(|| target.name.clone()),
+            named: target.is_release().then(|| target.name.clone()),
             objects: objects.collect(),
             releases: parsed(releases, lists),
             installation: targets(installation, lists),

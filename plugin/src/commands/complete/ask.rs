@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
+use baton_apis::{constants::LABEL_OBJECT_DEPLOYMENT, kinds};
 use baton_engine::texts::collapse_whitespace;
 use baton_terminal::kubeconfig::{self, ConnectionArgs};
 use baton_view::{
-    applications::target::AppKind,
     chain::{kind::ChainKind, member::Revision, target::Target},
     lists::ListQuery,
     object::text_at,
@@ -41,15 +40,14 @@ pub(super) async fn targets(global: &GlobalArgs, last: &str) -> Result<Candidate
 
 /// Names of Applications; behind a kind and a slash, names of that kind.
 pub(super) async fn applications(global: &GlobalArgs, last: &str) -> Result<Candidates, Error> {
-    let (prefix, kind) = match last.split_once('/') {
-        Some((word, _)) if SiteKind::of_word(word).is_some() => {
+    let word = last.split_once('/').map(|(word, _)| word);
+    let (prefix, kind) = match word.map(|word| (word, Subject::of(word, ""))) {
+        Some((_, Some(Subject::SiteDeployment(_) | Subject::SiteApplication(_)))) => {
             return site_targets(global, last).await;
         }
-        Some((word, _)) => (format!("{word}/"), AppKind::of_word(word)),
-        None => (String::new(), Some(AppKind::Application)),
-    };
-    let Some(kind) = kind else {
-        return Ok(Candidates::new());
+        Some((word, Some(Subject::Application(target)))) => (format!("{word}/"), target.kind),
+        Some(_) => return Ok(Candidates::new()),
+        None => (String::new(), &kinds::APPLICATION),
     };
     let cluster = global.connect().await?;
     let path = kind.path(Some(&cluster.namespace));

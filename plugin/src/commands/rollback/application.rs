@@ -9,7 +9,7 @@ use baton_view::{
         observed::Observed,
         state::judge,
         steer::{Rollback, rollback, step_outcome},
-        target::{AppKind, AppTarget},
+        target::AppTarget,
     },
     rollout::Outcome,
 };
@@ -35,7 +35,7 @@ pub(crate) async fn run(
             "--name {name}: releases are named after their application"
         )));
     }
-    if args.to_revision.is_some() && target.kind == AppKind::Release {
+    if args.to_revision.is_some() && target.is_release() {
         let text = format!("{target} is where to go back to; leave out either it or --to-revision");
         return Err(Error::Usage(text));
     }

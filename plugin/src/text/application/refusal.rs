@@ -79,9 +79,10 @@ fn there(ends: Option<(i64, i64)>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use baton_apis::kinds;
     use baton_view::applications::{
         steer::{self, StepChoice, abort, promote, rollback},
-        target::{AppKind, AppTarget},
+        target::AppTarget,
     };
     use serde_json::{Value, json};
 
@@ -103,7 +104,7 @@ mod tests {
 
     fn rel(name: &str) -> AppTarget {
         AppTarget {
-            kind: AppKind::Release,
+            kind: &kinds::RELEASE,
             name: name.to_owned(),
         }
     }
