@@ -23,12 +23,12 @@ pub(crate) mod wait;
 
 use std::time::Duration;
 
-use baton_view::rollout::{Outcome, Rollout};
+use baton_view::rollout::Outcome;
 
 use crate::{
     error::Error,
     output::{Output, report},
-    text::rollout::{failure, message},
+    text::rollout::failure,
 };
 
 /// How a command ends when it could do its work. Errors are exit code 2.
@@ -41,12 +41,23 @@ pub(crate) enum Exit {
     Refused,
 }
 
-/// Reports what a chain is after this time.
-fn conclude(rollout: &Rollout, timeout: Duration, output: Output) -> Result<Exit, Error> {
-    if rollout.outcome == Outcome::Done {
-        output.print(&message(rollout))?;
-        return Ok(Exit::Fine);
+impl Exit {
+    fn of(is_fine: bool) -> Self {
+        if is_fine { Self::Fine } else { Self::Negative }
     }
-    report(&format!("error: {}", failure(rollout, timeout)));
-    Ok(Exit::Negative)
+}
+
+/// Says how a wait for a rollout has ended, after this time.
+fn conclude(
+    outcome: Outcome,
+    message: &str,
+    timeout: Duration,
+    output: Output,
+) -> Result<Exit, Error> {
+    if outcome == Outcome::Done {
+        output.print(message)?;
+    } else {
+        report(&format!("error: {}", failure(outcome, message, timeout)));
+    }
+    Ok(Exit::of(outcome == Outcome::Done))
 }

@@ -4,10 +4,9 @@ use baton_apis::kinds;
 use baton_view::{
     applications::target::AppTarget,
     chain::{kind::ChainKind, target::Target},
+    sites::target::{SiteKind, SiteTarget},
 };
 use clap::Args;
-
-use crate::sites::target::{SiteKind, SiteTarget};
 
 use self::SubjectKind::{Application, Chain, SiteApplication, SiteDeployment};
 
@@ -133,7 +132,7 @@ impl Subject {
         })
     }
 
-    fn kind(&self) -> SubjectKind {
+    pub(crate) fn kind(&self) -> SubjectKind {
         match self {
             Self::Chain(_) => Chain,
             Self::Application(_) => Application,

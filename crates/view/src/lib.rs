@@ -11,6 +11,7 @@
 //! - [`lists`]: what was read of collections, and questions that ask for it
 //! - [`object`]: texts in JSON
 //! - [`rollout`]: the progress of a chain, and refusals that stand
+//! - [`sites`]: deployments to sites, their applications, and the sites
 //! - [`tree`]: the picture of a chain with its phases and objects
 
 pub mod applications;
@@ -21,4 +22,5 @@ pub mod delegates;
 pub mod lists;
 pub mod object;
 pub mod rollout;
+pub mod sites;
 pub mod tree;

@@ -32,6 +32,7 @@ use crate::{
         apply::{self, Mode},
     },
     served::discover,
+    text::rollout::message,
     wait::chain::follow_unless_refused,
 };
 
@@ -160,7 +161,7 @@ async fn take_over(
         return Ok(Exit::Fine);
     }
     let (_, rollout) = follow_unless_refused(&places.home, &target, args.timeout).await?;
-    let exit = conclude(&rollout, args.timeout, output)?;
+    let exit = conclude(rollout.outcome, &message(&rollout), args.timeout, output)?;
     if exit == Exit::Fine {
         let scope = if kind.is_namespaced { "" } else { " --cluster" };
         output.print(&format!(

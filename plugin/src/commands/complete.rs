@@ -12,7 +12,7 @@ use clap::{Arg, ArgAction, ColorChoice, Command, FromArgMatches as _};
 use tokio::time::timeout;
 
 use super::{Exit, wait};
-use crate::{args::GlobalArgs, error::Error, output::Output};
+use crate::{args::GlobalArgs, error::Error, output::Output, subject::ALL};
 
 /// Nobody waits longer for a completion.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -73,9 +73,9 @@ pub(crate) async fn run(words: &[String], root: &Command) -> Result<Exit, Error>
     let global = global(root, before);
     let words = match next {
         Next::Words(words) => words,
-        Next::Target => ask(ask::targets(&global, last)).await,
-        Next::Application => ask(ask::applications(&global, last)).await,
-        Next::SiteDeployment => ask(ask::site_targets(&global, last)).await,
+        Next::Target => ask(ask::named(&global, last, &ALL, "od")).await,
+        Next::Application => ask(ask::named(&global, last, &ALL[1..], "app")).await,
+        Next::SiteDeployment => ask(ask::named(&global, last, &ALL[2..], "sitedeploy")).await,
         Next::Site => ask(ask::sites(&global)).await,
         Next::Version(of) => ask(ask::versions(&global, &of)).await,
         Next::Release => ask(ask::releases(&global)).await,

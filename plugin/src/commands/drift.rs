@@ -105,11 +105,7 @@ pub(crate) async fn run(args: &DriftArgs, global: &GlobalArgs) -> Result<Exit, E
         None => render::table(&rows, is_wide, Timestamp::now()).render(output),
     };
     output.print(&text)?;
-    Ok(if rows.is_empty() {
-        Exit::Fine
-    } else {
-        Exit::Negative
-    })
+    Ok(Exit::of(rows.is_empty()))
 }
 
 /// What is said where no drift was found: it may be where nobody could look.

@@ -2,12 +2,15 @@
 
 use std::ops::AsyncFn;
 
-use baton_apis::{LifecycleState, constants::ANNOTATION_PAUSED_BY_PARENT};
+use baton_apis::{LifecycleState, SiteDeployment, constants::ANNOTATION_PAUSED_BY_PARENT};
 use baton_kubernetes::wire::MediaType;
-use baton_view::chain::{
-    kind::ChainKind,
-    member::{Deployment, Revision},
-    target::Target,
+use baton_view::{
+    chain::{
+        kind::ChainKind,
+        member::{Deployment, Revision},
+        target::Target,
+    },
+    sites::{steer, target::SiteTarget},
 };
 use clap::Args;
 use serde_json::{Value, json};
@@ -19,8 +22,9 @@ use crate::{
     connect::{Cluster, Write},
     error::Error,
     output::{format::name, report},
-    sites::{read::deployment, steer, target::SiteTarget},
+    sites::read::read,
     subject::{Subject, SubjectKind},
+    text::fleet::steer::refused,
 };
 
 /// Attempts for a revision that changes in between.
@@ -138,9 +142,9 @@ async fn switch_sites(
 ) -> Result<String, Error> {
     let (done, already) = action.words();
     let name = target.full();
-    let deployment = deployment(cluster, target).await?;
+    let deployment: SiteDeployment = read(cluster, target).await?;
     let patch = steer::pause(&deployment, action == Action::Pause)
-        .map_err(|refusal| Error::Impossible(format!("{name}: {refusal}")))?;
+        .map_err(|refusal| refused(&name, &refusal))?;
     let Some(patch) = patch else {
         return Ok(format!("{name} {already}"));
     };

@@ -1,6 +1,8 @@
 //! `redeploy`: the sites of a deployment are chosen anew.
 
+use baton_apis::SiteDeployment;
 use baton_kubernetes::wire::MediaType;
+use baton_view::sites::steer;
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 
@@ -12,8 +14,9 @@ use crate::{
     args::GlobalArgs,
     connect::Write,
     error::Error,
-    sites::{read::deployment, steer},
+    sites::read::read,
     subject::{Subject, SubjectKind},
+    text::fleet::steer::refused,
 };
 
 /// Choose the sites of a deployment to sites anew
@@ -36,9 +39,9 @@ pub(crate) async fn run(args: &RedeployArgs, global: &GlobalArgs) -> Result<Exit
     let subjects = Subject::parse_all(&args.words, &[SubjectKind::SiteDeployment])?.into_iter();
     let targets: Result<Vec<_>, _> = subjects.map(Subject::site_deployment).collect();
     each(&targets?, global, async |cluster, target| {
-        let deployment = deployment(cluster, target).await?;
+        let deployment: SiteDeployment = read(cluster, target).await?;
         let patch = steer::redeploy(&deployment, Timestamp::now())
-            .map_err(|refusal| Error::Impossible(format!("{target}: {refusal}")))?;
+            .map_err(|refusal| refused(target, &refusal))?;
         let write = Write::new(MediaType::MergePatch, args.dry_run);
         let url = target.path(&cluster.namespace);
         cluster.write(&url, write, &patch).await?;

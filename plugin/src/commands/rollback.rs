@@ -34,7 +34,7 @@ use crate::{
         write::{ROLLBACK, cause, roll_deployment, template, without_cause},
     },
     subject::{Subject, SubjectKind, TargetArg, object_name},
-    text::rollout::title,
+    text::rollout::{message, title},
     wait::chain::follow_unless_refused,
 };
 
@@ -114,7 +114,7 @@ pub(crate) async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit
         return Ok(Exit::Fine);
     };
     let rollout = arrive(&cluster, &done, follow, args.timeout).await?;
-    conclude(&rollout, args.timeout, output)
+    conclude(rollout.outcome, &message(&rollout), args.timeout, output)
 }
 
 /// Refuses a version of something that has none.

@@ -103,8 +103,7 @@ async fn of_chain(target: &Target, args: &StatusArgs, global: &GlobalArgs) -> Re
     let (chain, rollout) = if args.watch {
         let (chain, rollout) = follow(&cluster, target, args.timeout).await?;
         if rollout.outcome == Outcome::Underway {
-            let waited = duration(args.timeout);
-            report(&format!("error: not rolled out after {waited}"));
+            report_timeout(args.timeout);
         }
         (chain, rollout)
     } else {
@@ -128,8 +127,13 @@ async fn of_chain(target: &Target, args: &StatusArgs, global: &GlobalArgs) -> Re
         text + &logs::text(logs.as_deref().unwrap_or_default(), output)
     };
     output.print(&text)?;
-    Ok(match rollout.outcome {
-        Outcome::Done => Exit::Fine,
-        Outcome::Underway | Outcome::Failed => Exit::Negative,
-    })
+    Ok(Exit::of(rollout.outcome == Outcome::Done))
+}
+
+/// Reports that the time was up.
+fn report_timeout(timeout: Duration) {
+    report(&format!(
+        "error: not rolled out after {}",
+        duration(timeout)
+    ));
 }

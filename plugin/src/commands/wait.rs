@@ -147,48 +147,79 @@ pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Er
         subject => subject.chain()?,
     };
     let cluster = global.connect().await?;
-    let mut shown = Bars::new("");
-    let mut missing = String::new();
+    let mut wait = Wait::new();
     let (_, reached) = watch_until(&cluster, &target, args.timeout, async |chain| {
         let reached = match chain {
             Some(chain) => look(chain, &args.what),
             None if args.what == Goal::Deleted => Reached::Yes(format!("{target} is deleted")),
             None => return None,
         };
+        wait.look(reached)
+    })
+    .await?;
+    wait.end(reached, args, global)
+}
+
+/// A wait that is shown.
+struct Wait {
+    shown: Bars,
+    /// What was not so when it was looked at last.
+    missing: String,
+}
+
+impl Wait {
+    fn new() -> Self {
+        Self {
+            shown: Bars::new(""),
+            missing: String::new(),
+        }
+    }
+
+    /// What is printed or reported at the end of the wait, if that is reached, or never will be.
+    fn look(&mut self, reached: Reached) -> Option<Result<String, String>> {
         match reached {
             Reached::Yes(message) => Some(Ok(message)),
             Reached::Never(message) => Some(Err(message)),
             Reached::No(message) => {
-                shown.count(0, 0, &message);
-                missing = message;
+                self.shown.count(0, 0, &message);
+                self.missing = message;
                 None
             }
         }
-    })
-    .await?;
-    drop(shown);
-    finish(reached, &missing, args, global)
+    }
+
+    /// Says how it has ended; without an end the time was up.
+    fn end(
+        self,
+        reached: Option<Result<String, String>>,
+        args: &WaitArgs,
+        global: &GlobalArgs,
+    ) -> Result<Exit, Error> {
+        drop(self.shown);
+        match reached {
+            Some(Ok(message)) => {
+                global.output().print(&message)?;
+                return Ok(Exit::Fine);
+            }
+            Some(Err(message)) => report(&format!("error: {message}")),
+            None => {
+                let waited = duration(args.timeout);
+                report(&format!("error: {} (waited {waited})", self.missing));
+            }
+        }
+        Ok(Exit::Negative)
+    }
 }
 
-/// Says how a wait has ended; `missing` is what was not so when the time was up.
-fn finish(
-    reached: Option<Result<String, String>>,
-    missing: &str,
-    args: &WaitArgs,
-    global: &GlobalArgs,
-) -> Result<Exit, Error> {
-    match reached {
-        Some(Ok(message)) => {
-            global.output().print(&message)?;
-            return Ok(Exit::Fine);
-        }
-        Some(Err(message)) => report(&format!("error: {message}")),
-        None => {
-            let waited = duration(args.timeout);
-            report(&format!("error: {missing} (waited {waited})"));
+impl Reached {
+    /// That something is rolled out.
+    fn of(outcome: Outcome, message: String) -> Self {
+        match outcome {
+            Outcome::Done => Self::Yes(message),
+            Outcome::Underway => Self::No(message),
+            Outcome::Failed => Self::Never(message),
         }
     }
-    Ok(Exit::Negative)
 }
 
 fn remains(chain: &Chain) -> String {
@@ -232,12 +263,7 @@ fn look(chain: &Chain, goal: &Goal) -> Reached {
         Goal::RolledOut => {
             // How many objects are ready is not told here, so no slices are read.
             let rollout = judge(chain, &Slices::default());
-            let message = message(&rollout);
-            match rollout.outcome {
-                Outcome::Done => Reached::Yes(message),
-                Outcome::Underway => Reached::No(message),
-                Outcome::Failed => Reached::Never(message),
-            }
+            Reached::of(rollout.outcome, message(&rollout))
         }
         Goal::Available => match condition(conditions::AVAILABLE, "True") {
             Reached::Yes(_) => Reached::Yes(format!("{name} is available")),

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use baton_apis::constants::API_VERSION;
+use baton_apis::{constants::API_VERSION, kinds};
 use baton_view::chain::kind::ChainKind;
 use serde_json::Value;
 
@@ -20,7 +20,6 @@ use crate::{
         scope,
         source_location::InputErrors,
     },
-    sites::forecast::is_application as is_site_application,
 };
 
 const SLICES: [&str; 2] = ["ObjectSlice", "ClusterObjectSlice"];
@@ -127,7 +126,7 @@ fn sort(sources: &[InputText]) -> Result<(Given, Vec<String>), Error> {
                     given.slices.push(object);
                 } else if is_application(&object) {
                     given.applications.push(object);
-                } else if is_site_application(&object) {
+                } else if kinds::SITE_APPLICATION.is_of(&object) {
                     given.site_applications.push(object);
                 } else {
                     let kind = Some(text("kind")).filter(|kind| !kind.is_empty());

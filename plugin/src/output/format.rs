@@ -24,13 +24,22 @@ pub(crate) enum DocumentFormat {
     Yaml,
 }
 
+impl Format {
+    /// The same for a value that is no object; `None` for names.
+    pub(crate) fn document(self) -> Option<DocumentFormat> {
+        match self {
+            Self::Json => Some(DocumentFormat::Json),
+            Self::Yaml => Some(DocumentFormat::Yaml),
+            Self::Name => None,
+        }
+    }
+}
+
 /// Objects for programs. `single` prints a lone object as itself; otherwise JSON and YAML wrap them in a
 /// `List`, as kubectl does.
 pub(crate) fn objects(format: Format, objects: &[Value], single: bool) -> String {
-    let form = match format {
-        Format::Name => return objects.iter().map(|object| name(object) + "\n").collect(),
-        Format::Json => DocumentFormat::Json,
-        Format::Yaml => DocumentFormat::Yaml,
+    let Some(form) = format.document() else {
+        return objects.iter().map(|object| name(object) + "\n").collect();
     };
     match objects {
         [object] if single => document(form, object),

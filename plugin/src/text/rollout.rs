@@ -64,10 +64,9 @@ fn titled(Title { number, name }: &Title) -> String {
     }
 }
 
-/// Why a chain is not rolled out, after this time.
-pub(crate) fn failure(rollout: &Rollout, timeout: Duration) -> String {
-    let message = message(rollout);
-    match rollout.outcome {
+/// Why something is not rolled out, after this time.
+pub(crate) fn failure(outcome: Outcome, message: &str, timeout: Duration) -> String {
+    match outcome {
         Outcome::Underway => format!("not rolled out after {}: {message}", duration(timeout)),
         Outcome::Failed | Outcome::Done => format!("not rolled out: {message}"),
     }
@@ -97,14 +96,8 @@ mod tests {
             (Outcome::Underway, "not rolled out after 90s: it waits"),
             (Outcome::Failed, "not rolled out: it waits"),
         ] {
-            let rollout = Rollout {
-                outcome,
-                reason: Reason::Reported("it waits".to_owned()),
-                paused: false,
-                ready: 0,
-                of: 0,
-            };
-            assert_eq!(failure(&rollout, Duration::from_secs(90)), expected);
+            let failure = failure(outcome, "it waits", Duration::from_secs(90));
+            assert_eq!(failure, expected);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The state of a chain on one screen, and as a value for programs.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use baton_apis::{
     ControlledObjectReference, WaitingForObject,
@@ -35,11 +35,7 @@ pub(crate) fn text(chain: &Chain, rollout: &Rollout, now: Timestamp, output: Out
     if let Some(revision) = subject {
         let _ = writeln!(text, "\n{}", output.wrap(&about(revision, rollout, now)));
     }
-    let conditions = conditions(chain, subject);
-    if !conditions.is_empty() {
-        text.push('\n');
-        text.push_str(&condition_table(&conditions, now).render(output));
-    }
+    text.push_str(&condition_table(&conditions(chain, subject), now, output));
     if let Some(revision) = subject.filter(|revision| !revision.status.waiting_for.is_empty()) {
         text.push_str("\nWaiting for\n");
         text.push_str(&waiting_table(revision).render(output));
@@ -52,26 +48,40 @@ pub(crate) fn text(chain: &Chain, rollout: &Rollout, now: Timestamp, output: Out
     text
 }
 
-/// `od/web in namespace shop: rolled out`, and what is to be said about it.
+/// `od/web in namespace shop: rolled out`
+pub(crate) fn title_line(
+    target: &impl Display,
+    namespace: Option<&str>,
+    outcome: Outcome,
+    output: Output,
+) -> String {
+    let place = namespace.map_or_else(String::new, |it| format!(" in namespace {it}"));
+    let words = match outcome {
+        Outcome::Done => "rolled out",
+        Outcome::Underway => "not rolled out yet",
+        Outcome::Failed => "not rolled out",
+    };
+    let target = output.paint(Paint::Strong, &target.to_string());
+    let words = output.paint(paint(outcome), words);
+    format!("{target}{place}: {words}\n")
+}
+
+pub(crate) fn paint(outcome: Outcome) -> Paint {
+    match outcome {
+        Outcome::Done => Paint::Good,
+        Outcome::Underway => Paint::Warn,
+        Outcome::Failed => Paint::Bad,
+    }
+}
+
+/// The first line, and what is to be said about it.
 fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
     let target = match (&chain.named, chain.subject()) {
         (Some(_), Some(revision)) => Some(revision.target()),
         _ => chain.target(),
     };
     let target = target.map_or_else(String::new, |target| target.to_string());
-    let place = chain.namespace().map_or_else(String::new, |namespace| {
-        format!(" in namespace {namespace}")
-    });
-    let (paint, outcome) = match rollout.outcome {
-        Outcome::Done => (Paint::Good, "rolled out"),
-        Outcome::Underway => (Paint::Warn, "not rolled out yet"),
-        Outcome::Failed => (Paint::Bad, "not rolled out"),
-    };
-    let mut text = format!(
-        "{}{place}: {}\n",
-        output.paint(Paint::Strong, &target),
-        output.paint(paint, outcome)
-    );
+    let mut text = title_line(&target, chain.namespace(), rollout.outcome, output);
     // Done, the next line says the same.
     let message = message(rollout);
     if rollout.outcome != Outcome::Done && !message.is_empty() {
@@ -130,23 +140,36 @@ fn about(revision: &Revision, rollout: &Rollout, now: Timestamp) -> String {
 
 /// The conditions of the deployment and of the revision, with the name of whose they are.
 fn conditions<'a>(chain: &'a Chain, subject: Option<&'a Revision>) -> Vec<(String, &'a Condition)> {
-    // Those for general tools repeat the others.
-    let is_special = |condition: &&Condition| !GENERAL.contains(&&*condition.type_);
-    let mut all = Vec::new();
-    if let Some(deployment) = chain.asked_deployment() {
-        let target = deployment.target().to_string();
-        let own = deployment.status.conditions.iter().filter(is_special);
-        all.extend(own.map(|condition| (target.clone(), condition)));
-    }
-    if let Some(revision) = subject {
-        let target = revision.target().to_string();
-        let own = revision.status.conditions.iter().filter(is_special);
-        all.extend(own.map(|condition| (target.clone(), condition)));
-    }
-    all
+    let deployment = chain.asked_deployment();
+    let deployment = deployment.map(|it| (it.target(), &it.status.conditions));
+    let revision = subject.map(|it| (it.target(), &it.status.conditions));
+    let all = deployment.into_iter().chain(revision);
+    all.flat_map(|(target, conditions)| special(&target, conditions))
+        .collect()
 }
 
-pub(crate) fn condition_table(conditions: &[(String, &Condition)], now: Timestamp) -> Table {
+/// Conditions with the name of whose they are. Those for general tools repeat the others.
+pub(crate) fn special<'a>(
+    of: &impl ToString,
+    conditions: &'a [Condition],
+) -> Vec<(String, &'a Condition)> {
+    let special = conditions
+        .iter()
+        .filter(|it| !GENERAL.contains(&&*it.type_));
+    special
+        .map(|condition| (of.to_string(), condition))
+        .collect()
+}
+
+/// The table of conditions, behind an empty line; nothing where there are none.
+pub(crate) fn condition_table(
+    conditions: &[(String, &Condition)],
+    now: Timestamp,
+    output: Output,
+) -> String {
+    if conditions.is_empty() {
+        return String::new();
+    }
     let mut table = Table::new(&["OF", "CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]);
     for (of, condition) in conditions {
         table.row([
@@ -158,7 +181,7 @@ pub(crate) fn condition_table(conditions: &[(String, &Condition)], now: Timestam
             condition.message.clone().into(),
         ]);
     }
-    table
+    format!("\n{}", table.render(output))
 }
 
 fn waiting_table(revision: &Revision) -> Table {

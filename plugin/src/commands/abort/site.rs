@@ -1,6 +1,8 @@
 //! `abort` of a deployment to sites: no further site gets its version.
 
+use baton_apis::SiteDeployment;
 use baton_kubernetes::wire::MediaType;
+use baton_view::sites::{steer, target::SiteTarget};
 
 use super::AbortArgs;
 use crate::{
@@ -8,7 +10,8 @@ use crate::{
     commands::{Exit, pause::note},
     connect::Write,
     error::Error,
-    sites::{read::deployment, steer, target::SiteTarget},
+    sites::read::read,
+    text::fleet::steer::refused,
 };
 
 pub(crate) async fn run(
@@ -22,9 +25,8 @@ pub(crate) async fn run(
         return Err(Error::Usage(text.to_owned()));
     }
     let cluster = global.connect().await?;
-    let deployment = deployment(&cluster, target).await?;
-    let abort = steer::abort(&deployment)
-        .map_err(|refusal| Error::Impossible(format!("{target}: {refusal}")))?;
+    let deployment: SiteDeployment = read(&cluster, target).await?;
+    let abort = steer::abort(&deployment).map_err(|refusal| refused(target, &refusal))?;
     let what = format!("rollout {} of version {}", abort.rollout, abort.version);
     let name = target.full();
     let Some(patch) = &abort.patch else {

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use baton_apis::{constants::LABEL_OBJECT_DEPLOYMENT, kinds};
+use baton_apis::{SiteDeployment, constants::LABEL_OBJECT_DEPLOYMENT};
 use baton_engine::texts::collapse_whitespace;
 use baton_terminal::kubeconfig::{self, ConnectionArgs};
 use baton_view::{
     chain::{kind::ChainKind, member::Revision, target::Target},
     lists::ListQuery,
     object::text_at,
+    sites::{
+        cluster,
+        record::Records,
+        target::{SiteKind, SiteTarget},
+    },
 };
 
 use super::Candidates;
@@ -17,54 +22,38 @@ use crate::{
     cluster::lists,
     connect::Cluster,
     error::Error,
-    sites::{cluster, read::deployment, record::Records, target::SiteKind},
-    subject::{self, Subject, SubjectError},
+    sites::read::read,
+    subject::{self, Subject, SubjectKind},
 };
 
-/// Names of deployments; behind a kind and a slash, names of that kind.
-pub(super) async fn targets(global: &GlobalArgs, last: &str) -> Result<Candidates, Error> {
-    let word = last.split_once('/').map(|(word, _)| word);
-    let (prefix, kind) = match word.map(|word| (word, Subject::of(word, ""))) {
-        Some((_, Some(Subject::Application(_)))) => return applications(global, last).await,
-        Some((_, Some(Subject::SiteDeployment(_) | Subject::SiteApplication(_)))) => {
-            return site_targets(global, last).await;
-        }
-        Some((word, Some(Subject::Chain(target)))) => (format!("{word}/"), target.candidates()[0]),
-        Some((word, None)) => return Err(SubjectError::Kind(word.to_owned()).into()),
-        None => (String::new(), ChainKind::ObjectDeployment),
+/// Names of the objects that can be typed: of the kind before the slash, if it is one of those that are known; without a
+/// slash, of this one.
+pub(super) async fn named(
+    global: &GlobalArgs,
+    last: &str,
+    known: &[SubjectKind],
+    kind: &str,
+) -> Result<Candidates, Error> {
+    let (prefix, word) = match last.split_once('/') {
+        Some((word, _)) => (format!("{word}/"), word),
+        None => (String::new(), kind),
     };
-    let cluster = global.connect().await?;
-    let path = kind.path(cluster.namespace_of(kind));
-    names(&cluster, &path, &prefix).await
-}
-
-/// Names of Applications; behind a kind and a slash, names of that kind.
-pub(super) async fn applications(global: &GlobalArgs, last: &str) -> Result<Candidates, Error> {
-    let word = last.split_once('/').map(|(word, _)| word);
-    let (prefix, kind) = match word.map(|word| (word, Subject::of(word, ""))) {
-        Some((_, Some(Subject::SiteDeployment(_) | Subject::SiteApplication(_)))) => {
-            return site_targets(global, last).await;
-        }
-        Some((word, Some(Subject::Application(target)))) => (format!("{word}/"), target.kind),
-        Some(_) => return Ok(Candidates::new()),
-        None => (String::new(), &kinds::APPLICATION),
-    };
-    let cluster = global.connect().await?;
-    let path = kind.path(Some(&cluster.namespace));
-    names(&cluster, &path, &prefix).await
-}
-
-/// Names of deployments to sites; behind a kind and a slash, names of that kind.
-pub(super) async fn site_targets(global: &GlobalArgs, last: &str) -> Result<Candidates, Error> {
-    let (prefix, kind) = match last.split_once('/') {
-        Some((word, _)) => (format!("{word}/"), SiteKind::of_word(word)),
-        None => (String::new(), Some(SiteKind::Deployment)),
-    };
-    let Some(kind) = kind else {
+    let subject = Subject::of(word, "");
+    let Some(subject) = subject.filter(|it| known.contains(&it.kind())) else {
         return Ok(Candidates::new());
     };
     let cluster = global.connect().await?;
-    names(&cluster, &kind.path(Some(&cluster.namespace)), &prefix).await
+    let path = match &subject {
+        Subject::Chain(target) => {
+            let kind = target.candidates()[0];
+            kind.path(cluster.namespace_of(kind))
+        }
+        Subject::Application(target) => target.kind.path(Some(&cluster.namespace)),
+        Subject::SiteDeployment(target) | Subject::SiteApplication(target) => {
+            target.kind.path(Some(&cluster.namespace))
+        }
+    };
+    names(&cluster, &path, &prefix).await
 }
 
 /// Names of sites.
@@ -82,10 +71,13 @@ pub(super) async fn versions(global: &GlobalArgs, words: &[String]) -> Result<Ca
     };
     let cluster = global.connect().await?;
     let application = match target.kind {
-        SiteKind::Application => target.name.clone(),
-        SiteKind::Deployment => deployment(&cluster, target).await?.spec.application,
+        SiteKind::Application => target.clone(),
+        SiteKind::Deployment => {
+            let deployment: SiteDeployment = read(&cluster, target).await?;
+            SiteTarget::new(SiteKind::Application, &deployment.spec.application)
+        }
     };
-    let records = Records::read(&cluster, &application).await?;
+    let records: Records = read(&cluster, &application).await?;
     let versions = records.versions().into_iter();
     Ok(plain(versions.map(|record| record.version.clone())))
 }

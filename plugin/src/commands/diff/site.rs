@@ -1,16 +1,20 @@
 //! `diff` of two versions of an application for sites.
 
+use baton_apis::{SiteApplication, SiteDeployment};
+use baton_view::sites::{
+    observed::status,
+    record::{Record, Records},
+    target::{SiteKind, SiteTarget},
+};
+
 use super::{DiffArgs, show};
 use crate::{
     args::GlobalArgs,
     commands::Exit,
     diff::render::Labels,
     error::Error,
-    sites::{
-        read::{application, deployment, status},
-        record::{Record, Records, differences},
-        target::{SiteKind, SiteTarget},
-    },
+    sites::{compare::differences, read::read},
+    text::fleet::steer::not_kept,
 };
 
 pub(crate) async fn run(
@@ -31,7 +35,7 @@ pub(crate) async fn run(
     let cluster = global.connect().await?;
     let known = match target.kind {
         SiteKind::Deployment => {
-            let deployment = deployment(&cluster, target).await?;
+            let deployment: SiteDeployment = read(&cluster, target).await?;
             let status = status(&deployment);
             Known {
                 application: deployment.spec.application,
@@ -41,17 +45,16 @@ pub(crate) async fn run(
                 now: status.version,
             }
         }
-        SiteKind::Application => Known {
-            application: application(&cluster, &target.name)
-                .await?
-                .metadata
-                .name
-                .unwrap_or_default(),
-            before: None,
-            now: None,
-        },
+        SiteKind::Application => {
+            read::<SiteApplication>(&cluster, target).await?;
+            Known {
+                application: target.name.clone(),
+                ..Known::default()
+            }
+        }
     };
-    let records = Records::read(&cluster, &known.application).await?;
+    let application = SiteTarget::new(SiteKind::Application, &known.application);
+    let records: Records = read(&cluster, &application).await?;
     let (from, to) = known.pair(target, args, &records)?;
     let sections = differences(&cluster, from, to).await?;
     let label = |record: &Record, other: &Record| {
@@ -66,7 +69,7 @@ pub(crate) async fn run(
 }
 
 /// Which versions are compared where nobody says.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Known {
     application: String,
     /// What a deployment brought to sites before.
@@ -84,16 +87,20 @@ impl Known {
         args: &DiffArgs,
         records: &'r Records,
     ) -> Result<(&'r Record, &'r Record), Error> {
+        let find = |version: &str| {
+            let found = records.find(version);
+            found.ok_or_else(|| not_kept(version, records))
+        };
         let asked = args.to_version.as_deref();
         let to = match asked.or(self.now.as_deref()) {
-            Some(version) => records.find(version)?,
+            Some(version) => find(version)?,
             None => records.newest().ok_or_else(|| {
                 Error::Impossible(format!("no version of {} is kept yet", self.application))
             })?,
         };
         let before = self.before.as_deref().filter(|_| asked.is_none());
         if let Some(version) = args.from_version.as_deref().or(before) {
-            return Ok((records.find(version)?, to));
+            return Ok((find(version)?, to));
         }
         let earlier = records.all().iter().rev();
         let mut earlier = earlier.filter(|one| one.number < to.number);

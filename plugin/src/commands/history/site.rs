@@ -1,7 +1,14 @@
 //! `history` of a deployment to sites: its rollouts; of an application: the versions that are kept.
 
+use baton_apis::SiteApplication;
+use baton_view::sites::{
+    history::lines,
+    observed::Observed,
+    record::Records,
+    target::{SiteKind, SiteTarget},
+};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::HistoryArgs;
 use crate::{
@@ -10,15 +17,11 @@ use crate::{
     connect::Cluster,
     error::Error,
     output::{
-        format::{DocumentFormat, Format, document, objects},
+        format::{document, objects},
         report,
     },
-    sites::{
-        history::{lines, table, version_table},
-        read::{application, read},
-        record::Records,
-        target::{SiteKind, SiteTarget},
-    },
+    sites::read::read,
+    text::fleet::history::{table, value, version_table},
 };
 
 pub(crate) async fn run(
@@ -44,25 +47,24 @@ async fn of_deployment(
     args: &HistoryArgs,
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
-    let observed = read(cluster, target).await?;
-    let records = Records::read(cluster, &observed.deployment.spec.application).await;
+    let observed: Observed = read(cluster, target).await?;
+    let application = &observed.deployment.spec.application;
+    let application = SiteTarget::new(SiteKind::Application, application);
+    let records = read::<Records>(cluster, &application).await;
     if let Err(error) = &records {
         report(&format!(
             "warning: which versions are kept cannot be read: {error}"
         ));
     }
     let lines = lines(&observed, records.as_ref().ok());
-    let form = match args.output {
-        Some(Format::Json) => Some(DocumentFormat::Json),
-        Some(Format::Yaml) => Some(DocumentFormat::Yaml),
-        Some(Format::Name) => {
+    let form = args.output.map(|format| {
+        format.document().ok_or_else(|| {
             let text = "rollouts are no objects, and have no names; -o json and -o yaml print them";
-            return Err(Error::Usage(text.to_owned()));
-        }
-        None => None,
-    };
-    let text = match form {
-        Some(form) => document(form, &json!({ "rollouts": lines })),
+            Error::Usage(text.to_owned())
+        })
+    });
+    let text = match form.transpose()? {
+        Some(form) => document(form, &value(&lines)),
         None if lines.is_empty() => {
             report(&format!(
                 "{target} has not brought any version to a site yet"
@@ -81,8 +83,8 @@ async fn of_application(
     args: &HistoryArgs,
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
-    let application = application(cluster, &target.name).await?;
-    let records = Records::read(cluster, &target.name).await?;
+    let application: SiteApplication = read(cluster, target).await?;
+    let records: Records = read(cluster, target).await?;
     let text = match args.output {
         Some(format) => {
             let all: Vec<Value> = records.all().iter().map(|it| it.object.clone()).collect();

@@ -87,8 +87,9 @@ impl WaitArgs {
         }
         let (cluster, target) = named(cluster, applied)?;
         let (chain, rollout) = follow_unless_refused(&cluster, &target, self.timeout).await?;
+        let message = message(&rollout);
         if rollout.outcome == Outcome::Done {
-            global.output().print(&message(&rollout))?;
+            global.output().print(&message)?;
             return Ok(Exit::Fine);
         }
         let plain = Output {
@@ -96,7 +97,8 @@ impl WaitArgs {
             ..global.output()
         };
         report(text::status::text(&chain, &rollout, Timestamp::now(), plain).trim_end());
-        report(&format!("error: {}", failure(&rollout, self.timeout)));
+        let failure = failure(rollout.outcome, &message, self.timeout);
+        report(&format!("error: {failure}"));
         if self.rollback_on_failure {
             let back = self.go_back(&cluster, &target, applied, &before, global);
             let line = back
@@ -148,14 +150,12 @@ impl WaitArgs {
         };
         global.output().print(&done.line)?;
         let rollout = arrive(cluster, &done, follow, self.timeout).await?;
+        let message = message(&rollout);
         Ok(match rollout.outcome {
-            Outcome::Done => format!(
-                "not rolled out; rolled back to {former}: {}",
-                message(&rollout)
-            ),
-            Outcome::Underway | Outcome::Failed => format!(
+            Outcome::Done => format!("not rolled out; rolled back to {former}: {message}"),
+            outcome => format!(
                 "not rolled out; the rollback to {former} is written, but {}",
-                failure(&rollout, self.timeout)
+                failure(outcome, &message, self.timeout)
             ),
         })
     }

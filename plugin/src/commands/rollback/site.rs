@@ -1,24 +1,25 @@
 //! `rollback` of a deployment to sites: an older version for all of them.
 
+use baton_apis::SiteDeployment;
 use baton_kubernetes::wire::MediaType;
-use baton_terminal::time::duration;
-use baton_view::rollout::Outcome;
+use baton_view::sites::{
+    record::Records,
+    steer::{self, Return},
+    target::{SiteKind, SiteTarget},
+    verdict::judge,
+};
 
 use super::RollbackArgs;
 use crate::{
     args::GlobalArgs,
-    commands::{Exit, pause::note},
+    commands::{Exit, conclude, pause::note},
     connect::{Cluster, Write},
     error::Error,
     output::report,
-    sites::{
-        follow::watch,
-        read::{Observed, deployment},
-        record::Records,
-        render::line,
-        steer::{self, Return},
-        target::SiteTarget,
-        verdict::judge,
+    sites::read::{read, watch},
+    text::fleet::{
+        line,
+        steer::{not_kept, refused},
     },
 };
 
@@ -59,31 +60,10 @@ pub(crate) async fn run(
     if args.dry_run || args.no_wait {
         return Ok(Exit::Fine);
     }
-    let (observed, outcome) = watch(&cluster, target, args.timeout).await?;
-    arrive(&observed, outcome, args, global)
-}
-
-/// Says how the wait has ended.
-fn arrive(
-    observed: &Observed,
-    outcome: Option<Outcome>,
-    args: &RollbackArgs,
-    global: &GlobalArgs,
-) -> Result<Exit, Error> {
+    let observed = watch(&cluster, target, args.timeout).await?;
     let verdict = judge(&observed.deployment);
-    let message = line(observed, &verdict);
-    match outcome {
-        Some(Outcome::Done) => {
-            global.output().print(&message)?;
-            return Ok(Exit::Fine);
-        }
-        Some(_) => report(&format!("error: not rolled out: {message}")),
-        None => {
-            let waited = duration(args.timeout);
-            report(&format!("error: not rolled out after {waited}: {message}"));
-        }
-    }
-    Ok(Exit::Negative)
+    let message = line(&observed, &verdict, ": ");
+    conclude(verdict.outcome, &message, args.timeout, output)
 }
 
 /// Writes the version, if it is kept.
@@ -92,15 +72,18 @@ async fn roll(
     target: &SiteTarget,
     args: &RollbackArgs,
 ) -> Result<Return, Error> {
-    let deployment = deployment(cluster, target).await?;
+    let deployment: SiteDeployment = read(cluster, target).await?;
     let found = steer::rollback(&deployment, args.to_version.as_deref(), args.force)
-        .map_err(|refusal| Error::Impossible(format!("{target}: {refusal}")))?;
+        .map_err(|refusal| refused(target, &refusal))?;
     let Some(patch) = &found.patch else {
         return Ok(found);
     };
     // Asked for, one that is not kept would stop the rollout and wait for ever.
-    let records = Records::read(cluster, &deployment.spec.application).await?;
-    records.version(&found.version)?;
+    let application = SiteTarget::new(SiteKind::Application, &deployment.spec.application);
+    let records: Records = read(cluster, &application).await?;
+    if records.version(&found.version).is_none() {
+        return Err(not_kept(&found.version, &records));
+    }
     let write = Write::new(MediaType::JsonPatch, args.dry_run);
     match cluster
         .write(&target.path(&cluster.namespace), write, patch)

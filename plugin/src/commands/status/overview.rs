@@ -58,7 +58,7 @@ pub(super) async fn run(
         None => table(&lines, selection.all_namespaces).render(output),
     };
     output.print(&text)?;
-    Ok(if is_fine { Exit::Fine } else { Exit::Negative })
+    Ok(Exit::of(is_fine))
 }
 
 /// Judges all chains. Slices, which tell how many objects there are to be, are read only for what is not rolled out.

@@ -1,10 +1,20 @@
 //! `tree` of a deployment to sites: its waves and sites; of one site, the revisions with their objects; and of an
 //! application, who brings it to sites.
 
-use baton_apis::constants::{LABEL_SITE, LABEL_SITE_DEPLOYMENT};
+use baton_apis::{
+    SiteDeployment,
+    constants::{LABEL_SITE, LABEL_SITE_DEPLOYMENT},
+};
 use baton_engine::names::is_label_value;
+use baton_view::sites::{
+    fleet::Fleet,
+    observed::Observed,
+    overview::Overview,
+    question::SiteQuestion,
+    target::{SiteKind, SiteTarget},
+};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Resized, TreeArgs, View, fit, out_of_date, show, watch};
 use crate::{
@@ -15,16 +25,9 @@ use crate::{
     error::Error,
     output::{Output, format::document},
     selection::Selection,
-    sites::{
-        fleet::Fleet,
-        follow::FleetFollower,
-        overview::Overview,
-        read::{Observed, deployment, read, status},
-        render::{FleetStyle, SHOWN, render},
-        target::{SiteKind, SiteTarget},
-        verdict::judge,
-    },
-    wait::Follow as _,
+    sites::read::read,
+    text::fleet::{FleetStyle, SHOWN, application, render, value},
+    wait::{Follow as _, follower::Follower},
 };
 
 /// How many sites are shown one by one where there is little room.
@@ -82,11 +85,14 @@ async fn overview(
     args: &TreeArgs,
     output: Output,
 ) -> Result<Exit, Error> {
-    let overview = Overview::read(cluster, &target.name).await?;
-    match args.output {
-        Some(form) => output.print(&document(form, &json!({ "application": overview.value() })))?,
-        None => output.print(&overview.tree(Timestamp::now(), output))?,
-    }
+    let overview: Overview = read(cluster, target).await?;
+    output.print(&match args.output {
+        Some(form) => document(
+            form,
+            &json!({ "application": application::value(&overview) }),
+        ),
+        None => application::render(&overview, Timestamp::now(), output),
+    })?;
     Ok(Exit::Fine)
 }
 
@@ -96,13 +102,13 @@ async fn fleet(
     args: &TreeArgs,
     output: Output,
 ) -> Result<Exit, Error> {
-    let observed = read(cluster, target).await?;
+    let observed: Observed = read(cluster, target).await?;
     let style = style(args, false);
     let fleet = Fleet::of(&observed, style.now);
-    match args.output {
-        Some(form) => output.print(&document(form, &value(&observed, &fleet)))?,
-        None => output.print(&render(&observed, &fleet, style, output))?,
-    }
+    output.print(&match args.output {
+        Some(form) => document(form, &json!({ "deployment": value(&observed, &fleet) })),
+        None => render(&observed, &fleet, style, output),
+    })?;
     Ok(Exit::Fine)
 }
 
@@ -114,23 +120,6 @@ fn style(args: &TreeArgs, collapsed: bool) -> FleetStyle {
     }
 }
 
-/// A fleet for programs.
-fn value(observed: &Observed, fleet: &Fleet) -> Value {
-    let status = status(&observed.deployment);
-    let verdict = judge(&observed.deployment);
-    json!({ "deployment": {
-        "name": observed.name(),
-        "namespace": observed.deployment.metadata.namespace,
-        "state": verdict.state,
-        "message": verdict.message,
-        "rollout": status.rollout,
-        "version": status.version,
-        "previousVersion": status.previous_version,
-        "paused": observed.deployment.spec.paused,
-        "fleet": fleet,
-    } })
-}
-
 async fn watch_fleet(
     cluster: &Cluster,
     target: &SiteTarget,
@@ -138,7 +127,8 @@ async fn watch_fleet(
     output: Output,
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
-    let mut follower = FleetFollower::start(cluster, target).await?;
+    let question = SiteQuestion::<Observed>::new(target, &cluster.namespace);
+    let mut follower = Follower::start(cluster, question).await?;
     let mut view = View::new();
     let mut resized = Resized::new()?;
     loop {
@@ -168,7 +158,7 @@ async fn one_site(
     output: Output,
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
-    deployment(cluster, target).await?;
+    read::<SiteDeployment>(cluster, target).await?;
     let none = || {
         Error::NotFound(format!(
             "{target} has no revision in site {site}; `kubectl baton tree {target}` shows its sites"

@@ -2,15 +2,17 @@
 
 use baton_apis::{SiteDeployment, conditions};
 use baton_engine::condition_list::find;
-use baton_view::rollout::Outcome;
+use baton_view::sites::{
+    observed::status, question::SiteQuestion, target::SiteTarget, verdict::judge,
+};
 
-use super::{Goal, Reached, WaitArgs, finish, judge_condition};
+use super::{Goal, Reached, Wait, WaitArgs, judge_condition};
 use crate::{
     args::GlobalArgs,
     commands::Exit,
     error::Error,
-    sites::{follow::DeploymentFollower, read::status, target::SiteTarget, verdict::judge},
-    wait::{bars::Bars, until},
+    text::fleet,
+    wait::{follower::Follower, until},
 };
 
 pub(crate) async fn run(
@@ -31,34 +33,13 @@ pub(crate) async fn run(
         )));
     }
     let cluster = global.connect().await?;
-    let mut shown = Bars::new("");
-    let mut missing = String::new();
-    let mut follower = match DeploymentFollower::start(&cluster, target).await {
-        Err(Error::NotFound(_)) if args.what == Goal::Deleted => {
-            return finish(
-                Some(Ok(format!("{target} is deleted"))),
-                &missing,
-                args,
-                global,
-            );
-        }
-        follower => follower?,
+    let question = SiteQuestion::<SiteDeployment>::new(target, &cluster.namespace);
+    let mut wait = Wait::new();
+    let found = async {
+        let mut follower = Follower::start(&cluster, question).await?;
+        let look = async |it: &SiteDeployment| wait.look(look(target, it, &args.what));
+        until(&mut follower, target, args.timeout, None, look).await
     };
-    let found = until(
-        &mut follower,
-        target,
-        args.timeout,
-        None,
-        async |deployment| match look(target, deployment, &args.what) {
-            Reached::Yes(message) => Some(Ok(message)),
-            Reached::Never(message) => Some(Err(message)),
-            Reached::No(message) => {
-                shown.count(0, 0, &message);
-                missing = message;
-                None
-            }
-        },
-    );
     let found = match found.await {
         // It is gone, and that was waited for.
         Err(Error::NotFound(_)) if args.what == Goal::Deleted => {
@@ -66,11 +47,10 @@ pub(crate) async fn run(
         }
         found => found?,
     };
-    drop(shown);
-    finish(found, &missing, args, global)
+    wait.end(found, args, global)
 }
 
-/// Whether a deployment is as it should be.
+/// The state of a deployment against what it should be.
 fn look(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> Reached {
     let name = target.full();
     let status = status(deployment);
@@ -90,23 +70,18 @@ fn look(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> Reache
         Goal::Deleted => Reached::No(format!("{name} exists, and nobody has deleted it")),
         _ => {
             let verdict = judge(deployment);
-            let message = format!("{target}: {}", verdict.message);
-            match verdict.outcome {
-                Outcome::Done => Reached::Yes(message),
-                Outcome::Underway => Reached::No(message),
-                Outcome::Failed => Reached::Never(message),
-            }
+            let message = format!("{target}: {}", fleet::message(&verdict));
+            Reached::of(verdict.outcome, message)
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use baton_view::sites::target::SiteKind;
+
     use super::*;
-    use crate::sites::{
-        fixtures::{condition, deployment},
-        target::SiteKind,
-    };
+    use crate::text::fleet::fixtures::{condition, deployment};
 
     #[test]
     fn an_aborted_rollout_is_not_waited_for() {

@@ -1,52 +1,54 @@
-//! What to write to steer a rollout over sites. Everything here is pure.
+//! The patches that steer a rollout over sites.
 
 use baton_apis::{
     EVERY_VERSION, SiteDeployment,
     conditions::{ABORTED, PROGRESSING, reasons},
 };
-use baton_engine::condition_list::find;
-use k8s_openapi::jiff::{Timestamp, Unit};
+use baton_engine::condition_list::{find, is_true};
+use jiff::{Timestamp, Unit};
 use serde_json::{Value, json};
-use thiserror::Error;
 
-use super::read::status;
+use super::observed::status;
 
 /// Why nothing is written.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum Refusal {
-    #[error("it is being deleted")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The deployment is being deleted.
     Deleting,
-    #[error(
-        "no version was brought before {version}; --to-version VERSION chooses one, as `kubectl baton history` \
-         lists them"
-    )]
-    NothingEarlier { version: String },
-    #[error(
-        "it is paused, so that nothing would be brought to sites: resume it first, or change its version now with \
-         --force"
-    )]
+    /// No version was brought before this one.
+    NothingEarlier {
+        /// The version.
+        version: String,
+    },
+    /// The deployment is paused.
     Paused,
-    #[error("there is no rollout yet")]
+    /// There is no rollout yet.
     NoRollout,
-    #[error(
-        "there is nothing to abort: rollout {rollout} has brought version {version} to all sites that can be reached; \
-         `kubectl baton rollback` goes back"
-    )]
-    Complete { rollout: i64, version: String },
+    /// The rollout is over.
+    Complete {
+        /// Its number.
+        rollout: i64,
+        /// Its version.
+        version: String,
+    },
 }
 
 /// A version to go back to.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Return {
-    pub(crate) version: String,
-    /// Whether the deployment followed every version until now, and does so no more.
-    pub(crate) followed: bool,
-    /// `None` where it is what the deployment asks for already.
-    pub(crate) patch: Option<Value>,
+pub struct Return {
+    /// The version.
+    pub version: String,
+    /// True if the deployment followed every version until now, and does so no more.
+    pub followed: bool,
+    /// The JSON patch; `None` where the deployment asks for the version already.
+    pub patch: Option<Value>,
 }
 
 /// Decides about a rollback: to a version, or to the one that was brought before.
-pub(crate) fn rollback(
+///
+/// # Errors
+/// If there is nothing to write, for a reason that is no success.
+pub fn rollback(
     deployment: &SiteDeployment,
     to_version: Option<&str>,
     force: bool,
@@ -89,22 +91,25 @@ pub(crate) fn rollback(
 
 /// A rollout to be aborted.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Abort {
-    pub(crate) rollout: i64,
-    pub(crate) version: String,
-    /// `None` where it is aborted already, or to be.
-    pub(crate) patch: Option<Value>,
+pub struct Abort {
+    /// Its number.
+    pub rollout: i64,
+    /// Its version.
+    pub version: String,
+    /// The JSON patch; `None` where it is aborted already, or to be.
+    pub patch: Option<Value>,
 }
 
 /// Decides about an abort of the present rollout.
-pub(crate) fn abort(deployment: &SiteDeployment) -> Result<Abort, Refusal> {
+///
+/// # Errors
+/// If there is nothing to write, for a reason that is no success.
+pub fn abort(deployment: &SiteDeployment) -> Result<Abort, Refusal> {
     alive(deployment)?;
     let status = status(deployment);
     let rollout = status.rollout.ok_or(Refusal::NoRollout)?;
     let version = status.version.clone().unwrap_or_default();
-    let aborted = find(&status.conditions, ABORTED);
-    let is_aborted = aborted.is_some_and(|condition| condition.status == "True");
-    if is_aborted || deployment.spec.abort_rollout == Some(rollout) {
+    if is_true(&status.conditions, ABORTED) || deployment.spec.abort_rollout == Some(rollout) {
         return Ok(Abort {
             rollout,
             version,
@@ -127,14 +132,20 @@ pub(crate) fn abort(deployment: &SiteDeployment) -> Result<Abort, Refusal> {
 }
 
 /// The merge patch that pauses a deployment or resumes it; `None` where it is so already.
-pub(crate) fn pause(deployment: &SiteDeployment, wanted: bool) -> Result<Option<Value>, Refusal> {
+///
+/// # Errors
+/// If the deployment is being deleted.
+pub fn pause(deployment: &SiteDeployment, wanted: bool) -> Result<Option<Value>, Refusal> {
     alive(deployment)?;
     let differs = deployment.spec.paused != wanted;
     Ok(differs.then(|| json!({ "spec": { "paused": wanted } })))
 }
 
 /// The merge patch that has the sites of a deployment chosen anew.
-pub(crate) fn redeploy(deployment: &SiteDeployment, now: Timestamp) -> Result<Value, Refusal> {
+///
+/// # Errors
+/// If the deployment is being deleted.
+pub fn redeploy(deployment: &SiteDeployment, now: Timestamp) -> Result<Value, Refusal> {
     alive(deployment)?;
     let time = now.round(Unit::Second).unwrap_or(now).to_string();
     // Twice within a second is twice.
@@ -154,7 +165,7 @@ fn alive(deployment: &SiteDeployment) -> Result<(), Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::jiff::SignedDuration;
+    use jiff::SignedDuration;
 
     use super::*;
     use crate::sites::fixtures::{NOW, condition};
@@ -192,8 +203,9 @@ mod tests {
         let mut other = deployment();
         other.status.as_mut().unwrap().previous_application = Some("other".to_owned());
         for first in [first, other] {
-            let refusal = rollback(&first, None, false).unwrap_err().to_string();
-            assert!(refusal.starts_with("no version was brought before 1.2.0"));
+            let version = "1.2.0".to_owned();
+            let refusal = Refusal::NothingEarlier { version };
+            assert_eq!(rollback(&first, None, false), Err(refusal));
         }
     }
 

@@ -1,4 +1,4 @@
-//! How a user names a deployment to sites or its application.
+//! Deployments to sites and their applications as they can be typed.
 
 use std::{fmt, ops::Deref};
 
@@ -6,14 +6,17 @@ use baton_apis::kinds::{self, Kind};
 
 /// The kinds that a user can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum SiteKind {
+pub enum SiteKind {
+    /// A `SiteDeployment`.
     Deployment,
+    /// A `SiteApplication`.
     Application,
 }
 
 impl SiteKind {
     /// The kind of a word such as `sitedeploy` or `siteapplications.baton.run`; `None` for other words.
-    pub(crate) fn of_word(word: &str) -> Option<Self> {
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
         let mut all = [Self::Deployment, Self::Application].into_iter();
         all.find(|kind| kind.is_named_by(word))
     }
@@ -33,13 +36,17 @@ impl Deref for SiteKind {
 
 /// A deployment to sites or its application, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SiteTarget {
-    pub(crate) kind: SiteKind,
-    pub(crate) name: String,
+pub struct SiteTarget {
+    /// Its kind.
+    pub kind: SiteKind,
+    /// Its name.
+    pub name: String,
 }
 
 impl SiteTarget {
-    pub(crate) fn new(kind: SiteKind, name: &str) -> Self {
+    /// One of a kind.
+    #[must_use]
+    pub fn new(kind: SiteKind, name: &str) -> Self {
         Self {
             kind,
             name: name.to_owned(),
@@ -47,12 +54,14 @@ impl SiteTarget {
     }
 
     /// URL path of the object in a namespace.
-    pub(crate) fn path(&self, namespace: &str) -> String {
+    #[must_use]
+    pub fn path(&self, namespace: &str) -> String {
         self.kind.path_of(Some(namespace), &self.name)
     }
 
     /// As kubectl calls the object in what it prints: `sitedeployment.baton.run/shop`.
-    pub(crate) fn full(&self) -> String {
+    #[must_use]
+    pub fn full(&self) -> String {
         let (kind, group) = (self.kind.singular(), self.kind.group);
         format!("{kind}.{group}/{}", self.name)
     }

@@ -11,44 +11,62 @@ use baton_sites::{
     chain::Reported,
     rollout::{Beginning, Revision, RevisionState},
 };
-use baton_view::object::text_at;
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
-use serde::Deserialize as _;
-use serde_json::Value;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::{Deserialize as _, Serialize, de::Error as _};
+use serde_json::{Error, Value};
 
-use crate::output::report_once;
+use crate::{
+    lists::Lists,
+    object::{text_at, time_at},
+};
 
 /// A revision of a site.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SiteRevision {
-    pub(crate) name: String,
+pub struct SiteRevision {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
     /// Its number in the chain; zero until it has one.
-    pub(crate) number: i64,
-    pub(crate) entry: Arc<SiteEntry>,
-    /// What it says of itself. One that is to be archived counts as if it were.
-    pub(crate) reported: Reported,
-    pub(crate) is_deleting: bool,
+    pub number: i64,
+    /// Its annotation: deployment, site, version and rollout.
+    pub entry: Arc<SiteEntry>,
+    /// Its conditions. One that is to be archived counts as if it were.
+    pub reported: Reported,
+    /// True while it is being deleted.
+    pub is_deleting: bool,
+}
+
+/// The reason of a condition, and its message in the words of the manager; either may be empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The reason.
+    pub reason: String,
+    /// The message.
+    pub message: String,
 }
 
 impl SiteRevision {
-    /// From an object as the server has it. One that does not say which site it is of is reported and left out.
-    pub(crate) fn read(object: &Value) -> Option<Self> {
-        let name = text_at(object, "/metadata/name");
+    /// From an object as the server has it.
+    ///
+    /// # Errors
+    /// If it does not say which site it is of.
+    pub fn read(object: &Value) -> Result<Self, Error> {
         let annotations = object.pointer("/metadata/annotations");
         let entry = annotations.and_then(|all| all.get(ANNOTATION_SITE)?.as_str());
-        let entry = match entry.map(serde_json::from_str) {
-            Some(Ok(entry)) => entry,
-            Some(Err(error)) => return left_out(name, &format!("{ANNOTATION_SITE}: {error}")),
-            None => return left_out(name, &format!("it lacks the annotation {ANNOTATION_SITE}")),
-        };
+        let lacks = || Error::custom(format!("it lacks the annotation {ANNOTATION_SITE}"));
+        let invalid = |error| Error::custom(format!("{ANNOTATION_SITE}: {error}"));
+        let entry = serde_json::from_str(entry.ok_or_else(lacks)?).map_err(invalid)?;
         let conditions = object["status"]["conditions"].as_array();
         let conditions = conditions.into_iter().flatten();
         let conditions: Vec<_> = conditions.flat_map(Condition::deserialize).collect();
         let created = time_at(object, "/metadata/creationTimestamp");
         let mut reported = Reported::of(&conditions, created);
         reported.is_archived |= text_at(object, "/spec/lifecycleState") == "Archived";
-        Some(Self {
-            name: name.to_owned(),
+        Ok(Self {
+            namespace: text_at(object, "/metadata/namespace").to_owned(),
+            name: text_at(object, "/metadata/name").to_owned(),
             number: number(object),
             entry: Arc::new(entry),
             reported,
@@ -56,34 +74,50 @@ impl SiteRevision {
         })
     }
 
-    pub(crate) fn is_available(&self) -> bool {
+    /// From all objects of a list. Those that do not say which site they are of are left out, with a warning.
+    pub(super) fn read_all<'v>(
+        objects: impl Iterator<Item = &'v Value>,
+        lists: &Lists,
+    ) -> impl Iterator<Item = Self> {
+        objects.filter_map(|object| {
+            let read = Self::read(object);
+            let left_out = |error| {
+                let name = text_at(object, "/metadata/name");
+                lists.warn(format!("objectset {name} is left out: {error}"));
+            };
+            read.map_err(left_out).ok()
+        })
+    }
+
+    /// True if it is available.
+    pub(super) fn is_available(&self) -> bool {
         self.reported.availability == Some(AVAILABLE)
     }
 
-    /// Whether it was left out of the queue for good.
-    pub(crate) fn is_skipped(&self) -> bool {
+    /// True if it was left out of the queue for good.
+    pub(super) fn is_skipped(&self) -> bool {
         self.reported.availability == Some(reasons::SKIPPED)
     }
 
-    /// Whether its objects are gone or belong to newer ones, or are to; or it never gets any.
-    pub(crate) fn is_over(&self) -> bool {
+    /// True if its objects are gone or belong to newer ones, or are to; or it never gets any.
+    pub(super) fn is_over(&self) -> bool {
         self.reported.is_archived || self.is_deleting || self.is_skipped()
     }
 
-    /// Whether it waits to begin, as far as is known.
-    pub(crate) fn is_queued(&self) -> bool {
+    /// True if it waits to begin, as far as is known.
+    pub(super) fn is_queued(&self) -> bool {
         let state = self.reported.state(None);
         let waits = matches!(state, RevisionState::Queued | RevisionState::Unknown);
         waits && !self.is_over() && self.reported.beginning() == Beginning::None
     }
 
-    /// Whether it has begun and is not archived: some of its objects may be in the site.
-    pub(crate) fn is_live(&self) -> bool {
+    /// True if it has begun and is not archived: some of its objects may be in the site.
+    pub(super) fn is_live(&self) -> bool {
         !self.is_over() && !self.is_queued()
     }
 
     /// As a plan of a rollout has it, in a site that has been in touch since `online_since`.
-    pub(crate) fn seen(&self, online_since: Option<Timestamp>) -> Revision {
+    pub(super) fn planned(&self, online_since: Option<Timestamp>) -> Revision {
         Revision {
             name: self.name.as_str().into(),
             number: self.number,
@@ -95,31 +129,22 @@ impl SiteRevision {
         }
     }
 
-    /// What it said last, unless it is available.
-    pub(crate) fn message(&self) -> &str {
+    /// The message of its condition `Available`; empty while that is true.
+    pub(super) fn message(&self) -> &str {
         self.reported.message.as_deref().unwrap_or_default()
     }
 
-    /// Why it is not available, for people.
-    pub(crate) fn why(&self) -> String {
-        why(
-            self.reported.availability.unwrap_or_default(),
-            self.message(),
-        )
-    }
-}
-
-/// A reason and its message, for people.
-pub(crate) fn why(reason: &str, message: &str) -> String {
-    match message {
-        "" => reason.to_owned(),
-        message if reason.is_empty() => message.to_owned(),
-        message => format!("{reason}: {message}"),
+    /// Why it is not available.
+    pub(super) fn report(&self) -> Report {
+        Report {
+            reason: self.reported.availability.unwrap_or_default().to_owned(),
+            message: self.message().to_owned(),
+        }
     }
 }
 
 /// Takes away from a revision what [`SiteRevision::read`] does not look at: most of it.
-pub(crate) fn trim(object: &mut Value) {
+pub(super) fn trim(object: &mut Value) {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");
     }
@@ -135,28 +160,10 @@ pub(crate) fn trim(object: &mut Value) {
     }
 }
 
-/// The condition of an object of a type.
-pub(crate) fn condition<'v>(object: &'v Value, type_: &str) -> Option<&'v Value> {
-    let conditions = object.pointer("/status/conditions")?.as_array()?;
-    conditions
-        .iter()
-        .find(|condition| condition["type"] == type_)
-}
-
-/// The time at a JSON pointer, if there is one.
-pub(crate) fn time_at(object: &Value, pointer: &str) -> Option<Timestamp> {
-    text_at(object, pointer).parse().ok()
-}
-
 fn number(object: &Value) -> i64 {
     let at = |pointer| object.pointer(pointer).and_then(Value::as_i64);
     let number = at("/spec/revision").filter(|number| *number != 0);
     number.or(at("/status/revision")).unwrap_or(0)
-}
-
-fn left_out(name: &str, why: &str) -> Option<SiteRevision> {
-    report_once(&format!("warning: objectset {name} is left out: {why}"));
-    None
 }
 
 #[cfg(test)]
@@ -187,7 +194,11 @@ mod tests {
         assert!(!skipped.is_queued() && !skipped.is_live() && skipped.is_skipped());
         let failing = read(&given().available("False", reasons::PROBE_FAILURE, "x"));
         assert!(!failing.is_queued() && failing.is_live());
-        assert_eq!(failing.why(), "ProbeFailure: x");
+        let report = failing.report();
+        assert_eq!(
+            (report.reason.as_str(), report.message.as_str()),
+            ("ProbeFailure", "x")
+        );
     }
 
     #[test]
@@ -206,8 +217,8 @@ mod tests {
     fn one_without_a_place_is_left_out() {
         let mut object = Given::new("eu-1", 3, "1.2.0").object();
         object["metadata"]["annotations"][ANNOTATION_SITE] = "{".into();
-        assert!(SiteRevision::read(&object).is_none());
+        assert!(SiteRevision::read(&object).is_err());
         object["metadata"]["annotations"] = Value::Null;
-        assert!(SiteRevision::read(&object).is_none());
+        assert!(SiteRevision::read(&object).is_err());
     }
 }

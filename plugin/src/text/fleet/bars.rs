@@ -1,26 +1,22 @@
 //! A wait for a rollout over sites, with a bar per wave.
 
-use super::{
-    fleet::{Counts, Fleet},
-    read::Observed,
-};
+use baton_sites::rollout::standing::SiteState;
+use baton_view::sites::fleet::{Counts, Fleet};
+
+use super::{title, words};
 use crate::wait::bars::Bar;
 
-/// What the bars are, in the plural.
+/// The things that have bars, in the plural.
 pub(crate) const NOUN: &str = "waves";
 
 /// How far each wave is, and how many sites are in none yet. Waves that are through and follow one another have one
 /// bar, so that the one under way is seen.
-pub(crate) fn bars(observed: &Observed, fleet: &Fleet) -> Vec<Bar> {
-    let current = observed
-        .deployment
-        .status
-        .as_ref()
-        .and_then(|status| Some(status.batch.as_ref()?.number));
-    let mut bars = Vec::new();
-    for span in fleet.spans(|wave| wave.counts.is_settled() && Some(wave.number) != current) {
-        bars.push(bar(span.title(), &span.counts));
-    }
+pub(crate) fn bars(fleet: &Fleet) -> Vec<Bar> {
+    let spans = fleet.spans(&[]);
+    let mut bars: Vec<Bar> = spans
+        .iter()
+        .map(|span| bar(title(span), &span.counts))
+        .collect();
     if fleet.later.total() > 0 {
         bars.push(bar("later".to_owned(), &fleet.later));
     }
@@ -28,26 +24,28 @@ pub(crate) fn bars(observed: &Observed, fleet: &Fleet) -> Vec<Bar> {
 }
 
 fn bar(name: String, counts: &Counts) -> Bar {
-    let (settled, all) = (counts.settled(), counts.total());
+    let (settled, all) = (counts.count(SiteState::is_settled), counts.total());
     Bar {
         name,
         percent: u64::try_from(settled * 100 / all.max(1)).unwrap_or(0),
-        text: format!("{settled}/{all}: {}", counts.words()),
+        text: format!("{settled}/{all}: {}", words(counts)),
         is_settled: settled == all,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{
-        sites::fixtures::{NOW, mid_rollout, observed, ten_thousand},
-        wait::bars::lines,
+    use baton_view::sites::observed::Observed;
+
+    use super::{
+        super::fixtures::{NOW, mid_rollout, observed, ten_thousand},
+        *,
     };
+    use crate::wait::bars::lines;
 
     fn text(observed: &Observed) -> Vec<String> {
         let fleet = Fleet::of(observed, NOW);
-        let lines = lines(&bars(observed, &fleet), "waits");
+        let lines = lines(&bars(&fleet), "waits");
         lines.into_iter().map(|(_, line)| line).collect()
     }
 

@@ -1,4 +1,4 @@
-//! How a site is, as far as the present rollout is concerned, for people.
+//! The state of one site, as far as the present rollout is concerned.
 
 use std::sync::Arc;
 
@@ -8,72 +8,69 @@ use baton_sites::rollout::{
     lens::Lens,
     standing::{SiteState, Standing, standing},
 };
-use baton_terminal::time::duration;
-use k8s_openapi::jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::revision::{SiteRevision, why};
-
-/// A state in a sentence.
-pub(crate) fn words(state: SiteState) -> &'static str {
-    match state {
-        SiteState::Failed => "failed",
-        SiteState::InFlight => "in flight",
-        SiteState::Offline => "offline",
-        SiteState::Window => "waiting for a window",
-        SiteState::Queued => "queued",
-        SiteState::Leaving => "leaving",
-        SiteState::ToCome => "to come",
-        SiteState::Soaking => "soaking",
-        SiteState::RolledBack => "rolled back",
-        SiteState::Updated => "updated",
-    }
-}
+use super::revision::{Report, SiteRevision};
 
 /// A site, as far as the present rollout is concerned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SitePicture {
-    pub(crate) name: String,
-    pub(crate) state: SiteState,
+pub struct SitePicture {
+    /// Its name.
+    pub name: String,
+    /// Its state.
+    pub state: SiteState,
     /// The wave that it is in; `None` before it is in one.
-    pub(crate) wave: Option<i32>,
+    pub wave: Option<i32>,
     /// The version that is there, if any is.
-    pub(crate) runs: Option<String>,
+    pub runs: Option<String>,
     /// How many revisions wait there.
-    pub(crate) queue: usize,
-    /// Since when it is as it is.
-    pub(crate) since: Option<Timestamp>,
-    /// What is to be said about it; empty when all is well.
-    pub(crate) message: String,
+    pub queue: usize,
+    /// The time since when it is as it is.
+    pub since: Option<Timestamp>,
+    /// What is to be said about it; `None` when all is well.
+    #[serde(skip)]
+    pub note: Option<Note>,
 }
 
-/// The rules by which a site is judged.
+/// The cause of the state of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// It is not placed any more, and its revisions go.
+    Leaving,
+    /// A report of the manager.
+    Reported(Report),
+    /// Its revision is not available after this deadline.
+    Late(SignedDuration, Report),
+    /// Its revision was available, and is not any more.
+    Lost(Report),
+}
+
+/// The rules by which sites are judged.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rollout<'a> {
-    pub(crate) lens: Lens<'a>,
+pub(super) struct Judge<'a> {
+    pub(super) lens: Lens<'a>,
     /// The sites that are reported to have failed.
-    pub(crate) failing: &'a [FailingSite],
+    pub(super) failing: &'a [FailingSite],
 }
 
-impl Rollout<'_> {
+impl Judge<'_> {
     /// Judges a site by its revisions, the oldest first; `site` is what is known of it besides. The manager names
     /// twenty sites that fail.
-    pub(crate) fn judge(&self, name: &str, chain: &[SiteRevision], mut site: Site) -> SitePicture {
+    pub(super) fn judge(&self, name: &str, chain: &[SiteRevision], mut site: Site) -> SitePicture {
         let online_since = site.online_since;
-        site.chain = chain.iter().map(|one| one.seen(online_since)).collect();
+        site.chain = chain.iter().map(|one| one.planned(online_since)).collect();
         let name: Arc<str> = name.into();
         let standing = standing(&name, &site, &self.lens);
         let own = standing
             .revision
             .and_then(|it| chain.iter().find(|one| one.name == *it.name));
-        let (state, since, message) = match own {
-            _ if standing.state == SiteState::Leaving => (
-                SiteState::Leaving,
-                None,
-                "not placed any more: it is being taken down there".to_owned(),
-            ),
-            None => (standing.state, None, String::new()),
+        let (state, since, note) = match own {
+            _ if standing.state == SiteState::Leaving => {
+                (standing.state, None, Some(Note::Leaving))
+            }
+            None => (standing.state, None, None),
             Some(own) => self.revision(&name, own, chain, &standing),
         };
         SitePicture {
@@ -82,7 +79,7 @@ impl Rollout<'_> {
             runs: runs(chain).map(str::to_owned),
             queue: chain.iter().filter(|one| one.is_queued()).count(),
             since,
-            message,
+            note,
             name: name.to_string(),
         }
     }
@@ -93,44 +90,55 @@ impl Rollout<'_> {
         own: &SiteRevision,
         chain: &[SiteRevision],
         standing: &Standing<'_>,
-    ) -> (SiteState, Option<Timestamp>, String) {
-        let reported = &own.reported;
-        let (state, message) = (standing.state, own.message().to_owned());
+    ) -> (SiteState, Option<Timestamp>, Option<Note>) {
+        let (state, reported) = (standing.state, &own.reported);
+        let message = || {
+            Note::Reported(Report {
+                message: own.message().to_owned(),
+                ..Report::default()
+            })
+        };
         if own.is_queued() {
             let is_held = is_first(own, chain) && reported.availability.is_some();
-            let (state, message) = match state {
-                SiteState::Queued if is_held => (SiteState::Window, message),
-                SiteState::Queued => (state, message),
-                _ => (state, String::new()),
+            let is_queued = state == SiteState::Queued;
+            let state = if is_queued && is_held {
+                SiteState::Window
+            } else {
+                state
             };
-            return (state, reported.created, message);
+            return (state, reported.created, is_queued.then(message));
         }
         if own.is_available() {
-            return (state, reported.since, String::new());
+            return (state, reported.since, None);
         }
         if let Some(failing) = self.failing.iter().find(|failing| failing.name == name) {
-            let why = why(&failing.reason, &failing.message);
-            return (SiteState::Failed, reported.since, why);
+            let report = Report {
+                reason: failing.reason.clone(),
+                message: failing.message.clone(),
+            };
+            return (
+                SiteState::Failed,
+                reported.since,
+                Some(Note::Reported(report)),
+            );
         }
-        match standing.failure {
-            Some(failure) => {
-                let text = if failure.reason == reasons::PROGRESS_DEADLINE_EXCEEDED {
-                    let deadline = duration(self.lens.deadline.unsigned_abs());
-                    format!("not available after {deadline}: {}", own.why())
-                } else if reported.succeeded.is_some() {
-                    format!("not available any more: {}", own.why())
-                } else {
-                    own.why()
-                };
-                (state, reported.since, text)
+        let (since, note) = match standing.failure {
+            Some(failure) if failure.reason == reasons::PROGRESS_DEADLINE_EXCEEDED => {
+                (reported.since, Note::Late(self.lens.deadline, own.report()))
             }
-            None if state == SiteState::Offline => (state, reported.since, message),
-            None => (state, reported.started.or(reported.created), own.why()),
-        }
+            Some(_) if reported.succeeded.is_some() => (reported.since, Note::Lost(own.report())),
+            Some(_) => (reported.since, Note::Reported(own.report())),
+            None if state == SiteState::Offline => (reported.since, message()),
+            None => {
+                let since = reported.started.or(reported.created);
+                (since, Note::Reported(own.report()))
+            }
+        };
+        (state, since, Some(note))
     }
 }
 
-/// Whether no other version is ahead of a revision that waits.
+/// True if no other version is ahead of a revision that waits.
 fn is_first(own: &SiteRevision, chain: &[SiteRevision]) -> bool {
     let mut ahead = chain
         .iter()
@@ -139,7 +147,7 @@ fn is_first(own: &SiteRevision, chain: &[SiteRevision]) -> bool {
 }
 
 /// The version that a site runs: the newest that is available, or else the newest that has begun.
-pub(crate) fn runs(chain: &[SiteRevision]) -> Option<&str> {
+pub(super) fn runs(chain: &[SiteRevision]) -> Option<&str> {
     let live = || chain.iter().rev().filter(|one| one.is_live());
     let found = live().find(|one| one.is_available()).or(live().next());
     found.map(|one| one.entry.version.as_str())
@@ -178,7 +186,7 @@ mod tests {
         deployment.spec.strategy.progress_deadline = Some("10m".to_owned());
         let mut status = deployment.status.unwrap();
         status.conditions[0].reason = reasons::SOAKING.to_owned();
-        let rollout = Rollout {
+        let judge = Judge {
             lens: Lens::reported(&deployment.spec, &status, NOW),
             failing: &failing,
         };
@@ -187,7 +195,7 @@ mod tests {
             .iter()
             .map(|given| SiteRevision::read(&given.object()).unwrap())
             .collect();
-        rollout.judge(site, &chain, known)
+        judge.judge(site, &chain, known)
     }
 
     fn old() -> Given {
@@ -201,18 +209,23 @@ mod tests {
         Given::new("eu-1", 2, "1.2.0").rollout(3, 2)
     }
 
-    /// A chain, what is known of its site, and how that is judged: the state, what runs there, a part of the message.
+    /// A chain, what is known of its site, and how that is judged: the state, what runs there, a part of the note.
     type Case<'a> = (Vec<Given>, Site, SiteState, Option<&'a str>, &'a str);
 
     #[track_caller]
     fn check(cases: Vec<Case<'_>>) {
-        for (chain, known, state, runs, message) in cases {
+        for (chain, known, state, runs, part) in cases {
             let text = format!("{chain:?}");
             let picture = judged(&chain, known);
             assert_eq!(picture.state, state, "{text}");
             assert_eq!(picture.runs.as_deref(), runs, "{text}");
-            assert!(picture.message.contains(message), "{}", picture.message);
-            assert_eq!(picture.message.is_empty(), message.is_empty(), "{text}");
+            let note = match &picture.note {
+                Some(Note::Reported(report)) => format!("{}: {}", report.reason, report.message),
+                None => ": ".to_owned(),
+                Some(note) => format!("{note:?}"),
+            };
+            assert!(note.contains(part), "{note}");
+            assert_eq!(note == ": ", part.is_empty(), "{text}");
         }
     }
 
@@ -233,7 +246,7 @@ mod tests {
             (vec![], ONLINE, ToCome, None, ""),
             (vec![old()], ONLINE, ToCome, runs, ""),
             (vec![old()], OFFLINE, Offline, runs, ""),
-            (vec![old()], leaving, Leaving, runs, "not placed"),
+            (vec![old()], leaving, Leaving, runs, "Leaving"),
             // Nobody has reported on it yet.
             (vec![old(), new()], ONLINE, Queued, runs, ""),
             (vec![old(), new()], OFFLINE, Offline, runs, ""),
@@ -253,7 +266,7 @@ mod tests {
         let listed = Given::new("listed", 2, "1.2.0").rollout(3, 1).started();
         let (before, now) = (Some("1.1.0"), Some("1.2.0"));
         let text = "ProbeFailure: no pods";
-        let lost = "not available any more";
+        let lost = "Lost";
         check(vec![
             (
                 vec![old(), probes(new().started())],
@@ -267,7 +280,7 @@ mod tests {
                 ONLINE,
                 Failed,
                 before,
-                "not available after 10m",
+                "Late(10m, ",
             ),
             (
                 vec![refused],

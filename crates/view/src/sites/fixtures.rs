@@ -1,4 +1,5 @@
 //! Deployments to sites as tests need them.
+#![allow(dead_code, reason = "the tests of two crates use them, each some")]
 
 use baton_apis::{
     SiteDeployment, SiteEntry,
@@ -8,16 +9,16 @@ use baton_apis::{
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{cluster, read::Observed, revision::SiteRevision};
+use super::{cluster, observed::Observed, revision::SiteRevision};
 
 /// 2026-01-01T01:00:00Z
-pub(crate) const NOW: Timestamp = Timestamp::constant(1_767_229_200, 0);
+pub const NOW: Timestamp = Timestamp::constant(1_767_229_200, 0);
 /// Five minutes before [`NOW`].
-pub(crate) const T0: Timestamp = Timestamp::constant(1_767_228_900, 0);
+pub const T0: Timestamp = Timestamp::constant(1_767_228_900, 0);
 
 const T0_TEXT: &str = "2026-01-01T00:55:00Z";
 
-pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+pub fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({
         "type": type_, "status": status, "reason": reason, "message": message,
         "lastTransitionTime": T0_TEXT,
@@ -26,8 +27,8 @@ pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) 
 
 /// A revision of a site of the deployment `shop`.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
-    pub(crate) site: String,
+pub struct Given {
+    pub site: String,
     number: i64,
     entry: SiteEntry,
     conditions: Vec<Value>,
@@ -36,7 +37,7 @@ pub(crate) struct Given {
 
 impl Given {
     /// Of rollout 3 and wave 1; nobody has reported on it.
-    pub(crate) fn new(site: &str, number: i64, version: &str) -> Self {
+    pub fn new(site: &str, number: i64, version: &str) -> Self {
         Self {
             site: site.to_owned(),
             number,
@@ -56,47 +57,47 @@ impl Given {
         }
     }
 
-    pub(crate) fn rollout(mut self, rollout: i64, wave: i32) -> Self {
+    pub fn rollout(mut self, rollout: i64, wave: i32) -> Self {
         (self.entry.rollout, self.entry.batch) = (rollout, wave);
         self
     }
 
-    pub(crate) fn rollback(mut self) -> Self {
+    pub fn rollback(mut self) -> Self {
         self.entry.is_rollback = true;
         self
     }
 
-    pub(crate) fn available(mut self, status: &str, reason: &str, message: &str) -> Self {
+    pub fn available(mut self, status: &str, reason: &str, message: &str) -> Self {
         let condition = condition("Available", status, reason, message);
         self.conditions.retain(|one| one["type"] != "Available");
         self.conditions.push(condition);
         self
     }
 
-    pub(crate) fn started(self) -> Self {
+    pub fn started(self) -> Self {
         self.started_at(T0_TEXT)
     }
 
-    pub(crate) fn started_at(mut self, time: &str) -> Self {
+    pub fn started_at(mut self, time: &str) -> Self {
         let mut condition = condition("baton.run/Started", "True", "Started", "");
         condition["lastTransitionTime"] = time.into();
         self.conditions.push(condition);
         self
     }
 
-    pub(crate) fn succeeded(mut self) -> Self {
+    pub fn succeeded(mut self) -> Self {
         let condition = condition("Succeeded", "True", "RolloutSuccess", "");
         self.conditions.push(condition);
         self
     }
 
-    pub(crate) fn archived(mut self) -> Self {
+    pub fn archived(mut self) -> Self {
         self.is_archived = true;
         self
     }
 
     /// As the server has it.
-    pub(crate) fn object(&self) -> Value {
+    pub fn object(&self) -> Value {
         let name = format!("shop-{}-{}", self.site, self.number);
         let phase = json!({
             "name": "main", "class": format!("cluster.{}", self.site), "slices": ["content"],
@@ -119,7 +120,7 @@ impl Given {
 }
 
 /// In its third rollout, of version 1.2.0: two canaries, then six side by side.
-pub(crate) fn deployment(name: &str) -> Value {
+pub fn deployment(name: &str) -> Value {
     json!({
         "apiVersion": "baton.run/v1alpha1", "kind": "SiteDeployment",
         "metadata": {
@@ -152,7 +153,7 @@ pub(crate) fn deployment(name: &str) -> Value {
 }
 
 /// A Cluster that can be reached, or not.
-pub(crate) fn cluster(name: &str, is_online: bool) -> Value {
+pub fn cluster(name: &str, is_online: bool) -> Value {
     let (status, reason) = if is_online {
         ("True", "Connected")
     } else {
@@ -167,7 +168,7 @@ pub(crate) fn cluster(name: &str, is_online: bool) -> Value {
 }
 
 /// The record of which sites were chosen.
-pub(crate) fn placement(number: i64, sites: &[String]) -> Value {
+pub fn placement(number: i64, sites: &[String]) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision",
         "metadata": {
@@ -182,7 +183,7 @@ pub(crate) fn placement(number: i64, sites: &[String]) -> Value {
 }
 
 /// A rollout in its middle, with a site in each state but `RolledBack` and `Soaking`.
-pub(crate) fn mid_rollout() -> Vec<Value> {
+pub fn mid_rollout() -> Vec<Value> {
     let old = |site: &str| {
         Given::new(site, 1, "1.1.0")
             .rollout(2, 1)
@@ -246,12 +247,12 @@ pub(crate) fn mid_rollout() -> Vec<Value> {
 }
 
 /// What is seen of objects.
-pub(crate) fn observed(objects: &[Value]) -> Observed {
+pub fn observed(objects: &[Value]) -> Observed {
     let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
     let deployment = of("SiteDeployment").next().unwrap().clone();
     Observed::new(
         serde_json::from_value(deployment).unwrap(),
-        of("ObjectSet").filter_map(SiteRevision::read),
+        of("ObjectSet").flat_map(SiteRevision::read),
         Ok(cluster::by_name(of("Cluster"))),
         of("ControllerRevision"),
     )
@@ -259,7 +260,7 @@ pub(crate) fn observed(objects: &[Value]) -> Observed {
 
 /// 10,000 sites in the middle of a rollout: 40 waves of 100 are through, the next is under way, seven sites have
 /// failed.
-pub(crate) fn ten_thousand() -> Observed {
+pub fn ten_thousand() -> Observed {
     let mut deployment: SiteDeployment = serde_json::from_value(deployment("shop")).unwrap();
     if let Some(status) = &mut deployment.status {
         status.counts.sites = 10_000;
@@ -286,7 +287,7 @@ pub(crate) fn ten_thousand() -> Observed {
     };
     let revisions = sites.iter().enumerate().flat_map(revision).flatten();
     let revisions: Vec<SiteRevision> = revisions
-        .filter_map(|given| SiteRevision::read(&given.object()))
+        .flat_map(|given| SiteRevision::read(&given.object()))
         .collect();
     let clusters: Vec<Value> = sites.iter().map(|site| cluster(site, true)).collect();
     Observed::new(

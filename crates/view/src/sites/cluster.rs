@@ -3,36 +3,46 @@
 use std::collections::BTreeMap;
 
 use baton_apis::{UpgradeWindow, conditions::CONNECTED, constants::shipper::API_VERSION};
-use baton_view::{lists::ListQuery, object::text_at, tree::Health};
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::Value;
 
-use super::revision::{condition, time_at};
-use crate::connect::Cluster;
+use crate::{
+    lists::List,
+    object::{text_at, time_at},
+    tree::Health,
+};
 
-/// What counts of a Cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SiteCluster {
-    pub(crate) name: String,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) region: String,
-    /// `Push` or `Pull`.
-    pub(crate) connection: String,
-    /// Whether it can be reached.
-    pub(crate) connected: Health,
-    /// Why not, in one word; empty where it can.
-    pub(crate) reason: String,
-    /// Since when that is so.
-    pub(crate) since: Option<Timestamp>,
-    pub(crate) windows: Vec<UpgradeWindow>,
+/// A Cluster, as far as it counts for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SiteCluster {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its region.
+    pub region: String,
+    /// `Push` or `Pull`; empty where the Cluster does not exist or cannot be read.
+    pub connection: String,
+    /// True if it can be reached; unknown as above.
+    pub connected: Health,
+    /// The reason why it cannot be reached, in one word.
+    pub reason: String,
+    /// The time since when that is so.
+    pub since: Option<Timestamp>,
+    /// The upgrade windows of its provider.
+    pub windows: Vec<UpgradeWindow>,
 }
 
 /// The Clusters by name, or why they cannot be read. Without them nobody can tell a site that is offline from one that
 /// nobody has reported on.
-pub(crate) type Clusters = Result<BTreeMap<String, SiteCluster>, String>;
+pub type Clusters = Result<BTreeMap<String, SiteCluster>, String>;
 
 impl SiteCluster {
-    pub(crate) fn read(object: &Value) -> Self {
+    /// From an object as the server has it.
+    #[must_use]
+    pub fn read(object: &Value) -> Self {
         let connected = condition(object, CONNECTED);
         let text = |pointer| connected.map_or("", |it| text_at(it, pointer));
         let status = Health::of_status(Some(text("/status")));
@@ -55,36 +65,41 @@ impl SiteCluster {
         }
     }
 
-    /// Whether what is given to it arrives there now.
-    pub(crate) fn is_online(&self) -> bool {
+    /// True if what is given to it arrives there now.
+    pub(super) fn is_online(&self) -> bool {
         self.connected == Health::True
     }
 }
 
 /// URL path of all Clusters.
-pub(crate) fn path() -> String {
+#[must_use]
+pub fn path() -> String {
     format!("/apis/{API_VERSION}/clusters")
 }
 
-/// By name.
-pub(crate) fn by_name<'v>(
-    objects: impl Iterator<Item = &'v Value>,
-) -> BTreeMap<String, SiteCluster> {
+/// The Clusters of a list.
+pub(super) fn read(list: &List) -> Clusters {
+    match &list.trouble {
+        Some(why) => Err(why.clone()),
+        None => Ok(by_name(list.objects())),
+    }
+}
+
+/// Clusters by their names.
+#[must_use]
+pub fn by_name<'v>(objects: impl Iterator<Item = &'v Value>) -> BTreeMap<String, SiteCluster> {
     objects
         .map(SiteCluster::read)
         .map(|cluster| (cluster.name.clone(), cluster))
         .collect()
 }
 
-/// Reads all of them. That they cannot be read is kept: the right to do so is one for the whole cluster.
-pub(crate) async fn read(cluster: &Cluster) -> Clusters {
-    let mut clusters = BTreeMap::new();
-    let take = |object: Value| {
-        let cluster = SiteCluster::read(&object);
-        clusters.insert(cluster.name.clone(), cluster);
-    };
-    let read = cluster.each_at(&path(), &ListQuery::default(), take).await;
-    read.map(|()| clusters).map_err(|error| error.to_string())
+/// The condition of an object of a type.
+fn condition<'v>(object: &'v Value, type_: &str) -> Option<&'v Value> {
+    let conditions = object.pointer("/status/conditions")?.as_array()?;
+    conditions
+        .iter()
+        .find(|condition| condition["type"] == type_)
 }
 
 #[cfg(test)]

@@ -6,57 +6,55 @@ use baton_sites::{
     placement::Expression,
     rollout::{Site, lens::Lens, standing::SiteState, strategy::canary_expression},
 };
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use super::{
     cluster::SiteCluster,
-    read::{Observed, status},
-    state::{Rollout, SitePicture, words},
+    observed::{Observed, status},
+    state::{Judge, SitePicture},
 };
 
 /// All sites of a deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Fleet {
-    pub(crate) counts: Counts,
-    /// Those that have begun, by number.
-    pub(crate) waves: Vec<Wave>,
+pub struct Fleet {
+    /// All of them.
+    pub counts: Counts,
+    /// The waves that have begun, by number.
+    pub waves: Vec<Wave>,
     /// Sites that are in no wave: not yet, or since they came when the rollout was over.
-    pub(crate) later: Counts,
-    /// By name.
-    pub(crate) sites: Vec<SitePicture>,
+    pub later: Counts,
+    /// The sites, by name.
+    pub sites: Vec<SitePicture>,
+    /// The wave that is under way, if one is.
+    #[serde(skip)]
+    pub current: Option<i32>,
 }
 
 /// Sites that get a version side by side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Wave {
-    pub(crate) number: i32,
-    pub(crate) counts: Counts,
+pub struct Wave {
+    /// Its number, from 1 on.
+    pub number: i32,
+    /// Its sites.
+    pub counts: Counts,
 }
 
 /// How many sites are in which state; none is zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts(BTreeMap<SiteState, usize>);
+pub struct Counts(BTreeMap<SiteState, usize>);
 
 /// Waves that follow one another and are shown as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub(crate) first: i32,
-    pub(crate) last: i32,
-    pub(crate) counts: Counts,
-}
-
-impl Span {
-    /// `wave 3`, `waves 1 to 40`
-    pub(crate) fn title(&self) -> String {
-        if self.first == self.last {
-            format!("wave {}", self.first)
-        } else {
-            format!("waves {} to {}", self.first, self.last)
-        }
-    }
+pub struct Span {
+    /// The number of the first.
+    pub first: i32,
+    /// The number of the last.
+    pub last: i32,
+    /// Their sites.
+    pub counts: Counts,
 }
 
 impl Counts {
@@ -66,46 +64,32 @@ impl Counts {
         }
     }
 
-    pub(crate) fn of(&self, state: SiteState) -> usize {
+    /// How many are in a state.
+    #[must_use]
+    pub fn of(&self, state: SiteState) -> usize {
         self.0.get(&state).copied().unwrap_or(0)
     }
 
-    pub(crate) fn total(&self) -> usize {
+    /// How many there are.
+    #[must_use]
+    pub fn total(&self) -> usize {
         self.0.values().sum()
     }
 
-    /// How many have the version, and are available.
-    pub(crate) fn updated(&self) -> usize {
-        self.sum(SiteState::is_updated)
-    }
-
-    /// At how many nothing is waited for any more.
-    pub(crate) fn settled(&self) -> usize {
-        self.sum(SiteState::is_settled)
-    }
-
-    /// At how many something is waited for, and not only their turn.
-    pub(crate) fn open(&self) -> usize {
-        self.sum(SiteState::is_open)
-    }
-
-    /// Whether at all of them nothing is waited for any more.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.settled() == self.total()
-    }
-
-    fn sum(&self, is_meant: fn(SiteState) -> bool) -> usize {
+    /// How many are in states of which that is true.
+    #[must_use]
+    pub fn count(&self, is_meant: fn(SiteState) -> bool) -> usize {
         let meant = self.0.iter().filter(|(state, _)| is_meant(**state));
         meant.map(|(_, count)| count).sum()
     }
 
-    /// `2 failed, 3 in flight, 4 updated`
-    pub(crate) fn words(&self) -> String {
-        let parts = self.0.iter();
-        let parts: Vec<String> = parts
-            .map(|(state, count)| format!("{count} {}", words(*state)))
-            .collect();
-        parts.join(", ")
+    fn are_settled(&self) -> bool {
+        self.count(SiteState::is_settled) == self.total()
+    }
+
+    /// Each state with the number of its sites; those that people want to see first come first.
+    pub fn iter(&self) -> impl Iterator<Item = (SiteState, usize)> {
+        self.0.iter().map(|(state, count)| (*state, *count))
     }
 }
 
@@ -116,20 +100,25 @@ impl Serialize for Counts {
 }
 
 impl Fleet {
-    pub(crate) fn of(observed: &Observed, now: Timestamp) -> Self {
+    /// The sites of a deployment.
+    #[must_use]
+    pub fn of(observed: &Observed, now: Timestamp) -> Self {
         let (spec, status) = (&observed.deployment.spec, status(&observed.deployment));
-        let rollout = Rollout {
+        let judge = Judge {
             lens: Lens::reported(spec, &status, now),
             failing: &status.failing,
         };
         let canary = canary_expression(&spec.strategy).ok().flatten();
-        let judge = |site: &str| {
+        let picture = |site: &str| {
             let chain = observed.chains.get(site).map_or(&[][..], Vec::as_slice);
-            rollout.judge(site, chain, known(observed, canary.as_ref(), site))
+            judge.judge(site, chain, known(observed, canary.as_ref(), site))
         };
-        let sites = observed.sites().into_iter().map(judge).collect();
+        let sites = observed.sites().into_iter().map(picture).collect();
         let placed = usize::try_from(status.counts.sites).unwrap_or(0);
-        Self::from_sites(sites, placed)
+        Self {
+            current: status.batch.as_ref().map(|batch| batch.number),
+            ..Self::from_sites(sites, placed)
+        }
     }
 
     /// Sorts sites by waves. Of `placed` sites in all those that nothing else is known of are still to come.
@@ -155,17 +144,20 @@ impl Fleet {
         fleet
     }
 
-    /// The waves, in order; neighbours that may be shown as one are.
-    pub(crate) fn spans(&self, is_dull: impl Fn(&Wave) -> bool) -> Vec<Span> {
+    /// The waves, in order. Neighbours that nobody waits for, and that have none of the sites that are `shown`, are one.
+    #[must_use]
+    pub fn spans(&self, shown: &[&SitePicture]) -> Vec<Span> {
         let mut spans: Vec<(Span, bool)> = Vec::new();
         for wave in &self.waves {
-            let dull = is_dull(wave);
+            let is_over = wave.counts.are_settled() && Some(wave.number) != self.current;
+            let is_shown = shown.iter().any(|site| site.wave == Some(wave.number));
+            let may_be_joined = is_over && !is_shown;
             if let Some((span, true)) = spans.last_mut()
-                && dull
+                && may_be_joined
             {
                 span.last = wave.number;
-                for (state, count) in &wave.counts.0 {
-                    span.counts.add(*state, *count);
+                for (state, count) in wave.counts.iter() {
+                    span.counts.add(state, count);
                 }
                 continue;
             }
@@ -174,14 +166,15 @@ impl Fleet {
                 last: wave.number,
                 counts: wave.counts.clone(),
             };
-            spans.push((span, dull));
+            spans.push((span, may_be_joined));
         }
         spans.into_iter().map(|(span, _)| span).collect()
     }
 
-    /// The first few of the sites at which something is waited for, and not only their turn: those that failed, then
+    /// The first few of the sites that are waited for, and not only for their turn: those that failed, then
     /// those that are in flight the longest, and so on.
-    pub(crate) fn worst(&self, few: usize) -> Vec<&SitePicture> {
+    #[must_use]
+    pub fn worst(&self, few: usize) -> Vec<&SitePicture> {
         let is_open = |site: &&SitePicture| site.state.is_open();
         let mut open: Vec<&SitePicture> = self.sites.iter().filter(is_open).collect();
         open.sort_by_key(|site| (site.state, site.since.is_none(), site.since, &site.name));
@@ -214,23 +207,37 @@ mod tests {
     use super::*;
     use crate::sites::fixtures::{NOW, mid_rollout, observed, ten_thousand};
 
+    fn words(counts: &Counts) -> String {
+        let parts = counts.iter();
+        let parts: Vec<_> = parts
+            .map(|(state, count)| format!("{count} {state:?}"))
+            .collect();
+        parts.join(", ")
+    }
+
     #[test]
     fn sites_are_counted_by_waves() {
         let fleet = Fleet::of(&observed(&mid_rollout()), NOW);
         let waves: Vec<String> = fleet
             .waves
             .iter()
-            .map(|wave| format!("{}: {}", wave.number, wave.counts.words()))
+            .map(|wave| format!("{}: {}", wave.number, words(&wave.counts)))
             .collect();
         assert_eq!(
             waves,
             [
-                "1: 2 updated",
-                "2: 1 failed, 1 in flight, 1 offline, 1 waiting for a window, 1 queued, 1 updated"
+                "1: 2 Updated",
+                "2: 1 Failed, 1 InFlight, 1 Offline, 1 Window, 1 Queued, 1 Updated"
             ]
         );
-        assert_eq!(fleet.later.words(), "1 leaving, 2 to come");
-        assert_eq!((fleet.counts.updated(), fleet.counts.total()), (3, 11));
+        assert_eq!(words(&fleet.later), "1 Leaving, 2 ToCome");
+        assert_eq!(
+            (
+                fleet.counts.count(SiteState::is_updated),
+                fleet.counts.total()
+            ),
+            (3, 11)
+        );
     }
 
     #[test]
@@ -253,7 +260,7 @@ mod tests {
         observed.deployment.status.as_mut().unwrap().counts.sites = 100;
         let fleet = Fleet::of(&observed, NOW);
         assert_eq!(fleet.counts.total(), 100);
-        assert_eq!(fleet.later.words(), "92 to come");
+        assert_eq!(words(&fleet.later), "92 ToCome");
     }
 
     /// Also for the `successDelaySeconds` of the version, of which the spec of the deployment says nothing.
@@ -268,6 +275,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "it measures")]
     fn ten_thousand_sites_are_grouped_at_once() {
         let observed = ten_thousand();
         let begun = Instant::now();

@@ -1,0 +1,29 @@
+//! Deployments to sites, their applications, and the sites.
+//!
+//! - [`target`]: names as they can be typed
+//! - [`revision`]: a revision of a site; [`cluster`]: a site itself
+//! - [`observed`]: a deployment with the revisions of its sites, and the lists that it is made of
+//! - [`state`]: the state of one site; [`fleet`]: all sites by waves
+//! - [`verdict`]: the progress of a rollout
+//! - [`question`]: questions to lists about them
+//! - [`history`]: past rollouts; [`inventory`]: the sites with all that runs there
+//! - [`record`]: kept versions; [`overview`]: an application with its deployments and versions
+//! - [`forecast`]: the effect of another spec of an application
+//! - [`steer`]: the patches that steer a rollout
+
+pub mod cluster;
+#[cfg(test)]
+mod fixtures;
+pub mod fleet;
+pub mod forecast;
+pub mod history;
+pub mod inventory;
+pub mod observed;
+pub mod overview;
+pub mod question;
+pub mod record;
+pub mod revision;
+pub mod state;
+pub mod steer;
+pub mod target;
+pub mod verdict;

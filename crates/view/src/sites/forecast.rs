@@ -1,0 +1,51 @@
+//! The effect of another spec of an application for sites.
+
+use baton_apis::{EVERY_VERSION, SiteApplicationSpec, SiteDeployment};
+
+use super::record::Records;
+
+/// The effect of a spec on the versions of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The newest version has another content: sites that run it get that, in their upgrade windows or at once.
+    Edited {
+        /// True if upgrade windows count.
+        in_windows: bool,
+    },
+    /// The version is the newest already.
+    Unchanged,
+    /// An older version that is kept becomes the newest.
+    Restored,
+    /// There is no record of the version.
+    New,
+}
+
+impl Effect {
+    /// That of a spec; `differs` is true if its content is another than that of the newest record.
+    #[must_use]
+    pub fn of(spec: &SiteApplicationSpec, records: &Records, differs: bool) -> Self {
+        let version = spec.version.as_str();
+        if records
+            .newest()
+            .is_some_and(|newest| newest.version == version)
+        {
+            return if differs {
+                Self::Edited {
+                    in_windows: spec.upgrade.windows_apply_to_edits,
+                }
+            } else {
+                Self::Unchanged
+            };
+        }
+        match records.version(version) {
+            Some(_) => Self::Restored,
+            None => Self::New,
+        }
+    }
+}
+
+/// True if a deployment brings a version to sites once the application has it.
+#[must_use]
+pub fn follows(deployment: &SiteDeployment, version: &str) -> bool {
+    [version, EVERY_VERSION].contains(&&*deployment.spec.application_version)
+}

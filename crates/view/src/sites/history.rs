@@ -1,0 +1,117 @@
+//! The rollouts of a deployment to sites, and the versions that can be rolled out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_apis::conditions::ABORTED;
+use baton_engine::condition_list::find_true;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{
+    observed::{Observed, status},
+    record::Records,
+    state::runs,
+};
+
+/// A rollout, as far as revisions of it are left; or a version that is kept and of which none is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    /// Its number; `None` for a version without revisions.
+    pub rollout: Option<i64>,
+    /// Its version.
+    pub version: String,
+    /// How many sites have a revision of it.
+    pub given: usize,
+    /// How many sites run the version, whichever rollout brought it there; `None` where a later line counts them.
+    pub runs: Option<usize>,
+    /// The time when the first site got it, or when the version appeared.
+    pub created: Option<Timestamp>,
+    /// True for the version that the deployment brings now.
+    pub is_current: bool,
+    /// True if the version is kept, so that a rollback can bring it; `None` where the records cannot be read.
+    pub kept: Option<bool>,
+    /// What else is to be said about it.
+    #[serde(skip)]
+    pub note: Option<Note>,
+}
+
+/// What is special about a rollout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// It has put a version back in sites where a rollout had failed.
+    PutBack,
+    /// It was aborted, for this reason in the words of the manager.
+    Aborted(String),
+}
+
+/// The rollouts of a deployment by number, after the versions that it has never brought; `None` for records that cannot
+/// be read.
+#[must_use]
+pub fn lines(observed: &Observed, records: Option<&Records>) -> Vec<Line> {
+    let status = status(&observed.deployment);
+    let mut rollouts: BTreeMap<(i64, &str), Line> = BTreeMap::new();
+    for chain in observed.chains.values() {
+        let mut counted = BTreeSet::new();
+        for revision in chain.iter().filter(|one| !one.is_skipped()) {
+            let entry = &revision.entry;
+            let key = (entry.rollout, entry.version.as_str());
+            let line = rollouts.entry(key).or_default();
+            line.created = match (line.created, revision.reported.created) {
+                (Some(before), Some(own)) => Some(before.min(own)),
+                (before, own) => before.or(own),
+            };
+            if entry.is_rollback {
+                line.note = Some(Note::PutBack);
+            }
+            if counted.insert(key) {
+                line.given += 1;
+            }
+        }
+    }
+    let mut running: BTreeMap<&str, usize> = BTreeMap::new();
+    for version in observed.chains.values().filter_map(|chain| runs(chain)) {
+        *running.entry(version).or_default() += 1;
+    }
+    let kept = |version: &str| {
+        let mut all = records?.all().iter();
+        Some(all.any(|record| record.version == version))
+    };
+    let mut lines: Vec<Line> = rollouts
+        .into_iter()
+        .map(|((rollout, version), line)| Line {
+            rollout: Some(rollout),
+            version: version.to_owned(),
+            is_current: status.rollout == Some(rollout)
+                && status.version.as_deref() == Some(version),
+            kept: kept(version),
+            ..line
+        })
+        .collect();
+    // The newest line of a version counts the sites that run it.
+    for line in lines.iter_mut().rev() {
+        line.runs = running.remove(line.version.as_str());
+    }
+    if let Some(aborted) = find_true(&status.conditions, ABORTED)
+        && let Some(line) = lines.iter_mut().find(|line| line.is_current)
+    {
+        line.note = Some(Note::Aborted(aborted.message.clone()));
+    }
+    let mut all: Vec<Line> = records.map_or_else(Vec::new, |records| unused(records, &lines));
+    all.append(&mut lines);
+    all
+}
+
+/// The versions that are kept and of which there is no revision, the oldest first.
+fn unused(records: &Records, lines: &[Line]) -> Vec<Line> {
+    let versions = records.versions().into_iter().rev();
+    let unused = versions.filter(|record| !lines.iter().any(|line| line.version == record.version));
+    unused
+        .map(|record| Line {
+            version: record.version.clone(),
+            created: record.created,
+            kept: Some(true),
+            ..Line::default()
+        })
+        .collect()
+}

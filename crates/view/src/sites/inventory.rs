@@ -1,0 +1,157 @@
+//! The sites of the inventory, with what runs in them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_apis::{
+    constants::{LABEL_SITE, LABEL_SITE_DEPLOYMENT},
+    kinds,
+};
+use baton_engine::names::is_label_value;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    cluster::{self, Clusters, SiteCluster},
+    revision::{self, SiteRevision},
+    state::runs,
+};
+use crate::lists::{ListRequest, Lists, NoAnswer, Question};
+
+/// All sites, with what deployments have there.
+#[derive(Clone, Debug)]
+pub struct Inventory {
+    /// The names of the sites; all where it is empty.
+    pub names: Vec<String>,
+    /// The labels of the sites, in the syntax of the API; all where there are none.
+    pub labels: Option<String>,
+    /// The namespace of the deployments; `None` for all of them.
+    pub namespace: Option<String>,
+}
+
+/// A site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SiteLine {
+    /// Its Cluster; where that does not exist or cannot be read, it has a name and nothing else.
+    #[serde(flatten)]
+    pub cluster: SiteCluster,
+    /// What runs there.
+    pub runs: Vec<Running>,
+    /// How many revisions wait there, of all deployments.
+    pub queue: usize,
+    /// What the first revision in a queue waits for, in the words of the manager.
+    pub message: String,
+}
+
+/// What a deployment has in a site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Running {
+    /// Its namespace; `None` where all are of one.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub deployment: String,
+    /// `None` before any has begun.
+    pub version: Option<String>,
+}
+
+impl Question for Inventory {
+    /// The sites, and why Clusters cannot be read: then they are the sites with revisions.
+    type Answer = (Vec<SiteLine>, Option<String>);
+
+    fn answer(&self, lists: &Lists) -> Result<Self::Answer, NoAnswer> {
+        let mut of_clusters = ListRequest::all(cluster::path());
+        of_clusters.query.labels.clone_from(&self.labels);
+        // The labels of sites are nowhere else.
+        let clusters = match self.labels {
+            Some(_) => lists.required(&of_clusters),
+            None => lists.optional(&of_clusters),
+        };
+        // A name that is no value of a label cannot be asked for.
+        let can_be_asked = self.names.iter().all(|name| is_label_value(name));
+        let labels = if self.names.is_empty() || !can_be_asked {
+            LABEL_SITE_DEPLOYMENT.to_owned()
+        } else {
+            format!("{LABEL_SITE} in ({})", self.names.join(","))
+        };
+        let path = kinds::OBJECT_SET.path(self.namespace.as_deref());
+        let revisions = lists.required(&ListRequest::labelled(path, labels));
+        let mut clusters = cluster::read(clusters?);
+        if let Ok(clusters) = &mut clusters {
+            clusters.retain(|name, _| self.names.is_empty() || self.names.contains(name));
+        }
+        let mut chains = Chains::default();
+        for revision in SiteRevision::read_all(revisions?.objects(), lists) {
+            let namespace = self.namespace.is_none().then(|| revision.namespace.clone());
+            chains.add(namespace, revision);
+        }
+        Ok((chains.lines(&clusters), clusters.err()))
+    }
+
+    fn trim(object: &mut Value) {
+        revision::trim(object);
+    }
+}
+
+/// A deployment, perhaps with its namespace.
+pub type Owner = (Option<String>, String);
+
+/// The revisions of sites, by site and deployment.
+#[derive(Clone, Debug, Default)]
+pub struct Chains(BTreeMap<String, BTreeMap<Owner, Vec<SiteRevision>>>);
+
+impl Chains {
+    /// Adds a revision; with its namespace where those of several are looked at.
+    pub fn add(&mut self, namespace: Option<String>, revision: SiteRevision) {
+        let site = self.0.entry(revision.entry.site.clone()).or_default();
+        let owner = (namespace, revision.entry.deployment.clone());
+        site.entry(owner).or_default().push(revision);
+    }
+
+    /// The sites with what runs in them, by name: the Clusters, or where those cannot be read the sites that have
+    /// revisions.
+    #[must_use]
+    pub fn lines(mut self, clusters: &Clusters) -> Vec<SiteLine> {
+        let clusters: Vec<SiteCluster> = match clusters {
+            Ok(clusters) => clusters.values().cloned().collect(),
+            Err(_) => self.0.keys().map(|name| named(name)).collect(),
+        };
+        let line = |cluster: SiteCluster| {
+            let chains = self.0.remove(&cluster.name).unwrap_or_default();
+            line(cluster, chains)
+        };
+        clusters.into_iter().map(line).collect()
+    }
+}
+
+/// A site of which only the name is known.
+fn named(name: &str) -> SiteCluster {
+    SiteCluster {
+        name: name.to_owned(),
+        ..SiteCluster::default()
+    }
+}
+
+fn line(cluster: SiteCluster, chains: BTreeMap<Owner, Vec<SiteRevision>>) -> SiteLine {
+    let (mut running, mut queue, mut waits) = (Vec::new(), 0, BTreeSet::new());
+    for ((namespace, deployment), mut chain) in chains {
+        chain.sort_by_key(|one| one.number);
+        let mut queued = chain.iter().filter(|one| one.is_queued());
+        let head = queued.next();
+        queue += queued.count() + usize::from(head.is_some());
+        let message = head.map(|head| head.message().to_owned());
+        waits.extend(message.filter(|message| !message.is_empty()));
+        if head.is_some() || chain.iter().any(SiteRevision::is_live) {
+            running.push(Running {
+                namespace,
+                deployment,
+                version: runs(&chain).map(str::to_owned),
+            });
+        }
+    }
+    SiteLine {
+        cluster,
+        runs: running,
+        queue,
+        message: waits.into_iter().next().unwrap_or_default(),
+    }
+}

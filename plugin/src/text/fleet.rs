@@ -1,0 +1,512 @@
+//! Sentences about a rollout over sites, and its tree: waves, with the sites that people want to see first.
+
+pub(crate) mod application;
+pub(crate) mod bars;
+#[cfg(test)]
+#[path = "../../../crates/view/src/sites/fixtures.rs"]
+pub(crate) mod fixtures;
+pub(crate) mod history;
+pub(crate) mod inventory;
+pub(crate) mod status;
+pub(crate) mod steer;
+
+use std::fmt::Display;
+
+use baton_sites::rollout::standing::SiteState;
+use baton_terminal::time::{age, duration};
+// The fixtures are made of them.
+#[cfg(test)]
+use baton_view::sites::{cluster, observed, revision};
+use baton_view::sites::{
+    fleet::{Counts, Fleet, Span},
+    observed::{Observed, status},
+    revision::Report,
+    state::{Note, SitePicture},
+    verdict::{Reason, Verdict, judge},
+};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{
+    status::paint,
+    tree::{Branches, Node, place},
+};
+use crate::output::{
+    Output, Paint,
+    table::{Cell, Table},
+};
+
+const HEADINGS: [&str; 6] = ["NAME", "SITES", "RUNS", "QUEUE", "SINCE", "MESSAGE"];
+
+/// How many sites are shown one by one where there is room.
+pub(crate) const SHOWN: usize = 20;
+
+/// How much of it is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FleetStyle {
+    /// Only the sites at which something is waited for, and not only their turn, however few there are.
+    pub(crate) unhealthy: bool,
+    /// So many sites are shown one by one. If there are no more, all of them are.
+    pub(crate) few: usize,
+    pub(crate) now: Timestamp,
+}
+
+/// The text; every line ends with a newline.
+pub(crate) fn render(
+    observed: &Observed,
+    fleet: &Fleet,
+    style: FleetStyle,
+    output: Output,
+) -> String {
+    let verdict = judge(&observed.deployment);
+    let chosen = chosen(fleet, style);
+    let name = Cell::painted(Paint::Strong, observed.target().to_string());
+    let root = Node {
+        name: name.and(paint(verdict.outcome), format!(" {}", verdict.state)),
+        cells: cells(&fleet.counts),
+        message: line(observed, &verdict, "; "),
+        children: waves(observed, fleet, &chosen, style.now),
+    };
+    let mut table = Table::new(&HEADINGS);
+    place(root, "", "", Branches::of(output), &mut table);
+    table.render(output) + &notes(observed, fleet, &chosen, output)
+}
+
+/// The sites that are shown one by one, in the order in which they are.
+fn chosen(fleet: &Fleet, style: FleetStyle) -> Vec<&SitePicture> {
+    if style.unhealthy || fleet.counts.total() > style.few {
+        return fleet.worst(style.few);
+    }
+    let mut all: Vec<&SitePicture> = fleet.sites.iter().collect();
+    all.sort_by_key(|site| (site.state, site.since.is_none(), site.since, &site.name));
+    all
+}
+
+/// `rollout 3, 1.1.0 -> 1.2.0: what it waits for`, with what stands before that.
+pub(crate) fn line(observed: &Observed, verdict: &Verdict, before: &str) -> String {
+    match about(observed) {
+        about if about.is_empty() => message(verdict),
+        about => format!("{about}{before}{}", message(verdict)),
+    }
+}
+
+/// `rollout 3, 1.1.0 -> 1.2.0`, as far as there is one.
+fn about(observed: &Observed) -> String {
+    let status = status(&observed.deployment);
+    let (Some(rollout), Some(version)) = (status.rollout, status.version) else {
+        return String::new();
+    };
+    let paused = if observed.deployment.spec.paused {
+        ", paused"
+    } else {
+        ""
+    };
+    match status.previous_version {
+        Some(previous) => format!("rollout {rollout}, {previous} -> {version}{paused}"),
+        None => format!("rollout {rollout}, {version}{paused}"),
+    }
+}
+
+/// The waves with the chosen sites in them.
+fn waves(observed: &Observed, fleet: &Fleet, chosen: &[&SitePicture], now: Timestamp) -> Vec<Node> {
+    let batch = status(&observed.deployment).batch;
+    let sites = |is_in: &dyn Fn(Option<i32>) -> bool| -> Vec<Node> {
+        let of_wave = chosen.iter().filter(|site| is_in(site.wave));
+        of_wave.map(|drawn| site(drawn, now)).collect()
+    };
+    let spans = fleet.spans(chosen).into_iter();
+    let mut nodes: Vec<Node> = spans
+        .map(|span| {
+            let mut name = Cell::from(title(&span));
+            if let Some(batch) = batch.as_ref().filter(|batch| batch.number == span.last) {
+                name = name.and(Paint::Accent, format!(" of {}", batch.of.max(batch.number)));
+            }
+            Node {
+                name,
+                cells: cells(&span.counts),
+                message: words(&span.counts),
+                children: sites(&|wave| wave.is_some_and(|it| span.first <= it && it <= span.last)),
+            }
+        })
+        .collect();
+    if fleet.later.total() > 0 {
+        nodes.push(Node {
+            name: Cell::from("in no wave yet"),
+            cells: cells(&fleet.later),
+            message: words(&fleet.later),
+            children: sites(&|wave| wave.is_none()),
+        });
+    }
+    nodes
+}
+
+fn site(drawn: &SitePicture, now: Timestamp) -> Node {
+    let state = format!(" {}", state(drawn.state));
+    Node {
+        name: Cell::from("site ")
+            .and(Paint::Strong, &drawn.name)
+            .and(paint_of(drawn.state), state),
+        cells: vec![
+            Cell::default(),
+            drawn.runs.clone().unwrap_or_default().into(),
+            some(drawn.queue),
+            since(drawn.since, now),
+        ],
+        message: note(drawn),
+        children: Vec::new(),
+    }
+}
+
+fn paint_of(state: SiteState) -> Paint {
+    match state {
+        SiteState::Failed => Paint::Bad,
+        SiteState::InFlight | SiteState::Offline | SiteState::Soaking => Paint::Warn,
+        SiteState::Window | SiteState::Queued | SiteState::Leaving | SiteState::ToCome => {
+            Paint::Dim
+        }
+        SiteState::RolledBack => Paint::Accent,
+        SiteState::Updated => Paint::Good,
+    }
+}
+
+/// The cells between name and message of a line about several sites.
+fn cells(counts: &Counts) -> Vec<Cell> {
+    let mut cells = vec![Cell::default(); HEADINGS.len() - 2];
+    cells[0] = ratio(counts.count(SiteState::is_updated), counts.total());
+    cells
+}
+
+/// A number, if it is one.
+fn some(number: usize) -> Cell {
+    match number {
+        0 => Cell::default(),
+        number => number.to_string().into(),
+    }
+}
+
+/// The time since then, if that is known.
+fn since(then: Option<Timestamp>, now: Timestamp) -> Cell {
+    then.map_or_else(Cell::default, |_| age(then, now).into())
+}
+
+/// How many of all sites have the version: `2/3`.
+fn ratio<T: Copy + Display + PartialEq>(updated: T, all: T) -> Cell {
+    let paint = if updated == all {
+        Paint::Good
+    } else {
+        Paint::Warn
+    };
+    Cell::painted(paint, format!("{updated}/{all}"))
+}
+
+/// What is not shown, and what is not known.
+fn notes(observed: &Observed, fleet: &Fleet, chosen: &[&SitePicture], output: Output) -> String {
+    let mut notes = Vec::new();
+    let open = fleet.counts.count(SiteState::is_open);
+    let shown = chosen.iter().filter(|site| site.state.is_open()).count();
+    if open > shown {
+        notes.push(format!(
+            "{shown} of {open} sites that need a look are shown; `-o json` has all, --site SITE looks into one"
+        ));
+    }
+    if let Err(why) = &observed.clusters {
+        notes.push(format!(
+            "Clusters cannot be read, so that sites that are offline may be missed: {why}"
+        ));
+    }
+    let notes = notes.iter().map(|note| output.wrap(note) + "\n");
+    notes.collect()
+}
+
+/// The tree for programs.
+pub(crate) fn value(observed: &Observed, fleet: &Fleet) -> Value {
+    let status = status(&observed.deployment);
+    let verdict = judge(&observed.deployment);
+    let mut sites = json!(fleet);
+    for (value, site) in sites["sites"]
+        .as_array_mut()
+        .into_iter()
+        .flatten()
+        .zip(&fleet.sites)
+    {
+        value["message"] = note(site).into();
+    }
+    json!({
+        "name": observed.name(),
+        "namespace": observed.deployment.metadata.namespace,
+        "state": verdict.state,
+        "message": message(&verdict),
+        "rollout": status.rollout,
+        "version": status.version,
+        "previousVersion": status.previous_version,
+        "paused": observed.deployment.spec.paused,
+        "fleet": sites,
+    })
+}
+
+/// What a rollout is or waits for, in one line.
+pub(crate) fn message(verdict: &Verdict) -> String {
+    match &verdict.reason {
+        Reason::Deleting => "it is being deleted".to_owned(),
+        Reason::SpecUnobserved => {
+            "waiting for the manager to report on the present spec".to_owned()
+        }
+        Reason::Unobserved => "waiting for the manager to report on it".to_owned(),
+        Reason::Complete {
+            version,
+            updated,
+            sites,
+            ..
+        } if updated >= sites => format!("version {version} is in all {sites} sites"),
+        Reason::Complete {
+            version,
+            updated,
+            sites,
+            offline,
+        } => {
+            let are = if *offline == 1 { "is" } else { "are" };
+            format!("version {version} is in {updated} of {sites} sites; {offline} {are} offline")
+        }
+        Reason::Reported(message) => message.clone(),
+    }
+}
+
+/// The state of a site in a sentence.
+fn state(state: SiteState) -> &'static str {
+    match state {
+        SiteState::Failed => "failed",
+        SiteState::InFlight => "in flight",
+        SiteState::Offline => "offline",
+        SiteState::Window => "waiting for a window",
+        SiteState::Queued => "queued",
+        SiteState::Leaving => "leaving",
+        SiteState::ToCome => "to come",
+        SiteState::Soaking => "soaking",
+        SiteState::RolledBack => "rolled back",
+        SiteState::Updated => "updated",
+    }
+}
+
+/// `2 failed, 3 in flight, 4 updated`
+fn words(counts: &Counts) -> String {
+    let parts = counts.iter();
+    let parts: Vec<String> = parts
+        .map(|(one, count)| format!("{count} {}", state(one)))
+        .collect();
+    parts.join(", ")
+}
+
+/// `wave 3`, `waves 1 to 40`
+fn title(span: &Span) -> String {
+    let wave = if span.first == span.last {
+        "wave"
+    } else {
+        "waves"
+    };
+    format!("{wave} {}", numbers(span))
+}
+
+/// `3`, `1 to 40`
+fn numbers(span: &Span) -> String {
+    if span.first == span.last {
+        span.first.to_string()
+    } else {
+        format!("{} to {}", span.first, span.last)
+    }
+}
+
+/// What is to be said about a site; empty when all is well.
+fn note(site: &SitePicture) -> String {
+    match &site.note {
+        None => String::new(),
+        Some(Note::Leaving) => "not placed any more: it is being taken down there".to_owned(),
+        Some(Note::Reported(report)) => why(report),
+        Some(Note::Late(deadline, report)) => {
+            let deadline = duration(deadline.unsigned_abs());
+            format!("not available after {deadline}: {}", why(report))
+        }
+        Some(Note::Lost(report)) => format!("not available any more: {}", why(report)),
+    }
+}
+
+/// `ProbeFailure: no pods`
+fn why(Report { reason, message }: &Report) -> String {
+    match (reason.as_str(), message.as_str()) {
+        (reason, "") => reason.to_owned(),
+        ("", message) => message.to_owned(),
+        (reason, message) => format!("{reason}: {message}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::{SiteDeployment, SiteDeploymentStatus, conditions::reasons};
+    use baton_view::rollout::Outcome;
+    use fixtures::{NOW, condition, deployment, mid_rollout, observed, ten_thousand};
+
+    use super::*;
+
+    const STYLE: FleetStyle = FleetStyle {
+        unhealthy: false,
+        few: SHOWN,
+        now: NOW,
+    };
+
+    fn drawn(observed: &Observed, style: FleetStyle) -> String {
+        let fleet = Fleet::of(observed, NOW);
+        render(observed, &fleet, style, Output::plain())
+    }
+
+    #[test]
+    fn a_rollout_in_its_middle() {
+        insta::assert_snapshot!(drawn(&observed(&mid_rollout()), STYLE));
+    }
+
+    #[test]
+    fn a_narrow_terminal() {
+        let observed = observed(&mid_rollout());
+        let narrow = Output {
+            width: Some(80),
+            ..Output::plain()
+        };
+        let fleet = Fleet::of(&observed, NOW);
+        insta::assert_snapshot!(render(&observed, &fleet, STYLE, narrow));
+    }
+
+    #[test]
+    fn ten_thousand_sites_are_counts_and_the_worst() {
+        let observed = ten_thousand();
+        let text = drawn(&observed, STYLE);
+        assert!(text.lines().count() < 30, "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn what_is_fine_is_left_out_where_that_is_asked_for() {
+        let unhealthy = FleetStyle {
+            unhealthy: true,
+            ..STYLE
+        };
+        let text = drawn(&observed(&mid_rollout()), unhealthy);
+        assert!(!text.contains("eu-3") && text.contains("eu-4"), "{text}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        let mut observed = observed(&mid_rollout());
+        observed.clusters = Err("clusters is forbidden".to_owned());
+        observed.deployment.status = None;
+        let text = drawn(&observed, STYLE);
+        assert!(
+            text.ends_with("may be missed: clusters is forbidden\n"),
+            "{text}"
+        );
+        assert!(text.contains("sitedeploy/shop Pending"), "{text}");
+    }
+
+    fn judged(conditions: &[Value], change: impl Fn(&mut SiteDeployment)) -> (Outcome, String) {
+        let mut deployment: SiteDeployment = serde_json::from_value(deployment("shop")).unwrap();
+        let status = deployment
+            .status
+            .get_or_insert(SiteDeploymentStatus::default());
+        status.conditions = serde_json::from_value(conditions.into()).unwrap();
+        change(&mut deployment);
+        let verdict = judge(&deployment);
+        (
+            verdict.outcome,
+            format!("{}: {}", verdict.state, message(&verdict)),
+        )
+    }
+
+    #[test]
+    fn a_rollout_is_judged_by_what_was_reported() {
+        use Outcome::{Done, Failed, Underway};
+        let complete = || condition("Progressing", "False", reasons::COMPLETE, "");
+        let rolling = || condition("Progressing", "True", reasons::ROLLING_OUT, "wave 2 of 3");
+        let missing = || condition("Waiting", "True", reasons::VERSION_NOT_FOUND, "no 9.9");
+        let keep = |_: &mut SiteDeployment| {};
+        for (conditions, expected, text) in [
+            (vec![], Underway, "Pending: waiting for the manager"),
+            (vec![rolling()], Underway, "RollingOut: wave 2 of 3"),
+            (
+                vec![condition("Progressing", "True", reasons::SOAKING, "")],
+                Underway,
+                "Soaking: Soaking",
+            ),
+            (
+                vec![complete()],
+                Done,
+                "Complete: version 1.2.0 is in 3 of 10 sites; 1 is offline",
+            ),
+            (
+                vec![
+                    complete(),
+                    condition("Available", "False", "X", "eu-1 is not"),
+                ],
+                Underway,
+                "NotAvailable: eu-1 is not",
+            ),
+            (
+                vec![
+                    complete(),
+                    condition("Available", "Unknown", "X", "all 3 are offline"),
+                ],
+                Underway,
+                "NotAvailable: all 3 are offline",
+            ),
+            (
+                vec![
+                    condition("Progressing", "False", "Aborted", ""),
+                    condition("Aborted", "True", reasons::SITE_FAILED, "eu-4\n failed"),
+                ],
+                Failed,
+                "Aborted: eu-4 failed",
+            ),
+            (
+                vec![condition("Progressing", "False", "X", ""), missing()],
+                Underway,
+                "Waiting: no 9.9",
+            ),
+            (
+                vec![
+                    condition("Placed", "False", "InvalidExpression", "at 4"),
+                    rolling(),
+                ],
+                Failed,
+                "NotPlaced: at 4",
+            ),
+            (
+                vec![
+                    condition("Placed", "False", "Overlapping", "other"),
+                    rolling(),
+                ],
+                Underway,
+                "RollingOut: wave",
+            ),
+            (
+                vec![
+                    condition("Progressing", "False", "InvalidStrategy", "x"),
+                    condition("Stalled", "True", "InvalidStrategy", "no canary"),
+                ],
+                Failed,
+                "Stopped: no canary",
+            ),
+        ] {
+            let (outcome, message) = judged(&conditions, keep);
+            assert_eq!(outcome, expected, "{message}");
+            assert!(message.starts_with(text), "{message}");
+        }
+        let stale = judged(&[complete()], |it| it.metadata.generation = Some(99));
+        assert_eq!(stale.0, Underway);
+        let paused = judged(&[rolling()], |it| it.spec.paused = true);
+        assert_eq!(paused.1, "Paused: wave 2 of 3");
+        let deleted = judged(&[complete()], |it| {
+            it.metadata.deletion_timestamp = it.metadata.creation_timestamp.clone();
+        });
+        assert_eq!(deleted.0, Failed);
+        let all = judged(&[complete()], |it| {
+            it.status.as_mut().unwrap().counts.updated = 10;
+        });
+        assert_eq!(all.1, "Complete: version 1.2.0 is in all 10 sites");
+    }
+}

@@ -1,0 +1,226 @@
+//! An application for sites as a tree, and the effect of another spec of it.
+
+use baton_apis::SiteDeployment;
+use baton_terminal::time::age;
+use baton_view::sites::{
+    forecast::{Effect, follows},
+    observed::status,
+    overview::Overview,
+    verdict::judge,
+};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
+use serde_json::{Value, json};
+
+use super::{message, ratio};
+use crate::{
+    output::{
+        Output, Paint,
+        table::{Cell, Table},
+    },
+    text::{
+        status::paint,
+        tree::{Branches, Node, place},
+    },
+};
+
+const HEADINGS: [&str; 4] = ["NAME", "SITES", "AGE", "MESSAGE"];
+
+/// The text; every line ends with a newline.
+pub(crate) fn render(overview: &Overview, now: Timestamp, output: Output) -> String {
+    let problem = overview.problem();
+    let deployments = overview.deployments.iter().map(deployment);
+    let versions = overview.records.versions().into_iter().map(|record| Node {
+        name: Cell::from("version ").and(Paint::Strong, &record.version),
+        cells: vec![Cell::default(), age(record.created, now).into()],
+        message: match overview.bringers(&record.version).as_slice() {
+            [] => String::new(),
+            names => format!("brought to sites by {}", names.join(", ")),
+        },
+        children: Vec::new(),
+    });
+    let mut name = Cell::painted(Paint::Strong, overview.target().to_string());
+    if problem.is_some() {
+        name = name.and(Paint::Bad, " NotKept");
+    }
+    let root = Node {
+        name,
+        cells: vec![Cell::default(); HEADINGS.len() - 2],
+        message: match problem {
+            Some(Condition {
+                reason, message, ..
+            }) => format!("{reason}: {message}"),
+            None => format!("version {}", overview.application.spec.version),
+        },
+        children: deployments.chain(versions).collect(),
+    };
+    let mut table = Table::new(&HEADINGS);
+    place(root, "", "", Branches::of(output), &mut table);
+    table.render(output)
+}
+
+/// The value for programs.
+pub(crate) fn value(overview: &Overview) -> Value {
+    let deployments = overview.deployments.iter().map(|deployment| {
+        let verdict = judge(deployment);
+        json!({
+            "name": deployment.metadata.name,
+            "state": verdict.state,
+            "message": message(&verdict),
+            "status": deployment.status,
+        })
+    });
+    let versions = overview.records.versions().into_iter();
+    let versions = versions.map(
+        |record| json!({ "version": record.version, "edit": record.edit, "record": record.name }),
+    );
+    let application = &overview.application;
+    json!({
+        "name": overview.name(),
+        "namespace": application.metadata.namespace,
+        "version": application.spec.version,
+        "kept": overview.is_kept(),
+        "conditions": application.status.as_ref().map(|status| &status.conditions),
+        "deployments": deployments.collect::<Vec<_>>(),
+        "versions": versions.collect::<Vec<_>>(),
+    })
+}
+
+fn deployment(deployment: &SiteDeployment) -> Node {
+    let verdict = judge(deployment);
+    let status = status(deployment);
+    let name = deployment.metadata.name.as_deref().unwrap_or_default();
+    let version = status
+        .version
+        .map_or_else(String::new, |version| format!(" {version}"));
+    Node {
+        name: Cell::from("sitedeploy/")
+            .and(Paint::Strong, name)
+            .and(Paint::Accent, version)
+            .and(paint(verdict.outcome), format!(" {}", verdict.state)),
+        cells: vec![
+            ratio(status.counts.updated, status.counts.sites),
+            Cell::default(),
+        ],
+        message: message(&verdict),
+        children: Vec::new(),
+    }
+}
+
+/// What becomes of a version, and which deployments bring it to sites.
+pub(crate) fn effect(version: &str, effect: Effect, deployments: &[SiteDeployment]) -> String {
+    let text = match effect {
+        Effect::Unchanged => return format!("version {version} is what it is already"),
+        Effect::Edited { in_windows } => format!(
+            "version {version} stays: the change reaches the sites that run it at once{}",
+            if in_windows {
+                ", in their upgrade windows"
+            } else {
+                ", without waves and whatever upgrade windows there are"
+            }
+        ),
+        Effect::Restored => format!("version {version} comes back"),
+        Effect::New => format!("version {version} is new"),
+    };
+    let deployments = deployments.iter().filter(|it| follows(it, version));
+    let names: Vec<String> = deployments
+        .map(|deployment| {
+            let name = deployment.metadata.name.as_deref().unwrap_or_default();
+            format!("{name} ({} sites)", status(deployment).counts.sites)
+        })
+        .collect();
+    match names.as_slice() {
+        [] => format!("{text}; no deployment brings it to sites"),
+        names => format!("{text}; brought to sites by {}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::SiteApplicationSpec;
+    use baton_view::sites::record::Records;
+
+    use super::{
+        super::fixtures::{self, NOW, condition},
+        *,
+    };
+
+    #[test]
+    fn an_application_with_its_deployments_and_versions() {
+        let parsed = |name: &str| -> SiteDeployment {
+            serde_json::from_value(fixtures::deployment(name)).unwrap()
+        };
+        let record = |number: i64, version: &str| {
+            json!({
+                "metadata": { "name": format!("r{number}"), "creationTimestamp": "2025-12-31T01:00:00Z" },
+                "revision": number, "data": { "version": version },
+            })
+        };
+        let application = json!({
+            "metadata": { "name": "shop", "namespace": "edge" },
+            "spec": { "version": "1.2.0", "template": { "spec": { "phases": [] } } },
+        });
+        let mut overview = Overview {
+            application: serde_json::from_value(application).unwrap(),
+            deployments: vec![parsed("eu"), parsed("us")],
+            records: Records::from_objects(vec![record(1, "1.1.0"), record(2, "1.2.0")]),
+        };
+        insta::assert_snapshot!(render(&overview, NOW, Output::plain()));
+        assert_eq!(value(&overview)["versions"][0]["record"], "r2");
+        let refused = condition("Kept", "False", "InvalidWindow", "window 1 never opens");
+        let refused = serde_json::from_value(json!({ "conditions": [refused] })).unwrap();
+        overview.application.status = Some(refused);
+        let text = render(&overview, NOW, Output::plain());
+        assert!(text.contains("siteapp/shop NotKept"), "{text}");
+        assert!(
+            text.contains("InvalidWindow: window 1 never opens"),
+            "{text}"
+        );
+    }
+
+    fn spec(version: &str) -> SiteApplicationSpec {
+        SiteApplicationSpec {
+            version: version.to_owned(),
+            ..SiteApplicationSpec::default()
+        }
+    }
+
+    fn noted(version: &str, differs: bool, asked: &str) -> String {
+        let record = |number: i64, version: &str| {
+            json!({
+                "metadata": { "name": format!("r-{number}") }, "revision": number,
+                "data": { "version": version, "phases": [] },
+            })
+        };
+        let records = Records::from_objects(vec![record(1, "1.0.0"), record(2, "1.1.0")]);
+        let mut deployment: SiteDeployment =
+            serde_json::from_value(fixtures::deployment("shop")).unwrap();
+        deployment.spec.application_version = asked.to_owned();
+        let found = Effect::of(&spec(version), &records, differs);
+        effect(version, found, &[deployment])
+    }
+
+    #[test]
+    fn what_becomes_of_versions_is_told() {
+        assert_eq!(
+            noted("1.1.0", false, "*"),
+            "version 1.1.0 is what it is already"
+        );
+        assert_eq!(
+            noted("1.1.0", true, "*"),
+            "version 1.1.0 stays: the change reaches the sites that run it at once, without waves and whatever \
+             upgrade windows there are; brought to sites by shop (10 sites)"
+        );
+        assert_eq!(
+            noted("1.2.0", true, "*"),
+            "version 1.2.0 is new; brought to sites by shop (10 sites)"
+        );
+        assert_eq!(
+            noted("1.2.0", true, "1.1.0"),
+            "version 1.2.0 is new; no deployment brings it to sites"
+        );
+        assert_eq!(
+            noted("1.0.0", true, "1.0.0"),
+            "version 1.0.0 comes back; brought to sites by shop (10 sites)"
+        );
+    }
+}

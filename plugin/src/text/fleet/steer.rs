@@ -1,0 +1,69 @@
+//! Refusals to steer a rollout over sites.
+
+use std::fmt::Display;
+
+use baton_view::sites::{record::Records, steer::Refusal};
+
+use crate::{error::Error, output::format::first};
+
+/// How many versions a message names.
+const NAMED: usize = 10;
+
+/// The error for a refusal about what is named.
+pub(crate) fn refused(name: &impl Display, refusal: &Refusal) -> Error {
+    let text = match refusal {
+        Refusal::Deleting => "it is being deleted",
+        Refusal::NothingEarlier { version } => &format!(
+            "no version was brought before {version}; --to-version VERSION chooses one, as `kubectl baton history` \
+             lists them"
+        ),
+        Refusal::Paused => {
+            "it is paused, so that nothing would be brought to sites: resume it first, or change its version now with \
+             --force"
+        }
+        Refusal::NoRollout => "there is no rollout yet",
+        Refusal::Complete { rollout, version } => &format!(
+            "there is nothing to abort: rollout {rollout} has brought version {version} to all sites that can be \
+             reached; `kubectl baton rollback` goes back"
+        ),
+    };
+    Error::Impossible(format!("{name}: {text}"))
+}
+
+/// The error for a version of which there is no record.
+pub(crate) fn not_kept(version: &str, records: &Records) -> Error {
+    let versions = records.versions().into_iter();
+    let versions: Vec<String> = versions.map(|record| record.version.clone()).collect();
+    let kept = match versions.as_slice() {
+        [] => "none is".to_owned(),
+        [only] => format!("there is {only}"),
+        all => format!("there are {}", first(all, NAMED)),
+    };
+    Error::NotFound(format!("version {version} is not kept; {kept}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_versions_that_are_kept_are_named() {
+        let record = |number: i64, version: &str| json!({ "revision": number, "data": { "version": version } });
+        for (records, text) in [
+            (vec![], "none is"),
+            (vec![record(1, "1.0.0")], "there is 1.0.0"),
+            (
+                vec![record(1, "1.0.0"), record(2, "1.1.0")],
+                "there are 1.1.0, 1.0.0",
+            ),
+        ] {
+            let error = not_kept("9.9", &Records::from_objects(records));
+            assert_eq!(
+                error.to_string(),
+                format!("version 9.9 is not kept; {text}")
+            );
+        }
+    }
+}
