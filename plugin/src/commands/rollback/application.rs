@@ -76,17 +76,14 @@ pub(crate) fn report_end(
 ) -> Result<Exit, Error> {
     let message = message(&judge(observed));
     match arrived {
-        Some(Outcome::Done) => {
-            global.output().print(&message)?;
-            return Ok(Exit::Fine);
-        }
+        Some(Outcome::Done) => global.output().print(&message)?,
         Some(_) => report(&format!("error: {message}")),
         None => {
             let waited = duration(timeout);
             report(&format!("error: not there after {waited}: {message}"));
         }
     }
-    Ok(Exit::Negative)
+    Ok(Exit::of(arrived == Some(Outcome::Done)))
 }
 
 /// Writes the environment. Tries again while only the status is written in between.
