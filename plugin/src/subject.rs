@@ -1,9 +1,10 @@
 //! The subject of a command, as a user names it.
 
+use baton_apis::kinds;
 use baton_view::{
     applications::target::{AppKind, AppTarget},
     chain::{kind::ChainKind, target::Target},
-    sites::target::{SiteKind, SiteTarget},
+    sites::target::SiteTarget,
 };
 use clap::Args;
 
@@ -102,12 +103,11 @@ impl Subject {
         if let Some(kind) = AppKind::of_word(word) {
             return Some(Self::Application(AppTarget { kind, name }));
         }
-        let kind = SiteKind::of_word(word)?;
-        let target = SiteTarget { kind, name };
-        Some(match kind {
-            SiteKind::Deployment => Self::SiteDeployment(target),
-            SiteKind::Application => Self::SiteApplication(target),
-        })
+        if kinds::SITE_DEPLOYMENT.is_named_by(word) {
+            return Some(Self::SiteDeployment(SiteTarget::deployment(&name)));
+        }
+        let is_application = kinds::SITE_APPLICATION.is_named_by(word);
+        is_application.then(|| Self::SiteApplication(SiteTarget::application(&name)))
     }
 
     fn named(word: &str, name: &str, allowed: &[SubjectKind]) -> Result<Self, SubjectError> {
@@ -123,9 +123,7 @@ impl Subject {
         let name = name.to_owned();
         Ok(match allowed.first() {
             Some(Application) => Self::Application(AppTarget::application(&name)),
-            Some(SiteDeployment) => {
-                Self::SiteDeployment(SiteTarget::new(SiteKind::Deployment, &name))
-            }
+            Some(SiteDeployment) => Self::SiteDeployment(SiteTarget::deployment(&name)),
             _ => Self::Chain(Target { kind: None, name }),
         })
     }

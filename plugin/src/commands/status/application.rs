@@ -44,8 +44,5 @@ pub(crate) async fn run(
         None => text(&observed, &verdict, Timestamp::now(), output),
     };
     output.print(&text)?;
-    Ok(match verdict.outcome {
-        Outcome::Done => Exit::Fine,
-        Outcome::Underway | Outcome::Failed => Exit::Negative,
-    })
+    Ok(Exit::of(verdict.outcome == Outcome::Done))
 }

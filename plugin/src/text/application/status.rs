@@ -21,9 +21,12 @@ use super::{
     verdict::{message, troubles},
     weights,
 };
-use crate::output::{
-    Output, Paint,
-    table::{Cell, Table},
+use crate::{
+    output::{
+        Output, Paint,
+        table::{Cell, Table},
+    },
+    text::status::title_line,
 };
 
 /// The state for people; every line ends with a newline.
@@ -33,22 +36,18 @@ pub(crate) fn text(
     now: Timestamp,
     output: Output,
 ) -> String {
-    let (paint, outcome) = match verdict.outcome {
-        Outcome::Done => (Paint::Good, "complete"),
-        Outcome::Underway if verdict.waits_for_command() => (Paint::Warn, "waits to be promoted"),
-        Outcome::Underway => (Paint::Warn, "not complete yet"),
-        Outcome::Failed => (Paint::Bad, "not complete"),
+    let words = match verdict.outcome {
+        Outcome::Done => "complete",
+        Outcome::Underway if verdict.waits_for_command() => "waits to be promoted",
+        Outcome::Underway => "not complete yet",
+        Outcome::Failed => "not complete",
     };
     let name = match &observed.named {
         Some(release) => format!("rel/{release}"),
         None => observed.target().to_string(),
     };
-    let mut text = format!(
-        "{} in namespace {}: {}\n",
-        output.paint(Paint::Strong, &name),
-        observed.namespace,
-        output.paint(paint, outcome)
-    );
+    let namespace = Some(observed.namespace.as_str());
+    let mut text = title_line(&name, namespace, verdict.outcome, words, output);
     let _ = writeln!(text, "{}", output.wrap(&sentence(&message(verdict))));
     if verdict.waits_for_command() {
         let line = format!("`kubectl baton promote {}` goes on", observed.target());
