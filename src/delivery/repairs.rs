@@ -143,19 +143,19 @@ fn name(object: &Drifted) -> [&str; 4] {
 fn text(repaired: &[Drifted]) -> String {
     let count = repaired.len();
     let mut text = format!("Repaired {count} object(s) that differed: ");
-    for (told, object) in repaired.iter().enumerate() {
+    for (shown, object) in repaired.iter().enumerate() {
         let key = object.key();
         let name = if object.drift.is_empty() {
             key.to_string()
         } else {
             format!("{key} ({})", object.drift)
         };
-        if told > 0 && text.len() + name.len() > MAX_NAMES {
+        if shown > 0 && text.len() + name.len() > MAX_NAMES {
             // Writing into a string cannot fail.
-            let _ = write!(text, ", and {} more", count - told);
+            let _ = write!(text, ", and {} more", count - shown);
             break;
         }
-        if told > 0 {
+        if shown > 0 {
             text.push_str(", ");
         }
         text.push_str(&name);

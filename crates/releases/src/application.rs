@@ -259,7 +259,7 @@ impl Sync<'_> {
             return Ok(());
         }
         let chart = chart.clone();
-        let version = self.ask(&chart)?.map_err(SyncError::Resolution)?;
+        let version = self.resolved(&chart, SyncError::Resolution)?;
         self.application
             .spec
             .template
@@ -322,8 +322,7 @@ impl Sync<'_> {
         // That the version is to be had is asked once more, unless it was found in this sync. The answer is that or
         // nothing: were it another version, the Release would differ from the template, and be followed by the next.
         if !self.observed.answers.found(chart) {
-            let answer = self.ask(chart)?;
-            answer.map_err(|error| SyncError::Create {
+            self.resolved(chart, |error| SyncError::Create {
                 first,
                 cause: CreateError::Version(error),
             })?;
@@ -341,7 +340,7 @@ impl Sync<'_> {
 
     /// Ends the sync.
     fn finish(mut self, clean_up: CleanUp, error: Option<SyncError>) -> Step {
-        self.tell_changes();
+        self.publish_changes();
         let status = self.application.status.get_or_insert_default();
         status.conditions = self.conditions.into_list();
         Step::Finish(Box::new(Outcome {
@@ -352,12 +351,16 @@ impl Sync<'_> {
         }))
     }
 
-    /// The version of a chart, once it was asked for.
-    fn ask(&self, chart: &Chart) -> Result<Result<String, ResolutionError>, Stop> {
+    /// The version that the one of a chart stands for, once it was asked for. Its error is reported as `failure` has it.
+    fn resolved(
+        &self,
+        chart: &Chart,
+        failure: impl FnOnce(ResolutionError) -> SyncError,
+    ) -> Result<String, Stop> {
         let answers = &self.observed.answers.versions;
         let answer = answers.iter().find(|(asked, _)| asked == chart);
-        let answer = answer.map(|(_, answer)| answer.clone());
-        answer.ok_or_else(|| Stop::Next(Step::Resolve(chart.clone())))
+        let (_, answer) = answer.ok_or_else(|| Stop::Next(Step::Resolve(chart.clone())))?;
+        answer.clone().map_err(|error| Stop::Error(failure(error)))
     }
 
     /// The highest generation that was seen.

@@ -89,10 +89,10 @@ impl ObjectSetPhases {
         let origin = known.and_then(|known| Origin::read(known).ok());
         match origin.and_then(|origin| origin.place().cloned()) {
             // It makes no difference any more what holds.
-            Some(told) if has_begun => Some(told),
-            told => {
-                let is_told = told.map_or(has_begun, |told| told.has_begun());
-                Place::of(record, self.terms(record), is_told)
+            Some(reported) if has_begun => Some(reported),
+            reported => {
+                let is_reported = reported.map_or(has_begun, |reported| reported.has_begun());
+                Place::of(record, self.terms(record), is_reported)
             }
         }
     }

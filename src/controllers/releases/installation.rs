@@ -204,9 +204,9 @@ impl Installations {
             }
             let outcome = self.install_in(key, target, content, cluster).await;
             let outcome = outcome.unwrap_or_else(|error| {
-                let told = Failure::new(Cause::Write, &error);
+                let reported = Failure::new(Cause::Write, &error);
                 failure.get_or_insert(error);
-                Err(told)
+                Err(reported)
             });
             outcomes.insert(cluster.clone(), outcome);
         }

@@ -23,7 +23,7 @@ impl Sync<'_> {
         self.conditions.set_plain(RELEASE_SYNCED, true);
         let (status, message) = self.progress(history);
         self.conditions.set(ROLLING_OUT, status, "", &message);
-        self.tell_changes();
+        self.publish_changes();
         self.events.extend(before.map(condition_event));
     }
 
@@ -66,7 +66,7 @@ impl Sync<'_> {
     }
 
     /// Makes an event of what changed.
-    pub(super) fn tell_changes(&mut self) {
+    pub(super) fn publish_changes(&mut self) {
         let changes = self.conditions.take_changes();
         self.events.extend(changes.map(condition_event));
     }
