@@ -72,7 +72,7 @@ pub(crate) fn render(chains: &[ChainPicture], style: Style, output: Output) -> S
 
 /// The text of trees below headings; every line ends with a newline.
 pub(crate) fn draw(
-    headings: &[&str],
+    headings: &[&'static str],
     roots: impl IntoIterator<Item = Node>,
     output: Output,
 ) -> String {
