@@ -58,6 +58,8 @@ pub mod reasons {
     pub const AVAILABLE: &str = "Available";
     /// `Available=False`: the first failing phase and why.
     pub const PROBE_FAILURE: &str = "ProbeFailure";
+    /// The object of a delegated phase has no status yet. Only in `status.waitingFor`.
+    pub const NOT_REPORTED: &str = "NotReported";
     /// `Available=False`: something about the spec or an object was refused before any write.
     pub const PREFLIGHT_ERROR: &str = "PreflightError";
     /// `Available=False`: an object belongs to somebody else.

@@ -2,7 +2,7 @@
 
 use baton_apis::kinds;
 use baton_view::{
-    applications::target::{AppKind, AppTarget},
+    applications::target::AppTarget,
     chain::{kind::ChainKind, target::Target},
     sites::target::SiteTarget,
 };
@@ -100,7 +100,8 @@ impl Subject {
             let kind = Some(kind);
             return Some(Self::Chain(Target { kind, name }));
         }
-        if let Some(kind) = AppKind::of_word(word) {
+        let mut releases = [&kinds::APPLICATION, &kinds::RELEASE].into_iter();
+        if let Some(kind) = releases.find(|kind| kind.is_named_by(word)) {
             return Some(Self::Application(AppTarget { kind, name }));
         }
         if kinds::SITE_DEPLOYMENT.is_named_by(word) {

@@ -217,7 +217,8 @@ pub struct WaitingForObject {
     /// Namespace of the object; absent for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Why it is waited for, in one word, as in the condition `Available`.
+    /// Why it is waited for, in one word: as in the condition `Available`, or `NotReported` for a delegated phase
+    /// that nobody has reported on.
     pub reason: String,
     /// What the probe or the server says.
     pub message: String,

@@ -205,9 +205,6 @@ impl Delegated {
 /// The longest name of a phase object: that of a DNS label.
 const MOST: usize = 63;
 
-/// What is said of a phase on whose object nobody has reported.
-pub const UNREPORTED: &str = "no status reported";
-
 /// Whether a phase object can be made with the name.
 fn is_name(name: &str) -> bool {
     is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase())

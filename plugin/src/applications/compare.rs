@@ -16,9 +16,9 @@ use crate::{
     diff::{Pair, Section, clean::clean, describe, fate::Fate},
 };
 
-/// What stands for the name of the Release in what is compared: it is in the names of most objects.
+/// Stands for the name of the Release in what is compared: it is in the names of most objects.
 const OWN_NAME: &str = "$(release)";
-/// What stands for the hash of its environment.
+/// Stands for the hash of its environment.
 const OWN_HASH: &str = "$(hash)";
 
 /// The rendered manifests of Releases, by name, or why they cannot be read.

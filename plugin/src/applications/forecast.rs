@@ -24,12 +24,12 @@ use crate::{
     wait::application::read,
 };
 
-/// Whether an object of a file is an Application.
+/// True if an object of a file is an Application.
 pub(crate) fn is_application(object: &Value) -> bool {
     object["apiVersion"] == API_VERSION && object["kind"] == "Application"
 }
 
-/// What applying an Application of a file would change.
+/// The effect of applying an Application of a file.
 ///
 /// # Errors
 /// If the file does not hold one, or the one in the cluster cannot be read.
@@ -51,9 +51,7 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
     let change = Change::of(observed.as_ref(), &wanted);
     let mut first = Section::new("application", format!("application {namespace}/{name}"));
     first = first.fate(change.fate());
-    for note in &change.notes {
-        first = first.note(note);
-    }
+    first.notes.clone_from(&change.notes);
     let path = kinds::APPLICATION.path_of(Some(&cluster.namespace), name);
     let first = check_apply(&cluster, object, &path, first).await?;
     let mut sections = vec![first];
@@ -67,7 +65,7 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
     Ok(sections)
 }
 
-/// What becomes of an Application.
+/// The future of an Application.
 #[derive(Debug)]
 struct Change<'a> {
     before: Option<&'a ReleaseEnvironment>,
@@ -131,48 +129,43 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// What becomes of the Releases.
+    /// The future of its Releases.
     fn releases(&mut self, observed: Option<&Observed>) {
         let hash = environment_hash(&self.after);
+        let notes = &mut self.notes;
         let history = observed.map(Observed::known_history);
         let newest = history.as_ref().and_then(History::newest);
         let Some(newest) = newest else {
-            self.notes
-                .push(format!("it makes the first release, of hash {hash}"));
+            notes.push(format!("it makes the first release, of hash {hash}"));
             return;
         };
+        let name = newest.name();
         if newest.hash() == hash {
-            let name = newest.name();
-            self.notes.push(format!(
+            notes.push(format!(
                 "release {name} is what it asks for: no new release"
             ));
             return;
         }
         let generation = newest.generation.saturating_add(1);
-        self.notes.push(format!(
+        notes.push(format!(
             "it makes a release of generation {generation} and hash {hash}"
         ));
         if !newest.is_complete() {
-            self.notes.push(format!(
-                "release {}, which is being rolled out, is given up",
-                newest.name()
+            notes.push(format!(
+                "release {name}, which is being rolled out, is given up"
             ));
         }
         let members = history.as_ref().map_or(&[][..], History::members);
         let same = members.iter().rev().find(|member| member.hash() == hash);
-        match same {
-            Some(same) => {
-                self.notes.push(format!(
-                    "release {} (generation {}) had the same: its manifests are shown",
-                    same.name(),
-                    same.generation
-                ));
-                self.known = Some((newest.name().to_owned(), same.name().to_owned()));
-            }
-            None => self
-                .notes
-                .push("its manifests are rendered when it is applied".to_owned()),
-        }
+        notes.push(match same {
+            Some(same) => format!(
+                "release {} (generation {}) had the same: its manifests are shown",
+                same.name(),
+                same.generation
+            ),
+            None => "its manifests are rendered when it is applied".to_owned(),
+        });
+        self.known = same.map(|same| (name.to_owned(), same.name().to_owned()));
     }
 
     fn fate(&self) -> Fate {

@@ -18,7 +18,6 @@ use http::Method;
 use super::{Exit, pause::note};
 use crate::{
     args::GlobalArgs,
-    connect::Cluster,
     error::Error,
     output::report,
     subject::{Subject, SubjectKind},
@@ -69,7 +68,19 @@ pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, E
         report("nothing was deleted");
         return Ok(Exit::Negative);
     }
-    delete(&cluster, &abort, args.dry_run).await?;
+    let (release, mut options) = (&abort.release, abort.options.clone());
+    if args.dry_run {
+        options["dryRun"] = serde_json::json!(["All"]);
+    }
+    let path = kinds::RELEASE.path_of(Some(&cluster.namespace), release);
+    let body = Some((MediaType::Json, &options));
+    match cluster.send(Method::DELETE, &path, body).await {
+        // It is another one than was looked at.
+        Err(error) if error.is_code(409) => Err(Error::Impossible(format!(
+            "release {release} is another one by now; nothing was deleted"
+        ))),
+        answer => answer,
+    }?;
     global.output().print(&format!(
         "release.shipper.booking.com/{} deleted, {application} goes back to {}{}",
         abort.release,
@@ -92,14 +103,13 @@ async fn confirmed(observed: &Observed, abort: &Abort) -> Result<bool, Error> {
         abort.release, abort.back_to
     ));
     for cluster in clusters {
-        let capacity = cluster
+        let pods = cluster
             .capacity
             .and_then(|capacity| capacity.available_pods);
         let percent = cluster.traffic.and_then(|traffic| traffic.service_percent);
-        let percent = percent.map_or_else(String::new, |percent| {
-            format!(", which get {percent}% of the traffic")
-        });
-        if let Some(pods) = capacity.filter(|pods| *pods > 0) {
+        let percent = percent.map(|percent| format!(", which get {percent}% of the traffic"));
+        if let Some(pods) = pods.filter(|pods| *pods > 0) {
+            let percent = percent.unwrap_or_default();
             report(&format!("In {} it has {pods} pods{percent}.", cluster.name));
         }
     }
@@ -113,22 +123,4 @@ async fn confirmed(observed: &Observed, abort: &Abort) -> Result<bool, Error> {
         answer.trim().to_ascii_lowercase().as_str(),
         "y" | "yes"
     ))
-}
-
-/// Deletes the Release that was looked at, and no other of its name.
-async fn delete(cluster: &Cluster, abort: &Abort, dry_run: bool) -> Result<(), Error> {
-    let mut options = abort.options.clone();
-    if dry_run {
-        options["dryRun"] = serde_json::json!(["All"]);
-    }
-    let path = kinds::RELEASE.path_of(Some(&cluster.namespace), &abort.release);
-    let body = Some((MediaType::Json, &options));
-    match cluster.send(Method::DELETE, &path, body).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_code(409) => Err(Error::Impossible(format!(
-            "release {} is another one by now; nothing was deleted",
-            abort.release
-        ))),
-        Err(error) => Err(error),
-    }
 }

@@ -10,7 +10,7 @@ use baton_view::{
 };
 use clap::Args;
 
-use super::{Exit, pause::note, rollback::application::arrive};
+use super::{Exit, pause::note, rollback::application::report_end};
 use crate::{
     args::{GlobalArgs, timeout},
     connect::Write,
@@ -118,5 +118,5 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
         is_there.then(|| step_outcome(observed)).flatten()
     })
     .await?;
-    arrive(&observed, arrived, args.timeout, global)
+    report_end(&observed, arrived, args.timeout, global)
 }

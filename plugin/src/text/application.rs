@@ -84,7 +84,7 @@ fn cluster_values(clusters: &[ClusterPicture]) -> Value {
     values.collect()
 }
 
-/// What is to be said of the Application, and where nobody has the Service.
+/// Remarks about the Application, and where nobody has the Service.
 fn message(picture: &AppPicture) -> String {
     let without = picture.service.iter().filter(|it| it.releases.is_empty());
     let without: Vec<&str> = without.map(|service| service.cluster.as_str()).collect();
@@ -163,8 +163,7 @@ fn cluster(drawn: &ClusterPicture, namespace: &str, style: AppStyle) -> Node {
         name => Cell::from(format!("cluster {name}")),
     };
     let capacity = drawn.capacity.map_or_else(Cell::default, |capacity| {
-        let text = format!("{} ({} pods)", percents(capacity), pods(capacity));
-        Cell::painted(good(capacity.is_there()), text)
+        Cell::painted(good(capacity.is_there()), percents_and_pods(capacity))
     });
     let traffic = drawn.traffic.map_or_else(Cell::default, |traffic| {
         Cell::painted(good(traffic.is_there()), weights(traffic))
@@ -196,6 +195,11 @@ fn percents(capacity: Capacity) -> String {
         .achieved_percent
         .map(|percent| format!("{percent}%"));
     format!("{} of {}%", known(achieved), capacity.wanted_percent)
+}
+
+/// `40% of 50% (2/3 pods)`, as far as it is known.
+fn percents_and_pods(capacity: Capacity) -> String {
+    format!("{} ({} pods)", percents(capacity), pods(capacity))
 }
 
 /// `2/3`, as far as it is known.

@@ -4,9 +4,12 @@ use std::fmt::{Display, Write as _};
 
 use baton_apis::{
     ControlledObjectReference, WaitingForObject,
-    conditions::{AVAILABLE, GENERAL, reasons::COLLISION_DETECTED},
+    conditions::{
+        AVAILABLE, GENERAL,
+        reasons::{COLLISION_DETECTED, NOT_REPORTED},
+    },
 };
-use baton_engine::{delegated::UNREPORTED, texts::collapse_whitespace};
+use baton_engine::texts::collapse_whitespace;
 use baton_terminal::time::age;
 use baton_view::{
     chain::{Chain, member::Revision},
@@ -109,7 +112,7 @@ fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
 /// Why nobody may have reported on a phase: its class is one that others serve.
 fn unserved(revision: &Revision) -> Option<String> {
     let mut waiting = revision.status.waiting_for.iter();
-    let waiting = waiting.find(|waiting| waiting.message == UNREPORTED)?;
+    let waiting = waiting.find(|waiting| waiting.reason == NOT_REPORTED)?;
     let mut phases = revision.spec.phases.iter().flatten();
     let phase = phases.find(|phase| phase.name == waiting.phase && !is_served(&phase.class))?;
     Some(format!(
@@ -300,7 +303,7 @@ mod tests {
 
     #[test]
     fn the_phase_that_nobody_reports_on_is_named() {
-        let unserved = |class: &str, message: &str| {
+        let unserved = |class: &str, reason: &str| {
             let set = json!({
                 "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
                 "metadata": {"name": "web-1", "namespace": "shop", "uid": "u"},
@@ -309,21 +312,21 @@ mod tests {
                 ]},
                 "status": {"waitingFor": [{
                     "phase": "database", "group": "package-operator.run", "kind": "ObjectSetPhase",
-                    "name": "web-1-database", "namespace": "shop", "reason": "ProbeFailure", "message": message,
+                    "name": "web-1-database", "namespace": "shop", "reason": reason, "message": "",
                 }]},
             });
             let chains = from_objects(Vec::new(), vec![set]);
             unserved(&chains[0].revisions[0])
         };
         assert_eq!(
-            unserved("other", UNREPORTED).as_deref(),
+            unserved("other", NOT_REPORTED).as_deref(),
             Some(
                 "Nobody has reported on phase database: its class other is for another controller; Baton serves the \
                  classes default and cluster.NAME"
             )
         );
-        assert_eq!(unserved("default", UNREPORTED), None);
-        assert_eq!(unserved("other", "not ready"), None);
+        assert_eq!(unserved("default", NOT_REPORTED), None);
+        assert_eq!(unserved("other", "ProbeFailure"), None);
     }
 
     #[test]

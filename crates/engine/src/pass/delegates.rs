@@ -6,7 +6,7 @@ use baton_apis::conditions::reasons;
 
 use super::{Pass, PassResult, Step};
 use crate::{
-    delegated::{Delegated, Delegation, DelegationAnswer, PhaseReport, UNREPORTED},
+    delegated::{Delegated, Delegation, DelegationAnswer, PhaseReport},
     revision::Phase,
 };
 
@@ -92,7 +92,7 @@ impl Pass<'_> {
             let result = PassResult::Failed(vec![at(text)]);
             (reasons::WRITE_ERROR, at(text), result)
         };
-        let (reason, message, result) = match (problem, &delegated.state) {
+        let (mut reason, message, result) = match (problem, &delegated.state) {
             (Some(DelegationAnswer::Refused(text)), _) => preflight(at(text)),
             (Some(DelegationAnswer::Failed(text)), _) => failed(text),
             (Some(_), _) => failed("it has changed meanwhile"),
@@ -112,7 +112,7 @@ impl Pass<'_> {
                         self.phase += 1;
                         return None;
                     }
-                    PhaseReport::Nothing => ("False", reasons::PROBE_FAILURE, UNREPORTED),
+                    PhaseReport::Nothing => ("False", reasons::PROBE_FAILURE, "no status reported"),
                     PhaseReport::Not(status, reason, message) => (status, reason, message),
                 };
                 let reason = reasons::of_available(reason).unwrap_or(reasons::PROBE_FAILURE);
@@ -126,6 +126,15 @@ impl Pass<'_> {
                 (reason, message.to_owned(), result)
             }
         };
+        if matches!(
+            &result,
+            PassResult::Delegated {
+                is_silent: true,
+                ..
+            }
+        ) {
+            reason = reasons::NOT_REPORTED;
+        }
         let waiting = delegated.waiting(&phase.name, reason, &message);
         self.waiting_for.push(waiting);
         self.result = Some(result);

@@ -116,7 +116,7 @@ impl Traffic {
     }
 }
 
-/// What the clusters of a Release have of it, by name.
+/// The clusters of a Release by name, each with its part of the Release.
 #[must_use]
 pub fn clusters(observed: &Observed, release: &Release) -> Vec<ClusterPicture> {
     TrafficSums::of(observed).clusters(observed, release)
@@ -285,7 +285,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// What a target wants in the cluster. That it wants nothing is a trouble.
+    /// The wish of a target for the cluster. That there is none is a trouble.
     fn named<T>(&mut self, part: Part, wanted: Option<T>) -> Option<T> {
         if wanted.is_none() {
             self.troubles.push(Trouble::NotNamed(part));
@@ -305,7 +305,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What a condition says, in one line: its message, its reason before it where that says more.
+/// A condition in one line: its message, its reason before it where that says more.
 pub(super) fn why(condition: &ShipperCondition) -> String {
     let message = collapse_whitespace(&condition.message);
     match (condition.reason.as_str(), message.is_empty()) {

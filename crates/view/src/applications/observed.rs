@@ -12,7 +12,7 @@ use baton_releases::application::{
 use serde::{Deserialize as _, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::target::{AppKind, AppTarget};
+use super::target::AppTarget;
 use crate::{
     lists::{List, Lists},
     object::text_at,
@@ -29,7 +29,7 @@ pub struct Observed {
     pub application: Option<Application>,
     /// The Release that the user named, unless that was an Application.
     pub named: Option<String>,
-    /// What is installed, by Release.
+    /// Installed objects, by Release.
     pub installation: Targets<InstallationTarget>,
     /// Numbers of pods, by Release.
     pub capacity: Targets<CapacityTarget>,
@@ -76,7 +76,7 @@ impl Observed {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             application: application.map(Application::deserialize).transpose()?,
-            named: (target.kind == AppKind::Release).then(|| target.name.clone()),
+            named: target.is_release().then(|| target.name.clone()),
             objects: objects.collect(),
             releases: parsed(releases, lists),
             installation: targets(installation, lists),
@@ -85,7 +85,7 @@ impl Observed {
         })
     }
 
-    /// What can be typed for the Application.
+    /// The Application as it can be typed.
     #[must_use]
     pub fn target(&self) -> AppTarget {
         AppTarget::application(&self.name)

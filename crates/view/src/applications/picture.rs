@@ -1,6 +1,6 @@
 //! The picture of an Application: its Releases, what each cluster has of them, and the revisions that install them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{Release, constants::CLASS_CLUSTER_PREFIX};
 use baton_engine::texts::collapse_whitespace;
@@ -31,12 +31,12 @@ pub struct AppPicture {
     pub namespace: String,
     /// False if it is gone and Releases of it are left.
     pub exists: bool,
-    /// What it is doing, in one word.
+    /// Its state, in one word.
     pub state: AppState,
-    /// What is to be said about it as a whole.
+    /// Remarks about it as a whole.
     #[serde(skip)]
     pub notes: Vec<Note>,
-    /// Who gets the traffic of the Service, by cluster.
+    /// The Releases that get traffic of the Service, by cluster.
     pub service: Vec<ServicePicture>,
     /// The newest first; those without a generation come last.
     pub releases: Vec<ReleasePicture>,
@@ -85,7 +85,7 @@ impl AppState {
     }
 }
 
-/// Who gets the traffic in a cluster.
+/// The Releases that get traffic in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServicePicture {
     /// Name of the cluster.
@@ -114,7 +114,7 @@ pub struct ReleasePicture {
     /// `None` if it has no part in the present rollout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// What it is doing, in one word.
+    /// Its state, in one word.
     pub state: AppState,
     /// The step that it is to be at.
     pub wanted_step: StepPicture,
@@ -127,10 +127,10 @@ pub struct ReleasePicture {
     pub deleting: bool,
     /// Its time of creation.
     pub created: Option<Timestamp>,
-    /// What it waits for, or why it does not go on; `None` if it is complete.
+    /// The cause of its wait or its failure; `None` if it is complete.
     #[serde(skip)]
     pub reason: Option<Reason>,
-    /// What each cluster has of it.
+    /// Its parts in clusters.
     pub clusters: Vec<ClusterPicture>,
 }
 
@@ -339,32 +339,24 @@ fn class(revision: &RevisionPicture) -> Option<&str> {
 }
 
 fn service(releases: &[ReleasePicture]) -> Vec<ServicePicture> {
-    let names: BTreeSet<&str> = releases
-        .iter()
-        .flat_map(|release| &release.clusters)
-        // Where nobody has said how much is wanted, there may be none to have.
-        .filter(|cluster| !cluster.name.is_empty() && cluster.traffic.is_some())
-        .map(|cluster| cluster.name.as_str())
-        .collect();
-    let holders = |name: &str| {
-        let holders = releases.iter().filter_map(|release| {
-            let cluster = release
-                .clusters
-                .iter()
-                .find(|cluster| cluster.name == name)?;
-            let percent = cluster.traffic?.service_percent?;
-            (cluster.traffic?.achieved_weight? > 0).then(|| HolderPicture {
-                name: release.name.clone(),
-                percent,
-            })
-        });
-        holders.collect()
-    };
-    names
-        .into_iter()
-        .map(|name| ServicePicture {
-            cluster: name.to_owned(),
-            releases: holders(name),
-        })
-        .collect()
+    let mut service: BTreeMap<&str, Vec<HolderPicture>> = BTreeMap::new();
+    for release in releases {
+        for cluster in release.clusters.iter().filter(|it| !it.name.is_empty()) {
+            // Where nobody has said how much is wanted, there may be none to have.
+            let Some(traffic) = cluster.traffic else {
+                continue;
+            };
+            let holders = service.entry(&cluster.name).or_default();
+            let name = release.name.clone();
+            let percent = traffic.service_percent;
+            let percent = percent.filter(|_| traffic.achieved_weight.is_some_and(|it| it > 0));
+            holders.extend(percent.map(|percent| HolderPicture { name, percent }));
+        }
+    }
+    let service = service.into_iter();
+    let pictures = service.map(|(cluster, releases)| ServicePicture {
+        cluster: cluster.to_owned(),
+        releases,
+    });
+    pictures.collect()
 }

@@ -6,16 +6,13 @@ use baton_apis::{
 };
 use baton_engine::names::is_label_value;
 
-use super::{
-    observed::Observed,
-    target::{AppKind, AppTarget},
-};
+use super::{observed::Observed, target::AppTarget};
 use crate::lists::{List, ListQuery, ListRequest, Lists, Missing, NoAnswer, Question};
 
 /// The Application that a user named, or that of the Release, with all that belongs to it.
 #[derive(Clone, Debug)]
 pub struct OneApplication {
-    /// What was named.
+    /// The Application or the Release.
     pub target: AppTarget,
     /// Where it is looked for.
     pub namespace: String,
@@ -37,7 +34,7 @@ impl OneApplication {
     /// The name of the Application: of a Release, that of its label.
     fn application(&self, lists: &Lists) -> Result<String, NoAnswer> {
         let target = &self.target;
-        if target.kind == AppKind::Application {
+        if !target.is_release() {
             return Ok(target.name.clone());
         }
         let request = self.request(&kinds::RELEASE, ListQuery::named(&target.name));
@@ -118,7 +115,7 @@ mod tests {
 
     /// The answer from these objects, where targets cannot be read, and how many lists each round has asked for.
     fn ask(
-        kind: AppKind,
+        kind: &'static Kind,
         name: &str,
         objects: &[Value],
     ) -> (Result<Observed, NoAnswer>, Vec<usize>) {
@@ -160,12 +157,12 @@ mod tests {
     #[test]
     fn what_does_not_depend_on_each_other_is_asked_for_at_once() {
         let objects = [object("Application", "shop"), object("Release", "shop-1")];
-        let (observed, rounds) = ask(AppKind::Application, "shop", &objects);
+        let (observed, rounds) = ask(&kinds::APPLICATION, "shop", &objects);
         let observed = observed.unwrap();
         assert_eq!(rounds, [5]);
         assert!(observed.release("shop-1").is_some());
         assert_eq!(observed.traffic.err().as_deref(), Some("forbidden"));
-        let (observed, rounds) = ask(AppKind::Release, "shop-1", &objects);
+        let (observed, rounds) = ask(&kinds::RELEASE, "shop-1", &objects);
         assert_eq!(rounds, [1, 5]);
         assert_eq!(observed.unwrap().named.as_deref(), Some("shop-1"));
     }
@@ -178,19 +175,19 @@ mod tests {
             answer => format!("{answer:?}"),
         };
         assert_eq!(
-            missing(AppKind::Application, "shop", std::slice::from_ref(&release)),
+            missing(&kinds::APPLICATION, "shop", std::slice::from_ref(&release)),
             "applications \"shop\" not found in namespace \"ns\""
         );
         assert_eq!(
-            missing(AppKind::Release, "shop-1", &[]),
+            missing(&kinds::RELEASE, "shop-1", &[]),
             "releases \"shop-1\" not found in namespace \"ns\""
         );
         // Its Releases are left.
-        let (observed, _) = ask(AppKind::Release, "shop-1", std::slice::from_ref(&release));
+        let (observed, _) = ask(&kinds::RELEASE, "shop-1", std::slice::from_ref(&release));
         assert!(observed.unwrap().application.is_none());
         let mut nobodys = release;
         nobodys["metadata"]["labels"] = Value::Null;
-        let (answer, _) = ask(AppKind::Release, "shop-1", &[nobodys]);
+        let (answer, _) = ask(&kinds::RELEASE, "shop-1", &[nobodys]);
         let lacks = "rel/shop-1 belongs to no application: it lacks the label shipper-app";
         assert_eq!(answer.unwrap_err(), NoAnswer::Unreadable(lacks.to_owned()));
     }
@@ -199,7 +196,7 @@ mod tests {
     fn a_name_that_is_no_label_has_no_releases() {
         let name = "x".repeat(64);
         let objects = [object("Application", &name)];
-        let (observed, rounds) = ask(AppKind::Application, &name, &objects);
+        let (observed, rounds) = ask(&kinds::APPLICATION, &name, &objects);
         assert_eq!(rounds, [1]);
         assert!(observed.unwrap().releases().is_empty());
     }

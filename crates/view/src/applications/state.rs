@@ -33,7 +33,7 @@ use crate::rollout::Outcome;
 /// The state of an Application or a Release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Whether waiting is of use.
+    /// `Underway` as long as waiting is of use.
     pub outcome: Outcome,
     /// The Release that the reason is about; `None` for the Application.
     pub release: Option<String>,
@@ -242,7 +242,7 @@ fn replaced(release: &Release, own: &Member<'_>, newer: &Member<'_>) -> (Outcome
     refused(release).unwrap_or((Outcome::Done, Reason::Follows(newer)))
 }
 
-/// What keeps a Release from going through its strategy.
+/// The obstacle on the way of a Release through its strategy.
 fn refused(release: &Release) -> Option<(Outcome, Reason)> {
     use ConditionStatus::{False, True};
     let status = release.status.as_ref()?;

@@ -108,12 +108,12 @@ fn newest<'h, 'a>(
     Ok(newest)
 }
 
-/// Refuses without an Application that acts on what is written.
-fn check_exists(observed: &Observed) -> Result<(), Refusal> {
+/// The Releases in order, if there is an Application that acts on what is written.
+fn history(observed: &Observed) -> Result<History<'_>, Refusal> {
     let application = observed.application.as_ref().ok_or(Refusal::Gone)?;
     match application.metadata.deletion_timestamp {
         Some(_) => Err(Refusal::Deleting),
-        None => Ok(()),
+        None => observed.history().map_err(Refusal::Generation),
     }
 }
 
@@ -126,8 +126,7 @@ fn check_exists(observed: &Observed) -> Result<(), Refusal> {
 /// # Errors
 /// If there is nothing to promote, or it is not safe.
 pub fn promote(observed: &Observed, choice: StepChoice, force: bool) -> Result<Promotion, Refusal> {
-    check_exists(observed)?;
-    let history = observed.history().map_err(Refusal::Generation)?;
+    let history = history(observed)?;
     let newest = newest(observed, &history)?;
     let release: &Release = &newest.release;
     let target = release.spec.target_step;
@@ -205,8 +204,7 @@ pub struct Abort {
 /// # Errors
 /// If there is nothing to abort, or it is not safe.
 pub fn abort(observed: &Observed, force: bool) -> Result<Abort, Refusal> {
-    check_exists(observed)?;
-    let history = observed.history().map_err(Refusal::Generation)?;
+    let history = history(observed)?;
     let newest = newest(observed, &history)?;
     let name = newest.name().to_owned();
     let [.., before, _] = history.living()[..] else {
@@ -246,8 +244,7 @@ pub struct Rollback {
 /// # Errors
 /// If there is no such Release, or it is not safe.
 pub fn rollback(observed: &Observed, to: Option<i64>, force: bool) -> Result<Rollback, Refusal> {
-    check_exists(observed)?;
-    let history = observed.history().map_err(Refusal::Generation)?;
+    let history = history(observed)?;
     let members = history.members();
     let template = observed
         .template()

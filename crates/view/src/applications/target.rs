@@ -1,44 +1,14 @@
-//! How a user names an Application or a Release.
+//! Applications and Releases as they can be typed.
 
-use std::{fmt, ops::Deref};
+use std::fmt;
 
 use baton_apis::kinds::{self, Kind};
-
-/// Shipper's kinds that a user can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AppKind {
-    /// An Application.
-    Application,
-    /// A Release of one.
-    Release,
-}
-
-impl AppKind {
-    /// The kind of a word such as `app` or `releases.shipper.booking.com`; `None` for other words.
-    #[must_use]
-    pub fn of_word(word: &str) -> Option<Self> {
-        let mut all = [Self::Application, Self::Release].into_iter();
-        all.find(|kind| kind.is_named_by(word))
-    }
-}
-
-/// The row of the kind in the table of all kinds.
-impl Deref for AppKind {
-    type Target = Kind;
-
-    fn deref(&self) -> &Kind {
-        match self {
-            Self::Application => &kinds::APPLICATION,
-            Self::Release => &kinds::RELEASE,
-        }
-    }
-}
 
 /// An Application or a Release, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppTarget {
     /// Its kind.
-    pub kind: AppKind,
+    pub kind: &'static Kind,
     /// Its name.
     pub name: String,
 }
@@ -48,9 +18,15 @@ impl AppTarget {
     #[must_use]
     pub fn application(name: &str) -> Self {
         Self {
-            kind: AppKind::Application,
+            kind: &kinds::APPLICATION,
             name: name.to_owned(),
         }
+    }
+
+    /// True for a Release.
+    #[must_use]
+    pub fn is_release(&self) -> bool {
+        *self.kind == kinds::RELEASE
     }
 }
 

@@ -1,6 +1,6 @@
 //! `history` of an Application: its Releases, or one of them in full.
 
-use baton_view::applications::{observed::Observed, steer::of_generation, target::AppTarget};
+use baton_view::applications::{steer::of_generation, target::AppTarget};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -39,7 +39,10 @@ pub(crate) async fn run(
         }
         (None, None) => table(&observed, output, Timestamp::now()),
         (Some(number), format) => {
-            let release = object(Some(&chosen(&observed, number)?));
+            let history = observed.known_history();
+            let member = of_generation(history.members(), number);
+            let member = member.map_err(|refusal| refused(&observed, &refusal))?;
+            let release = object(Some(member.name()));
             match format {
                 Some(format) => objects(format, &[release], true),
                 None => yaml(Some(&described(&release))),
@@ -50,15 +53,7 @@ pub(crate) async fn run(
     Ok(Exit::Fine)
 }
 
-/// The name of the Release of a generation.
-fn chosen(observed: &Observed, generation: i64) -> Result<String, Error> {
-    let history = observed.known_history();
-    let member = of_generation(history.members(), generation);
-    let member = member.map_err(|refusal| refused(observed, &refusal))?;
-    Ok(member.name().to_owned())
-}
-
-/// What a person wants to know of a Release.
+/// The parts of a Release that people look for.
 fn described(release: &Value) -> Value {
     json!({
         "name": release["metadata"]["name"],

@@ -18,7 +18,7 @@ use crate::{
     subject::check_name,
 };
 
-/// What an Application is made of.
+/// The parts of an Application.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Application")]
 pub(super) struct ApplicationArgs {
@@ -156,22 +156,19 @@ impl ApplicationArgs {
         if let Some(namespace) = global.namespace() {
             metadata["namespace"] = namespace.into();
         }
-        let mut spec = Map::new();
+        let mut spec = json!({});
         if let Some(limit) = history_limit {
             if !(1..=1000).contains(&limit) {
                 let text = "--history-limit: an application keeps 1 to 1000 releases";
                 return Err(usage(text.to_owned()));
             }
-            spec.insert("revisionHistoryLimit".to_owned(), limit.into());
+            spec["revisionHistoryLimit"] = limit.into();
         }
-        let mut template = json!(environment);
+        spec["template"] = json!(environment);
         // Nothing is not the same as null to everybody.
-        if let Some(fields) = template.as_object_mut()
-            && fields["values"].is_null()
-        {
-            fields.remove("values");
+        if let Some(template) = spec["template"].as_object_mut() {
+            template.retain(|key, value| key != "values" || !value.is_null());
         }
-        spec.insert("template".to_owned(), template);
         Ok(json!({
             "apiVersion": API_VERSION,
             "kind": "Application",

@@ -9,7 +9,7 @@ use baton_view::{
         observed::Observed,
         state::judge,
         steer::{Rollback, rollback, step_outcome},
-        target::{AppKind, AppTarget},
+        target::AppTarget,
     },
     rollout::Outcome,
 };
@@ -35,13 +35,13 @@ pub(crate) async fn run(
             "--name {name}: releases are named after their application"
         )));
     }
-    if args.to_revision.is_some() && target.kind == AppKind::Release {
+    if args.to_revision.is_some() && target.is_release() {
         let text = format!("{target} is where to go back to; leave out either it or --to-revision");
         return Err(Error::Usage(text));
     }
     let cluster = global.connect().await?;
     let output = global.output();
-    let (application, found) = roll(&cluster, target, args).await?;
+    let (application, found) = write_template(&cluster, target, args).await?;
     let name = format!("application.shipper.booking.com/{}", application.name);
     if found.patch.is_none() {
         output.print(&format!(
@@ -64,11 +64,11 @@ pub(crate) async fn run(
         current(observed).and_then(|_| step_outcome(observed))
     })
     .await?;
-    arrive(&observed, arrived, args.timeout, global)
+    report_end(&observed, arrived, args.timeout, global)
 }
 
-/// Says how a wait has ended.
-pub(crate) fn arrive(
+/// Reports the end of a wait.
+pub(crate) fn report_end(
     observed: &Observed,
     arrived: Option<Outcome>,
     timeout: std::time::Duration,
@@ -76,21 +76,18 @@ pub(crate) fn arrive(
 ) -> Result<Exit, Error> {
     let message = message(&judge(observed));
     match arrived {
-        Some(Outcome::Done) => {
-            global.output().print(&message)?;
-            return Ok(Exit::Fine);
-        }
+        Some(Outcome::Done) => global.output().print(&message)?,
         Some(_) => report(&format!("error: {message}")),
         None => {
             let waited = duration(timeout);
             report(&format!("error: not there after {waited}: {message}"));
         }
     }
-    Ok(Exit::Negative)
+    Ok(Exit::of(arrived == Some(Outcome::Done)))
 }
 
 /// Writes the environment. Tries again while only the status is written in between.
-async fn roll(
+async fn write_template(
     cluster: &Cluster,
     target: &AppTarget,
     args: &RollbackArgs,

@@ -5,42 +5,33 @@ use baton_view::applications::{
     observed::Observed,
 };
 
-use super::{percents, pods, weights};
+use super::{percents_and_pods, weights};
 use crate::wait::bars::Bar;
 
-/// What the bars are, in the plural.
+/// The things that have a bar, in the plural.
 pub(crate) const NOUN: &str = "clusters";
 
-/// What the clusters have of the Release that is waited for.
+/// A bar for each cluster of the Release that is waited for.
 pub(crate) fn bars(observed: &Observed) -> Vec<Bar> {
     let release = observed.subject();
     let clusters = release.map_or_else(Vec::new, |release| clusters(observed, release));
-    clusters.iter().map(bar).collect()
+    clusters.into_iter().map(bar).collect()
 }
 
-fn bar(cluster: &ClusterPicture) -> Bar {
+/// With a text such as `capacity 40% of 50% (2/3 pods), traffic 10 of 50`.
+fn bar(cluster: ClusterPicture) -> Bar {
     let achieved = cluster
         .capacity
         .and_then(|capacity| capacity.achieved_percent);
+    let unknown = || "unknown".to_owned();
+    let capacity = cluster.capacity.map_or_else(unknown, percents_and_pods);
+    let traffic = cluster.traffic.map_or_else(unknown, weights);
     Bar {
-        name: cluster.name.clone(),
         percent: u64::try_from(achieved.unwrap_or(0)).unwrap_or(0),
-        text: numbers(cluster),
+        text: format!("capacity {capacity}, traffic {traffic}"),
         is_settled: cluster.is_settled(),
+        name: cluster.name,
     }
-}
-
-/// `capacity 40% of 50% (2/3 pods), traffic 10 of 50`
-fn numbers(cluster: &ClusterPicture) -> String {
-    let capacity = cluster.capacity.map_or_else(
-        || "capacity unknown".to_owned(),
-        |capacity| format!("capacity {} ({} pods)", percents(capacity), pods(capacity)),
-    );
-    let traffic = cluster.traffic.map_or_else(
-        || "traffic unknown".to_owned(),
-        |traffic| format!("traffic {}", weights(traffic)),
-    );
-    format!("{capacity}, {traffic}")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use baton_view::applications::{observed::Observed, steer::Refusal};
 use super::verdict::reason;
 use crate::error::Error;
 
-/// The error of a command that writes nothing.
+/// The error of a command that is refused.
 pub(crate) fn refused(observed: &Observed, refusal: &Refusal) -> Error {
     Error::Impossible(format!("{}: {}", observed.target(), sentence(refusal)))
 }
@@ -52,12 +52,7 @@ fn sentence(refusal: &Refusal) -> String {
             "release {newest} would be followed by {before}, which never completed; there is nothing to go back to"
         ),
         Refusal::NoGeneration(number, ends) => {
-            let there = match ends {
-                None => "there is no release yet".to_owned(),
-                Some((first, last)) if first == last => format!("there is only {first}"),
-                Some((first, last)) => format!("there are {first} to {last}"),
-            };
-            format!("there is no release of generation {number}; {there}")
+            format!("there is no release of generation {number}; {}", there(*ends))
         }
         Refusal::Ambiguous(generation, names) => format!(
             "several releases have generation {generation}: {}; name one of them as rel/NAME",
@@ -73,11 +68,21 @@ fn sentence(refusal: &Refusal) -> String {
     }
 }
 
+/// The generations that there are: the lowest and the highest.
+fn there(ends: Option<(i64, i64)>) -> String {
+    match ends {
+        None => "there is no release yet".to_owned(),
+        Some((first, last)) if first == last => format!("there is only {first}"),
+        Some((first, last)) => format!("there are {first} to {last}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use baton_apis::kinds;
     use baton_view::applications::{
         steer::{self, StepChoice, abort, promote, rollback},
-        target::{AppKind, AppTarget},
+        target::AppTarget,
     };
     use serde_json::{Value, json};
 
@@ -99,7 +104,7 @@ mod tests {
 
     fn rel(name: &str) -> AppTarget {
         AppTarget {
-            kind: AppKind::Release,
+            kind: &kinds::RELEASE,
             name: name.to_owned(),
         }
     }
@@ -173,7 +178,7 @@ mod tests {
         }
     }
 
-    /// What each command says of a state in which it is not clear what to do.
+    /// The answers of the commands to a state in which it is not clear what to do.
     fn refusals(objects: &[Value], target: &AppTarget) -> [Option<String>; 3] {
         let observed = named(objects, target);
         [

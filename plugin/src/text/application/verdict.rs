@@ -49,7 +49,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
     }
 }
 
-/// What is to be said about an Application as a whole.
+/// Remarks about an Application as a whole.
 pub(crate) fn notes(notes: &[Note]) -> String {
     let texts = notes.iter().map(|note| match note {
         Note::Reason(why) => reason(why),
@@ -93,11 +93,9 @@ fn kind(part: Part) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use baton_apis::kinds;
     use baton_view::{
-        applications::{
-            state::judge,
-            target::{AppKind, AppTarget},
-        },
+        applications::{state::judge, target::AppTarget},
         rollout::Outcome,
     };
     use serde_json::{Value, json};
@@ -274,7 +272,7 @@ mod tests {
     fn older_releases_are_done_once_they_were_complete() {
         let judged = |objects: &[Value], name: &str| {
             let target = AppTarget {
-                kind: AppKind::Release,
+                kind: &kinds::RELEASE,
                 name: name.to_owned(),
             };
             let verdict = judge(&named(objects, &target));

@@ -32,6 +32,7 @@ fn a_phase_object_is_created_when_its_phase_is_reached() {
             is_silent: true,
         }
     );
+    assert_eq!(outcome.waiting_for[0].reason, reasons::NOT_REPORTED);
     let status = ObjectSetStatus::default();
     let report = report_pass(
         &status,
