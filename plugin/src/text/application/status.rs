@@ -17,13 +17,16 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    cluster_values, known, percents, pods,
+    cluster_values, good, known, percents, pods,
     verdict::{message, troubles},
     weights,
 };
-use crate::output::{
-    Output, Paint,
-    table::{Cell, Table},
+use crate::{
+    output::{
+        Output, Paint,
+        table::{Cell, Table},
+    },
+    text::status::sentence,
 };
 
 /// The state for people; every line ends with a newline.
@@ -66,13 +69,6 @@ pub(crate) fn text(
     text + &conditions(observed, Some(release), now, output)
 }
 
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
-}
-
 /// The Release in one line.
 fn about(release: &Release, now: Timestamp) -> String {
     let name = release.metadata.name.as_deref().unwrap_or_default();
@@ -100,11 +96,7 @@ fn cluster_table(clusters: &[ClusterPicture]) -> Table {
         "CLUSTER", "CAPACITY", "PODS", "TRAFFIC", "SERVICE", "MESSAGE",
     ]);
     for cluster in clusters {
-        let paint = if cluster.is_settled() {
-            Paint::Good
-        } else {
-            Paint::Warn
-        };
+        let paint = good(cluster.is_settled());
         let service = cluster.traffic.and_then(|traffic| traffic.service_percent);
         table.row([
             Cell::from(cluster.name.as_str()),
