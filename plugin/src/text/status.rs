@@ -145,7 +145,11 @@ fn about(revision: &Revision, rollout: &Rollout, now: Timestamp) -> String {
     if let Some(cause) = revision.change_cause() {
         let _ = write!(text, ", change cause: {}", collapse_whitespace(cause));
     }
-    // A sentence of its own.
+    sentence(&text)
+}
+
+/// A text that begins with a capital letter.
+pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(letters).collect()

@@ -24,7 +24,7 @@ use crate::{
     selection::Selection,
     sites::read::read,
     text::fleet::{FleetStyle, SHOWN, application, render, value},
-    wait::{Follow as _, follower::Follower},
+    wait::{Follow as _, deleted, follower::Follower},
 };
 
 /// How many sites are shown one by one where there is little room.
@@ -136,7 +136,7 @@ async fn watch_fleet(
         tokio::select! {
             exists = follower.next() => {
                 if !exists {
-                    return Err(Error::NotFound(format!("{target} has been deleted")));
+                    return Err(deleted(target));
                 }
             }
             () = resized.wait() => {}

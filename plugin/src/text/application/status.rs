@@ -17,7 +17,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    cluster_values, known, percents, pods,
+    cluster_values, good, known, percents, pods,
     verdict::{message, troubles},
     weights,
 };
@@ -26,7 +26,7 @@ use crate::{
         Output, Paint,
         table::{Cell, Table},
     },
-    text::status::title_line,
+    text::status::{sentence, title_line},
 };
 
 /// The state for people; every line ends with a newline.
@@ -65,13 +65,6 @@ pub(crate) fn text(
     text + &conditions(observed, Some(release), now, output)
 }
 
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
-}
-
 /// The Release in one line.
 fn about(release: &Release, now: Timestamp) -> String {
     let name = release.metadata.name.as_deref().unwrap_or_default();
@@ -99,11 +92,7 @@ fn cluster_table(clusters: &[ClusterPicture]) -> Table {
         "CLUSTER", "CAPACITY", "PODS", "TRAFFIC", "SERVICE", "MESSAGE",
     ]);
     for cluster in clusters {
-        let paint = if cluster.is_settled() {
-            Paint::Good
-        } else {
-            Paint::Warn
-        };
+        let paint = good(cluster.is_settled());
         let service = cluster.traffic.and_then(|traffic| traffic.service_percent);
         table.row([
             Cell::from(cluster.name.as_str()),
