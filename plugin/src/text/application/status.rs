@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     output::{
-        Output, Paint,
+        Output,
         table::{Cell, Table},
     },
     text::status::{sentence, title_line},
