@@ -99,6 +99,12 @@ pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     Duration::try_from(duration).map_err(|_| "must not be negative".to_owned())
 }
 
+/// The first of some flags that is given.
+pub(crate) fn given<'f>(flags: &[(bool, &'f str)]) -> Option<&'f str> {
+    let given = flags.iter().find(|(is_given, _)| *is_given);
+    given.map(|(_, flag)| *flag)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use baton_apis::kinds;
 use baton_view::{
     applications::target::AppTarget,
     chain::{kind::ChainKind, target::Target},
-    sites::target::{SiteKind, SiteTarget},
+    sites::target::SiteTarget,
 };
 use clap::Args;
 
@@ -104,12 +104,11 @@ impl Subject {
         if let Some(kind) = releases.find(|kind| kind.is_named_by(word)) {
             return Some(Self::Application(AppTarget { kind, name }));
         }
-        let kind = SiteKind::of_word(word)?;
-        let target = SiteTarget { kind, name };
-        Some(match kind {
-            SiteKind::Deployment => Self::SiteDeployment(target),
-            SiteKind::Application => Self::SiteApplication(target),
-        })
+        if kinds::SITE_DEPLOYMENT.is_named_by(word) {
+            return Some(Self::SiteDeployment(SiteTarget::deployment(&name)));
+        }
+        let is_application = kinds::SITE_APPLICATION.is_named_by(word);
+        is_application.then(|| Self::SiteApplication(SiteTarget::application(&name)))
     }
 
     fn named(word: &str, name: &str, allowed: &[SubjectKind]) -> Result<Self, SubjectError> {
@@ -125,9 +124,7 @@ impl Subject {
         let name = name.to_owned();
         Ok(match allowed.first() {
             Some(Application) => Self::Application(AppTarget::application(&name)),
-            Some(SiteDeployment) => {
-                Self::SiteDeployment(SiteTarget::new(SiteKind::Deployment, &name))
-            }
+            Some(SiteDeployment) => Self::SiteDeployment(SiteTarget::deployment(&name)),
             _ => Self::Chain(Target { kind: None, name }),
         })
     }

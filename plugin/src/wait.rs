@@ -72,6 +72,6 @@ pub(crate) async fn until<F: Follow, T>(
 }
 
 /// That what is followed is gone.
-fn deleted(name: &impl Display) -> Error {
+pub(crate) fn deleted(name: &impl Display) -> Error {
     Error::NotFound(format!("{name} has been deleted"))
 }

@@ -351,7 +351,8 @@ impl Sync<'_> {
         }))
     }
 
-    /// The version that the one of a chart stands for, once it was asked for. Its error is reported as `failure` has it.
+    /// The version that the one of a chart stands for, once it was asked for. Its error is reported as `failure` has
+    /// it.
     fn resolved(
         &self,
         chart: &Chart,

@@ -32,7 +32,7 @@ pub(crate) async fn differences(
     compared(cluster, Some(from), Some(to), after).await
 }
 
-/// What an application of a file has differently from a record, or has at all.
+/// The differences of a record, if there is one, and an application of a file.
 ///
 /// # Errors
 /// If the slices cannot be read, or the content is not as that of a revision is.
@@ -93,9 +93,9 @@ fn complete(record: &Record, side: Side) -> Result<Side, Error> {
     )))
 }
 
-/// How the way in which a site is upgraded differs, as far as it is part of a version.
+/// The difference of the ways in which a site is upgraded, as far as they are part of a version.
 fn upgrade(from: Option<Value>, to: Value) -> Option<Section> {
-    // What a record leaves out is the default.
+    // A field that a record leaves out has its default.
     let whole = |value: Value| {
         let known: SiteUpgrade = serde_json::from_value(value).unwrap_or_default();
         json!({ "method": known.method, "services": known.services })

@@ -3,11 +3,7 @@
 use baton_apis::{SiteApplication, SiteApplicationSpec, SiteDeployment};
 use baton_view::{
     object::text_at,
-    sites::{
-        forecast::Effect,
-        record::Records,
-        target::{SiteKind, SiteTarget},
-    },
+    sites::{forecast::Effect, record::Records, target::SiteTarget},
 };
 use serde_json::{Value, json};
 
@@ -20,14 +16,14 @@ use crate::{
     text::fleet::application::effect,
 };
 
-/// What applying an application of a file would change, and which deployments would bring it to sites.
+/// The changes by an apply of an application of a file, and the deployments that would bring it to sites.
 ///
 /// # Errors
 /// If the file does not hold one, or what is in the cluster cannot be read.
 pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Section>, Error> {
     let name = text_at(object, "/metadata/name");
     check_name(name)?;
-    let target = SiteTarget::new(SiteKind::Application, name);
+    let target = SiteTarget::application(name);
     let wanted: SiteApplication = serde_json::from_value(object.clone())
         .map_err(|error| Error::Usage(format!("{target}: {error}")))?;
     let namespace = text_at(object, "/metadata/namespace");
@@ -60,7 +56,7 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
     Ok(all)
 }
 
-/// How that differs which is no part of a version and counts as it is now.
+/// The difference of the terms, which are no part of a version and count as they are now.
 fn terms(before: Option<&SiteApplication>, after: &SiteApplication) -> Option<Section> {
     let of = |application: &SiteApplication| {
         let SiteApplicationSpec {

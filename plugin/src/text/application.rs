@@ -22,11 +22,8 @@ use serde_json::{Value, json};
 
 use self::verdict::{notes, reason, troubles};
 use crate::{
-    output::{
-        Output, Paint,
-        table::{Cell, Table},
-    },
-    text::tree::{Branches, Node, Style, place, revision},
+    output::{Output, Paint, table::Cell},
+    text::tree::{Node, Style, draw, revision},
 };
 
 const HEADINGS: [&str; 7] = [
@@ -58,9 +55,7 @@ pub(crate) fn render(picture: &AppPicture, style: AppStyle, output: Output) -> S
             .map(|drawn| release(drawn, &picture.namespace, style))
             .collect(),
     };
-    let mut table = Table::new(&HEADINGS);
-    place(root, "", "", Branches::of(output), &mut table);
-    table.render(output)
+    draw(&HEADINGS, [root], output)
 }
 
 /// The picture for programs.

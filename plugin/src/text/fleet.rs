@@ -10,8 +10,6 @@ pub(crate) mod inventory;
 pub(crate) mod status;
 pub(crate) mod steer;
 
-use std::fmt::Display;
-
 use baton_sites::rollout::standing::SiteState;
 use baton_terminal::time::{age, duration};
 // The fixtures are made of them.
@@ -29,12 +27,9 @@ use serde_json::{Value, json};
 
 use super::{
     status::paint,
-    tree::{Branches, Node, place},
+    tree::{self, Node, draw},
 };
-use crate::output::{
-    Output, Paint,
-    table::{Cell, Table},
-};
+use crate::output::{Output, Paint, table::Cell};
 
 const HEADINGS: [&str; 6] = ["NAME", "SITES", "RUNS", "QUEUE", "SINCE", "MESSAGE"];
 
@@ -67,9 +62,7 @@ pub(crate) fn render(
         message: line(observed, &verdict, "; "),
         children: waves(observed, fleet, &chosen, style.now),
     };
-    let mut table = Table::new(&HEADINGS);
-    place(root, "", "", Branches::of(output), &mut table);
-    table.render(output) + &notes(observed, fleet, &chosen, output)
+    draw(&HEADINGS, [root], output) + &notes(observed, fleet, &chosen, output)
 }
 
 /// The sites that are shown one by one, in the order in which they are.
@@ -172,7 +165,7 @@ fn paint_of(state: SiteState) -> Paint {
 /// The cells between name and message of a line about several sites.
 fn cells(counts: &Counts) -> Vec<Cell> {
     let mut cells = vec![Cell::default(); HEADINGS.len() - 2];
-    cells[0] = ratio(counts.count(SiteState::is_updated), counts.total());
+    cells[0] = tree::counts(counts.count(SiteState::is_updated), counts.total());
     cells
 }
 
@@ -189,17 +182,7 @@ fn since(then: Option<Timestamp>, now: Timestamp) -> Cell {
     then.map_or_else(Cell::default, |_| age(then, now).into())
 }
 
-/// How many of all sites have the version: `2/3`.
-fn ratio<T: Copy + Display + PartialEq>(updated: T, all: T) -> Cell {
-    let paint = if updated == all {
-        Paint::Good
-    } else {
-        Paint::Warn
-    };
-    Cell::painted(paint, format!("{updated}/{all}"))
-}
-
-/// What is not shown, and what is not known.
+/// Notes on sites that are not shown, and on lists that cannot be read.
 fn notes(observed: &Observed, fleet: &Fleet, chosen: &[&SitePicture], output: Output) -> String {
     let mut notes = Vec::new();
     let open = fleet.counts.count(SiteState::is_open);
@@ -244,7 +227,7 @@ pub(crate) fn value(observed: &Observed, fleet: &Fleet) -> Value {
     })
 }
 
-/// What a rollout is or waits for, in one line.
+/// The reason of a verdict, in one line.
 pub(crate) fn message(verdict: &Verdict) -> String {
     match &verdict.reason {
         Reason::Deleting => "it is being deleted".to_owned(),
@@ -315,7 +298,7 @@ fn numbers(span: &Span) -> String {
     }
 }
 
-/// What is to be said about a site; empty when all is well.
+/// The cause of the state of a site; empty when all is well.
 fn note(site: &SitePicture) -> String {
     match &site.note {
         None => String::new(),

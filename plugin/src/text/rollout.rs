@@ -8,7 +8,7 @@ use baton_view::{
     rollout::{Outcome, Reason, RevisionReason, Rollout, Title},
 };
 
-/// What a chain is or waits for, in one line.
+/// The state of a chain, or the cause of its wait, in one line.
 pub(crate) fn message(rollout: &Rollout) -> String {
     let message = match &rollout.reason {
         Reason::DeploymentDeleting(target) => format!("{target} is being deleted"),
@@ -52,7 +52,7 @@ fn of_revision(name: &str, reason: RevisionReason) -> String {
     }
 }
 
-/// What a revision is called in messages: `revision 3 (web-abc)`.
+/// A revision in messages: `revision 3 (web-abc)`.
 pub(crate) fn title(revision: &Revision) -> String {
     titled(&Title::of(revision))
 }

@@ -56,17 +56,22 @@ pub(crate) fn title_line(
     target: &impl Display,
     namespace: Option<&str>,
     outcome: Outcome,
+    words: &str,
     output: Output,
 ) -> String {
     let place = namespace.map_or_else(String::new, |it| format!(" in namespace {it}"));
-    let words = match outcome {
-        Outcome::Done => "rolled out",
-        Outcome::Underway => "not rolled out yet",
-        Outcome::Failed => "not rolled out",
-    };
     let target = output.paint(Paint::Strong, &target.to_string());
     let words = output.paint(paint(outcome), words);
     format!("{target}{place}: {words}\n")
+}
+
+/// The end of the first line.
+pub(crate) fn words(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done => "rolled out",
+        Outcome::Underway => "not rolled out yet",
+        Outcome::Failed => "not rolled out",
+    }
 }
 
 pub(crate) fn paint(outcome: Outcome) -> Paint {
@@ -84,7 +89,13 @@ fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
         _ => chain.target(),
     };
     let target = target.map_or_else(String::new, |target| target.to_string());
-    let mut text = title_line(&target, chain.namespace(), rollout.outcome, output);
+    let mut text = title_line(
+        &target,
+        chain.namespace(),
+        rollout.outcome,
+        words(rollout.outcome),
+        output,
+    );
     // Done, the next line says the same.
     let message = message(rollout);
     if rollout.outcome != Outcome::Done && !message.is_empty() {
@@ -110,7 +121,7 @@ fn unserved(revision: &Revision) -> Option<String> {
     ))
 }
 
-/// What can be done about an object that belongs to somebody else; the condition says whose it is.
+/// Ways out for an object that belongs to somebody else; the condition says whose it is.
 fn ways_out(revision: &Revision) -> Option<String> {
     let available = revision.condition(AVAILABLE)?;
     (available.reason == COLLISION_DETECTED).then(|| {
@@ -134,7 +145,11 @@ fn about(revision: &Revision, rollout: &Rollout, now: Timestamp) -> String {
     if let Some(cause) = revision.change_cause() {
         let _ = write!(text, ", change cause: {}", collapse_whitespace(cause));
     }
-    // A sentence of its own.
+    sentence(&text)
+}
+
+/// A text that begins with a capital letter.
+pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(letters).collect()

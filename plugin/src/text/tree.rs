@@ -1,5 +1,7 @@
 //! From the picture to text: branches, aligned columns, messages wrapped beside or below their row.
 
+use std::fmt::Display;
+
 use baton_engine::texts::collapse_whitespace;
 use baton_view::{
     chain::member::State,
@@ -13,8 +15,8 @@ use crate::output::{
 
 const HEADINGS: [&str; 4] = ["NAME", "HEALTHY", "OWNER", "MESSAGE"];
 
-/// What is drawn in front of the names.
-pub(crate) struct Branches {
+/// The lines in front of the names.
+struct Branches {
     fork: &'static str,
     corner: &'static str,
     /// Beside what is below a fork.
@@ -38,22 +40,22 @@ const ASCII: Branches = Branches {
 /// A node with everything that is drawn in its row.
 pub(crate) struct Node {
     pub(crate) name: Cell,
-    /// What is between name and message, a cell per heading.
+    /// The cells between name and message, one per heading.
     pub(crate) cells: Vec<Cell>,
     pub(crate) message: String,
     pub(crate) children: Vec<Node>,
 }
 
 impl Branches {
-    /// What the terminal admits.
-    pub(crate) fn of(output: Output) -> &'static Self {
+    /// The branches that the terminal admits.
+    fn of(output: Output) -> &'static Self {
         if output.ascii { &ASCII } else { &UNICODE }
     }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Style {
-    /// Where each chain is, for chains of several namespaces.
+    /// The namespace of each chain, where they are of several.
     pub(crate) with_namespaces: bool,
     /// Without the objects of phases that have all of theirs, healthy: where there is little room.
     pub(crate) collapsed: bool,
@@ -64,12 +66,19 @@ pub(crate) fn render(chains: &[ChainPicture], style: Style, output: Output) -> S
     if chains.is_empty() {
         return String::new();
     }
-    let branches = Branches::of(output);
-    let mut table = Table::new(&HEADINGS);
-    for chain in chains {
-        for root in roots(chain, style) {
-            place(root, "", "", branches, &mut table);
-        }
+    let roots = chains.iter().flat_map(|chain| roots(chain, style));
+    draw(&HEADINGS, roots, output)
+}
+
+/// The text of trees below headings; every line ends with a newline.
+pub(crate) fn draw(
+    headings: &[&'static str],
+    roots: impl IntoIterator<Item = Node>,
+    output: Output,
+) -> String {
+    let mut table = Table::new(headings);
+    for root in roots {
+        place(root, "", "", Branches::of(output), &mut table);
     }
     table.render(output)
 }
@@ -204,7 +213,8 @@ fn health(health: Health) -> Cell {
     Cell::painted(paint, health.as_str())
 }
 
-fn counts(healthy: usize, of: usize) -> Cell {
+/// How many of all are as they should be: `2/3`.
+pub(crate) fn counts<T: Copy + Display + PartialEq>(healthy: T, of: T) -> Cell {
     let paint = if healthy == of {
         Paint::Good
     } else {
@@ -214,7 +224,7 @@ fn counts(healthy: usize, of: usize) -> Cell {
 }
 
 /// Puts a node and what is below it into rows.
-pub(crate) fn place(node: Node, branch: &str, below: &str, style: &Branches, table: &mut Table) {
+fn place(node: Node, branch: &str, below: &str, style: &Branches, table: &mut Table) {
     let line = if node.children.is_empty() {
         style.blank
     } else {

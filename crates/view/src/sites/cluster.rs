@@ -65,6 +65,14 @@ impl SiteCluster {
         }
     }
 
+    /// A site of which only the name is known.
+    pub(super) fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            ..Self::default()
+        }
+    }
+
     /// True if what is given to it arrives there now.
     pub(super) fn is_online(&self) -> bool {
         self.connected == Health::True

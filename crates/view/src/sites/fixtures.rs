@@ -246,7 +246,7 @@ pub fn mid_rollout() -> Vec<Value> {
     objects
 }
 
-/// What is seen of objects.
+/// The deployment among objects, with what belongs to it.
 pub fn observed(objects: &[Value]) -> Observed {
     let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
     let deployment = of("SiteDeployment").next().unwrap().clone();

@@ -31,12 +31,12 @@ pub struct Line {
     pub is_current: bool,
     /// True if the version is kept, so that a rollback can bring it; `None` where the records cannot be read.
     pub kept: Option<bool>,
-    /// What else is to be said about it.
+    /// Its peculiarity, if it has one.
     #[serde(skip)]
     pub note: Option<Note>,
 }
 
-/// What is special about a rollout.
+/// The peculiarity of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// It has put a version back in sites where a rollout had failed.

@@ -34,15 +34,15 @@ pub struct SiteLine {
     /// Its Cluster; where that does not exist or cannot be read, it has a name and nothing else.
     #[serde(flatten)]
     pub cluster: SiteCluster,
-    /// What runs there.
+    /// The versions that run there.
     pub runs: Vec<Running>,
     /// How many revisions wait there, of all deployments.
     pub queue: usize,
-    /// What the first revision in a queue waits for, in the words of the manager.
+    /// The cause of the wait of the first revision in a queue, in the words of the manager.
     pub message: String,
 }
 
-/// What a deployment has in a site.
+/// A deployment in a site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Running {
@@ -58,13 +58,13 @@ impl Question for Inventory {
     /// The sites, and why Clusters cannot be read: then they are the sites with revisions.
     type Answer = (Vec<SiteLine>, Option<String>);
 
-    fn answer(&self, lists: &Lists) -> Result<Self::Answer, NoAnswer> {
+    fn answer(&self, read: &Lists) -> Result<Self::Answer, NoAnswer> {
         let mut of_clusters = ListRequest::all(cluster::path());
         of_clusters.query.labels.clone_from(&self.labels);
         // The labels of sites are nowhere else.
         let clusters = match self.labels {
-            Some(_) => lists.required(&of_clusters),
-            None => lists.optional(&of_clusters),
+            Some(_) => read.required(&of_clusters),
+            None => read.optional(&of_clusters),
         };
         // A name that is no value of a label cannot be asked for.
         let can_be_asked = self.names.iter().all(|name| is_label_value(name));
@@ -74,17 +74,14 @@ impl Question for Inventory {
             format!("{LABEL_SITE} in ({})", self.names.join(","))
         };
         let path = kinds::OBJECT_SET.path(self.namespace.as_deref());
-        let revisions = lists.required(&ListRequest::labelled(path, labels));
+        let revisions = read.required(&ListRequest::labelled(path, labels));
         let mut clusters = cluster::read(clusters?);
         if let Ok(clusters) = &mut clusters {
             clusters.retain(|name, _| self.names.is_empty() || self.names.contains(name));
         }
-        let mut chains = Chains::default();
-        for revision in SiteRevision::read_all(revisions?.objects(), lists) {
-            let namespace = self.namespace.is_none().then(|| revision.namespace.clone());
-            chains.add(namespace, revision);
-        }
-        Ok((chains.lines(&clusters), clusters.err()))
+        let revisions = SiteRevision::read_all(revisions?.objects(), read);
+        let lines = lines(&clusters, revisions, self.namespace.is_none());
+        Ok((lines, clusters.err()))
     }
 
     fn trim(object: &mut Value) {
@@ -92,46 +89,34 @@ impl Question for Inventory {
     }
 }
 
-/// A deployment, perhaps with its namespace.
-pub type Owner = (Option<String>, String);
+/// The revisions of a site by their deployment, perhaps with its namespace.
+type Chains = BTreeMap<(Option<String>, String), Vec<SiteRevision>>;
 
-/// The revisions of sites, by site and deployment.
-#[derive(Clone, Debug, Default)]
-pub struct Chains(BTreeMap<String, BTreeMap<Owner, Vec<SiteRevision>>>);
-
-impl Chains {
-    /// Adds a revision; with its namespace where those of several are looked at.
-    pub fn add(&mut self, namespace: Option<String>, revision: SiteRevision) {
-        let site = self.0.entry(revision.entry.site.clone()).or_default();
+/// The sites with what runs in them, by name: the Clusters, or where those cannot be read the sites that have revisions.
+pub fn lines(
+    clusters: &Clusters,
+    revisions: impl IntoIterator<Item = SiteRevision>,
+    with_namespaces: bool,
+) -> Vec<SiteLine> {
+    let mut sites: BTreeMap<String, Chains> = BTreeMap::new();
+    for revision in revisions {
+        let namespace = with_namespaces.then(|| revision.namespace.clone());
         let owner = (namespace, revision.entry.deployment.clone());
+        let site = sites.entry(revision.entry.site.clone()).or_default();
         site.entry(owner).or_default().push(revision);
     }
-
-    /// The sites with what runs in them, by name: the Clusters, or where those cannot be read the sites that have
-    /// revisions.
-    #[must_use]
-    pub fn lines(mut self, clusters: &Clusters) -> Vec<SiteLine> {
-        let clusters: Vec<SiteCluster> = match clusters {
-            Ok(clusters) => clusters.values().cloned().collect(),
-            Err(_) => self.0.keys().map(|name| named(name)).collect(),
-        };
-        let line = |cluster: SiteCluster| {
-            let chains = self.0.remove(&cluster.name).unwrap_or_default();
-            line(cluster, chains)
-        };
-        clusters.into_iter().map(line).collect()
-    }
+    let clusters: Vec<SiteCluster> = match clusters {
+        Ok(clusters) => clusters.values().cloned().collect(),
+        Err(_) => sites.keys().map(|name| SiteCluster::named(name)).collect(),
+    };
+    let line = |cluster: SiteCluster| {
+        let chains = sites.remove(&cluster.name).unwrap_or_default();
+        line(cluster, chains)
+    };
+    clusters.into_iter().map(line).collect()
 }
 
-/// A site of which only the name is known.
-fn named(name: &str) -> SiteCluster {
-    SiteCluster {
-        name: name.to_owned(),
-        ..SiteCluster::default()
-    }
-}
-
-fn line(cluster: SiteCluster, chains: BTreeMap<Owner, Vec<SiteRevision>>) -> SiteLine {
+fn line(cluster: SiteCluster, chains: Chains) -> SiteLine {
     let (mut running, mut queue, mut waits) = (Vec::new(), 0, BTreeSet::new());
     for ((namespace, deployment), mut chain) in chains {
         chain.sort_by_key(|one| one.number);

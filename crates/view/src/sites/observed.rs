@@ -8,11 +8,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::{
-    cluster::Clusters,
-    revision::SiteRevision,
-    target::{SiteKind, SiteTarget},
-};
+use super::{cluster::Clusters, revision::SiteRevision, target::SiteTarget};
 
 /// A deployment to sites with all that belongs to it.
 #[derive(Clone, Debug)]
@@ -61,7 +57,7 @@ impl Observed {
     /// The deployment as it can be typed.
     #[must_use]
     pub fn target(&self) -> SiteTarget {
-        SiteTarget::new(SiteKind::Deployment, self.name())
+        SiteTarget::deployment(self.name())
     }
 
     /// All sites that are placed or have revisions.

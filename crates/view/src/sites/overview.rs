@@ -4,11 +4,7 @@ use baton_apis::{SiteApplication, SiteDeployment, conditions::KEPT};
 use baton_engine::condition_list::find;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::{
-    observed::status,
-    record::Records,
-    target::{SiteKind, SiteTarget},
-};
+use super::{observed::status, record::Records, target::SiteTarget};
 
 /// An application with what belongs to it.
 #[derive(Clone, Debug)]
@@ -32,7 +28,7 @@ impl Overview {
     /// The application as it can be typed.
     #[must_use]
     pub fn target(&self) -> SiteTarget {
-        SiteTarget::new(SiteKind::Application, self.name())
+        SiteTarget::application(self.name())
     }
 
     /// Its conditions.

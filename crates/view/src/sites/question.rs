@@ -162,15 +162,12 @@ mod tests {
     use super::*;
     use crate::{
         lists::{List, Need},
-        sites::{
-            fixtures::{mid_rollout, observed},
-            target::SiteKind,
-        },
+        sites::fixtures::{mid_rollout, observed},
     };
 
     /// Answers a question from objects, with how many lists it has required in each round, and the warnings.
     fn answered(objects: &[Value], refused: &str) -> (Observed, Vec<usize>, Vec<String>) {
-        let target = SiteTarget::new(SiteKind::Deployment, "shop");
+        let target = SiteTarget::deployment("shop");
         let question = SiteQuestion::<Observed>::new(&target, "edge");
         let (mut lists, mut rounds) = (Lists::default(), Vec::new());
         loop {

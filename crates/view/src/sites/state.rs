@@ -29,7 +29,7 @@ pub struct SitePicture {
     pub queue: usize,
     /// The time since when it is as it is.
     pub since: Option<Timestamp>,
-    /// What is to be said about it; `None` when all is well.
+    /// The cause of its state; `None` when all is well.
     #[serde(skip)]
     pub note: Option<Note>,
 }
@@ -251,7 +251,7 @@ mod tests {
             (vec![old(), new()], ONLINE, Queued, runs, ""),
             (vec![old(), new()], OFFLINE, Offline, runs, ""),
             (vec![old(), queued()], ONLINE, Window, runs, "opens at"),
-            // What is ahead of it has to come up first.
+            // The version ahead of it has to come up first.
             (vec![probes(old()), queued()], ONLINE, Queued, runs, "opens"),
         ]);
     }

@@ -1,56 +1,41 @@
 //! Deployments to sites and their applications as they can be typed.
 
-use std::{fmt, ops::Deref};
+use std::fmt;
 
 use baton_apis::kinds::{self, Kind};
-
-/// The kinds that a user can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SiteKind {
-    /// A `SiteDeployment`.
-    Deployment,
-    /// A `SiteApplication`.
-    Application,
-}
-
-impl SiteKind {
-    /// The kind of a word such as `sitedeploy` or `siteapplications.baton.run`; `None` for other words.
-    #[must_use]
-    pub fn of_word(word: &str) -> Option<Self> {
-        let mut all = [Self::Deployment, Self::Application].into_iter();
-        all.find(|kind| kind.is_named_by(word))
-    }
-}
-
-/// The row of the kind in the table of all kinds.
-impl Deref for SiteKind {
-    type Target = Kind;
-
-    fn deref(&self) -> &Kind {
-        match self {
-            Self::Deployment => &kinds::SITE_DEPLOYMENT,
-            Self::Application => &kinds::SITE_APPLICATION,
-        }
-    }
-}
 
 /// A deployment to sites or its application, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteTarget {
     /// Its kind.
-    pub kind: SiteKind,
+    pub kind: &'static Kind,
     /// Its name.
     pub name: String,
 }
 
 impl SiteTarget {
-    /// One of a kind.
+    /// The deployment of a name.
     #[must_use]
-    pub fn new(kind: SiteKind, name: &str) -> Self {
+    pub fn deployment(name: &str) -> Self {
         Self {
-            kind,
+            kind: &kinds::SITE_DEPLOYMENT,
             name: name.to_owned(),
         }
+    }
+
+    /// The application of a name.
+    #[must_use]
+    pub fn application(name: &str) -> Self {
+        Self {
+            kind: &kinds::SITE_APPLICATION,
+            name: name.to_owned(),
+        }
+    }
+
+    /// True for an application.
+    #[must_use]
+    pub fn is_application(&self) -> bool {
+        *self.kind == kinds::SITE_APPLICATION
     }
 
     /// URL path of the object in a namespace.

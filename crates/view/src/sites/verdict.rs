@@ -16,7 +16,7 @@ use crate::rollout::Outcome;
 /// The progress of a rollout over sites.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether waiting is of use.
+    /// Done, underway or failed.
     pub outcome: Outcome,
     /// The state of the rollout.
     pub state: State,

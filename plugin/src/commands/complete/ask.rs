@@ -9,11 +9,7 @@ use baton_view::{
     chain::{kind::ChainKind, member::Revision, target::Target},
     lists::ListQuery,
     object::text_at,
-    sites::{
-        cluster,
-        record::Records,
-        target::{SiteKind, SiteTarget},
-    },
+    sites::{cluster, record::Records, target::SiteTarget},
 };
 
 use super::Candidates;
@@ -70,12 +66,11 @@ pub(super) async fn versions(global: &GlobalArgs, words: &[String]) -> Result<Ca
         return Ok(Candidates::new());
     };
     let cluster = global.connect().await?;
-    let application = match target.kind {
-        SiteKind::Application => target.clone(),
-        SiteKind::Deployment => {
-            let deployment: SiteDeployment = read(&cluster, target).await?;
-            SiteTarget::new(SiteKind::Application, &deployment.spec.application)
-        }
+    let application = if target.is_application() {
+        target.clone()
+    } else {
+        let deployment: SiteDeployment = read(&cluster, target).await?;
+        SiteTarget::application(&deployment.spec.application)
     };
     let records: Records = read(&cluster, &application).await?;
     let versions = records.versions().into_iter();

@@ -4,12 +4,12 @@ use baton_apis::{SiteApplication, SiteDeployment};
 use baton_view::sites::{
     observed::status,
     record::{Record, Records},
-    target::{SiteKind, SiteTarget},
+    target::SiteTarget,
 };
 
 use super::{DiffArgs, show};
 use crate::{
-    args::GlobalArgs,
+    args::{GlobalArgs, given},
     commands::Exit,
     diff::render::Labels,
     error::Error,
@@ -22,38 +22,34 @@ pub(crate) async fn run(
     args: &DiffArgs,
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
-    let refused = [
+    let of_revisions = [
         (args.live, "--live"),
         (args.from.is_some(), "--from"),
         (args.to.is_some(), "--to"),
     ];
-    if let Some((_, flag)) = refused.into_iter().find(|(is_given, _)| *is_given) {
+    if let Some(flag) = given(&of_revisions) {
         return Err(Error::Usage(format!(
             "{flag} is for revisions; versions are chosen with --from-version and --to-version"
         )));
     }
     let cluster = global.connect().await?;
-    let known = match target.kind {
-        SiteKind::Deployment => {
-            let deployment: SiteDeployment = read(&cluster, target).await?;
-            let status = status(&deployment);
-            Known {
-                application: deployment.spec.application,
-                before: status
-                    .previous_version
-                    .filter(|_| status.previous_application.is_none()),
-                now: status.version,
-            }
+    let known = if target.is_application() {
+        read::<SiteApplication>(&cluster, target).await?;
+        Known {
+            application: target.name.clone(),
+            ..Known::default()
         }
-        SiteKind::Application => {
-            read::<SiteApplication>(&cluster, target).await?;
-            Known {
-                application: target.name.clone(),
-                ..Known::default()
-            }
+    } else {
+        let deployment: SiteDeployment = read(&cluster, target).await?;
+        let status = status(&deployment);
+        let before = status.previous_version;
+        Known {
+            application: deployment.spec.application,
+            before: before.filter(|_| status.previous_application.is_none()),
+            now: status.version,
         }
     };
-    let application = SiteTarget::new(SiteKind::Application, &known.application);
+    let application = SiteTarget::application(&known.application);
     let records: Records = read(&cluster, &application).await?;
     let (from, to) = known.pair(target, args, &records)?;
     let sections = differences(&cluster, from, to).await?;
@@ -68,13 +64,13 @@ pub(crate) async fn run(
     show(&sections, &labels, global).await
 }
 
-/// Which versions are compared where nobody says.
+/// The versions that are compared by default.
 #[derive(Debug, Default)]
 struct Known {
     application: String,
-    /// What a deployment brought to sites before.
+    /// The version that a deployment brought to sites before.
     before: Option<String>,
-    /// What it brings now.
+    /// The version that it brings now.
     now: Option<String>,
 }
 
@@ -144,7 +140,7 @@ mod tests {
             .into_iter()
             .chain(line.split_whitespace());
         let args = Line::parse_from(words).args;
-        let target = SiteTarget::new(SiteKind::Deployment, "shop");
+        let target = SiteTarget::deployment("shop");
         let pair = known.pair(&target, &args, &records);
         let pair = pair.map(|(from, to)| (from.name.clone(), to.name.clone()));
         pair.map_err(|error| error.to_string())

@@ -1,12 +1,7 @@
 //! `history` of a deployment to sites: its rollouts; of an application: the versions that are kept.
 
 use baton_apis::SiteApplication;
-use baton_view::sites::{
-    history::lines,
-    observed::Observed,
-    record::Records,
-    target::{SiteKind, SiteTarget},
-};
+use baton_view::sites::{history::lines, observed::Observed, record::Records, target::SiteTarget};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
@@ -35,10 +30,10 @@ pub(crate) async fn run(
         return Err(Error::Usage(text.to_owned()));
     }
     let cluster = global.connect().await?;
-    match target.kind {
-        SiteKind::Deployment => of_deployment(&cluster, target, args, global).await,
-        SiteKind::Application => of_application(&cluster, target, args, global).await,
+    if target.is_application() {
+        return of_application(&cluster, target, args, global).await;
     }
+    of_deployment(&cluster, target, args, global).await
 }
 
 async fn of_deployment(
@@ -49,7 +44,7 @@ async fn of_deployment(
 ) -> Result<Exit, Error> {
     let observed: Observed = read(cluster, target).await?;
     let application = &observed.deployment.spec.application;
-    let application = SiteTarget::new(SiteKind::Application, application);
+    let application = SiteTarget::application(application);
     let records = read::<Records>(cluster, &application).await;
     if let Err(error) = &records {
         report(&format!(

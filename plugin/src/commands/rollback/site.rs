@@ -5,7 +5,7 @@ use baton_kubernetes::wire::MediaType;
 use baton_view::sites::{
     record::Records,
     steer::{self, Return},
-    target::{SiteKind, SiteTarget},
+    target::SiteTarget,
     verdict::judge,
 };
 
@@ -79,7 +79,7 @@ async fn roll(
         return Ok(found);
     };
     // Asked for, one that is not kept would stop the rollout and wait for ever.
-    let application = SiteTarget::new(SiteKind::Application, &deployment.spec.application);
+    let application = SiteTarget::application(&deployment.spec.application);
     let records: Records = read(cluster, &application).await?;
     if records.version(&found.version).is_none() {
         return Err(not_kept(&found.version, &records));

@@ -99,9 +99,7 @@ impl Line {
     fn verdict(&self) -> Cell {
         match self.rollout.outcome {
             _ if self.is_archived() => Cell::painted(Paint::Dim, "Archived"),
-            Outcome::Done => Cell::painted(Paint::Good, status::verdict(Outcome::Done)),
-            Outcome::Underway => Cell::painted(Paint::Warn, status::verdict(Outcome::Underway)),
-            Outcome::Failed => Cell::painted(Paint::Bad, status::verdict(Outcome::Failed)),
+            outcome => Cell::painted(status::paint(outcome), status::verdict(outcome)),
         }
     }
 

@@ -3,11 +3,7 @@
 use baton_view::{
     rollout::Outcome,
     sites::{
-        fleet::Fleet,
-        observed::Observed,
-        overview::Overview,
-        target::{SiteKind, SiteTarget},
-        verdict::judge,
+        fleet::Fleet, observed::Observed, overview::Overview, target::SiteTarget, verdict::judge,
     },
 };
 use k8s_openapi::jiff::Timestamp;
@@ -36,7 +32,7 @@ pub(crate) async fn run(
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
     let cluster = global.connect().await?;
-    if target.kind == SiteKind::Application {
+    if target.is_application() {
         return of_application(&cluster, target, args, global).await;
     }
     let output = global.output();

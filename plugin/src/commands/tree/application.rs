@@ -32,6 +32,7 @@ use crate::{
     wait::{
         Follow as _,
         application::{question, read},
+        deleted,
         follower::Follower,
     },
 };
@@ -147,7 +148,7 @@ async fn watch(
             Some(drawn) = pictures.next() => (chains, tree_trouble) = drawn,
             exists = follower.next() => {
                 if !exists {
-                    return Err(Error::NotFound(format!("{target} has been deleted")));
+                    return Err(deleted(target));
                 }
             }
             () = resized.wait() => {}

@@ -7,18 +7,15 @@ use baton_apis::{
 };
 use baton_engine::names::is_label_value;
 use baton_view::sites::{
-    fleet::Fleet,
-    observed::Observed,
-    overview::Overview,
-    question::SiteQuestion,
-    target::{SiteKind, SiteTarget},
+    fleet::Fleet, observed::Observed, overview::Overview, question::SiteQuestion,
+    target::SiteTarget,
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
 use super::{Resized, TreeArgs, View, fit, out_of_date, show, watch};
 use crate::{
-    args::GlobalArgs,
+    args::{GlobalArgs, given},
     cluster::tree::{Scope, once},
     commands::Exit,
     connect::Cluster,
@@ -27,7 +24,7 @@ use crate::{
     selection::Selection,
     sites::read::read,
     text::fleet::{FleetStyle, SHOWN, application, render, value},
-    wait::{Follow as _, follower::Follower},
+    wait::{Follow as _, deleted, follower::Follower},
 };
 
 /// How many sites are shown one by one where there is little room.
@@ -43,40 +40,38 @@ pub(crate) async fn run(
     let cluster = global.connect().await?;
     let mut output = global.output();
     output.ascii |= args.ascii;
-    match (target.kind, &args.site) {
-        (SiteKind::Application, _) => overview(&cluster, target, args, output).await,
-        (SiteKind::Deployment, Some(site)) => {
-            one_site(&cluster, target, site, args, output, global).await
-        }
-        (SiteKind::Deployment, None) if args.watch => {
-            watch_fleet(&cluster, target, args, output, global).await
-        }
-        (SiteKind::Deployment, None) => fleet(&cluster, target, args, output).await,
+    match &args.site {
+        Some(site) => one_site(&cluster, target, site, args, output, global).await,
+        None if target.is_application() => overview(&cluster, target, args, output).await,
+        None if args.watch => watch_fleet(&cluster, target, args, output, global).await,
+        None => fleet(&cluster, target, args, output).await,
     }
 }
 
 /// Refuses flags that mean nothing there.
 fn check(target: &SiteTarget, args: &TreeArgs) -> Result<(), Error> {
-    let is_of_site = args.site.is_some() && target.kind == SiteKind::Deployment;
-    let refused = [
-        (args.archived && !is_of_site, "--archived"),
-        (args.revision.is_some() && !is_of_site, "--revision"),
+    let is_application = target.is_application();
+    let is_of_site = args.site.is_some() && !is_application;
+    let of_site = [
+        (args.archived, "--archived"),
+        (args.revision.is_some(), "--revision"),
     ];
-    if let Some((_, flag)) = refused.into_iter().find(|(is_refused, _)| *is_refused) {
-        let text = format!("{flag} looks into the revisions of a site; choose one with --site");
-        return Err(Error::Usage(text));
-    }
-    let refused = [
+    let of_deployment = [
         (args.site.is_some(), "--site"),
         (args.unhealthy, "--unhealthy"),
         (args.watch, "--watch"),
     ];
-    let refused = refused.into_iter().find(|(is_refused, _)| *is_refused);
-    if let (SiteKind::Application, Some((_, flag))) = (target.kind, refused) {
-        let text = format!("{flag} is for a deployment to sites; name one as sitedeploy/NAME");
-        return Err(Error::Usage(text));
-    }
-    Ok(())
+    Err(Error::Usage(
+        match (given(&of_site), given(&of_deployment)) {
+            (Some(flag), _) if !is_of_site => {
+                format!("{flag} looks into the revisions of a site; choose one with --site")
+            }
+            (_, Some(flag)) if is_application => {
+                format!("{flag} is for a deployment to sites; name one as sitedeploy/NAME")
+            }
+            _ => return Ok(()),
+        },
+    ))
 }
 
 async fn overview(
@@ -141,7 +136,7 @@ async fn watch_fleet(
         tokio::select! {
             exists = follower.next() => {
                 if !exists {
-                    return Err(Error::NotFound(format!("{target} has been deleted")));
+                    return Err(deleted(target));
                 }
             }
             () = resized.wait() => {}

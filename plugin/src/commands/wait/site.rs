@@ -78,14 +78,12 @@ fn look(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> Reache
 
 #[cfg(test)]
 mod tests {
-    use baton_view::sites::target::SiteKind;
-
     use super::*;
     use crate::text::fleet::fixtures::{condition, deployment};
 
     #[test]
     fn an_aborted_rollout_is_not_waited_for() {
-        let target = SiteTarget::new(SiteKind::Deployment, "shop");
+        let target = SiteTarget::deployment("shop");
         let looked = |conditions: &[serde_json::Value], goal: &Goal| {
             let mut object = deployment("shop");
             object["status"]["conditions"] = conditions.into();

@@ -17,13 +17,16 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    cluster_values, known, percents, pods,
+    cluster_values, good, known, percents, pods,
     verdict::{message, troubles},
     weights,
 };
-use crate::output::{
-    Output, Paint,
-    table::{Cell, Table},
+use crate::{
+    output::{
+        Output,
+        table::{Cell, Table},
+    },
+    text::status::{sentence, title_line},
 };
 
 /// The state for people; every line ends with a newline.
@@ -33,22 +36,18 @@ pub(crate) fn text(
     now: Timestamp,
     output: Output,
 ) -> String {
-    let (paint, outcome) = match verdict.outcome {
-        Outcome::Done => (Paint::Good, "complete"),
-        Outcome::Underway if verdict.waits_for_command() => (Paint::Warn, "waits to be promoted"),
-        Outcome::Underway => (Paint::Warn, "not complete yet"),
-        Outcome::Failed => (Paint::Bad, "not complete"),
+    let words = match verdict.outcome {
+        Outcome::Done => "complete",
+        Outcome::Underway if verdict.waits_for_command() => "waits to be promoted",
+        Outcome::Underway => "not complete yet",
+        Outcome::Failed => "not complete",
     };
     let name = match &observed.named {
         Some(release) => format!("rel/{release}"),
         None => observed.target().to_string(),
     };
-    let mut text = format!(
-        "{} in namespace {}: {}\n",
-        output.paint(Paint::Strong, &name),
-        observed.namespace,
-        output.paint(paint, outcome)
-    );
+    let namespace = Some(observed.namespace.as_str());
+    let mut text = title_line(&name, namespace, verdict.outcome, words, output);
     let _ = writeln!(text, "{}", output.wrap(&sentence(&message(verdict))));
     if verdict.waits_for_command() {
         let line = format!("`kubectl baton promote {}` goes on", observed.target());
@@ -64,13 +63,6 @@ pub(crate) fn text(
         text.push_str(&cluster_table(&clusters).render(output));
     }
     text + &conditions(observed, Some(release), now, output)
-}
-
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
 }
 
 /// The Release in one line.
@@ -100,11 +92,7 @@ fn cluster_table(clusters: &[ClusterPicture]) -> Table {
         "CLUSTER", "CAPACITY", "PODS", "TRAFFIC", "SERVICE", "MESSAGE",
     ]);
     for cluster in clusters {
-        let paint = if cluster.is_settled() {
-            Paint::Good
-        } else {
-            Paint::Warn
-        };
+        let paint = good(cluster.is_settled());
         let service = cluster.traffic.and_then(|traffic| traffic.service_percent);
         table.row([
             Cell::from(cluster.name.as_str()),

@@ -11,15 +11,12 @@ use baton_view::sites::{
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};
 
-use super::{message, ratio};
+use super::message;
 use crate::{
-    output::{
-        Output, Paint,
-        table::{Cell, Table},
-    },
+    output::{Output, Paint, table::Cell},
     text::{
         status::paint,
-        tree::{Branches, Node, place},
+        tree::{Node, counts, draw},
     },
 };
 
@@ -53,9 +50,7 @@ pub(crate) fn render(overview: &Overview, now: Timestamp, output: Output) -> Str
         },
         children: deployments.chain(versions).collect(),
     };
-    let mut table = Table::new(&HEADINGS);
-    place(root, "", "", Branches::of(output), &mut table);
-    table.render(output)
+    draw(&HEADINGS, [root], output)
 }
 
 /// The value for programs.
@@ -98,7 +93,7 @@ fn deployment(deployment: &SiteDeployment) -> Node {
             .and(Paint::Accent, version)
             .and(paint(verdict.outcome), format!(" {}", verdict.state)),
         cells: vec![
-            ratio(status.counts.updated, status.counts.sites),
+            counts(status.counts.updated, status.counts.sites),
             Cell::default(),
         ],
         message: message(&verdict),
@@ -106,7 +101,7 @@ fn deployment(deployment: &SiteDeployment) -> Node {
     }
 }
 
-/// What becomes of a version, and which deployments bring it to sites.
+/// The effect on a version, and the deployments that bring it to sites.
 pub(crate) fn effect(version: &str, effect: Effect, deployments: &[SiteDeployment]) -> String {
     let text = match effect {
         Effect::Unchanged => return format!("version {version} is what it is already"),

@@ -59,7 +59,7 @@ pub(crate) fn table(lines: &[SiteLine], output: Output, now: Timestamp) -> Strin
     table.render(output)
 }
 
-/// Whether upgrades may begin as far as the provider of a site is concerned, or when they may.
+/// The state of the upgrade windows of the provider of a site, or their next opening.
 fn window(windows: &[UpgradeWindow], now: Timestamp) -> Cell {
     if windows.is_empty() {
         return "".into();
@@ -95,7 +95,7 @@ fn running(of: &Running) -> String {
 
 #[cfg(test)]
 mod tests {
-    use baton_view::sites::{cluster::by_name, inventory::Chains, revision::SiteRevision};
+    use baton_view::sites::{cluster::by_name, inventory::lines, revision::SiteRevision};
     use serde_json::json;
 
     use super::{
@@ -103,16 +103,12 @@ mod tests {
         *,
     };
 
-    fn chains(namespace: Option<&str>) -> Chains {
-        let mut chains = Chains::default();
+    fn revisions() -> Vec<SiteRevision> {
         let objects = mid_rollout();
         let sets = objects
             .iter()
             .filter(|object| object["kind"] == "ObjectSet");
-        for revision in sets.flat_map(SiteRevision::read) {
-            chains.add(namespace.map(str::to_owned), revision);
-        }
-        chains
+        sets.flat_map(SiteRevision::read).collect()
     }
 
     #[test]
@@ -126,13 +122,13 @@ mod tests {
         objects[1]["spec"]["upgradeWindows"] = json!([{ "cron": "0 * * * *", "duration": "1h" }]);
         objects[2]["spec"]["upgradeWindows"] = json!([{ "cron": "0 2 30 2 *", "duration": "1h" }]);
         objects[0]["metadata"]["labels"] = json!({ "a": "1", "b": "2", "c": "3", "d": "4" });
-        let lines = chains(None).lines(&Ok(by_name(objects.iter())));
+        let lines = lines(&Ok(by_name(objects.iter())), revisions(), false);
         insta::assert_snapshot!(table(&lines, Output::plain(), NOW));
     }
 
     #[test]
     fn where_clusters_cannot_be_read_there_are_those_with_revisions() {
-        let lines = chains(Some("edge")).lines(&Err("forbidden".to_owned()));
+        let lines = lines(&Err("forbidden".to_owned()), revisions(), true);
         assert_eq!(lines.len(), 10);
         let text = table(&lines, Output::plain(), NOW);
         assert!(text.contains("edge/shop 1.2.0"), "{text}");

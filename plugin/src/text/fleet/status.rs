@@ -20,7 +20,7 @@ use crate::{
         Output, Paint,
         table::{Cell, Table},
     },
-    text::status::{condition_table, special, title_line},
+    text::status::{condition_table, special, title_line, words},
 };
 
 /// The state for people; every line ends with a newline.
@@ -33,7 +33,13 @@ pub(crate) fn text(
 ) -> String {
     let target = observed.target();
     let namespace = observed.deployment.metadata.namespace.as_deref();
-    let mut text = title_line(&target, namespace, verdict.outcome, output);
+    let mut text = title_line(
+        &target,
+        namespace,
+        verdict.outcome,
+        words(verdict.outcome),
+        output,
+    );
     let _ = writeln!(text, "{}", output.wrap(&line(observed, verdict, ": ")));
     if verdict.state == State::Aborted {
         let line = format!("`kubectl baton rollback {target}` goes back to the version before");

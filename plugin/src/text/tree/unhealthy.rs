@@ -1,4 +1,4 @@
-//! What is left of a picture without what is fine.
+//! A picture without what is fine.
 
 use baton_view::{
     chain::member::State,
