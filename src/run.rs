@@ -129,7 +129,7 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
         }
     });
     let sites = (&inventory, &assignments);
-    let controllers = controllers(&args, &metrics, &shared, &observed, &target, sites);
+    let controllers = record_controllers(&args, &metrics, &shared, &observed, &target, sites);
     let mut tasks = JoinSet::new();
     let (own, workers) = ((&shared, &observed), args.workers.get());
     let charts = releases::charts(&args, &client, &mut tasks)?;
@@ -142,15 +142,10 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let controllers = (controllers, workers);
     let controllers = sites::start(&rollouts, controllers, (&metrics, &fence), &mut tasks);
 
+    let stores = [&apps.context.stores.all, &rollouts.context.stores.all];
     readiness.set_waiting_for("the list of revisions");
     tokio::select! {
-        () = async {
-            fill(&client, &observed, &mut tasks).await;
-            fill_slices(&client, &observed, &mut tasks).await;
-            let stores = [&apps.context.stores.all, &rollouts.context.stores.all];
-            let [apps, sites] = stores.map(Stores::listed);
-            tokio::join!(inventory.listed(), assignments.listed(), apps, sites);
-        } => {}
+        () = list_all(&client, &observed, stores, sites, &mut tasks) => {}
         () = stop.received() => return Ok(()),
     }
     readiness.set_ready();
@@ -172,8 +167,8 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     end
 }
 
-/// All controllers of the manager.
-fn controllers(
+/// The controllers of kinds that are kept as records.
+fn record_controllers(
     args: &ManagerArgs,
     metrics: &Metrics,
     shared: &Shared,
@@ -233,6 +228,20 @@ async fn check_crds(api: &Api) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Resolves when everything is known that decisions depend on.
+async fn list_all(
+    client: &Client,
+    observed: &Arc<Observed>,
+    stores: [&Stores; 2],
+    (inventory, assignments): (&Inventory, &Assignments),
+    tasks: &mut JoinSet<()>,
+) {
+    fill(client, observed, tasks).await;
+    fill_slices(client, observed, tasks).await;
+    let [releases, sites] = stores.map(Stores::listed);
+    tokio::join!(inventory.listed(), assignments.listed(), releases, sites);
 }
 
 /// Starts the reflectors of revisions, deployments and delegated phases; resolves when all are known.

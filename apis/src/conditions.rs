@@ -43,7 +43,7 @@ pub const CONNECTED: &str = "Connected";
 pub const PLACED: &str = "Placed";
 /// No further site gets the version of a deployment.
 pub const ABORTED: &str = "Aborted";
-/// The version that a deployment names does not exist.
+/// The version that a deployment names does not exist. A version that waits in a site is [`reasons::QUEUED`].
 pub const WAITING: &str = "Waiting";
 /// A version of an application is kept, and can be brought to sites.
 pub const KEPT: &str = "Kept";
@@ -81,7 +81,8 @@ pub mod reasons {
     pub const SKIPPED: &str = "Skipped";
     /// `Available=False`: workloads of the revision before it are being stopped.
     pub const STOPPING: &str = "Stopping";
-    /// The reasons of the condition `Available`.
+    /// The reasons of the condition `Available`. The lists that have to be changed with it: ARCHITECTURE, "How to add
+    /// a reason".
     pub const OF_AVAILABLE: [&str; 12] = [
         AVAILABLE,
         PROBE_FAILURE,

@@ -58,6 +58,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_crate_that_forbids_clocks_is_checked() {
+        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+        let crates = std::fs::read_dir(crates).unwrap();
+        let pure = crates
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.join("clippy.toml").exists());
+        let mut pure: Vec<_> = pure
+            .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        pure.sort();
+        assert_eq!(pure, CRATES);
+    }
+
+    #[test]
     fn a_client_and_a_runtime_are_refused() {
         let pure = "baton-engine v0.1.0 (/b)\nkube v5.0.0\nhyper-text v1.0.0\nhttp v1.5.0";
         assert_eq!(refused(pure), None);

@@ -17,7 +17,7 @@ use crate::delivery::{
     shared::BURST,
 };
 
-/// A revision wakes itself, those that wait for its number, and, when it ends, those that inherit from it.
+/// Trigger: a revision wakes itself, those that wait for its number, and, when it ends, those that inherit from it.
 ///
 /// What a new revision takes over, and when, its own pass says by a [`AffectedSiblings`].
 pub(super) fn on_revision(
@@ -58,7 +58,7 @@ fn matters_to_itself(change: &Change<RevisionKind>) -> bool {
         || old.instance != new.instance
 }
 
-/// A phase object wakes the revisions that it belongs to, or belonged to. What the revision's own pass has written it
+/// Trigger: a phase object wakes the revisions that it belongs to, or belonged to. What the revision's own pass has written it
 /// knows; of what the phase's controller writes only the status matters to it.
 pub(super) fn on_phase(observed: &Observed, change: &Change<PhaseKind>) -> Vec<Wake<RevisionKey>> {
     if change.record().is_some_and(|phase| phase.agent().is_some()) {
@@ -106,8 +106,8 @@ pub(super) fn ended_owner(observed: &Observed, uid: &str) -> Option<RevisionKey>
     (is_ended && !record.deleting).then(|| record.key.clone())
 }
 
-/// A slice that has come, gone or changed triggers its users, and so does one that has lost all owners: they become
-/// those. Of other owners they need not know. One whose content becomes known triggers the revisions before its users.
+/// Trigger: a slice that has come, gone or changed wakes its users, and so does one that has lost all owners: they become
+/// those. Of other owners they need not know. One whose content becomes known wakes the revisions before its users.
 pub(super) fn on_slice(observed: &Observed, change: &Change<SliceKind>) -> Vec<Wake<RevisionKey>> {
     let is_same = |old: &SliceRecord, new: &SliceRecord| {
         old.uid == new.uid
@@ -125,7 +125,7 @@ pub(super) fn on_slice(observed: &Observed, change: &Change<SliceKind>) -> Vec<W
     concerned.map(|key| Wake::after(BURST, key)).collect()
 }
 
-/// A pass that changed whose objects are wakes the siblings concerned.
+/// Trigger: a pass that changed the owners of objects wakes the siblings concerned.
 pub(super) fn on_affected(
     observed: &Observed,
     affected: &AffectedSiblings,

@@ -350,7 +350,7 @@ fn every_answer_to_every_request_about_a_phase_object() {
         (
             is(unreported()),
             "silent",
-            "ProbeFailure",
+            "NotReported",
             "no status reported",
         ),
         (
