@@ -144,7 +144,7 @@ impl Fleet {
         fleet
     }
 
-    /// The waves, in order. Neighbours that nobody waits for, and that have none of the sites that are `shown`, are one.
+    /// The waves, in order. Neighbours that nobody waits for, and that have none of the `shown` sites, are one.
     #[must_use]
     pub fn spans(&self, shown: &[&SitePicture]) -> Vec<Span> {
         let mut spans: Vec<(Span, bool)> = Vec::new();

@@ -92,7 +92,7 @@ impl Question for Inventory {
 /// The revisions of a site by their deployment, perhaps with its namespace.
 type Chains = BTreeMap<(Option<String>, String), Vec<SiteRevision>>;
 
-/// The sites with what runs in them, by name: the Clusters, or where those cannot be read the sites that have revisions.
+/// The sites with what runs in them, by name: the Clusters, or where those cannot be read the sites of revisions.
 pub fn lines(
     clusters: &Clusters,
     revisions: impl IntoIterator<Item = SiteRevision>,

@@ -22,8 +22,8 @@ use crate::{
     subject::{self, Subject, SubjectKind},
 };
 
-/// Names of the objects that can be typed: of the kind before the slash, if it is one of those that are known; without a
-/// slash, of this one.
+/// Names of the objects that can be typed: of the kind before the slash, if that is among the known ones; without a
+/// slash, of this kind.
 pub(super) async fn named(
     global: &GlobalArgs,
     last: &str,
