@@ -1,7 +1,10 @@
 //! A manifest, and what a server would have to do about it.
 
 use k8s_openapi::ByteString;
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::{
+    Resource as _,
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
 use serde_json::Value;
 
 use super::rights::Right;
@@ -41,6 +44,17 @@ impl Manifest {
             version,
             text(&self.0, "/kind"),
         ))
+    }
+
+    /// URL path of the objects of the kind: in its namespace, if it has one.
+    pub fn collection(&self) -> String {
+        let namespace = Some(self.namespace()).filter(|namespace| !namespace.is_empty());
+        DynamicObject::url_path(&self.resource(), namespace)
+    }
+
+    /// URL path of the object.
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.collection(), self.name())
     }
 
     pub fn kind(&self) -> &str {

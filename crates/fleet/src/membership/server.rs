@@ -2,26 +2,25 @@
 
 use std::time::Duration;
 
+use baton_kubernetes::wire::MediaType;
 use baton_terminal::{
+    client::{self, JSON, Selectors},
     connection::{CONNECT_TIMEOUT, server_url},
     error::{innermost, is_absent, is_not_served, refusal},
     kubeconfig::{ConnectionArgs, load_client_config},
 };
 use futures::future::join_all;
+use http::Method;
 use k8s_openapi::api::{
     authorization::v1::SelfSubjectAccessReview,
     core::v1::{Namespace, Secret},
 };
-use kube::{
-    Api, Client, Config,
-    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions},
-    runtime::wait::await_condition,
-};
+use kube::{Api, Client, Config, api::PostParams, runtime::wait::await_condition};
 use serde_json::{Value, json};
 
 use super::{
     error::{Error, Place, Side},
-    manifest::{FIELD_MANAGER, Manifest, text},
+    manifest::{FIELD_MANAGER, Manifest, text, uid},
     rights::Right,
 };
 
@@ -97,8 +96,8 @@ impl Server {
 
     /// Reads the object that has the identity of a manifest; `None` when there is none.
     pub async fn get(&self, manifest: &Manifest) -> Result<Option<Value>, Error> {
-        match self.api(manifest).get(manifest.name()).await {
-            Ok(object) => Ok(Some(json_of(&object))),
+        match client::get(&self.client, &manifest.path(), JSON).await {
+            Ok(object) => Ok(Some(object)),
             Err(kube::Error::Api(status)) if is_absent(&status) => Ok(None),
             Err(error) => Err(self.failure(error)),
         }
@@ -106,52 +105,45 @@ impl Server {
 
     /// Applies a manifest, and returns what the server has then.
     pub async fn apply(&self, manifest: &Manifest) -> Result<Value, Error> {
-        let params = PatchParams::apply(FIELD_MANAGER)
-            .force()
-            .validation_strict();
-        let patch = Patch::Apply(&manifest.0);
-        let api = self.api(manifest);
-        let applied = api.patch(manifest.name(), &params, &patch).await;
-        let applied = applied.map_err(|error| self.failure(error))?;
-        Ok(json_of(&applied))
+        let options = "&force=true&fieldValidation=Strict";
+        let url = format!("{}?fieldManager={FIELD_MANAGER}{options}", manifest.path());
+        let body = Some((MediaType::Apply, &manifest.0));
+        let applied = client::send(&self.client, Method::PATCH, &url, body).await;
+        applied.map_err(|error| self.failure(error))
     }
 
     /// Deletes the object that was read as `live`. Returns whether there was one.
     pub async fn delete(&self, manifest: &Manifest, live: &Value) -> Result<bool, Error> {
-        let uid = text(live, "/metadata/uid").to_owned();
-        let params = DeleteParams::background().preconditions(Preconditions {
-            uid: Some(uid),
-            resource_version: None,
-        });
-        match self.api(manifest).delete(manifest.name(), &params).await {
+        match self.try_delete(manifest, json!({ "uid": uid(live) })).await {
             Ok(_) => Ok(true),
             Err(kube::Error::Api(status)) if is_absent(&status) => Ok(false),
             Err(error) => Err(self.failure(error)),
         }
     }
 
+    async fn try_delete(
+        &self,
+        manifest: &Manifest,
+        preconditions: Value,
+    ) -> Result<Value, kube::Error> {
+        let options = json!({ "propagationPolicy": "Background", "preconditions": preconditions });
+        let body = Some((MediaType::Json, &options));
+        client::send(&self.client, Method::DELETE, &manifest.path(), body).await
+    }
+
     /// Deletes an object that was read without waiting for anybody: its finalizers go first, so that its watchers see
     /// it vanish and never see it being deleted. Returns false where somebody has written it meanwhile.
     pub async fn drop_object(&self, manifest: &Manifest, live: &Value) -> Result<bool, Error> {
-        let api = self.api(manifest);
-        let uid = text(live, "/metadata/uid");
-        let free = json!({ "metadata": { "uid": uid, "finalizers": null } });
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
-        let freed = api
-            .patch(manifest.name(), &params, &Patch::Merge(free))
-            .await;
-        let freed = match freed {
+        let free = json!({ "metadata": { "uid": uid(live), "finalizers": null } });
+        let url = format!("{}?fieldManager={FIELD_MANAGER}", manifest.path());
+        let body = Some((MediaType::MergePatch, &free));
+        let freed = match client::send(&self.client, Method::PATCH, &url, body).await {
             Ok(freed) => freed,
             Err(error) => return self.gone_or_overtaken(error),
         };
-        let params = DeleteParams::background().preconditions(Preconditions {
-            uid: Some(uid.to_owned()),
-            resource_version: freed.metadata.resource_version,
-        });
-        match api.delete(manifest.name(), &params).await {
+        let version = &freed["metadata"]["resourceVersion"];
+        let preconditions = json!({ "uid": uid(live), "resourceVersion": version });
+        match self.try_delete(manifest, preconditions).await {
             Ok(_) => Ok(true),
             Err(error) => self.gone_or_overtaken(error),
         }
@@ -182,7 +174,11 @@ impl Server {
 
     /// Finds the objects that have the kind and name of a manifest, in all namespaces.
     pub async fn find(&self, like: &Manifest) -> Result<Vec<(Manifest, Value)>, Error> {
-        let named = ListParams::default().fields(&format!("metadata.name={}", like.name()));
+        let name = format!("metadata.name={}", like.name());
+        let named = Selectors {
+            fields: Some(&name),
+            ..Selectors::default()
+        };
         let found = self.list_with(like, named).await;
         let found = found.map_err(|error| self.failure(error))?.into_iter();
         let found = found.map(|live| {
@@ -194,36 +190,22 @@ impl Server {
     }
 
     async fn try_list(&self, like: &Manifest, labels: &str) -> Result<Vec<Value>, kube::Error> {
-        let labelled = ListParams::default().labels(labels);
+        let labelled = Selectors {
+            labels: Some(labels),
+            ..Selectors::default()
+        };
         self.list_with(like, labelled).await
     }
 
     async fn list_with(
         &self,
         like: &Manifest,
-        params: ListParams,
+        selectors: Selectors<'_>,
     ) -> Result<Vec<Value>, kube::Error> {
-        let api = self.api(like);
-        let mut params = params.limit(500);
-        let mut items = Vec::new();
-        loop {
-            let page = api.list(&params).await?;
-            let types = page.types;
-            items.extend(page.items.iter().map(|item| {
-                let mut item = json_of(item);
-                // Servers may leave it out of the items of a list.
-                if item.get("kind").is_none() {
-                    let kind = types.kind.strip_suffix("List").unwrap_or(&types.kind);
-                    item["apiVersion"] = types.api_version.clone().into();
-                    item["kind"] = kind.into();
-                }
-                item
-            }));
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(items),
-            }
-        }
+        let (mut items, collection) = (Vec::new(), like.collection());
+        let take = |item| items.push(item);
+        client::each(&self.client, &collection, selectors, JSON, take).await?;
+        Ok(items)
     }
 
     /// Refuses to begin something for which rights are missing.
@@ -270,14 +252,6 @@ impl Server {
         }
     }
 
-    fn api(&self, manifest: &Manifest) -> Api<DynamicObject> {
-        let (client, resource) = (self.client.clone(), manifest.resource());
-        match manifest.namespace() {
-            "" => Api::all_with(client, &resource),
-            namespace => Api::namespaced_with(client, namespace, &resource),
-        }
-    }
-
     /// What a failed request means to a person.
     fn failure(&self, error: kube::Error) -> Error {
         let at = self.place();
@@ -313,8 +287,4 @@ fn pem_of(certificates: &[Vec<u8>]) -> String {
         .collect();
     let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
     pem::encode_many_config(&pems, config)
-}
-
-fn json_of(object: &DynamicObject) -> Value {
-    serde_json::to_value(object).unwrap_or_default()
 }
