@@ -24,7 +24,9 @@ const LAYERS: &[&[&str]] = &[
     &["plugin/src/output"],
     &["plugin/src/screen", "plugin/src/wait/bars"],
     &["plugin/src/error"],
-    &["plugin/src/connect", "plugin/src/served"],
+    &["plugin/src/served"],
+    &["plugin/src/connect"],
+    &["plugin/src/cluster"],
     &["plugin/src"],
     &["plugin/src/adopt", "plugin/src/rollback"],
     &["plugin/src/commands"],
@@ -53,11 +55,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "what pauses belongs below the command",
     ),
     (
-        "plugin/src/connect.rs",
-        "plugin/src/served.rs",
-        "each lists what the other asks for",
-    ),
-    (
         "plugin/src/diff/losses.rs",
         "plugin/src/diff/forecast.rs",
         "one conversation in two files",
@@ -71,11 +68,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "plugin/src/error.rs",
         "plugin/src/subject.rs",
         "the error of the command line holds it",
-    ),
-    (
-        "plugin/src/served.rs",
-        "plugin/src/connect.rs",
-        "each lists what the other asks for",
     ),
 ];
 

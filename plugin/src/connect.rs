@@ -27,7 +27,7 @@ use tokio::sync::OnceCell;
 use crate::{
     error::Error,
     output::report_once,
-    served::{Served, discover},
+    served::{Served, kinds},
 };
 
 /// The field manager of everything that this program writes.
@@ -78,13 +78,7 @@ pub(crate) async fn connect(
         server: server.clone(),
         source: Box::new(source),
     })?;
-    Ok(Cluster {
-        discovery: Arc::new(Discovery::new(client.clone())),
-        served: Arc::default(),
-        client,
-        namespace,
-        server,
-    })
+    Ok(Cluster::new(client, namespace, server))
 }
 
 /// How many objects a collection has.
@@ -116,6 +110,16 @@ impl Write<'_> {
 }
 
 impl Cluster {
+    pub(crate) fn new(client: Client, namespace: String, server: String) -> Self {
+        Self {
+            discovery: Arc::new(Discovery::new(client.clone())),
+            served: Arc::default(),
+            client,
+            namespace,
+            server,
+        }
+    }
+
     /// The same cluster, looking into another namespace.
     pub(crate) fn within(&self, namespace: &str) -> Self {
         Self {
@@ -309,7 +313,7 @@ impl Cluster {
     pub(crate) async fn served(&self) -> Result<&[Served], Error> {
         let ask = async || {
             let mut warnings = Vec::new();
-            let served = discover(self, &mut warnings).await?;
+            let served = self.discover(&mut warnings).await?;
             for warning in warnings {
                 report_once(&format!("warning: {warning}"));
             }
@@ -317,6 +321,16 @@ impl Cluster {
         };
         let served = self.served.get_or_try_init(ask).await;
         served.map(Vec::as_slice)
+    }
+
+    /// The same, asked anew, with what the server does not know.
+    pub(crate) async fn discover(&self, warnings: &mut Vec<String>) -> Result<Vec<Served>, Error> {
+        let (core, groups) = futures::try_join!(
+            self.client.list_core_api_versions_aggregated(),
+            self.client.list_api_groups_aggregated(),
+        )
+        .map_err(|error| self.failure(error))?;
+        Ok(kinds(&core, &groups, warnings))
     }
 
     /// Path of an object; an error where its kind is not served.

@@ -6,14 +6,13 @@ use baton_apis::constants::GROUP;
 use baton_engine::{Gvk, ObjectKey, delegated::names};
 use baton_view::{
     chain::{Chain, member::Revision},
-    content::FEW,
-    lists::ListRequest,
+    content::SlicesOf,
+    lists::{ListRequest, Lists, NoAnswer, Question},
     object::text_at,
+    served::FEW,
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
-
-use crate::{cluster::lists, connect::Cluster, error::Error};
 
 /// Where the API keeps events about cluster-scoped objects.
 const CLUSTER_NAMESPACE: &str = "default";
@@ -28,7 +27,7 @@ pub(crate) struct Subjects {
 
 impl Subjects {
     /// Adds deployments, revisions, and the objects of revisions.
-    pub(crate) async fn add(&mut self, cluster: &Cluster, chains: &[Chain]) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, lists: &Lists, chains: &[Chain]) -> Result<(), NoAnswer> {
         for deployment in chains.iter().filter_map(|chain| chain.deployment.as_ref()) {
             let namespace = deployment.namespace();
             self.insert(GROUP, deployment.kind.name, namespace, deployment.name());
@@ -37,7 +36,7 @@ impl Subjects {
         let new: Vec<_> = revisions
             .filter(|revision| !self.revisions.contains(revision.uid()))
             .collect();
-        let slices = lists::slices(cluster, new.iter().copied()).await?;
+        let slices = SlicesOf::required(new.iter().copied()).answer(lists)?;
         for revision in new {
             self.add_revision(revision);
             let phases = slices.content(revision).phases.into_iter();
@@ -67,10 +66,6 @@ impl Subjects {
             namespace: namespace.unwrap_or_default().to_owned(),
             name: name.to_owned(),
         });
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.keys.len()
     }
 
     /// Whether an event is about one of them.

@@ -1,4 +1,4 @@
-//! What a server serves: every kind, and lists of many of them.
+//! What a server serves: every kind.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,7 @@ use baton_kubernetes::{
     discovery::Resource,
     path::{self, NameError},
 };
-use baton_view::lists::ListQuery;
-use futures::{StreamExt as _, stream};
 use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList};
-use serde_json::Value;
-
-use crate::{connect::Cluster, error::Error};
-
-/// Lists under way at the same time.
-const SIDE_BY_SIDE: usize = 16;
 
 /// A kind and where its objects are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +30,7 @@ impl Served {
     }
 
     /// Path of its objects in a namespace; all of them where it is `None`.
-    fn path(&self, namespace: Option<&str>) -> Result<String, NameError> {
+    pub(crate) fn path(&self, namespace: Option<&str>) -> Result<String, NameError> {
         match namespace {
             Some(namespace) => self.resource.path_in(namespace),
             None => Ok(self.resource.path()),
@@ -60,40 +52,6 @@ impl Served {
     }
 }
 
-/// Lists kinds side by side. What cannot be listed is left out with a warning; no answer is an error.
-pub(crate) async fn list_all<'a>(
-    cluster: &Cluster,
-    kinds: impl Iterator<Item = &'a Served>,
-    namespace: Option<&str>,
-    query: &ListQuery,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<(&'a Served, Vec<Value>)>, Error> {
-    let lists = kinds.map(|kind| async move {
-        let list = match kind.path(namespace) {
-            Ok(path) => cluster.list_at(&path, query).await,
-            Err(error) => Err(Error::Usage(error.to_string())),
-        };
-        (kind, list)
-    });
-    let mut lists = stream::iter(lists).buffered(SIDE_BY_SIDE);
-    let mut found = Vec::new();
-    let mut forbidden = Vec::new();
-    while let Some((kind, list)) = lists.next().await {
-        match list {
-            Ok(objects) => found.push((kind, objects)),
-            Err(error @ Error::Unreachable { .. }) => return Err(error),
-            // A kind may go at any time, and some that are served cannot be listed.
-            Err(error) if error.is_code(404) || error.is_code(405) => {}
-            Err(error) if error.is_code(403) => forbidden.push(resource(kind)),
-            Err(error) => warnings.push(format!("cannot list {}: {error}", resource(kind))),
-        }
-    }
-    if !forbidden.is_empty() {
-        warnings.push(format!("no right to list {}", forbidden.join(", ")));
-    }
-    Ok(found)
-}
-
 /// As kubectl names it: `deployments.apps`.
 pub(crate) fn resource(kind: &Served) -> String {
     if kind.gvk.group.is_empty() {
@@ -105,19 +63,7 @@ pub(crate) fn resource(kind: &Served) -> String {
 
 /// Every kind that can be listed, once, in the version that the server prefers. Groups come in the order of the server,
 /// by which kubectl decides what a word means that several of them have.
-pub(crate) async fn discover(
-    cluster: &Cluster,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<Served>, Error> {
-    let (core, groups) = futures::try_join!(
-        cluster.client.list_core_api_versions_aggregated(),
-        cluster.client.list_api_groups_aggregated(),
-    )
-    .map_err(|error| cluster.failure(error))?;
-    Ok(kinds(&core, &groups, warnings))
-}
-
-fn kinds(
+pub(crate) fn kinds(
     core: &APIGroupDiscoveryList,
     groups: &APIGroupDiscoveryList,
     warnings: &mut Vec<String>,
@@ -186,7 +132,7 @@ fn of_group(group: &APIGroupDiscovery, warnings: &mut Vec<String>) -> Vec<Served
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

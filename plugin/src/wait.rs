@@ -7,39 +7,23 @@ pub(crate) mod follower;
 
 use std::{fmt::Display, time::Duration};
 
+use baton_view::lists::Question;
 use tokio::time::{Instant, timeout_at};
 
+use self::follower::Follower;
 use crate::{error::Error, output::report};
-
-/// What is read once, and again after every change.
-pub(crate) trait Follow {
-    /// What it is read into.
-    type Seen;
-
-    /// As it was seen last.
-    fn last(&self) -> &Self::Seen;
-
-    /// Waits for the next change. Whether what is followed still exists. While the watches do not get through it is as
-    /// it was seen last: what cannot be read has not gone.
-    ///
-    /// Dropped while it waits, nothing is lost: the next call goes on.
-    async fn next(&mut self) -> bool;
-
-    /// Why it cannot be watched at the moment.
-    fn trouble(&self) -> Option<&str>;
-}
 
 /// Follows until `look` finds what is waited for, or the time is up (zero: no limit). It looks after each change, and
 /// after each `tick`, for what only time decides. Returns what was found.
 ///
 /// # Errors
 /// That what is followed, as `name` calls it, is gone.
-pub(crate) async fn until<F: Follow, T>(
-    follower: &mut F,
+pub(crate) async fn until<Q: Question, T>(
+    follower: &mut Follower<Q>,
     name: &impl Display,
     timeout: Duration,
     tick: Option<Duration>,
-    mut look: impl AsyncFnMut(&F::Seen) -> Option<T>,
+    mut look: impl AsyncFnMut(&Q::Answer) -> Option<T>,
 ) -> Result<Option<T>, Error> {
     let deadline = (!timeout.is_zero()).then(|| Instant::now() + timeout);
     let mut reported: Option<String> = None;

@@ -7,23 +7,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_apis::url::escape;
 use baton_engine::{
     Gvk, ObjectKey,
-    names::segment_problem,
     object::{controller, text},
     owners,
-    revision::KindScope,
 };
 use baton_probes::Probes;
 use serde_json::Value;
 
 use crate::{
     chain::{Chain, member::Revision},
-    content::{FEW, WantedRevision},
+    content::WantedRevision,
     delegates::Delegates,
-    lists::{ListQuery, ListRequest},
+    lists::{List, ListQuery, ListRequest, Lists, NoAnswer, Question, together},
     object::place,
+    served::{FEW, Served},
 };
 
 /// How much of the objects is wanted.
@@ -79,13 +77,13 @@ pub enum Owner {
 
 /// The wanted objects of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Collection {
+struct Collection {
     /// The kind.
-    pub gvk: Gvk,
+    gvk: Gvk,
     /// The objects.
-    pub keys: BTreeSet<ObjectKey>,
+    keys: BTreeSet<ObjectKey>,
     /// True if their metadata is enough.
-    pub metadata_only: bool,
+    metadata_only: bool,
 }
 
 impl Children {
@@ -96,6 +94,16 @@ impl Children {
         object["kind"] = gvk.kind.clone().into();
         owners::decode(&mut object);
         self.live.insert(key_of(gvk, &object), object);
+    }
+
+    /// Adds what is known of a collection of a kind.
+    fn insert_list(&mut self, gvk: &Gvk, list: &List) {
+        for object in list.objects() {
+            self.insert(gvk, object.clone());
+        }
+        if let Some(why) = &list.trouble {
+            self.insert_unreadable(gvk, why.clone());
+        }
     }
 
     /// Notes that a kind cannot be read.
@@ -121,10 +129,48 @@ impl Children {
 /// What [`Found::Unreadable`] says of a kind that the server does not serve.
 pub const NOT_SERVED: &str = "the API server does not serve this kind";
 
+/// The objects that revisions want, as they are in one of the clusters.
+#[derive(Clone, Copy, Debug)]
+pub struct ChildrenOf<'a> {
+    /// The [`place`](crate::content::Phase::place) of their phases: empty for the cluster of the revisions, where
+    /// phases of a class that delivers elsewhere are not looked for.
+    pub place: &'a str,
+    /// The revisions.
+    pub wanted: &'a [WantedRevision<'a>],
+    /// How much of the objects.
+    pub detail: Detail,
+}
+
+impl Question for ChildrenOf<'_> {
+    type Answer = Children;
+
+    fn answer(&self, lists: &Lists) -> Result<Children, NoAnswer> {
+        let mut children = Children::default();
+        let mut known = Vec::new();
+        let collections = collections(self.place, self.wanted, self.detail);
+        let served = collections.iter().map(|it| lists.served(&it.gvk));
+        for (collection, served) in collections.iter().zip(together(served)?) {
+            match served {
+                Ok(served) => known.push((collection, served)),
+                Err(why) => children.insert_unreadable(&collection.gvk, why.to_owned()),
+            }
+        }
+        for step in [Collection::managed, Collection::others] {
+            let requests = known.iter().flat_map(|(collection, served)| {
+                let requests = step(collection, served, &children).into_iter();
+                requests.map(|request| Ok((&collection.gvk, lists.optional(&request)?)))
+            });
+            for (gvk, list) in together(requests)? {
+                children.insert_list(gvk, list);
+            }
+        }
+        Ok(children)
+    }
+}
+
 /// What revisions want in a [`place`](crate::content::Phase::place), by kind: in the cluster of the revisions where
 /// that is empty.
-#[must_use]
-pub fn collections(place: &str, wanted: &[WantedRevision<'_>], detail: Detail) -> Vec<Collection> {
+fn collections(place: &str, wanted: &[WantedRevision<'_>], detail: Detail) -> Vec<Collection> {
     let probed = probed_kinds(wanted);
     let mut by_kind: BTreeMap<Gvk, BTreeSet<ObjectKey>> = BTreeMap::new();
     let phases = wanted.iter().flat_map(|(_, content)| &content.phases);
@@ -148,8 +194,7 @@ pub fn collections(place: &str, wanted: &[WantedRevision<'_>], detail: Detail) -
 
 impl Collection {
     /// The lists of managed objects that hold the wanted ones. They are always to be read.
-    #[must_use]
-    pub fn managed(&self, served: &Served, _: &Children) -> Vec<ListRequest> {
+    fn managed(&self, served: &Served, _: &Children) -> Vec<ListRequest> {
         let keys: BTreeSet<&ObjectKey> = self.keys.iter().collect();
         let query = ListQuery {
             metadata_only: self.metadata_only,
@@ -164,8 +209,7 @@ impl Collection {
     }
 
     /// Lists for the wanted objects that are not among the managed ones: a few by name, many by one list.
-    #[must_use]
-    pub fn others(&self, served: &Served, managed: &Children) -> Vec<ListRequest> {
+    fn others(&self, served: &Served, managed: &Children) -> Vec<ListRequest> {
         let absent =
             |key: &&ObjectKey| !key.name.is_empty() && matches!(managed.find(key), Found::Missing);
         let keys: BTreeSet<&ObjectKey> = self.keys.iter().filter(absent).collect();
@@ -174,7 +218,9 @@ impl Collection {
             let queries: Vec<ListQuery> = if keys.len() > FEW {
                 vec![ListQuery::default()]
             } else {
-                keys.iter().map(|key| ListQuery::named(&key.name)).collect()
+                keys.iter()
+                    .map(|key| ListQuery::of_one(&key.name))
+                    .collect()
             };
             sources.extend(queries.into_iter().map(|query| ListRequest {
                 path: path.clone(),
@@ -185,45 +231,6 @@ impl Collection {
             }));
         }
         sources
-    }
-}
-
-/// Where the objects of a kind are served.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Served {
-    /// URL path of all of them.
-    pub path: String,
-    /// Their scope.
-    pub scope: KindScope,
-}
-
-impl Served {
-    /// Where objects are listed: per namespace, or all at once where there are many namespaces.
-    fn paths<'a>(&self, keys: &BTreeSet<&'a ObjectKey>) -> BTreeMap<String, Vec<&'a ObjectKey>> {
-        let namespaces: BTreeSet<&str> = keys.iter().map(|key| key.namespace.as_str()).collect();
-        let everywhere = self.scope == KindScope::Cluster || namespaces.len() > FEW;
-        let mut paths: BTreeMap<String, Vec<&ObjectKey>> = BTreeMap::new();
-        for key in keys {
-            let path = if everywhere {
-                self.path.clone()
-            } else if let Some(path) = self.path_in(&key.namespace) {
-                path
-            } else {
-                // There is no object of such a kind without a namespace, or in one of such a name.
-                continue;
-            };
-            paths.entry(path).or_default().push(key);
-        }
-        paths
-    }
-
-    /// URL path of the objects in a namespace; `None` for one that cannot be.
-    fn path_in(&self, namespace: &str) -> Option<String> {
-        let (prefix, plural) = self.path.rsplit_once('/')?;
-        let namespace = segment_problem(namespace)
-            .is_none()
-            .then(|| escape(namespace))?;
-        Some(format!("{prefix}/namespaces/{namespace}/{plural}"))
     }
 }
 
@@ -286,6 +293,7 @@ pub fn compile(revision: &Revision) -> Result<Probes, String> {
 
 #[cfg(test)]
 mod tests {
+    use baton_engine::revision::KindScope;
     use serde_json::json;
 
     use super::*;
@@ -375,12 +383,12 @@ mod tests {
         let mut children = Children::default();
         let all = maps.others(&resource, &children);
         assert_eq!(all.len(), 1);
-        assert_eq!((&all[0].query.labels, &all[0].query.name), (&None, &None));
+        assert_eq!((&all[0].query.labels, &all[0].query.fields), (&None, &None));
         let live = json!({"metadata": {"name": "cm-0", "namespace": "shop"}});
         children.insert(&maps.gvk, live);
         let few = maps.others(&resource, &children);
         assert_eq!(few.len(), FEW);
-        assert_eq!(few[0].query.name.as_deref(), Some("cm-1"));
+        assert_eq!(few[0].query.fields.as_deref(), Some("metadata.name=cm-1"));
         // A kind that cannot be read is not requested a second time.
         children.insert_unreadable(&maps.gvk, "forbidden".to_owned());
         assert!(maps.others(&resource, &children).is_empty());

@@ -14,10 +14,11 @@ use baton_engine::{
 };
 use serde_json::Value;
 
-use crate::{chain::member::Revision, object::place};
-
-/// Up to so many objects of a collection are read one by one; more, and the collection is listed.
-pub const FEW: usize = 8;
+use crate::{
+    chain::member::Revision,
+    lists::{ListRequest, Lists, Need, NoAnswer, Question, together},
+    object::place,
+};
 
 /// The phases of a revision, and what they want.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +26,9 @@ pub struct RevisionContent {
     /// In the order in which they roll out.
     pub phases: Vec<Phase>,
 }
+
+/// What revisions want, by their UIDs.
+pub type Contents = BTreeMap<String, RevisionContent>;
 
 /// A revision with what it wants.
 pub type WantedRevision<'a> = (&'a Revision, &'a RevisionContent);
@@ -233,19 +237,50 @@ pub fn identity(revision: &Revision) -> Identity {
     }
 }
 
-/// The names of the slices of revisions, by the URL path of their collection.
-#[must_use]
-pub fn slices<'a>(
-    revisions: impl IntoIterator<Item = &'a Revision>,
-) -> BTreeMap<String, BTreeSet<String>> {
-    let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for revision in revisions {
-        let names = revision.spec.phases.iter().flatten();
-        let names = names.flat_map(|phase| phase.slices.iter().cloned());
-        let path = revision.kind.slice().path(revision.namespace());
-        wanted.entry(path).or_default().extend(names);
+/// The slices of revisions; nothing is asked for where they name none.
+pub struct SlicesOf<'a> {
+    revisions: Vec<&'a Revision>,
+    need: Need,
+}
+
+impl<'a> SlicesOf<'a> {
+    /// All of them.
+    #[must_use]
+    pub fn required(revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
+        Self {
+            revisions: revisions.into_iter().collect(),
+            need: Need::Required,
+        }
     }
-    wanted
+
+    /// Those that can be read.
+    #[must_use]
+    pub fn optional(revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
+        Self {
+            need: Need::Optional,
+            ..Self::required(revisions)
+        }
+    }
+}
+
+impl Question for SlicesOf<'_> {
+    type Answer = Slices;
+
+    fn answer(&self, lists: &Lists) -> Result<Slices, NoAnswer> {
+        let mut requests = BTreeSet::new();
+        for revision in &self.revisions {
+            let path = revision.kind.slice().path(revision.namespace());
+            let names = revision.spec.phases.iter().flatten();
+            let names = names.flat_map(|phase| &phase.slices);
+            requests.extend(names.map(|name| ListRequest::immutable(&*path, name)));
+        }
+        let mut slices = Slices::default();
+        for list in together(requests.iter().map(|it| lists.ask(it, self.need)))? {
+            list.objects()
+                .for_each(|slice| slices.insert(slice.clone()));
+        }
+        Ok(slices)
+    }
 }
 
 #[cfg(test)]

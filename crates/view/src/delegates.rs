@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use crate::{
     chain::{Chain, member::Revision},
-    content::{Phase, WantedRevision, identity},
-    lists::ListRequest,
+    content::{Phase, RevisionContent, WantedRevision, identity},
+    lists::{ListRequest, Lists, NoAnswer, Question, together},
     object::text_at,
 };
 
@@ -164,17 +164,31 @@ impl Delegate {
     }
 }
 
-/// Where the `ObjectSetPhases` of revisions are; nowhere for those without delegated phases.
-#[must_use]
-pub fn sources(wanted: &[WantedRevision<'_>]) -> BTreeSet<ListRequest> {
-    let delegating = wanted
-        .iter()
-        .filter(|(_, content)| content.phases.iter().any(Phase::is_delegated));
-    let paths = delegating.map(|(revision, _)| match revision.namespace() {
-        None => kinds::CLUSTER_OBJECT_SET_PHASE.path(None),
-        namespace => kinds::OBJECT_SET_PHASE.path(namespace),
-    });
-    paths.map(ListRequest::all).collect()
+/// The objects that stand for delegated phases of revisions; nothing is asked for where there are none.
+#[derive(Clone, Copy, Debug)]
+pub struct DelegatesOf<'a>(pub &'a [WantedRevision<'a>]);
+
+impl Question for DelegatesOf<'_> {
+    type Answer = Delegates;
+
+    fn answer(&self, lists: &Lists) -> Result<Delegates, NoAnswer> {
+        let is_delegating =
+            |content: &RevisionContent| content.phases.iter().any(Phase::is_delegated);
+        let delegating = self.0.iter().filter(|(_, content)| is_delegating(content));
+        let paths = delegating.map(|(revision, _)| match revision.namespace() {
+            None => kinds::CLUSTER_OBJECT_SET_PHASE.path(None),
+            namespace => kinds::OBJECT_SET_PHASE.path(namespace),
+        });
+        let requests: BTreeSet<ListRequest> = paths.map(ListRequest::all).collect();
+        let mut delegates = Delegates::default();
+        for list in together(requests.iter().map(|request| lists.optional(request)))? {
+            list.objects().for_each(|object| delegates.insert(object));
+            if let Some(why) = &list.trouble {
+                delegates.insert_unreadable(why.clone());
+            }
+        }
+        Ok(delegates)
+    }
 }
 
 #[cfg(test)]

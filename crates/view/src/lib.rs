@@ -11,6 +11,8 @@
 //! - [`lists`]: what was read of collections, and questions that ask for it
 //! - [`object`]: texts in JSON
 //! - [`rollout`]: the progress of a chain, and refusals that stand
+//! - [`selection`]: which chains a command is about
+//! - [`served`]: where kinds are served
 //! - [`sites`]: deployments to sites, their applications, and the sites
 //! - [`tree`]: the picture of a chain with its phases and objects
 
@@ -22,5 +24,7 @@ pub mod delegates;
 pub mod lists;
 pub mod object;
 pub mod rollout;
+pub mod selection;
+pub mod served;
 pub mod sites;
 pub mod tree;

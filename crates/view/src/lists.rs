@@ -1,6 +1,6 @@
 //! The lists that pictures are made of, and the questions that ask for them.
 //!
-//! A [`Question`] takes what it needs out of [`Lists`], and whatever is not in there yet is noted as asked for. A driver
+//! A [`Question`] takes what it needs out of [`Lists`], and what is not in there yet is noted as asked for. A driver
 //! reads that, once or by watches, and asks again, until there is an answer.
 
 use std::{
@@ -10,9 +10,13 @@ use std::{
 };
 
 use baton_apis::constants::{LABEL_CACHE, LABEL_CACHE_VALUE};
+use baton_engine::Gvk;
 use serde_json::Value;
 
-use crate::object::place;
+use crate::{
+    object::place,
+    served::{FEW, Served},
+};
 
 /// A collection, a part of one, or one object of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +34,12 @@ impl ListRequest {
         Self::new(path, ListQuery::default())
     }
 
+    /// One object of a collection, by a list of one: who may list needs no right to get.
+    #[must_use]
+    pub fn of_one(path: impl Into<String>, name: &str) -> Self {
+        Self::new(path, ListQuery::of_one(name))
+    }
+
     /// One object of a collection.
     #[must_use]
     pub fn named(path: impl Into<String>, name: &str) -> Self {
@@ -40,6 +50,16 @@ impl ListRequest {
     #[must_use]
     pub fn labelled(path: impl Into<String>, labels: impl Into<String>) -> Self {
         Self::new(path, ListQuery::labelled(labels))
+    }
+
+    /// One object of a collection whose objects never change.
+    #[must_use]
+    pub fn immutable(path: impl Into<String>, name: &str) -> Self {
+        let query = ListQuery {
+            is_immutable: true,
+            ..ListQuery::named(name)
+        };
+        Self::new(path, query)
     }
 
     /// A part of a collection.
@@ -63,6 +83,8 @@ pub struct ListQuery {
     pub fields: Option<String>,
     /// Without specs and statuses.
     pub metadata_only: bool,
+    /// True if its objects never change: they are read once, also where others are watched.
+    pub is_immutable: bool,
 }
 
 impl ListQuery {
@@ -71,6 +93,15 @@ impl ListQuery {
     pub fn named(name: &str) -> Self {
         Self {
             name: Some(name.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// The object of a name, by a list of one.
+    #[must_use]
+    pub fn of_one(name: &str) -> Self {
+        Self {
+            fields: Some(format!("metadata.name={name}")),
             ..Self::default()
         }
     }
@@ -121,22 +152,36 @@ pub enum NoAnswer {
 
 /// What does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
-    /// The kinds that it was looked for in, by their plurals.
-    pub plurals: Vec<&'static str>,
-    /// Its name.
-    pub name: String,
-    /// Where it was looked for; `None` for cluster-scoped kinds.
-    pub namespace: Option<String>,
+pub enum Missing {
+    /// An object.
+    Object {
+        /// The kinds that it was looked for in, by their plurals.
+        plurals: Vec<&'static str>,
+        /// Its name.
+        name: String,
+        /// Where it was looked for; `None` for cluster-scoped kinds.
+        namespace: Option<String>,
+    },
+    /// A revision of this number.
+    Revision(i64),
 }
 
 /// As kubectl says it.
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?} not found", self.plurals.join(" or "), self.name)?;
-        match &self.namespace {
-            Some(namespace) => write!(f, " in namespace {namespace:?}"),
-            None => Ok(()),
+        match self {
+            Self::Object {
+                plurals,
+                name,
+                namespace,
+            } => {
+                write!(f, "{} {name:?} not found", plurals.join(" or "))?;
+                match namespace {
+                    Some(namespace) => write!(f, " in namespace {namespace:?}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Revision(number) => write!(f, "there is no revision {number}"),
         }
     }
 }
@@ -154,6 +199,8 @@ pub enum Need {
 #[derive(Debug, Default)]
 pub struct Lists {
     read: BTreeMap<ListRequest, List>,
+    /// Where kinds are served, or why that is not known.
+    served: BTreeMap<Gvk, Result<Served, String>>,
     asked: RefCell<Asked>,
 }
 
@@ -162,6 +209,8 @@ pub struct Lists {
 pub struct Asked {
     /// The lists, whether they have been read or not.
     pub lists: BTreeMap<ListRequest, Need>,
+    /// Kinds of which it is not known where they are served.
+    pub kinds: BTreeSet<Gvk>,
     /// What has to be reported besides the answer, such as objects that were left out.
     pub warnings: BTreeSet<String>,
 }
@@ -192,11 +241,27 @@ impl Lists {
         self.ask(request, Need::Optional)
     }
 
-    fn ask(&self, request: &ListRequest, need: Need) -> Result<&List, NoAnswer> {
+    /// A list that is needed so much.
+    ///
+    /// # Errors
+    /// If it was not read yet.
+    pub fn ask(&self, request: &ListRequest, need: Need) -> Result<&List, NoAnswer> {
         let lists = &mut self.asked.borrow_mut().lists;
         let known = lists.entry(request.clone()).or_insert(need);
         *known = need.max(*known);
         self.get(request).ok_or(NoAnswer::Unread)
+    }
+
+    /// Where a kind is served, or why it cannot be read.
+    ///
+    /// # Errors
+    /// If that was not found out yet.
+    pub fn served(&self, gvk: &Gvk) -> Result<Result<&Served, &str>, NoAnswer> {
+        let Some(served) = self.served.get(gvk) else {
+            self.asked.borrow_mut().kinds.insert(gvk.clone());
+            return Err(NoAnswer::Unread);
+        };
+        Ok(served.as_ref().map_err(String::as_str))
     }
 
     /// Reports something besides the answer. It is shown once, however often the question is asked.
@@ -225,10 +290,62 @@ impl Lists {
         self.read.insert(request, list);
     }
 
+    /// Keeps where a kind is served, or why that is not known.
+    pub fn insert_served(&mut self, gvk: Gvk, served: Result<Served, String>) {
+        self.served.insert(gvk, served);
+    }
+
     /// Forgets collections for which the predicate is false.
     pub fn retain(&mut self, mut keep: impl FnMut(&ListRequest) -> bool) {
         self.read.retain(|request, _| keep(request));
     }
+
+    /// Forgets what may be there by now, and is not watched: kinds that are not served, and those of the `required`
+    /// objects which never change that were not found.
+    pub fn forget_absent(&mut self, required: &[ListRequest]) {
+        self.served.retain(|_, served| served.is_ok());
+        self.read.retain(|request, list| {
+            !request.query.is_immutable || list.first().is_some() || !required.contains(request)
+        });
+    }
+}
+
+/// All of what is asked for, side by side: also what comes after something that was not read yet.
+///
+/// # Errors
+/// If one of it was not read yet.
+pub fn together<T>(
+    asked: impl IntoIterator<Item = Result<T, NoAnswer>>,
+) -> Result<Vec<T>, NoAnswer> {
+    let asked: Vec<_> = asked.into_iter().collect();
+    asked.into_iter().collect()
+}
+
+/// The requests to be sent for what was asked for, with what each is the answer to: many objects of a collection that
+/// never change are read by one list.
+#[must_use]
+pub fn requests(
+    asked: impl IntoIterator<Item = ListRequest>,
+) -> Vec<(ListRequest, Vec<ListRequest>)> {
+    let mut immutable: BTreeMap<String, Vec<ListRequest>> = BTreeMap::new();
+    let mut requests = Vec::new();
+    for request in asked {
+        if request.query.is_immutable {
+            let of_collection = immutable.entry(request.path.clone()).or_default();
+            of_collection.push(request);
+        } else {
+            requests.push((request.clone(), vec![request]));
+        }
+    }
+    for (path, of_collection) in immutable {
+        if of_collection.len() > FEW {
+            requests.push((ListRequest::all(path), of_collection));
+        } else {
+            let each = of_collection.into_iter();
+            requests.extend(each.map(|request| (request.clone(), vec![request])));
+        }
+    }
+    requests
 }
 
 impl List {
@@ -250,6 +367,20 @@ impl List {
     #[must_use]
     pub fn first(&self) -> Option<&Value> {
         self.objects().next()
+    }
+
+    /// Its objects of a name; all of them where that is `None`.
+    #[must_use]
+    pub fn named(&self, name: Option<&str>) -> Self {
+        let objects = self.objects.iter();
+        let is_named = |(_, own): &(String, String)| name.is_none_or(|name| own == name);
+        let objects = objects.filter(|(place, _)| is_named(place));
+        Self {
+            objects: objects
+                .map(|(place, it)| (place.clone(), it.clone()))
+                .collect(),
+            trouble: self.trouble.clone(),
+        }
     }
 
     /// Its objects, to be kept.
@@ -301,8 +432,7 @@ mod tests {
             let wanted = names
                 .objects()
                 .map(|it| ListRequest::named("/values", place(it).1.as_str()));
-            let values: Vec<_> = wanted.map(|it| lists.required(&it)).collect();
-            let values: Vec<&List> = values.into_iter().collect::<Result<_, _>>()?;
+            let values = together(wanted.map(|it| lists.required(&it)))?;
             let values = values.into_iter().filter_map(List::first);
             let values = values.map(|value| place(value).1);
             Ok(values.chain(extra.trouble.clone()).collect())
@@ -351,5 +481,32 @@ mod tests {
             assert!(lists.ask(&request, need).is_err());
         }
         assert_eq!(lists.take_asked().lists[&request], Need::Required);
+    }
+
+    #[test]
+    fn many_objects_that_never_change_are_read_by_one_list() {
+        let named = |n: usize| ListRequest::immutable("/slices", &format!("s-{n}"));
+        let other = ListRequest::named("/sets", "web");
+        let few: Vec<ListRequest> = (0..FEW).map(named).chain([other.clone()]).collect();
+        assert_eq!(requests(few.clone()).len(), FEW + 1);
+        let many = requests(few.into_iter().chain([named(FEW)]));
+        let all = ListRequest::all("/slices");
+        assert_eq!(many[0], (other.clone(), vec![other]));
+        assert_eq!(many[1], (all, (0..=FEW).map(named).collect()));
+    }
+
+    #[test]
+    fn what_may_be_there_by_now_is_looked_for_again() {
+        let mut lists = Lists::default();
+        let slices = ["a", "b", "c"].map(|name| ListRequest::immutable("/slices", name));
+        lists.insert(slices[0].clone(), [object("a")].into_iter().collect());
+        lists.insert(slices[1].clone(), List::default());
+        lists.insert(slices[2].clone(), List::unreadable("forbidden".to_owned()));
+        let gvk = Gvk::new("v1", "Widget");
+        lists.insert_served(gvk.clone(), Err("not served".to_owned()));
+        lists.forget_absent(&slices[..2]);
+        let known: Vec<bool> = slices.iter().map(|it| lists.get(it).is_some()).collect();
+        assert_eq!(known, [true, false, true]);
+        assert!(lists.served(&gvk).is_err() && lists.take_asked().kinds.contains(&gvk));
     }
 }

@@ -1,8 +1,9 @@
 //! The picture of chains: revisions, their phases and objects, with live health and owners.
 //!
-//! [`build`] makes it, [`unhealthy`] leaves out what is fine.
+//! [`question`] reads what it needs, [`build`] makes it, [`unhealthy`] leaves out what is fine.
 
-pub mod build;
+mod build;
+pub mod question;
 pub mod unhealthy;
 
 use serde::Serialize;

@@ -1,5 +1,6 @@
 //! The plugin's `status` and `tree` of many deployments, and what is completed on a command line.
 
+use baton_integration::faults::Seen;
 use baton_integration::plugin::snapshots;
 use baton_integration::prelude::*;
 
@@ -134,6 +135,64 @@ async fn many_cost_a_list_of_each_kind() {
     ] {
         assert_eq!(plugin.asks_for(args).await, expected, "{args:?}");
     }
+}
+
+/// The other revisions of the namespace can be many, and large.
+#[tokio::test]
+async fn of_one_deployment_only_its_own_revisions_are_read() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    three(&ns).await;
+    let plugin = ns.seen_plugin().await;
+    for args in [
+        &["status", "web"][..],
+        &["status", "od/web", "od/api"],
+        &["tree", "od/web"],
+        &["history", "web"],
+        &["diff", "web"],
+        &["drift", "web"],
+        &["events", "web"],
+        &[
+            "wait",
+            "web",
+            "--for=condition=Available=False",
+            "--timeout=1s",
+        ],
+        &["rollback", "web", "--dry-run"],
+    ] {
+        let before = plugin.seen().len();
+        plugin.asks_for(args).await;
+        let seen = plugin.seen().split_off(before);
+        let is_list = |seen: &&Seen| seen.path.ends_with("/objectsets");
+        let lists: Vec<&Seen> = seen.iter().filter(is_list).collect();
+        let is_narrow = |seen: &&Seen| seen.query.contains("labelSelector=");
+        assert!(!lists.is_empty(), "{args:?}: {seen:?}");
+        assert!(lists.iter().all(is_narrow), "{args:?}: {lists:?}");
+    }
+}
+
+/// Whoever may write a revision may take the label off it. Its controller is what counts.
+#[tokio::test]
+async fn a_revision_without_the_label_of_its_deployment_is_shown() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    three(&ns).await;
+    let web = ns.existing("web");
+    let sets = web.sets().await;
+    let shown = || {
+        let history = ns.plugin(&["history", "web"]).fine();
+        let status = ns.plugin(&["status", "web", "-o", "json"]).stdout;
+        let status: Value = serde_json::from_str(&status).unwrap();
+        let status =
+            ["verdict", "message", "revision", "otherHolders"].map(|field| status[field].clone());
+        (history.lines().count(), status)
+    };
+    let before = shown();
+    let unlabelled =
+        json!({ "metadata": { "labels": { "package-operator.run/object-deployment": null } } });
+    for set in &sets {
+        ns.patch_set(set.name(), &unlabelled).await.unwrap();
+        assert_eq!(shown(), before, "without the label of {}", set.name());
+    }
+    assert!(web.sets().await.is_empty());
 }
 
 /// What completion knows of the cluster, and what it says to those who may know nothing.

@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use super::{Found, Member, managers::is_of_kubernetes, whole};
 use crate::{
+    cluster::lists::list_all,
     connect::Cluster,
     error::Error,
-    served::{Served, list_all, resource},
+    served::{Served, resource},
 };
 
 /// Kinds that follow from others or pass by, as group and kind.

@@ -128,7 +128,7 @@ async fn objects(cluster: &Cluster, chain: &Chain) -> Result<Vec<(Gvk, ObjectKey
         .iter()
         .map(|(revision, content)| (*revision, content))
         .collect();
-    let children = lists::children(cluster, &wanted, Detail::AsProbed).await?;
+    let children = lists::children(cluster, "", &wanted, Detail::AsProbed).await?;
     let mut seen = BTreeSet::new();
     let mut objects = Vec::new();
     for object in contents.iter().flat_map(|(_, content)| content.objects()) {

@@ -2,75 +2,119 @@
 
 use std::collections::BTreeSet;
 
-use baton_kubernetes::path;
+use baton_engine::Gvk;
 use baton_view::{
     chain::{
-        self, Chain,
+        Chain,
         kind::ChainKind,
         member::Revision,
         question::{AllChains, OneChain},
         target::Target,
     },
-    children::{Children, Collection, Detail, NOT_SERVED, Served, collections},
-    content::{self, FEW, Slices, WantedRevision},
-    delegates::{self, Delegates},
-    lists::{List, ListQuery, ListRequest, Lists, Missing, Need, NoAnswer, Question},
+    children::{Children, ChildrenOf, Detail, NOT_SERVED},
+    content::{Slices, SlicesOf, WantedRevision},
+    lists::{List, ListQuery, ListRequest, Lists, Missing, Need, NoAnswer, Question, requests},
+    selection::Selection,
+    served::Served,
 };
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{Stream, StreamExt as _, stream};
 use serde_json::Value;
 
 use crate::{
     connect::{Cluster, SIDE_BY_SIDE},
     error::Error,
     output::report_once,
+    served::{self, resource},
 };
+
+/// Lists of whole kinds under way at the same time.
+const KINDS_SIDE_BY_SIDE: usize = 16;
 
 /// Answers a question from lists that are read now, those of a round side by side.
 ///
 /// # Errors
 /// If there is no answer, a required list cannot be read, or the server cannot be reached.
 pub(crate) async fn once<Q: Question>(cluster: &Cluster, question: &Q) -> Result<Q::Answer, Error> {
-    let mut lists = Lists::default();
+    answer(cluster, question, &mut Lists::default()).await
+}
+
+/// As [`once`]; what was read is in `lists`.
+pub(crate) async fn answer<Q: Question>(
+    cluster: &Cluster,
+    question: &Q,
+    lists: &mut Lists,
+) -> Result<Q::Answer, Error> {
     loop {
-        let answer = question.answer(&lists);
-        let asked = lists.take_asked();
+        let answer = question.answer(lists);
+        let mut asked = lists.take_asked();
         asked.warnings.iter().for_each(|text| warn(text));
         match answer {
             Ok(answer) => return Ok(answer),
             Err(NoAnswer::Missing(missing)) => return Err(Error::NotFound(missing.to_string())),
             Err(NoAnswer::Unreadable(why)) => return Err(Error::Impossible(why)),
-            Err(NoAnswer::Unread) => {
-                let mut unread = asked.lists;
-                unread.retain(|request, _| lists.get(request).is_none());
-                let reads = unread
-                    .into_iter()
-                    .map(|(request, need)| read(cluster, request, need, Q::trim));
-                let mut reads = stream::iter(reads).buffered(SIDE_BY_SIDE);
-                while let Some((request, list)) = reads.try_next().await? {
-                    lists.insert(request, list);
+            Err(NoAnswer::Unread) => {}
+        }
+        discover(cluster, lists, asked.kinds).await;
+        asked.lists.retain(|it, _| lists.get(it).is_none());
+        let is_required = |it: &ListRequest| asked.lists[it] == Need::Required;
+        let mut reads = read(cluster, asked.lists.keys().cloned(), Q::trim);
+        while let Some((requests, list)) = reads.next().await {
+            let list = match list {
+                Err(error) if ends_reading(&error) || requests.iter().any(is_required) => {
+                    return Err(error);
                 }
-            }
+                list => list.unwrap_or_else(|error| List::unreadable(error.to_string())),
+            };
+            insert(lists, requests, &list);
         }
     }
 }
 
-async fn read(
+/// True if nothing else can be read either.
+fn ends_reading(error: &Error) -> bool {
+    matches!(error, Error::Unreachable { .. })
+}
+
+/// Reads what was asked for, side by side. Each result is that of one or several of the requests.
+pub(crate) fn read(
     cluster: &Cluster,
-    request: ListRequest,
-    need: Need,
+    asked: impl IntoIterator<Item = ListRequest>,
     trim: fn(&mut Value),
-) -> Result<(ListRequest, List), Error> {
-    let mut list = List::default();
-    let take = |mut object| {
-        trim(&mut object);
-        list.insert(object);
-    };
-    match cluster.each_at(&request.path, &request.query, take).await {
-        Ok(()) => Ok((request, list)),
-        Err(error) if need == Need::Required || matches!(error, Error::Unreachable { .. }) => {
-            Err(error)
-        }
-        Err(error) => Ok((request, List::unreadable(error.to_string()))),
+) -> impl Stream<Item = (Vec<ListRequest>, Result<List, Error>)> + Unpin {
+    let reads = requests(asked).into_iter().map(move |(request, of)| {
+        Box::pin(async move {
+            let mut list = List::default();
+            let take = |mut object| {
+                trim(&mut object);
+                list.insert(object);
+            };
+            let read = cluster.each_at(&request.path, &request.query, take).await;
+            (of, read.map(|()| list))
+        })
+    });
+    stream::iter(reads).buffered(SIDE_BY_SIDE)
+}
+
+/// Keeps a list as the answer to requests, for each the part that it is about.
+pub(crate) fn insert(lists: &mut Lists, requests: Vec<ListRequest>, list: &List) {
+    for request in requests {
+        let part = list.named(request.query.name.as_deref());
+        lists.insert(request, part);
+    }
+}
+
+/// Finds out where kinds are served.
+pub(crate) async fn discover(cluster: &Cluster, lists: &mut Lists, kinds: BTreeSet<Gvk>) {
+    for gvk in kinds {
+        let served = match cluster.resource(&gvk).await {
+            Ok(Some(resource)) => Ok(Served {
+                path: resource.path(),
+                scope: resource.scope,
+            }),
+            Ok(None) => Err(NOT_SERVED.to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        lists.insert_served(gvk, served);
     }
 }
 
@@ -82,18 +126,9 @@ pub(crate) fn warn(text: &str) {
 /// The chain of what a user named: a deployment with all of its revisions, or all revisions of the chain that a
 /// revision is in.
 pub(crate) async fn chain(cluster: &Cluster, target: &Target) -> Result<Chain, Error> {
-    let question = question(cluster, target);
+    let question = OneChain::new(target, &cluster.namespace);
     let missing = || Error::NotFound(question.missing().to_string());
     once(cluster, &question).await?.ok_or_else(missing)
-}
-
-/// The question for the chain of what a user named.
-pub(crate) fn question(cluster: &Cluster, target: &Target) -> OneChain {
-    let namespace = cluster.namespace_of(target.candidates()[0]);
-    OneChain {
-        target: target.clone(),
-        namespace: namespace.map(str::to_owned),
-    }
 }
 
 /// All chains of the scope of a kind, in a namespace or, where it is `None`, in all of them: one list per kind, however
@@ -107,13 +142,25 @@ pub(crate) async fn chains(
     once(cluster, &AllChains { kind, namespace }).await
 }
 
-/// Chains from what lists return. What cannot be parsed is reported on standard error and left out.
-pub(crate) fn from_objects(deployments: Vec<Value>, revisions: Vec<Value>) -> Vec<Chain> {
-    let (chains, left_out) = chain::from_objects(deployments, revisions);
-    for error in left_out {
-        warn(&error.to_string());
+/// The chains of a selection.
+///
+/// # Errors
+/// If what was named does not exist.
+pub(crate) async fn selected(
+    cluster: &Cluster,
+    selection: &Selection,
+) -> Result<Vec<Chain>, Error> {
+    let selected = once(cluster, selection).await?;
+    found(selected.missing)?;
+    Ok(selected.chains)
+}
+
+/// That something does not exist, if it does not.
+pub(crate) fn found(missing: Option<Missing>) -> Result<(), Error> {
+    match missing {
+        Some(missing) => Err(Error::NotFound(missing.to_string())),
+        None => Ok(()),
     }
-    chains
 }
 
 /// As kubectl says it.
@@ -126,123 +173,60 @@ pub(crate) async fn slices<'a>(
     cluster: &Cluster,
     revisions: impl IntoIterator<Item = &'a Revision>,
 ) -> Result<Slices, Error> {
-    let mut slices = Slices::default();
-    for (path, names) in content::slices(revisions) {
-        for slice in some(cluster, &path, &names, &ListQuery::default()).await? {
-            slices.insert(slice);
-        }
-    }
-    Ok(slices)
-}
-
-/// Those objects of a collection that have one of the names: a few one by one, many by a list.
-pub(crate) async fn some(
-    cluster: &Cluster,
-    collection: &str,
-    names: &BTreeSet<String>,
-    query: &ListQuery,
-) -> Result<Vec<Value>, Error> {
-    if names.len() > FEW {
-        let mut found = cluster.list_at(collection, query).await?;
-        found.retain(|object| {
-            let name = object.pointer("/metadata/name").and_then(Value::as_str);
-            name.is_some_and(|name| names.contains(name))
-        });
-        return Ok(found);
-    }
-    let reads = names.iter().map(|name| {
-        // What no object can be named does not exist.
-        let path = path::object(collection, name).ok();
-        async move {
-            match path {
-                Some(path) => cluster.get_at(&path).await,
-                None => Ok(None),
-            }
-        }
-    });
-    let found = stream::iter(reads).buffered(SIDE_BY_SIDE);
-    found
-        .try_filter_map(|object| async { Ok(object) })
-        .try_collect()
-        .await
-}
-
-/// Where the wanted objects of each kind are served. Kinds that are not are noted as unreadable.
-pub(crate) async fn served(
-    cluster: &Cluster,
-    collections: Vec<Collection>,
-    children: &mut Children,
-) -> Vec<(Collection, Served)> {
-    let mut known = Vec::new();
-    for collection in collections {
-        match cluster.resource(&collection.gvk).await {
-            Ok(Some(resource)) => {
-                let (path, scope) = (resource.path(), resource.scope);
-                known.push((collection, Served { path, scope }));
-            }
-            Ok(None) => children.insert_unreadable(&collection.gvk, NOT_SERVED.to_owned()),
-            Err(error) => children.insert_unreadable(&collection.gvk, error.to_string()),
-        }
-    }
-    known
-}
-
-/// The objects that revisions want. Those of phases of a class may be in another cluster and are not looked for; see
-/// [`Phase::is_here`](baton_view::content::Phase::is_here).
-pub(crate) async fn children(
-    cluster: &Cluster,
-    wanted: &[WantedRevision<'_>],
-    detail: Detail,
-) -> Result<Children, Error> {
-    children_at("", cluster, wanted, detail).await
+    once(cluster, &SlicesOf::required(revisions)).await
 }
 
 /// The objects that revisions want in a [`place`](baton_view::content::Phase::place), which is this cluster.
-pub(crate) async fn children_at(
-    place: &str,
+pub(crate) async fn children(
     cluster: &Cluster,
+    place: &str,
     wanted: &[WantedRevision<'_>],
     detail: Detail,
 ) -> Result<Children, Error> {
-    let mut children = Children::default();
-    let known = served(cluster, collections(place, wanted, detail), &mut children).await;
-    for step in [Collection::managed, Collection::others] {
-        let mut lists = Vec::new();
-        for (collection, served) in &known {
-            let sources = step(collection, served, &children);
-            lists.extend(sources.into_iter().map(|source| async move {
-                let list = cluster.list_at(&source.path, &source.query).await;
-                (&collection.gvk, list)
-            }));
-        }
-        let mut lists = stream::iter(lists).buffer_unordered(SIDE_BY_SIDE);
-        while let Some((gvk, list)) = lists.next().await {
-            match list {
-                Ok(objects) => {
-                    for object in objects {
-                        children.insert(gvk, object);
-                    }
-                }
-                Err(error @ Error::Unreachable { .. }) => return Err(error),
-                Err(error) => children.insert_unreadable(gvk, error.to_string()),
-            }
-        }
-    }
-    Ok(children)
+    let question = ChildrenOf {
+        place,
+        wanted,
+        detail,
+    };
+    once(cluster, &question).await
 }
 
-/// The objects that stand for delegated phases of revisions; no request when they have none.
-pub(crate) async fn delegates(
+/// Lists kinds side by side. What cannot be listed is left out with a warning; no answer is an error.
+pub(crate) async fn list_all<'a>(
     cluster: &Cluster,
-    wanted: &[WantedRevision<'_>],
-) -> Result<Delegates, Error> {
-    let mut delegates = Delegates::default();
-    for source in delegates::sources(wanted) {
-        match cluster.list_at(&source.path, &source.query).await {
-            Ok(found) => found.iter().for_each(|object| delegates.insert(object)),
+    kinds: impl Iterator<Item = &'a served::Served>,
+    namespace: Option<&str>,
+    query: &ListQuery,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<(&'a served::Served, Vec<Value>)>, Error> {
+    let lists = kinds.map(|kind| async move {
+        let list = match kind.path(namespace) {
+            Ok(path) => cluster.list_at(&path, query).await,
+            Err(error) => Err(Error::Usage(error.to_string())),
+        };
+        (kind, list)
+    });
+    let mut lists = stream::iter(lists).buffered(KINDS_SIDE_BY_SIDE);
+    let mut found = Vec::new();
+    let mut forbidden = Vec::new();
+    while let Some((kind, list)) = lists.next().await {
+        match list {
+            Ok(objects) => found.push((kind, objects)),
             Err(error @ Error::Unreachable { .. }) => return Err(error),
-            Err(error) => delegates.insert_unreadable(error.to_string()),
+            // A kind may go at any time, and some that are served cannot be listed.
+            Err(error) if error.is_code(404) || error.is_code(405) => {}
+            Err(error) if error.is_code(403) => forbidden.push(resource(kind)),
+            Err(error) => warnings.push(format!("cannot list {}: {error}", resource(kind))),
         }
     }
-    Ok(delegates)
+    if !forbidden.is_empty() {
+        warnings.push(format!("no right to list {}", forbidden.join(", ")));
+    }
+    Ok(found)
+}
+
+/// The chains of what lists return.
+#[cfg(test)]
+pub(crate) fn from_objects(deployments: Vec<Value>, revisions: Vec<Value>) -> Vec<Chain> {
+    baton_view::chain::from_objects(deployments, revisions).0
 }

@@ -73,12 +73,8 @@ impl Drop for Watch {
 }
 
 impl Watches {
-    pub(crate) fn new(cluster: &Cluster) -> Self {
-        Self::trimmed(cluster, |_| {})
-    }
-
-    /// Of collections too large to be held as they are: `trim` takes away from each object what nobody looks at.
-    pub(crate) fn trimmed(cluster: &Cluster, trim: fn(&mut Value)) -> Self {
+    /// `trim` takes away from each object what nobody looks at.
+    pub(crate) fn new(cluster: &Cluster, trim: fn(&mut Value)) -> Self {
         let (sender, receiver) = unbounded_channel();
         Self {
             client: cluster.client.clone(),
@@ -100,10 +96,10 @@ impl Watches {
         self.add(wanted);
     }
 
-    /// Watches these collections as well.
+    /// Watches these collections as well, but for objects that never change.
     pub(crate) fn add(&mut self, wanted: impl IntoIterator<Item = ListRequest>) {
         for request in wanted {
-            if !self.watched.contains_key(&request) {
+            if !request.query.is_immutable && !self.watched.contains_key(&request) {
                 let watch = self.start(&request);
                 self.watched.insert(request, watch);
             }
@@ -148,11 +144,6 @@ impl Watches {
         {
             self.changed_at.get_or_insert_with(Instant::now);
         }
-    }
-
-    pub(crate) fn objects(&self, request: &ListRequest) -> impl Iterator<Item = &Value> {
-        let list = self.lists.get(request).into_iter();
-        list.flat_map(List::objects)
     }
 
     /// Why a collection cannot be listed or watched at the moment; its objects are as they were last seen.

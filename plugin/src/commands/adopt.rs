@@ -31,7 +31,6 @@ use crate::{
         Packed,
         apply::{self, Mode},
     },
-    served::discover,
     text::rollout::message,
     wait::chain::follow_unless_refused,
 };
@@ -82,7 +81,7 @@ async fn find(args: &SourceArgs, cluster: &Cluster) -> Result<Vec<Found>, Error>
         return Ok(found);
     }
     let mut warnings = Vec::new();
-    let served = discover(cluster, &mut warnings).await?;
+    let served = cluster.discover(&mut warnings).await?;
     for warning in warnings {
         report(&format!("warning: {warning}"));
     }

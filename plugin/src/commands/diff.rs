@@ -9,6 +9,7 @@ use baton_engine::revision::{Desired, Revision as Next};
 use baton_view::{
     chain::{Chain, kind::ChainKind, member::Revision, target::Target},
     children::Found,
+    delegates::DelegatesOf,
 };
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -277,7 +278,7 @@ async fn with_cluster(
     complete(revision, &Side::of_revision(revision, content.clone()))?;
     let wanted = [(revision, &content)];
     let children = places.children(&wanted).await?;
-    let delegates = lists::delegates(&places.home, &wanted).await?;
+    let delegates = lists::once(&places.home, &DelegatesOf(&wanted)).await?;
     let names = chain.revisions.iter().map(|it| it.name().to_owned());
     let siblings = ChainSiblings::new(&chain.revisions, &names.collect());
     let sections = content.placed().map(|(phase, object)| {

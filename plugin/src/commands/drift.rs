@@ -11,6 +11,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::Exit;
 use crate::{
     args::GlobalArgs,
+    cluster::lists,
     error::Error,
     output::{
         format::{DocumentFormat, document},
@@ -70,10 +71,9 @@ enum State {
 }
 
 pub(crate) async fn run(args: &DriftArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let selection = args.selection.selection()?;
-    let cluster = global.connect().await?;
+    let (cluster, selection) = args.selection.connect(global).await?;
     let output = global.output();
-    let chains = selection.read(&cluster).await?;
+    let chains = lists::selected(&cluster, &selection).await?;
     let (repaired, standing) = futures::join!(
         repaired::find(&cluster, &chains),
         standing::find(&cluster, &chains)
@@ -95,7 +95,7 @@ pub(crate) async fn run(args: &DriftArgs, global: &GlobalArgs) -> Result<Exit, E
     let text = match args.output {
         Some(form) => document(form, &render::value(&rows, &warnings)),
         None if chains.is_empty() => {
-            objects_none_found(selection.namespace(&cluster));
+            objects_none_found(selection.one_namespace());
             String::new()
         }
         None if rows.is_empty() => {

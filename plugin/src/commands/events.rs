@@ -2,9 +2,13 @@
 
 mod render;
 
-use std::collections::BTreeMap;
+use std::{cell::RefCell, collections::BTreeMap};
 
-use baton_view::object::text_at;
+use baton_view::{
+    lists::{List, Lists, Missing, NoAnswer, Question, together},
+    object::text_at,
+    selection::Selection,
+};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -12,7 +16,7 @@ use serde_json::Value;
 use super::Exit;
 use crate::{
     args::GlobalArgs,
-    cluster::watches::Watches,
+    cluster::lists::{self, once},
     connect::Cluster,
     error::Error,
     events::Subjects,
@@ -21,7 +25,8 @@ use crate::{
         format::{Format, objects},
         report,
     },
-    selection::{Selection, SelectionArgs},
+    selection::SelectionArgs,
+    wait::follower::Follower,
 };
 use render::{Event, Stream};
 
@@ -50,21 +55,18 @@ pub(crate) struct EventsArgs {
 
 /// Shows them once, or as they come.
 pub(crate) async fn run(args: &EventsArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let selection = args.selection.selection()?;
-    let cluster = global.connect().await?;
+    let (cluster, selection) = args.selection.connect(global).await?;
     let output = global.output();
-    let chains = selection.read(&cluster).await?;
-    let mut about = Subjects::default();
-    about.add(&cluster, &chains).await?;
+    let question = EventsOf {
+        selection,
+        about: RefCell::default(),
+    };
     if args.watch {
-        return watch(&cluster, &selection, about, output).await;
+        return watch(&cluster, question, output).await;
     }
-    let mut events = Vec::new();
-    for source in about.sources() {
-        let found = cluster.list_at(&source.path, &source.query).await?;
-        events.extend(found.into_iter().filter(|event| about.has(event)));
-    }
-    let mut events: Vec<Event> = events.into_iter().map(Event::new).collect();
+    let found = once(&cluster, &question).await?;
+    lists::found(found.missing)?;
+    let mut events: Vec<Event> = found.events.into_iter().map(Event::new).collect();
     events.sort_by_key(Event::order);
     match args.output {
         Some(format) => {
@@ -73,41 +75,58 @@ pub(crate) async fn run(args: &EventsArgs, global: &GlobalArgs) -> Result<Exit, 
         }
         None if events.is_empty() => report("No events found."),
         None => {
-            let mut stream = Stream::new(selection.all_namespaces || about.is_wide());
+            let mut stream = Stream::new(found.is_wide);
             output.print(&stream.add(&events, Timestamp::now(), output))?;
         }
     }
     Ok(Exit::Fine)
 }
 
-async fn watch(
-    cluster: &Cluster,
-    selection: &Selection,
-    mut about: Subjects,
-    output: Output,
-) -> Result<Exit, Error> {
-    let mut watches = Watches::new(cluster);
-    let mut stream = Stream::new(selection.all_namespaces || about.is_wide());
+/// The events about chains.
+struct EventsOf {
+    selection: Selection,
+    /// All that they were looked for until now.
+    about: RefCell<Subjects>,
+}
+
+struct Found {
+    events: Vec<Value>,
+    /// True if they are of more than one namespace.
+    is_wide: bool,
+    missing: Option<Missing>,
+}
+
+impl Question for EventsOf {
+    type Answer = Found;
+
+    fn answer(&self, lists: &Lists) -> Result<Found, NoAnswer> {
+        let selected = self.selection.answer(lists)?;
+        let mut about = self.about.borrow_mut();
+        about.add(lists, &selected.chains)?;
+        let sources = about.sources();
+        let events = together(sources.iter().map(|source| lists.required(source)))?;
+        let events = events.into_iter().flat_map(List::objects);
+        Ok(Found {
+            events: events.filter(|event| about.has(event)).cloned().collect(),
+            is_wide: self.selection.all_namespaces || about.is_wide(),
+            missing: selected.missing,
+        })
+    }
+}
+
+async fn watch(cluster: &Cluster, question: EventsOf, output: Output) -> Result<Exit, Error> {
+    let mut follower = Follower::start(cluster, question).await?;
+    lists::found(follower.last().missing.clone())?;
+    let mut stream = Stream::new(follower.last().is_wide);
     let mut printed: BTreeMap<String, String> = BTreeMap::new();
     let mut reported: Option<String> = None;
     loop {
-        let chains = selection.sources(cluster);
-        let events = about.sources();
-        watches.set(chains.iter().cloned().chain(events.iter().cloned()));
-        watches.changed().await;
-        let known = about.len();
-        about
-            .add(cluster, &selection.watched(cluster, &watches))
-            .await?;
-        if about.len() > known && about.sources() != events {
-            continue;
-        }
-        let present = events.iter().flat_map(|source| watches.objects(source));
-        let present: Vec<&Value> = present.filter(|event| about.has(event)).collect();
+        follower.next().await;
+        let present = &follower.last().events;
         let mut new: Vec<Event> = present
             .iter()
             .filter(|event| printed.get(uid(event)).map(String::as_str) != Some(version(event)))
-            .map(|event| Event::new((*event).clone()))
+            .map(|event| Event::new(event.clone()))
             .collect();
         new.sort_by_key(Event::order);
         output.print(&stream.add(&new, Timestamp::now(), output))?;
@@ -115,8 +134,7 @@ async fn watch(
             .iter()
             .map(|event| (uid(event).to_owned(), version(event).to_owned()))
             .collect();
-        let mut sources = chains.iter().chain(&events);
-        if let Some(text) = sources.find_map(|source| watches.trouble(source))
+        if let Some(text) = follower.trouble()
             && reported.as_deref() != Some(text)
         {
             report(&format!("warning: not up to date: {text}"));

@@ -8,17 +8,13 @@ pub(crate) mod site;
 use std::time::Duration;
 
 use baton_terminal::time::duration;
-use baton_view::{
-    chain::target::Target,
-    rollout::{Outcome, judge},
-};
+use baton_view::{chain::target::Target, rollout::Outcome};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 
 use super::Exit;
 use crate::{
     args::{GlobalArgs, timeout},
-    cluster::lists,
     error::Error,
     output::{
         format::{DocumentFormat, document},
@@ -27,7 +23,7 @@ use crate::{
     selection::SelectionArgs,
     subject::{self, Subject},
     text,
-    wait::chain::{SubjectSlices, follow},
+    wait::chain::{follow, read},
 };
 
 /// Tell whether a deployment or a revision is rolled out, and if not, why
@@ -93,7 +89,7 @@ pub(crate) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, 
             refused("--watch follows one TARGET; `kubectl baton tree --watch` follows several")
         }
         None if args.logs => refused("--logs is about one TARGET"),
-        None => overview::run(&args.selection.selection()?, args, global).await,
+        None => overview::run(args, global).await,
     }
 }
 
@@ -107,10 +103,7 @@ async fn of_chain(target: &Target, args: &StatusArgs, global: &GlobalArgs) -> Re
         }
         (chain, rollout)
     } else {
-        let chain = lists::chain(&cluster, target).await?;
-        let mut slices = SubjectSlices::default();
-        let rollout = judge(&chain, slices.of(&cluster, &chain).await);
-        (chain, rollout)
+        read(&cluster, target).await?
     };
     let logs = match chain.subject() {
         Some(subject) if args.logs => Some(logs::find(&cluster, subject).await),

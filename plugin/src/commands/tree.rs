@@ -5,14 +5,14 @@ mod site;
 
 use std::io::IsTerminal as _;
 
-use baton_view::tree::ChainPicture;
+use baton_view::tree::{ChainPicture, question::TreeOf};
 use clap::Args;
 use serde_json::json;
 
 use super::Exit;
 use crate::{
     args::GlobalArgs,
-    cluster::tree::{LiveTree, Scope, once},
+    cluster::lists::{found, once},
     connect::Cluster,
     error::Error,
     output::{
@@ -24,6 +24,7 @@ use crate::{
     selection::SelectionArgs,
     subject::{self, Subject, object_name},
     text::tree::{Style, render},
+    wait::follower::Follower,
 };
 
 /// Show revisions, their phases and their objects, with live health and owners
@@ -99,26 +100,26 @@ pub(crate) async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Er
 }
 
 async fn of_chains(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let scope = Scope {
-        selection: args.selection.selection()?,
+    let (cluster, selection) = args.selection.connect(global).await?;
+    let scope = TreeOf {
+        selection,
         archived: args.archived,
         revision: args.revision,
         unhealthy: args.unhealthy,
     };
-    let cluster = global.connect().await?;
     let mut output = global.output();
     output.ascii |= args.ascii;
     if args.watch {
-        return watch(&cluster, &scope, output, global).await;
+        return watch(&cluster, scope, output, global).await;
     }
-    let chains = once(&cluster, &scope).await?;
-    show(&cluster, &scope, &chains, args, output)
+    let tree = once(&cluster, &scope).await?;
+    found(tree.missing)?;
+    show(&scope, &tree.chains, args, output)
 }
 
 /// Prints chains as they are now.
 fn show(
-    cluster: &Cluster,
-    scope: &Scope,
+    scope: &TreeOf,
     chains: &[ChainPicture],
     args: &TreeArgs,
     output: Output,
@@ -126,7 +127,7 @@ fn show(
     match args.output {
         Some(form) => output.print(&document(form, &json!({ "chains": chains })))?,
         None if chains.is_empty() && scope.unhealthy => report(NOTHING_UNHEALTHY),
-        None if chains.is_empty() => objects_none_found(scope.selection.namespace(cluster)),
+        None if chains.is_empty() => objects_none_found(scope.selection.one_namespace()),
         None => {
             let style = Style {
                 with_namespaces: scope.selection.all_namespaces,
@@ -140,32 +141,26 @@ fn show(
 
 async fn watch(
     cluster: &Cluster,
-    scope: &Scope,
+    scope: TreeOf,
     output: Output,
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
-    let mut tree = LiveTree::start(cluster, scope).await?;
+    let mut follower = Follower::start(cluster, scope.clone()).await?;
+    found(follower.last().missing.clone())?;
     let mut view = View::new();
     let mut resized = Resized::new()?;
-    let (mut chains, mut trouble) = (Vec::new(), None);
     loop {
-        {
-            let next = tree.next();
-            tokio::pin!(next);
-            loop {
-                tokio::select! {
-                    drawn = &mut next => {
-                        chains = drawn?;
-                        break;
-                    }
-                    () = resized.wait() => {
-                        view.show(&chains, trouble.as_deref(), scope, fit(output, global))?;
-                    }
-                }
-            }
+        tokio::select! {
+            _ = follower.next() => {}
+            () = resized.wait() => {}
         }
-        trouble = tree.trouble();
-        view.show(&chains, trouble.as_deref(), scope, fit(output, global))?;
+        let tree = follower.last();
+        view.show(
+            &tree.chains,
+            follower.trouble(),
+            &scope,
+            fit(output, global),
+        )?;
     }
 }
 
@@ -204,7 +199,7 @@ impl View {
         &mut self,
         chains: &[ChainPicture],
         trouble: Option<&str>,
-        scope: &Scope,
+        scope: &TreeOf,
         output: Output,
     ) -> Result<(), Error> {
         self.show_text(output, |collapsed| {

@@ -101,7 +101,7 @@ impl Places {
         let others = self.others.iter();
         let others = others.map(|(class, cluster)| (class.as_str(), cluster));
         for (place, cluster) in [("", &self.home)].into_iter().chain(others) {
-            let children = lists::children_at(place, cluster, wanted, Detail::Whole).await?;
+            let children = lists::children(cluster, place, wanted, Detail::Whole).await?;
             by_place.insert(place.to_owned(), children);
         }
         Ok(PlacedChildren { by_place })

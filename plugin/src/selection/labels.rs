@@ -1,13 +1,9 @@
-//! `-l`: which chains have the labels that are asked for.
-//!
-//! Revisions of a chosen deployment need not have its labels, so the server cannot choose: all of both kinds are read
-//! by one list each, and the choice is made here.
+//! `-l`: labels that are asked for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use baton_engine::names::{is_label_value, is_subdomain};
-use baton_view::chain::Chain;
-use kube::core::{Expression, Selector, SelectorExt as _};
+use kube::core::{Expression, Selector};
 
 /// Reads a selector in the syntax of kubectl: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`, separated by
 /// commas.
@@ -89,27 +85,13 @@ fn checked(value: &str) -> Result<String, String> {
     }
 }
 
-/// Whether a chain has the labels: those of its deployment and, where that does not have one, of its template; those of
-/// the newest revision where there is no deployment.
-pub(crate) fn has(chain: &Chain, selector: &Selector) -> bool {
-    let labels = if let Some(deployment) = &chain.deployment {
-        let mut labels: BTreeMap<String, String> = deployment.spec.template.metadata.labels.clone();
-        labels.extend(deployment.metadata.labels.clone().unwrap_or_default());
-        labels
-    } else {
-        let newest = chain.newest();
-        let labels = newest.and_then(|revision| revision.metadata.labels.clone());
-        labels.unwrap_or_default()
-    };
-    selector.matches(&labels)
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use std::collections::BTreeMap;
+
+    use kube::core::SelectorExt as _;
 
     use super::*;
-    use crate::cluster::lists::from_objects;
 
     #[test]
     fn selectors_are_those_of_kubectl() {
@@ -167,40 +149,6 @@ mod tests {
             "app>1",
         ] {
             parse(text).unwrap_err();
-        }
-    }
-
-    #[test]
-    fn chains_have_the_labels_of_their_deployment_and_its_template() {
-        let api = "package-operator.run/v1alpha1";
-        let deployment = |labels: Value, template: Value| {
-            let object = json!({
-                "apiVersion": api, "kind": "ObjectDeployment",
-                "metadata": {"name": "web", "namespace": "shop", "uid": "d", "labels": labels},
-                "spec": {"selector": {}, "template": {"metadata": {"labels": template}, "spec": {}}},
-            });
-            from_objects(vec![object], Vec::new()).remove(0)
-        };
-        let set = |labels: Value| {
-            let object = json!({
-                "apiVersion": api, "kind": "ObjectSet",
-                "metadata": {"name": "web", "namespace": "shop", "uid": "s", "labels": labels}, "spec": {},
-            });
-            from_objects(Vec::new(), vec![object]).remove(0)
-        };
-        let selector = parse("app=web").unwrap();
-        for (chain, expected) in [
-            (deployment(json!({"app": "web"}), json!({})), true),
-            (deployment(json!({}), json!({"app": "web"})), true),
-            (
-                deployment(json!({"app": "other"}), json!({"app": "web"})),
-                false,
-            ),
-            (deployment(json!({}), json!({})), false),
-            (set(json!({"app": "web"})), true),
-            (set(json!({"app": "api"})), false),
-        ] {
-            assert_eq!(has(&chain, &selector), expected, "{chain:?}");
         }
     }
 }

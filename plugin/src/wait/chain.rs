@@ -3,36 +3,27 @@
 use std::{mem, time::Duration};
 
 use baton_view::{
-    chain::{Chain, target::Target},
+    chain::{
+        Chain,
+        question::{OneChain, OneRollout},
+        target::Target,
+    },
     content::Slices,
+    lists::{Missing, Question},
     rollout::{Outcome, Rollout, judge, refusals::Refusals},
 };
 use k8s_openapi::jiff::Timestamp;
 
 use super::{bars::Bars, deleted, follower::Follower, until};
-use crate::{cluster::lists, connect::Cluster, error::Error, text::rollout::message};
+use crate::{cluster::lists::once, connect::Cluster, error::Error, text::rollout::message};
 
-/// The slices of the revision that is judged. Nobody writes them again, so they are read once per revision.
-#[derive(Debug, Default)]
-pub(crate) struct SubjectSlices {
-    /// Uid of the revision.
-    read_for: Option<String>,
-    slices: Slices,
-}
-
-impl SubjectSlices {
-    /// Those of a chain's revision; no request when it names none.
-    pub(crate) async fn of(&mut self, cluster: &Cluster, chain: &Chain) -> &Slices {
-        if let Some(revision) = chain.subject()
-            && self.read_for.as_deref() != Some(revision.uid())
-        {
-            // Without the right to read them everything but the number of objects is known.
-            let read = lists::slices(cluster, [revision]).await;
-            self.slices = read.unwrap_or_default();
-            self.read_for = Some(revision.uid().to_owned());
-        }
-        &self.slices
-    }
+/// A chain and what has become of it.
+pub(crate) async fn read(cluster: &Cluster, target: &Target) -> Result<(Chain, Rollout), Error> {
+    let question = OneRollout(OneChain::new(target, &cluster.namespace));
+    let missing = || Error::NotFound(question.0.missing().to_string());
+    let (chain, slices) = once(cluster, &question).await?.ok_or_else(missing)?;
+    let rollout = judge(&chain, &slices);
+    Ok((chain, rollout))
 }
 
 /// How often what only time decides is looked at.
@@ -68,24 +59,23 @@ async fn follow_until(
     mut is_refused: impl FnMut(&Chain) -> bool,
 ) -> Result<(Chain, Rollout), Error> {
     let mut shown = Bars::new("");
-    let mut slices = SubjectSlices::default();
-    let mut last = None;
-    let (chain, _) = watch_until(cluster, target, timeout, async |chain| {
-        let chain = chain?;
-        let mut rollout = judge(chain, slices.of(cluster, chain).await);
+    let question = OneRollout(OneChain::new(target, &cluster.namespace));
+    let missing = question.0.missing();
+    let look = async |seen: Option<&(Chain, Slices)>| {
+        let (chain, slices) = seen?;
+        let mut rollout = judge(chain, slices);
         if rollout.outcome == Outcome::Underway && is_refused(chain) {
             rollout.outcome = Outcome::Failed;
         }
-        let is_over = rollout.outcome != Outcome::Underway;
-        if !is_over {
+        if rollout.outcome == Outcome::Underway {
             shown.count(rollout.ready, rollout.of, &message(&rollout));
+            return None;
         }
-        last = Some(rollout);
-        is_over.then_some(())
-    })
-    .await?;
-    let chain = chain.unwrap_or_default();
-    let rollout = last.unwrap_or_else(|| judge(&chain, &Slices::default()));
+        Some(rollout)
+    };
+    let (last, rollout) = watch(cluster, target, question, missing, timeout, look).await?;
+    let (chain, slices) = last.unwrap_or_default();
+    let rollout = rollout.unwrap_or_else(|| judge(&chain, &slices));
     Ok((chain, rollout))
 }
 
@@ -98,13 +88,25 @@ pub(crate) async fn watch_until<T>(
     timeout: Duration,
     mut look: impl AsyncFnMut(Option<&Chain>) -> Option<T>,
 ) -> Result<(Option<Chain>, Option<T>), Error> {
-    let question = lists::question(cluster, target);
-    let mut missing = Error::NotFound(question.missing().to_string());
+    let question = OneChain::new(target, &cluster.namespace);
+    let missing = question.missing();
+    watch(cluster, target, question, missing, timeout, &mut look).await
+}
+
+async fn watch<A, Q: Question<Answer = Option<A>>, T>(
+    cluster: &Cluster,
+    target: &Target,
+    question: Q,
+    missing: Missing,
+    timeout: Duration,
+    mut look: impl AsyncFnMut(Option<&A>) -> Option<T>,
+) -> Result<(Option<A>, Option<T>), Error> {
+    let mut missing = Error::NotFound(missing.to_string());
     let mut follower = Follower::start(cluster, question).await?;
-    let found = until(&mut follower, target, timeout, Some(TICK), async |chain| {
-        let found = look(chain.as_ref()).await;
+    let found = until(&mut follower, target, timeout, Some(TICK), async |seen| {
+        let found = look(seen.as_ref()).await;
         let missing = mem::replace(&mut missing, deleted(target));
-        let is_gone = found.is_none() && chain.is_none();
+        let is_gone = found.is_none() && seen.is_none();
         found.map(Ok).or_else(|| is_gone.then_some(Err(missing)))
     });
     let found = found.await?.transpose()?;

@@ -1,11 +1,13 @@
 //! The answer to a question by watches: read once, and given again after every change.
 
-use baton_view::lists::{ListRequest, Need, NoAnswer, Question};
+use std::mem;
 
-use super::Follow;
+use baton_view::lists::{Asked, List, ListRequest, Need, NoAnswer, Question};
+use futures::StreamExt as _;
+
 use crate::{
     cluster::{
-        lists::{once, warn},
+        lists::{answer, discover, insert, read, warn},
         watches::Watches,
     },
     connect::Cluster,
@@ -14,6 +16,7 @@ use crate::{
 
 /// Follows the answer to a question.
 pub(crate) struct Follower<Q: Question> {
+    cluster: Cluster,
     question: Q,
     watches: Watches,
     /// The lists without which there is no answer.
@@ -24,14 +27,18 @@ pub(crate) struct Follower<Q: Question> {
 }
 
 impl<Q: Question> Follower<Q> {
-    /// Reads it once, then starts watching. What was read is in [`Follow::last`].
+    /// Reads it once, then starts watching. What was read is in [`Follower::last`].
     ///
     /// # Errors
-    /// Those of [`once`]: a watch would retry where an error has to be reported.
+    /// Those of a single read: a watch would retry where an error has to be reported.
     pub(crate) async fn start(cluster: &Cluster, question: Q) -> Result<Self, Error> {
+        let mut watches = Watches::new(cluster, Q::trim);
+        let last = answer(cluster, &question, &mut watches.lists).await?;
+        watches.lists.retain(|request| request.query.is_immutable);
         Ok(Self {
-            last: once(cluster, &question).await?,
-            watches: Watches::trimmed(cluster, Q::trim),
+            cluster: cluster.clone(),
+            last,
+            watches,
             required: Vec::new(),
             is_current: false,
             question,
@@ -42,21 +49,39 @@ impl<Q: Question> Follower<Q> {
     pub(crate) fn into_last(self) -> Q::Answer {
         self.last
     }
-}
 
-impl<Q: Question> Follow for Follower<Q> {
-    type Seen = Q::Answer;
+    /// Reads what is not watched, and watches the rest. What was watched before goes on: what else is needed shows when
+    /// these are there.
+    async fn read(&mut self, asked: Asked) {
+        let lists = &mut self.watches.lists;
+        discover(&self.cluster, lists, asked.kinds).await;
+        let unread = asked.lists.keys().filter(|it| lists.get(it).is_none());
+        let immutable = unread.filter(|it| it.query.is_immutable).cloned();
+        let immutable: Vec<ListRequest> = immutable.collect();
+        let mut reads = read(&self.cluster, immutable, Q::trim);
+        while let Some((requests, list)) = reads.next().await {
+            let list = list.unwrap_or_else(|error| List::unreadable(error.to_string()));
+            insert(lists, requests, &list);
+        }
+        self.watches.add(asked.lists.into_keys());
+    }
 
-    fn last(&self) -> &Q::Answer {
+    /// The answer as it was last.
+    pub(crate) fn last(&self) -> &Q::Answer {
         &self.last
     }
 
-    /// While a required list cannot be watched, or what it is about cannot be parsed, the last answer stays.
-    async fn next(&mut self) -> bool {
+    /// Waits for the next change. True while what the question is about exists. While a required list cannot be
+    /// watched, or what it is about cannot be parsed, the last answer stays: what cannot be read has not gone.
+    ///
+    /// Dropped while it waits, nothing is lost: the next call goes on.
+    pub(crate) async fn next(&mut self) -> bool {
         loop {
             if self.is_current || !self.watches.is_complete() {
                 self.watches.changed().await;
-                self.is_current = false;
+                if mem::take(&mut self.is_current) {
+                    self.watches.lists.forget_absent(&self.required);
+                }
             }
             let answer = self.question.answer(&self.watches.lists);
             let asked = self.watches.lists.take_asked();
@@ -64,17 +89,15 @@ impl<Q: Question> Follow for Follower<Q> {
             let required = asked.lists.iter();
             let required = required.filter(|(_, need)| **need == Need::Required);
             self.required = required.map(|(request, _)| request.clone()).collect();
-            let wanted = asked.lists.into_keys();
             if matches!(answer, Err(NoAnswer::Unread)) {
-                // What else it needs shows when these are there: what it needed before goes on.
-                self.watches.add(wanted);
+                self.read(asked).await;
                 continue;
             }
             self.is_current = true;
             if self.trouble().is_some() {
                 return true;
             }
-            self.watches.set(wanted);
+            self.watches.set(asked.lists.into_keys());
             match answer {
                 Ok(answer) => self.last = answer,
                 Err(NoAnswer::Missing(_)) => return false,
@@ -84,8 +107,176 @@ impl<Q: Question> Follow for Follower<Q> {
         }
     }
 
-    fn trouble(&self) -> Option<&str> {
+    /// Why it cannot be watched at the moment.
+    pub(crate) fn trouble(&self) -> Option<&str> {
         let mut required = self.required.iter();
         required.find_map(|request| self.watches.trouble(request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        sync::{Arc, Mutex},
+    };
+
+    use baton_view::{
+        selection::Selection,
+        tree::question::{Tree, TreeOf},
+    };
+    use futures::future::pending;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::cluster::lists::once;
+
+    const SETS: &str = "/apis/package-operator.run/v1alpha1/namespaces/shop/objectsets";
+    const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
+
+    /// What a server holds, by the paths of collections, and the requests that it got.
+    #[derive(Default)]
+    struct Recording {
+        objects: Vec<(&'static str, Value)>,
+        requests: Vec<String>,
+    }
+
+    impl Recording {
+        fn answer(&mut self, uri: &http::Uri) -> Option<(u16, Value)> {
+            let query = uri.query().unwrap_or_default().replace("%3D", "=");
+            self.requests.push(format!("{}?{query}", uri.path()));
+            if query.contains("watch=true") {
+                return None;
+            }
+            if uri.path() == "/api/v1" {
+                let maps = json!({
+                    "name": "configmaps", "kind": "ConfigMap", "namespaced": true, "verbs": ["list", "watch"],
+                });
+                return Some((200, json!({"kind": "APIResourceList", "resources": [maps]})));
+            }
+            if let Some((collection, name)) = uri.path().rsplit_once('/')
+                && name.contains('-')
+            {
+                let mut known = self.objects.iter();
+                let found =
+                    known.find(|(path, it)| *path == collection && it["metadata"]["name"] == name);
+                let missing = json!({"kind": "Status", "code": 404, "details": {"name": name}});
+                return Some(found.map_or((404, missing), |(_, it)| (200, it.clone())));
+            }
+            let selected = |object: &Value| {
+                let labels = &object["metadata"]["labels"];
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                (!query.contains("fieldSelector")
+                    || query.contains(&format!("metadata.name={name}")))
+                    && (!query.contains("labelSelector") || labels.is_object())
+            };
+            let of_path = self.objects.iter().filter(|(path, _)| *path == uri.path());
+            let items: Vec<&Value> = of_path
+                .map(|(_, it)| it)
+                .filter(|it| selected(it))
+                .collect();
+            let list = json!({
+                "kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items,
+            });
+            Some((200, list))
+        }
+    }
+
+    fn cluster(recording: Arc<Mutex<Recording>>) -> Cluster {
+        let answer = move |request: Request<Body>| {
+            let answer = recording.lock().unwrap().answer(request.uri());
+            async move {
+                let (code, body) = match answer {
+                    Some(answer) => answer,
+                    // A watch without changes.
+                    None => pending().await,
+                };
+                let response = Response::builder().status(code);
+                Ok::<_, Infallible>(
+                    response
+                        .body(Body::from(body.to_string().into_bytes()))
+                        .unwrap(),
+                )
+            }
+        };
+        let client = kube::Client::new(tower::service_fn(answer), "shop");
+        Cluster::new(client, "shop".to_owned(), "a recording".to_owned())
+    }
+
+    /// A revision with two objects of its own, one that nobody has labelled, and one in a slice.
+    fn recording() -> Recording {
+        let api = "package-operator.run/v1alpha1";
+        let object = |name: &str, labels: Value| {
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": labels, "ownerReferences": [
+                    {"apiVersion": api, "kind": "ObjectSet", "name": "web-1", "uid": "u1", "controller": true},
+                ]},
+            })
+        };
+        let managed = json!({"package-operator.run/cache": "True"});
+        let wanted = |name: &str| json!({"object": object(name, json!(null))});
+        let set = json!({
+            "apiVersion": api, "kind": "ObjectSet",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u1"},
+            "spec": {"revision": 1, "phases": [
+                {"name": "a", "objects": [wanted("map-a"), wanted("map-b"), wanted("map-lost")], "slices": ["slice-1"]},
+            ]},
+        });
+        let slice = json!({
+            "apiVersion": api, "kind": "ObjectSlice", "objects": [wanted("map-c")],
+            "metadata": {"name": "slice-1", "namespace": "shop"},
+        });
+        let slices = "/apis/package-operator.run/v1alpha1/namespaces/shop/objectslices";
+        Recording {
+            objects: vec![
+                (SETS, set),
+                (slices, slice),
+                (MAPS, object("map-a", managed.clone())),
+                (MAPS, object("map-b", json!(null))),
+                (MAPS, object("map-c", managed)),
+            ],
+            requests: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_read_once_and_by_watches_is_the_same() {
+        let recording = Arc::new(Mutex::new(recording()));
+        let cluster = cluster(recording.clone());
+        let question = TreeOf {
+            selection: Selection {
+                namespace: "shop".to_owned(),
+                ..Selection::default()
+            },
+            ..TreeOf::default()
+        };
+        let read = once(&cluster, &question).await.unwrap();
+        let objects = &read.chains[0].revisions[0].phases.as_ref().unwrap()[0].objects;
+        let names: Vec<(&str, bool)> = objects
+            .iter()
+            .map(|it| (&*it.name, it.is_ready()))
+            .collect();
+        let ready = [
+            ("map-a", true),
+            ("map-b", true),
+            ("map-lost", false),
+            ("map-c", true),
+        ];
+        assert_eq!(names, ready);
+
+        let mut follower = Follower::start(&cluster, question).await.unwrap();
+        follower.last = Tree::default();
+        assert!(follower.next().await);
+        assert_eq!(follower.last(), &read);
+        let requests = &recording.lock().unwrap().requests;
+        let of_slices = requests.iter().filter(|it| it.contains("objectslices"));
+        assert_eq!(
+            of_slices.count(),
+            2,
+            "they are read, and not watched: {requests:?}"
+        );
     }
 }

@@ -24,7 +24,7 @@ impl OneApplication {
     }
 
     fn missing(&self) -> NoAnswer {
-        NoAnswer::Missing(Missing {
+        NoAnswer::Missing(Missing::Object {
             plurals: vec![self.target.kind.plural],
             name: self.target.name.clone(),
             namespace: Some(self.namespace.clone()),

@@ -58,7 +58,7 @@ impl<T: DeserializeOwned> SiteQuestion<T> {
         let SiteTarget { kind, name } = &self.target;
         let request = ListRequest::named(kind.path(Some(&self.namespace)), name);
         let Some(object) = lists.required(&request)?.first() else {
-            return Err(NoAnswer::Missing(Missing {
+            return Err(NoAnswer::Missing(Missing::Object {
                 plurals: vec![kind.plural],
                 name: name.clone(),
                 namespace: Some(self.namespace.clone()),

@@ -1,7 +1,5 @@
 //! From what was read to the picture.
 
-use std::collections::BTreeMap;
-
 use baton_apis::{
     SiteEntry, WaitingForObject,
     conditions::{self, reasons},
@@ -27,56 +25,15 @@ use crate::{
         member::{Deployment, Revision, State},
     },
     children::{Children, Found, Owner, compile, owner},
-    content::{Phase, RevisionContent, SERVED, Slices, is_served},
+    content::{Contents, Phase, SERVED, is_served},
     delegates::{Delegate, DelegateState, Delegates},
 };
 
-/// What revisions want, and their probes, kept by UID: neither ever changes.
-#[derive(Debug, Default)]
-pub struct Catalogue {
-    known: BTreeMap<String, CatalogueEntry>,
-}
-
-#[derive(Debug)]
-struct CatalogueEntry {
-    content: RevisionContent,
-    probes: Result<Probes, String>,
-}
-
-impl Catalogue {
-    /// Adds a revision, or replaces what is known of it.
-    pub fn add(&mut self, revision: &Revision, slices: &Slices) {
-        let known = CatalogueEntry {
-            content: slices.content(revision),
-            probes: compile(revision),
-        };
-        self.known.insert(revision.uid().to_owned(), known);
-    }
-
-    /// Whether all is known of a revision: it was added, and its slices had been found.
-    #[must_use]
-    pub fn is_complete(&self, revision: &Revision) -> bool {
-        let phases = self.content(revision).map(|content| &content.phases);
-        phases.is_some_and(|phases| phases.iter().all(|phase| phase.missing_slices.is_empty()))
-    }
-
-    /// What a revision wants, if it was added.
-    #[must_use]
-    pub fn content(&self, revision: &Revision) -> Option<&RevisionContent> {
-        Some(&self.known.get(revision.uid())?.content)
-    }
-
-    /// Forgets revisions for which the predicate is false.
-    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
-        self.known.retain(|uid, _| keep(uid));
-    }
-}
-
-/// Makes the picture of a chain. Revisions that are not in the catalogue are drawn without phases.
+/// Makes the picture of a chain. Revisions of unknown content are drawn without phases.
 #[must_use]
 pub fn picture(
     chain: &Chain,
-    catalogue: &Catalogue,
+    contents: &Contents,
     children: &Children,
     delegates: &Delegates,
 ) -> ChainPicture {
@@ -86,12 +43,12 @@ pub fn picture(
         delegates,
     };
     let revisions = chain.newest_first().map(|revision| {
-        let known = catalogue.known.get(revision.uid());
-        let phases: Option<Vec<PhasePicture>> = known.map(|known| {
-            let phases = known.content.phases.iter();
-            let mut budget = Budget::default();
+        let content = contents.get(revision.uid());
+        let phases: Option<Vec<PhasePicture>> = content.map(|content| {
+            let (probes, mut budget) = (compile(revision), Budget::default());
+            let phases = content.phases.iter();
             phases
-                .map(|phase| view.phase(revision, phase, known, &mut budget))
+                .map(|phase| view.phase(revision, phase, &probes, &mut budget))
                 .collect()
         });
         let of = phases.iter().flatten();
@@ -193,7 +150,7 @@ impl View<'_> {
         &self,
         revision: &Revision,
         phase: &Phase,
-        known: &CatalogueEntry,
+        probes: &Result<Probes, String>,
         budget: &mut Budget,
     ) -> PhasePicture {
         let found = phase
@@ -206,7 +163,7 @@ impl View<'_> {
         let available = Health::of_status(available.map(|condition| condition.status.as_str()));
         let objects = phase.objects.iter();
         let objects: Vec<ObjectPicture> = if phase.is_here() {
-            let drawn = objects.map(|object| self.object(revision, object, &known.probes, budget));
+            let drawn = objects.map(|object| self.object(revision, object, probes, budget));
             drawn.collect()
         } else {
             let drawn = objects.map(|object| far(object, &phase.class, available));
@@ -425,7 +382,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::chain::from_objects;
+    use crate::{chain::from_objects, content::Slices};
 
     const API: &str = "package-operator.run/v1alpha1";
 
@@ -445,6 +402,15 @@ mod tests {
         from_objects(Vec::new(), vec![set]).0.remove(0)
     }
 
+    fn contents(chain: &Chain) -> Contents {
+        let revision = &chain.revisions[0];
+        [(
+            revision.uid().to_owned(),
+            Slices::default().content(revision),
+        )]
+        .into()
+    }
+
     /// The object of the phase, controlled by the owner with this UID.
     fn delegate(controller: &str, status: &str, reason: &str) -> Value {
         json!({
@@ -462,8 +428,7 @@ mod tests {
     /// The phase: how many are healthy, its message, and per object health and owner.
     fn phase(class: &str, delegate: Option<&Value>, live: &[&str]) -> (usize, String, Vec<String>) {
         let chain = chain(class);
-        let mut catalogue = Catalogue::default();
-        catalogue.add(&chain.revisions[0], &Slices::default());
+        let contents = contents(&chain);
         let mut children = Children::default();
         for name in live {
             let object = json!({"metadata": {"name": name, "namespace": "shop", "ownerReferences": [
@@ -475,7 +440,7 @@ mod tests {
         if let Some(delegate) = delegate {
             delegates.insert(delegate);
         }
-        let picture = picture(&chain, &catalogue, &children, &delegates);
+        let picture = picture(&chain, &contents, &children, &delegates);
         let phase = picture.revisions[0].phases.as_ref().unwrap()[0].clone();
         let objects = phase.objects.iter().map(|object| {
             let owner = match &object.owner {
@@ -522,8 +487,7 @@ mod tests {
     #[test]
     fn what_others_have_and_what_is_being_deleted_does_not_count() {
         let chain = chain("");
-        let mut catalogue = Catalogue::default();
-        catalogue.add(&chain.revisions[0], &Slices::default());
+        let contents = contents(&chain);
         for (of_x, of_y, expected) in [
             (("u1", false), ("u1", false), 2),
             (("u1", false), ("stranger", false), 1),
@@ -541,7 +505,7 @@ mod tests {
                 }
                 children.insert(&Gvk::new("v1", "ConfigMap"), object);
             }
-            let picture = picture(&chain, &catalogue, &children, &Delegates::default());
+            let picture = picture(&chain, &contents, &children, &Delegates::default());
             assert_eq!(picture.revisions[0].healthy, expected, "{of_x:?} {of_y:?}");
         }
     }
@@ -571,8 +535,7 @@ mod tests {
     #[test]
     fn what_a_phase_says_is_not_said_again_by_its_revision() {
         let mut chain = chain("cluster.north");
-        let mut catalogue = Catalogue::default();
-        catalogue.add(&chain.revisions[0], &Slices::default());
+        let contents = contents(&chain);
         let mut delegates = Delegates::default();
         delegates.insert(&delegate("u1", "False", "PreflightError"));
         let available = |reason: &str| {
@@ -587,7 +550,7 @@ mod tests {
             ("CollisionDetected", "of the revision"),
         ] {
             chain.revisions[0].status.conditions = available(reason);
-            let picture = picture(&chain, &catalogue, &Children::default(), &delegates);
+            let picture = picture(&chain, &contents, &Children::default(), &delegates);
             assert_eq!(picture.revisions[0].message, expected, "{reason}");
         }
     }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use baton_apis::{SiteDeployment, constants::LABEL_OBJECT_DEPLOYMENT};
+use baton_apis::SiteDeployment;
 use baton_engine::texts::collapse_whitespace;
 use baton_terminal::kubeconfig::{self, ConnectionArgs};
 use baton_view::{
-    chain::{kind::ChainKind, member::Revision, target::Target},
+    chain::member::Revision,
     lists::ListQuery,
     object::text_at,
     sites::{cluster, record::Records, target::SiteTarget},
@@ -113,25 +113,8 @@ pub(super) async fn revisions(global: &GlobalArgs, words: &[String]) -> Result<C
         return Ok(Candidates::new());
     };
     let cluster = global.connect().await?;
-    let mut revisions = of_deployment(&cluster, target).await?;
-    if revisions.is_empty() && target.kind.is_none_or(|kind| !kind.is_deployment()) {
-        revisions = lists::chain(&cluster, target).await?.revisions;
-    }
-    revisions.sort_by_key(Revision::number);
-    Ok(revisions.iter().filter_map(numbered).collect())
-}
-
-/// The revisions that carry the name of a deployment, by one list.
-async fn of_deployment(cluster: &Cluster, target: &Target) -> Result<Vec<Revision>, Error> {
-    let kind = target.kind.unwrap_or(ChainKind::ObjectDeployment);
-    if !kind.is_deployment() {
-        return Ok(Vec::new());
-    }
-    let query = ListQuery::labelled(format!("{LABEL_OBJECT_DEPLOYMENT}={}", target.name));
-    let path = kind.revision().path(cluster.namespace_of(kind));
-    let found = cluster.list_at(&path, &query).await?;
-    let parsed = found.into_iter().map(Revision::parse);
-    Ok(parsed.filter_map(Result::ok).collect())
+    let chain = lists::chain(&cluster, target).await?;
+    Ok(chain.revisions.iter().filter_map(numbered).collect())
 }
 
 /// `3`, and beside it `Archived: opening day`.

@@ -10,7 +10,7 @@ use baton_view::{
     chain::{Chain, member::Revision},
     children::{Children, Detail, Found},
     content::{RevisionContent, WantedRevision},
-    delegates::Delegates,
+    delegates::{Delegates, DelegatesOf},
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
@@ -42,8 +42,8 @@ pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<Standing
         .map(|revision| slices.content(revision))
         .collect();
     let wanted: Vec<WantedRevision<'_>> = revisions.iter().copied().zip(&contents).collect();
-    let children = lists::children(cluster, &wanted, Detail::Whole).await?;
-    let delegates = lists::delegates(cluster, &wanted).await?;
+    let children = lists::children(cluster, "", &wanted, Detail::Whole).await?;
+    let delegates = lists::once(cluster, &DelegatesOf(&wanted)).await?;
     let mut standing = Standing::default();
     let owned = owned(
         chains,

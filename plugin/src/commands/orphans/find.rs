@@ -10,11 +10,7 @@ use baton_engine::{
 use baton_view::{lists::ListQuery, object::text_at};
 use serde_json::Value;
 
-use crate::{
-    connect::Cluster,
-    error::Error,
-    served::{Served, discover, list_all},
-};
+use crate::{cluster::lists::list_all, connect::Cluster, error::Error, served::Served};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Orphan {
@@ -35,7 +31,7 @@ pub(crate) struct Findings {
 /// Finds the orphans of a namespace, or of the whole cluster.
 pub(crate) async fn find(cluster: &Cluster, namespace: Option<&str>) -> Result<Findings, Error> {
     let mut findings = Findings::default();
-    let served = discover(cluster, &mut findings.warnings).await?;
+    let served = cluster.discover(&mut findings.warnings).await?;
     let places = served
         .iter()
         .filter(|kind| kind.is_real && (kind.is_namespaced() || namespace.is_none()));

@@ -4,6 +4,7 @@ use baton_view::{
     chain::{Chain, member::Revision},
     content::Slices,
     rollout::{Outcome, Rollout, judge},
+    selection::Selection,
 };
 use serde_json::{Value, json};
 
@@ -20,7 +21,6 @@ use crate::{
         objects_none_found, report,
         table::{Cell, Table},
     },
-    selection::Selection,
     text::{rollout::message, status},
 };
 
@@ -32,14 +32,10 @@ struct Line {
 }
 
 /// Prints a line for each of the chains; the answer is positive if all are fine.
-pub(super) async fn run(
-    selection: &Selection,
-    args: &StatusArgs,
-    global: &GlobalArgs,
-) -> Result<Exit, Error> {
-    let cluster = global.connect().await?;
+pub(super) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let (cluster, selection) = args.selection.connect(global).await?;
     let output = global.output();
-    let mut lines = read(&cluster, selection).await?;
+    let mut lines = read(&cluster, &selection).await?;
     let found = lines.len();
     let is_fine = lines.iter().all(Line::is_fine);
     if args.unhealthy {
@@ -48,7 +44,7 @@ pub(super) async fn run(
     let text = match args.output {
         Some(form) => document(form, &value(&lines)),
         None if found == 0 => {
-            objects_none_found(selection.namespace(&cluster));
+            objects_none_found(selection.one_namespace());
             String::new()
         }
         None if lines.is_empty() => {
@@ -63,7 +59,7 @@ pub(super) async fn run(
 
 /// Judges all chains. Slices, which tell how many objects there are to be, are read only for what is not rolled out.
 async fn read(cluster: &Cluster, selection: &Selection) -> Result<Vec<Line>, Error> {
-    let chains = selection.read(cluster).await?;
+    let chains = lists::selected(cluster, selection).await?;
     let none = Slices::default();
     let is_open = |chain: &&Chain| judge(chain, &none).outcome != Outcome::Done;
     let open = chains.iter().filter(is_open).filter_map(Chain::subject);

@@ -1,6 +1,6 @@
 //! `tree` of an Application: Releases, clusters, and the revisions that install them.
 
-use std::pin::pin;
+use std::future::pending;
 
 use baton_apis::constants::shipper::LABEL_APP;
 use baton_engine::names::is_label_value;
@@ -10,27 +10,25 @@ use baton_view::{
         picture::{AppPicture, picture},
         target::AppTarget,
     },
-    tree::ChainPicture,
+    selection::Selection,
+    tree::{ChainPicture, question::TreeOf},
 };
-use futures::{StreamExt as _, stream};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
 use super::{Resized, TreeArgs, View, fit, out_of_date};
 use crate::{
     args::GlobalArgs,
-    cluster::tree::{LiveTree, Scope, once},
+    cluster::lists::once,
     commands::Exit,
     connect::Cluster,
     error::Error,
     output::{Output, format::document},
-    selection::Selection,
     text::{
         application::{AppStyle, render, value},
         tree::Style,
     },
     wait::{
-        Follow as _,
         application::{question, read},
         deleted,
         follower::Follower,
@@ -50,11 +48,11 @@ pub(crate) async fn run(
         return watch(&cluster, target, args, output, global).await;
     }
     let observed = read(&cluster, target).await?;
-    let scope = scope(&observed);
-    let chains = match &scope {
-        Some(scope) => once(&cluster, scope)
-            .await
-            .map_err(|error| error.to_string()),
+    let chains = match scope(&observed) {
+        Some(scope) => match once(&cluster, &scope).await {
+            Ok(tree) => Ok(tree.chains),
+            Err(error) => Err(error.to_string()),
+        },
         None => Ok(Vec::new()),
     };
     let drawn = draw(&observed, &chains, args)?;
@@ -66,10 +64,11 @@ pub(crate) async fn run(
 }
 
 /// The revisions that belong to an Application; `None` where none can.
-fn scope(observed: &Observed) -> Option<Scope> {
-    is_label_value(&observed.name).then(|| Scope {
+fn scope(observed: &Observed) -> Option<TreeOf> {
+    is_label_value(&observed.name).then(|| TreeOf {
         selection: Selection {
             labels: Some(format!("{LABEL_APP}={}", observed.name)),
+            namespace: observed.namespace.clone(),
             ..Selection::default()
         },
         // What is archived belongs to a cluster as well, which only its phases tell.
@@ -124,28 +123,25 @@ async fn watch(
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
     let mut follower = Follower::start(cluster, question(cluster, target)).await?;
-    let scope = scope(follower.last());
     let (mut chains, mut tree) = (Ok(Vec::new()), None);
-    if let Some(scope) = &scope {
-        match LiveTree::start(cluster, scope).await {
+    if let Some(scope) = scope(follower.last()) {
+        match Follower::start(cluster, scope).await {
             Ok(started) => tree = Some(started),
             Err(error) => chains = Err(error.to_string()),
         }
     }
-    let pictures = stream::iter(tree).flat_map(|tree| {
-        stream::unfold(tree, async |mut tree| {
-            let drawn = tree.next().await.map_err(|error| error.to_string());
-            Some(((drawn, tree.trouble()), tree))
-        })
-    });
-    let mut pictures = pin!(pictures.chain(stream::pending()));
     let mut view = View::new();
     let mut resized = Resized::new()?;
-    let mut tree_trouble = None;
     // What was read before the watches is the first picture, unless they are as quick.
     loop {
+        let of_tree = async {
+            match &mut tree {
+                Some(tree) => tree.next().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
-            Some(drawn) = pictures.next() => (chains, tree_trouble) = drawn,
+            _ = of_tree => {}
             exists = follower.next() => {
                 if !exists {
                     return Err(deleted(target));
@@ -153,8 +149,13 @@ async fn watch(
             }
             () = resized.wait() => {}
         }
+        if let Some(tree) = &tree {
+            chains = Ok(tree.last().chains.clone());
+        }
         let fitting = fit(output, global);
-        let trouble = follower.trouble().or(tree_trouble.as_deref());
+        let trouble = follower
+            .trouble()
+            .or(tree.as_ref().and_then(Follower::trouble));
         let drawn = draw(follower.last(), &chains, args)?;
         view.show_text(fitting, |collapsed| {
             render(&drawn, style(args, collapsed), fitting) + &out_of_date(trouble, fitting)

@@ -6,9 +6,13 @@ use baton_apis::{
     constants::{LABEL_SITE, LABEL_SITE_DEPLOYMENT},
 };
 use baton_engine::names::is_label_value;
-use baton_view::sites::{
-    fleet::Fleet, observed::Observed, overview::Overview, question::SiteQuestion,
-    target::SiteTarget,
+use baton_view::{
+    selection::Selection,
+    sites::{
+        fleet::Fleet, observed::Observed, overview::Overview, question::SiteQuestion,
+        target::SiteTarget,
+    },
+    tree::question::TreeOf,
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
@@ -16,15 +20,14 @@ use serde_json::json;
 use super::{Resized, TreeArgs, View, fit, out_of_date, show, watch};
 use crate::{
     args::{GlobalArgs, given},
-    cluster::tree::{Scope, once},
+    cluster::lists::{found, once},
     commands::Exit,
     connect::Cluster,
     error::Error,
     output::{Output, format::document},
-    selection::Selection,
     sites::read::read,
     text::fleet::{FleetStyle, SHOWN, application, render, value},
-    wait::{Follow as _, deleted, follower::Follower},
+    wait::{deleted, follower::Follower},
 };
 
 /// How many sites are shown one by one where there is little room.
@@ -166,9 +169,10 @@ async fn one_site(
         "{LABEL_SITE_DEPLOYMENT}={},{LABEL_SITE}={site}",
         target.name
     );
-    let scope = Scope {
+    let scope = TreeOf {
         selection: Selection {
             labels: Some(labels),
+            namespace: cluster.namespace.clone(),
             ..Selection::default()
         },
         archived: args.archived,
@@ -176,11 +180,12 @@ async fn one_site(
         unhealthy: args.unhealthy,
     };
     if args.watch {
-        return watch(cluster, &scope, output, global).await;
+        return watch(cluster, scope, output, global).await;
     }
-    let chains = once(cluster, &scope).await?;
-    if chains.is_empty() && !args.unhealthy {
+    let tree = once(cluster, &scope).await?;
+    found(tree.missing)?;
+    if tree.chains.is_empty() && !args.unhealthy {
         return Err(none());
     }
-    show(cluster, &scope, &chains, args, output)
+    show(&scope, &tree.chains, args, output)
 }

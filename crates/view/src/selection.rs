@@ -1,0 +1,179 @@
+//! Which chains a command is about: those that were named, all of a namespace, or all there are.
+
+use std::collections::BTreeMap;
+
+use kube::core::{Selector, SelectorExt as _};
+
+use crate::{
+    chain::{
+        Chain,
+        kind::ChainKind,
+        question::{AllChains, OneChain, of_revisions},
+        target::Target,
+    },
+    lists::{ListRequest, Lists, Missing, NoAnswer, Question, together},
+};
+
+/// Any number of chains.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// What the user named; nothing means everything in the namespace.
+    pub targets: Vec<Target>,
+    /// The namespace to look into.
+    pub namespace: String,
+    /// True for everything in all namespaces, and outside of them.
+    pub all_namespaces: bool,
+    /// Only the chains that have these labels.
+    pub selector: Option<Selector>,
+    /// Only the revisions that have these labels, in the syntax of the API; no deployments then.
+    pub labels: Option<String>,
+}
+
+/// The chains of a selection.
+#[derive(Clone, Debug, Default)]
+pub struct Selected {
+    /// Each once.
+    pub chains: Vec<Chain>,
+    /// The first that was named and does not exist.
+    pub missing: Option<Missing>,
+}
+
+impl Selection {
+    /// The one namespace that is looked into, for messages.
+    #[must_use]
+    pub fn one_namespace(&self) -> Option<&str> {
+        (!self.all_namespaces).then_some(&*self.namespace)
+    }
+
+    /// All chains, with or without labels that are asked for.
+    fn all(&self, lists: &Lists) -> Result<Vec<Chain>, NoAnswer> {
+        let all = |kind: ChainKind, namespace: Option<&str>| {
+            let namespace = namespace.map(str::to_owned);
+            AllChains { kind, namespace }.answer(lists)
+        };
+        if !self.all_namespaces {
+            return all(ChainKind::ObjectDeployment, Some(&self.namespace));
+        }
+        let kinds = [
+            ChainKind::ObjectDeployment,
+            ChainKind::ClusterObjectDeployment,
+        ];
+        let chains = together(kinds.map(|kind| all(kind, None)))?;
+        Ok(chains.into_iter().flatten().collect())
+    }
+
+    /// The chains of what was named.
+    fn named(&self, lists: &Lists) -> Result<Selected, NoAnswer> {
+        let named = self.targets.iter().map(|target| {
+            let question = OneChain::new(target, &self.namespace);
+            let chain = question.answer(lists)?;
+            Ok(chain.ok_or_else(|| question.missing()))
+        });
+        let mut selected = Selected::default();
+        for chain in together(named)? {
+            match chain {
+                Ok(chain) => {
+                    let chain = Chain {
+                        named: None,
+                        ..chain
+                    };
+                    let id = |chain: &Chain| Some((chain.revision_kind()?, chain.target()?));
+                    if !selected.chains.iter().any(|known| id(known) == id(&chain)) {
+                        selected.chains.push(chain);
+                    }
+                }
+                Err(missing) => {
+                    selected.missing.get_or_insert(missing);
+                }
+            }
+        }
+        Ok(selected)
+    }
+}
+
+impl Question for Selection {
+    type Answer = Selected;
+
+    fn answer(&self, lists: &Lists) -> Result<Selected, NoAnswer> {
+        let mut selected = if let Some(labels) = &self.labels {
+            let path = ChainKind::ObjectSet.path(Some(&self.namespace));
+            let revisions = lists.required(&ListRequest::labelled(path, labels))?;
+            Selected {
+                chains: of_revisions(lists, revisions.cloned()),
+                missing: None,
+            }
+        } else if self.targets.is_empty() {
+            Selected {
+                chains: self.all(lists)?,
+                missing: None,
+            }
+        } else {
+            self.named(lists)?
+        };
+        if let Some(selector) = &self.selector {
+            selected.chains.retain(|chain| has(chain, selector));
+        }
+        Ok(selected)
+    }
+}
+
+/// True if a chain has the labels: those of its deployment and, where that does not have one, of its template; those of
+/// the newest revision where there is no deployment. The server cannot choose by them, as revisions of a chosen
+/// deployment need not have them.
+fn has(chain: &Chain, selector: &Selector) -> bool {
+    let labels = if let Some(deployment) = &chain.deployment {
+        let mut labels: BTreeMap<String, String> = deployment.spec.template.metadata.labels.clone();
+        labels.extend(deployment.metadata.labels.clone().unwrap_or_default());
+        labels
+    } else {
+        let newest = chain.newest();
+        let labels = newest.and_then(|revision| revision.metadata.labels.clone());
+        labels.unwrap_or_default()
+    };
+    selector.matches(&labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Expression;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::chain::from_objects;
+
+    #[test]
+    fn chains_have_the_labels_of_their_deployment_and_its_template() {
+        let api = "package-operator.run/v1alpha1";
+        let deployment = |labels: Value, template: Value| {
+            let object = json!({
+                "apiVersion": api, "kind": "ObjectDeployment",
+                "metadata": {"name": "web", "namespace": "shop", "uid": "d", "labels": labels},
+                "spec": {"selector": {}, "template": {"metadata": {"labels": template}, "spec": {}}},
+            });
+            from_objects(vec![object], Vec::new()).0.remove(0)
+        };
+        let set = |labels: Value| {
+            let object = json!({
+                "apiVersion": api, "kind": "ObjectSet",
+                "metadata": {"name": "web", "namespace": "shop", "uid": "s", "labels": labels}, "spec": {},
+            });
+            from_objects(Vec::new(), vec![object]).0.remove(0)
+        };
+        let selector: Selector = [Expression::Equal("app".to_owned(), "web".to_owned())]
+            .into_iter()
+            .collect();
+        for (chain, expected) in [
+            (deployment(json!({"app": "web"}), json!({})), true),
+            (deployment(json!({}), json!({"app": "web"})), true),
+            (
+                deployment(json!({"app": "other"}), json!({"app": "web"})),
+                false,
+            ),
+            (deployment(json!({}), json!({})), false),
+            (set(json!({"app": "web"})), true),
+            (set(json!({"app": "api"})), false),
+        ] {
+            assert_eq!(has(&chain, &selector), expected, "{chain:?}");
+        }
+    }
+}
