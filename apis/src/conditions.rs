@@ -27,7 +27,6 @@ pub const GENERAL: [&str; 3] = [READY, RECONCILING, STALLED];
 
 /// In one word, what a condition `Available` says: the reason as [`reasons::OF_AVAILABLE`] has it, `Available` whenever
 /// it is true, `Other` for what is not known.
-#[must_use]
 pub fn availability(status: &str, reason: &str) -> &'static str {
     if status == "True" {
         return AVAILABLE;
@@ -98,7 +97,6 @@ pub mod reasons {
         STOPPING,
     ];
     /// A reason as [`OF_AVAILABLE`] has it, if it is one of these.
-    #[must_use]
     pub fn of_available(reason: &str) -> Option<&'static str> {
         OF_AVAILABLE.into_iter().find(|known| *known == reason)
     }

@@ -28,7 +28,6 @@ pub use releases::release_crds;
 /// # Panics
 ///
 /// Never: the schemas come from types of this crate, and its tests call this function.
-#[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         finish(ObjectSet::crd(), &object_set_columns()),

@@ -89,25 +89,21 @@ kinds! {
 
 impl Kind {
     /// The name of one object of the kind: `objectset`.
-    #[must_use]
     pub fn singular(&self) -> &'static str {
         self.plural.strip_suffix('s').unwrap_or(self.plural)
     }
 
     /// The shortest name that kubectl takes: `os`.
-    #[must_use]
     pub fn shortest(&self) -> &'static str {
         self.short_names.last().unwrap_or(&self.plural)
     }
 
     /// The name of the definition: `objectsets.package-operator.run`.
-    #[must_use]
     pub fn definition(&self) -> String {
         format!("{}.{}", self.plural, self.group)
     }
 
     /// True if kubectl takes a word for the kind: `os`, `ObjectSets.package-operator.run`, and so on.
-    #[must_use]
     pub fn is_named_by(&self, word: &str) -> bool {
         let word = word.to_ascii_lowercase();
         let without_group = word
@@ -123,19 +119,16 @@ impl Kind {
     }
 
     /// The kind of an object that a server returned; `None` for kinds of others.
-    #[must_use]
     pub fn of(object: &Value) -> Option<&'static Self> {
         Self::ALL.iter().copied().find(|kind| kind.is_of(object))
     }
 
     /// True if an object, as the server returns it, is of the kind.
-    #[must_use]
     pub fn is_of(&self, object: &Value) -> bool {
         object["apiVersion"] == self.api_version && object["kind"] == self.name
     }
 
     /// The kind of what is at a URL path: of a collection, or of an object; `None` for kinds of others.
-    #[must_use]
     pub fn at(path: &str) -> Option<&'static Self> {
         Self::ALL.iter().copied().find(|kind| {
             let segments = path.strip_prefix(&kind.prefix());
@@ -148,13 +141,11 @@ impl Kind {
     }
 
     /// URL path of the group and version.
-    #[must_use]
     pub fn prefix(&self) -> String {
         format!("/apis/{}", self.api_version)
     }
 
     /// URL path of all objects of the kind in a namespace; in all namespaces where it is `None`.
-    #[must_use]
     pub fn path(&self, namespace: Option<&str>) -> String {
         let (prefix, plural) = (self.prefix(), self.plural);
         match namespace {
@@ -166,7 +157,6 @@ impl Kind {
     }
 
     /// URL path of an object of the kind.
-    #[must_use]
     pub fn path_of(&self, namespace: Option<&str>, name: &str) -> String {
         format!("{}/{}", self.path(namespace), escape(name))
     }

@@ -16,7 +16,6 @@ fn rule(group: &str, resources: &[impl Serialize], verbs: &[&str]) -> Value {
 }
 
 /// What the manager needs for its own work, whatever the revisions contain.
-#[must_use]
 pub fn manager() -> Vec<Value> {
     let crds = crate::crds();
     let (mut plurals, mut statuses, mut finalizers) = (Vec::new(), Vec::new(), Vec::new());
@@ -88,7 +87,6 @@ fn definitions() -> Value {
 }
 
 /// What it takes to write objects with the rights of service accounts, within the namespaces it is granted for.
-#[must_use]
 pub fn impersonation() -> Vec<Value> {
     vec![rule("", &["serviceaccounts"], &["impersonate"])]
 }
@@ -115,7 +113,6 @@ const KINDS_OF_TENANTS: [(&str, &[&str]); 7] = [
 
 /// What it takes to watch the objects of tenants, which are written with the rights of service accounts, and to find
 /// out why workloads and claims fail.
-#[must_use]
 pub fn reading() -> Vec<Value> {
     let kinds = KINDS_OF_TENANTS.into_iter();
     let kinds = kinds.map(|(group, resources)| rule(group, resources, &READ));
@@ -127,7 +124,6 @@ pub fn reading() -> Vec<Value> {
 }
 
 /// What it takes to write the objects inside of revisions, as oneself or as a service account.
-#[must_use]
 pub fn children() -> Vec<Value> {
     let mut rules = impersonation();
     rules.extend([
@@ -142,27 +138,23 @@ pub fn children() -> Vec<Value> {
 }
 
 /// What it takes to read the credentials of clusters.
-#[must_use]
 pub fn credentials() -> Vec<Value> {
     vec![rule("", &["secrets"], &READ)]
 }
 
 /// What it takes to hold the lease that makes one replica the leader.
-#[must_use]
 pub fn lease() -> Vec<Value> {
     let verbs = ["get", "list", "watch", "create", "update", "patch"];
     vec![rule("coordination.k8s.io", &["leases"], &verbs)]
 }
 
 /// What whoever delivers objects into a cluster needs there, be it the hub or the cluster's agent.
-#[must_use]
 pub fn delivery() -> Vec<Value> {
     with_discovery(children())
 }
 
 /// As [`delivery`], for objects that are written with the rights of service accounts only. Which ones is granted by
 /// [`impersonation`], namespace by namespace.
-#[must_use]
 pub fn delivery_for_tenants() -> Vec<Value> {
     with_discovery(reading())
 }
@@ -179,7 +171,6 @@ fn with_discovery(mut rules: Vec<Value>) -> Vec<Value> {
 
 /// What an agent may do on the hub, in the namespace of its cluster: read its phases and report their status. No
 /// finalizers, no Events, no Secrets: its credentials are kept in a place that may be lost.
-#[must_use]
 pub fn agent() -> Vec<Value> {
     vec![
         rule(GROUP, &["objectsetphases"], &READ),

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 /// Escapes a path segment, or the value of a query parameter.
-#[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use baton_apis::{kinds::Kind, url::escape};
+use baton_apis::kinds::Kind;
 use baton_engine::{Gvk, ObjectKey};
 use baton_kubernetes::{
     discovery::{Discovery, Resource},
@@ -13,13 +13,14 @@ use baton_kubernetes::{
     wire::MediaType,
 };
 use baton_terminal::{
+    client::{self, JSON, Selectors},
     connection::{CONNECT_TIMEOUT, server_url},
     error::{is_absent, is_not_served},
     kubeconfig::{ConnectionArgs, load_client_config},
     proxy::shown,
 };
 use baton_view::{chain::kind::ChainKind, lists::ListQuery};
-use http::{Method, Request, header};
+use http::{Method, Request};
 use kube::Client;
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -37,11 +38,8 @@ pub(crate) const FIELD_MANAGER: &str = "kubectl-baton";
 const BY_MANAGER: &str = "fieldManager=package-operator&fieldValidation=Ignore&dryRun=All";
 
 /// Objects whole, and their metadata alone.
-const JSON: &str = "application/json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// Objects per page of a list, as in kubectl.
-const PAGE: u32 = 500;
 /// Requests under way at the same time.
 pub(crate) const SIDE_BY_SIDE: usize = 8;
 
@@ -186,8 +184,7 @@ impl Cluster {
             return Ok(());
         };
         let accept = if query.metadata_only { METADATA } else { JSON };
-        let request = Request::get(path).header(header::ACCEPT, accept);
-        match self.answer(request.body(Vec::new())).await {
+        match self.form(&path, accept).await {
             Err(Error::Refused(status)) if is_absent(&status) => {}
             object => take(object?),
         }
@@ -198,31 +195,14 @@ impl Cluster {
         &self,
         path: &str,
         query: &ListQuery,
-        mut take: impl FnMut(Value),
+        take: impl FnMut(Value),
     ) -> Result<(), Error> {
-        let mut token = String::new();
-        loop {
-            let request = Request::get(url(query, path, &token))
-                .header(header::ACCEPT, accept(query))
-                .body(Vec::new());
-            let mut page = self.answer(request).await?;
-            let kind = page["kind"].as_str().unwrap_or_default();
-            let kind = kind.strip_suffix("List").unwrap_or(kind).to_owned();
-            let api_version = page["apiVersion"].take();
-            if let Value::Array(found) = page["items"].take() {
-                for mut item in found {
-                    if item["kind"].is_null() {
-                        item["apiVersion"] = api_version.clone();
-                        item["kind"] = kind.clone().into();
-                    }
-                    take(item);
-                }
-            }
-            match page.pointer("/metadata/continue").and_then(Value::as_str) {
-                Some(next) if !next.is_empty() => next.clone_into(&mut token),
-                _ => return Ok(()),
-            }
-        }
+        let selectors = Selectors {
+            labels: query.labels.as_deref(),
+            fields: query.fields.as_deref(),
+        };
+        let listed = client::each(&self.client, path, selectors, accept(query), take).await;
+        listed.map_err(|error| self.failure(error))
     }
 
     /// How many objects a collection has, by one request for one of them.
@@ -231,8 +211,7 @@ impl Cluster {
             metadata_only: true,
             ..ListQuery::default()
         };
-        let request = Request::get(format!("{path}?limit=1")).header(header::ACCEPT, accept(query));
-        let page = self.answer(request.body(Vec::new())).await?;
+        let page = self.form(&format!("{path}?limit=1"), accept(query)).await?;
         Ok(count(&page))
     }
 
@@ -247,10 +226,7 @@ impl Cluster {
     }
 
     async fn read(&self, path: &str, accept: &'static str) -> Result<Option<Value>, Error> {
-        let request = Request::get(path)
-            .header(header::ACCEPT, accept)
-            .body(Vec::new());
-        match self.answer(request).await {
+        match self.form(path, accept).await {
             Ok(object) => Ok(Some(object)),
             Err(error) if error.is_code(404) => Ok(None),
             Err(error) => Err(error),
@@ -276,15 +252,8 @@ impl Cluster {
         path: &str,
         body: Option<(MediaType, &Value)>,
     ) -> Result<Value, Error> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::ACCEPT, JSON);
-        if let Some((content, _)) = body {
-            request = request.header(header::CONTENT_TYPE, content.as_str());
-        }
-        let bytes = body.map_or_else(Vec::new, |(_, value)| value.to_string().into_bytes());
-        self.answer(request.body(bytes)).await
+        let answer = client::send(&self.client, method, path, body).await;
+        answer.map_err(|error| self.failure(error))
     }
 
     /// Creates an object in the collection at a path, or changes the one at it.
@@ -362,9 +331,9 @@ impl Cluster {
             .await
     }
 
-    async fn answer(&self, request: Result<Request<Vec<u8>>, http::Error>) -> Result<Value, Error> {
-        let request = request.map_err(|error| Error::Usage(error.to_string()))?;
-        let answer = self.client.request(request).await;
+    /// Reads what is at a URL in the form of a media type.
+    async fn form(&self, url: &str, accept: &str) -> Result<Value, Error> {
+        let answer = client::get(&self.client, url, accept).await;
         answer.map_err(|error| self.failure(error))
     }
 
@@ -372,6 +341,7 @@ impl Cluster {
     pub(crate) fn failure(&self, error: kube::Error) -> Error {
         match error {
             kube::Error::Api(status) => Error::Refused(status),
+            kube::Error::HttpError(error) => Error::Usage(error.to_string()),
             source => Error::Unreachable {
                 server: self.server.clone(),
                 source: Box::new(source),
@@ -387,23 +357,6 @@ fn accept(query: &ListQuery) -> &'static str {
     } else {
         JSON
     }
-}
-
-fn url(query: &ListQuery, path: &str, token: &str) -> String {
-    let mut url = format!("{path}?limit={PAGE}");
-    for (name, value) in [
-        ("labelSelector", query.labels.as_deref()),
-        ("fieldSelector", query.fields.as_deref()),
-        ("continue", Some(token).filter(|token| !token.is_empty())),
-    ] {
-        if let Some(value) = value {
-            url.push('&');
-            url.push_str(name);
-            url.push('=');
-            url.push_str(&escape(value));
-        }
-    }
-    url
 }
 
 /// How many objects there are, by the first page of them.
@@ -444,22 +397,5 @@ mod tests {
         ] {
             assert_eq!(count(&page), expected, "{page}");
         }
-    }
-
-    #[test]
-    fn queries_are_escaped() {
-        let query = ListQuery {
-            fields: Some("reason=a&b".to_owned()),
-            ..ListQuery::managed()
-        };
-        assert_eq!(
-            url(&query, "/api/v1/pods", "x+y="),
-            "/api/v1/pods?limit=500&labelSelector=package-operator.run%2Fcache%3DTrue\
-             &fieldSelector=reason%3Da%26b&continue=x%2By%3D"
-        );
-        assert_eq!(
-            url(&ListQuery::default(), "/api/v1/pods", ""),
-            "/api/v1/pods?limit=500"
-        );
     }
 }

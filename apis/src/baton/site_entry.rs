@@ -46,7 +46,6 @@ pub enum SiteStop {
 
 impl SiteStop {
     /// Whether no workload stops.
-    #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::None
     }

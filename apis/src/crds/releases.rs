@@ -22,7 +22,6 @@ use crate::{
 /// # Panics
 ///
 /// Never: the schemas come from types of this crate, and its tests call this function.
-#[must_use]
 pub fn release_crds() -> Vec<CustomResourceDefinition> {
     vec![
         with_both_statuses(finish_lenient(

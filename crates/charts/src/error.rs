@@ -50,7 +50,6 @@ pub enum Error {
 
 impl Error {
     /// Whether only a change of the object helps, and not to try again.
-    #[must_use]
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Corrupted { .. } | Self::Broken { .. } => true,

@@ -20,7 +20,6 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(1);
 
 /// When the next of the same may be made, after so many in a row, the last of them made at `last`; `None` if it may be
 /// made now.
-#[must_use]
 pub fn until(made: usize, last: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     let doublings = u32::try_from(made.checked_sub(FREE)?).unwrap_or(u32::MAX);
     let factor = 2_i32.saturating_pow(doublings);

@@ -15,7 +15,6 @@ const LABEL_LIMIT: usize = 63;
 ///
 /// # Guarantees
 /// Two chains of a namespace have the same label only if two hashes of 64 bits are the same.
-#[must_use]
 pub fn label(maker: &str, name: &str, cluster: &str) -> String {
     // Neither may begin with what the other ends with: a slash is in no name.
     let hash = short_hash(&format!("{maker}{name}/{cluster}"));
@@ -54,13 +53,11 @@ pub fn next_number(
 }
 
 /// 16 hexadecimal digits that tell a text apart from others.
-#[must_use]
 pub fn short_hash(text: &str) -> String {
     format!("{:016x}", XxHash64::oneshot(0, text.as_bytes()))
 }
 
 /// The first bytes of a name, without what may not stand in front of a separator.
-#[must_use]
 pub fn begin(name: &str, most: usize) -> &str {
     name[..name.floor_char_boundary(most)].trim_end_matches(['.', '-', '_'])
 }

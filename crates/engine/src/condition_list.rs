@@ -12,20 +12,17 @@ use crate::{
 };
 
 /// The condition of a type.
-#[must_use]
 pub fn find<'a>(list: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     list.iter().find(|condition| condition.type_ == type_)
 }
 
 /// The condition of a type, if it is true.
-#[must_use]
 pub fn find_true<'a>(list: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     list.iter()
         .find(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 /// The condition of a type that was observed at this generation; reports on others may stand before it.
-#[must_use]
 pub fn find_current<'a>(
     list: &'a [Condition],
     type_: &str,
@@ -37,7 +34,6 @@ pub fn find_current<'a>(
 }
 
 /// True if the condition of a type is there and true.
-#[must_use]
 pub fn is_true(list: &[Condition], type_: &str) -> bool {
     find_true(list, type_).is_some()
 }
@@ -66,19 +62,16 @@ impl Conditions {
     }
 
     /// What those that are set will have observed.
-    #[must_use]
     pub fn generation(&self) -> i64 {
         self.generation
     }
 
     /// The condition of a type.
-    #[must_use]
     pub fn get(&self, type_: &str) -> Option<&Condition> {
         find(&self.list, type_)
     }
 
     /// Whether the condition of a type is there and true.
-    #[must_use]
     pub fn is_true(&self, type_: &str) -> bool {
         is_true(&self.list, type_)
     }
@@ -159,13 +152,11 @@ impl Conditions {
     }
 
     /// The conditions so far.
-    #[must_use]
     pub fn list(&self) -> &[Condition] {
         &self.list
     }
 
     /// The conditions as they are now. Those for general tools come last, whenever they came.
-    #[must_use]
     pub fn into_list(mut self) -> Vec<Condition> {
         let place = |condition: &Condition| GENERAL.iter().position(|it| *it == condition.type_);
         self.list.sort_by_key(place);

@@ -44,7 +44,6 @@ pub struct Report {
 }
 
 /// Whether the last pass, as it was reported, was stopped by what would stop the next one too.
-#[must_use]
 pub fn was_refused(previous: &[Condition]) -> bool {
     find(previous, AVAILABLE).is_some_and(|condition| {
         condition.status == "False"
@@ -64,7 +63,6 @@ pub fn was_refused(previous: &[Condition]) -> bool {
 /// # Guarantees
 /// The transition time of a condition moves only when its status changes, so a status that says
 /// the same as before equals it and needs no write.
-#[must_use]
 pub fn report_pass(
     previous: &ObjectSetStatus,
     revision: &Revision,
@@ -153,7 +151,6 @@ fn only_loses_objects(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> b
 }
 
 /// The status of a delegated phase after a pass; as [`report_pass`], with fewer conditions.
-#[must_use]
 pub fn report_phase(
     previous: &ObjectSetPhaseStatus,
     revision: &Revision,
@@ -176,7 +173,6 @@ pub fn report_phase(
 
 /// The status of a delegated phase whose objects are in an unknown state: `status` is `False`
 /// or `Unknown`.
-#[must_use]
 pub fn report_phase_unknown(
     previous: &ObjectSetPhaseStatus,
     revision: &Revision,
@@ -316,7 +312,6 @@ fn merge_remote_phases(list: &mut Vec<RemotePhaseReference>, now: Vec<RemotePhas
 
 /// The status after a refusal that concerns the revision as a whole, before any object is
 /// read: a missing slice, a bad probe, a duplicate, an unusable `previous`.
-#[must_use]
 pub fn report_refusal(
     previous: &ObjectSetStatus,
     revision: &Revision,
@@ -337,7 +332,6 @@ pub fn report_refusal(
 }
 
 /// The status after a teardown that archives the revision.
-#[must_use]
 pub fn report_archival(
     previous: &ObjectSetStatus,
     revision: &Revision,
@@ -381,7 +375,6 @@ pub fn report_archival(
 
 /// The status after a teardown that precedes the revision's deletion: only what it waits for. Its
 /// conditions stay as they were, and one that is deleted at once is not written to.
-#[must_use]
 pub fn report_deletion(previous: &ObjectSetStatus, outcome: TeardownOutcome) -> Report {
     let is_interim = matches!(outcome, TeardownOutcome::Waiting(_));
     let (waiting_for, requeue) = match outcome {

@@ -38,7 +38,6 @@ impl Container {
     ];
 
     /// What an object is the container of, if it is one.
-    #[must_use]
     pub fn of(gvk: &Gvk, manifest: &Value) -> Option<Self> {
         let [namespace, definition] = Self::KINDS;
         match (&*gvk.group, &*gvk.kind) {
@@ -57,7 +56,6 @@ impl Container {
     }
 
     /// Whether an object is in it.
-    #[must_use]
     pub fn contains(&self, key: &ObjectKey) -> bool {
         match self {
             Self::Namespace(name) => !name.is_empty() && *name == key.namespace,
@@ -88,7 +86,6 @@ impl Held {
     ///
     /// # Guarantees
     /// The text names objects and the way out, and quotes nothing of what is in them.
-    #[must_use]
     pub fn loss(&self, wants: &BTreeSet<ObjectKey>) -> Option<String> {
         if wants.contains(&self.key) {
             return None;

@@ -109,7 +109,6 @@ impl PhaseState {
     }
 
     /// What its controller reported about the phase.
-    #[must_use]
     pub fn report(&self) -> PhaseReport<'_> {
         if self.is_deleting {
             return PhaseReport::Not("False", reasons::PROBE_FAILURE, "being deleted");
@@ -124,20 +123,17 @@ impl PhaseState {
     }
 
     /// Whether its controller has seen that it is paused.
-    #[must_use]
     pub fn reports_pause(&self) -> bool {
         self.condition(PAUSED)
             .is_some_and(|condition| condition.status == "True")
     }
 
     /// Conditions that its controller mapped from objects.
-    #[must_use]
     pub fn mapped(&self) -> Vec<MappedCondition> {
         handed_up(&self.conditions, self.generation)
     }
 
     /// Why it is not gone yet, for people.
-    #[must_use]
     pub fn why_waiting(&self) -> String {
         match self.condition(AVAILABLE) {
             Some(condition)
@@ -153,7 +149,6 @@ impl PhaseState {
 
 impl Delegated {
     /// The phase object's entry in `status.remotePhases`, if it exists and is the revision's own.
-    #[must_use]
     pub fn reference(&self) -> Option<RemotePhaseReference> {
         let state = self.state.as_ref().filter(|state| state.is_ours)?;
         Some(RemotePhaseReference {
@@ -163,13 +158,11 @@ impl Delegated {
     }
 
     /// Whether no server can hold the phase object, so that it was never made.
-    #[must_use]
     pub fn is_impossible(&self) -> bool {
         !is_subdomain(&self.name) || !is_label_value(&self.class)
     }
 
     /// Why the phase object cannot be made.
-    #[must_use]
     pub fn violation(&self) -> Option<String> {
         if !is_label_value(&self.class) {
             return Some(format!(
@@ -188,7 +181,6 @@ impl Delegated {
     }
 
     /// The entry of `status.waitingFor` for the phase object.
-    #[must_use]
     pub fn waiting(&self, phase: &str, reason: &str, message: &str) -> WaitingForObject {
         WaitingForObject {
             phase: phase.to_owned(),
@@ -212,7 +204,6 @@ fn is_name(name: &str) -> bool {
 
 /// The one of the [`names`] that a phase object is made with: the first, unless that is taken, or too long and nothing
 /// else is wrong with it.
-#[must_use]
 pub fn name_to_make(names: &[String; 2], is_free: bool) -> &str {
     let [plain, other] = names;
     let is_too_long =
@@ -227,7 +218,6 @@ pub fn name_to_make(names: &[String; 2], is_free: bool) -> &str {
 /// The names that a phase object may have: `<revision>-<phase>`, and a shorter one with a hash for when that is too
 /// long
 /// or taken by the phase of another revision, as `a-b` and `c` give the same as `a` and `b-c`.
-#[must_use]
 pub fn names(revision: &str, phase: &str) -> [String; 2] {
     let name = format!("{revision}-{phase}");
     // The separator is in neither name.

@@ -158,7 +158,6 @@ pub fn sort(members: &mut [Member]) {
 
 impl Member {
     /// A condition, if it was observed at the present generation.
-    #[must_use]
     pub fn condition(&self, type_: &str) -> Option<&Condition> {
         find_current(&self.status.conditions, type_, self.generation)
     }
@@ -169,25 +168,21 @@ impl Member {
     }
 
     /// Whether it is available now.
-    #[must_use]
     pub fn is_available(&self) -> bool {
         self.is_live() && self.is(AVAILABLE)
     }
 
     /// Whether it was ever available while it controlled all of its objects.
-    #[must_use]
     pub fn has_succeeded(&self) -> bool {
         is_true(&self.status.conditions, SUCCEEDED)
     }
 
     /// Whether its controller has seen that it is paused.
-    #[must_use]
     pub fn is_known_paused(&self) -> bool {
         self.lifecycle == LifecycleState::Paused && self.is(PAUSED)
     }
 
     /// Whether it takes part in the chain and will go on to.
-    #[must_use]
     pub fn is_live(&self) -> bool {
         !self.is_archived && !self.is_deleting && self.lifecycle != LifecycleState::Archived
     }
@@ -195,7 +190,6 @@ impl Member {
     /// The objects it controls, if that was observed since its last change. An empty list
     /// is not the same as no report. The content hash shows that the report covers all phases, not
     /// only those up to the first that failed.
-    #[must_use]
     pub fn observed_objects(&self) -> Option<&[ControlledObjectReference]> {
         let reported = self.condition(AVAILABLE).is_some() && self.status.content_hash.is_some();
         reported.then_some(self.status.controller_of.as_slice())
@@ -204,20 +198,17 @@ impl Member {
 
 impl Snapshot<'_> {
     /// The revision with the highest number.
-    #[must_use]
     pub fn newest(&self) -> Option<&Member> {
         self.members.last()
     }
 
     /// The revision that the template asks for, if it was made already.
-    #[must_use]
     pub fn current(&self) -> Option<&Member> {
         self.newest()
             .filter(|newest| self.newest_fits && !newest.is_deleting)
     }
 
     /// A revision whose number is not known yet, but will be: nothing can be decided before.
-    #[must_use]
     pub fn unnumbered(&self) -> Option<&Member> {
         self.members
             .iter()
@@ -232,7 +223,6 @@ impl Snapshot<'_> {
     ///   only when it is archived.
     /// - A new revision is made at most once per answer, and only if no other action is pending. It has a higher number
     ///   than any other, or is not made. If the same was made again and again, it waits ever longer.
-    #[must_use]
     pub fn actions(&self) -> Vec<Action> {
         if self.unnumbered().is_some() {
             return Vec::new();

@@ -87,13 +87,11 @@ pub enum Difference {
 }
 
 /// Whether an object is a Secret of the core.
-#[must_use]
 pub fn is_secret(object: &Value) -> bool {
     text(object, "kind") == "Secret" && text(object, "apiVersion") == "v1"
 }
 
 /// A manifest whose `stringData`, if it is a Secret, is in its `data` as well, where a server puts it.
-#[must_use]
 pub fn with_string_data(manifest: &Value) -> Cow<'_, Value> {
     let texts = manifest.get(STRING_DATA).and_then(Value::as_object);
     let Some(texts) = texts.filter(|_| is_secret(manifest)) else {
@@ -107,7 +105,6 @@ pub fn with_string_data(manifest: &Value) -> Cow<'_, Value> {
 /// The fields that our manager's applies own in a live object, in the `fieldsV1` form.
 ///
 /// `None`: we never applied the object, or somebody cleared its `managedFields`.
-#[must_use]
 pub fn owned_fields(live: &Value) -> Option<&Value> {
     apply_entry(live)?.get("fieldsV1")
 }
@@ -128,7 +125,6 @@ pub fn owned_fields(live: &Value) -> Option<&Value> {
 ///
 /// An apply may still change what has no meaning: the order of a set, and our claim to an empty
 /// list.
-#[must_use]
 pub fn compare(wanted: &Value, live: &Value) -> Difference {
     match compare_roots(wanted, live) {
         Ok(()) => Difference::None,
@@ -142,7 +138,6 @@ pub fn compare(wanted: &Value, live: &Value) -> Difference {
 ///
 /// The same for equal bodies, in any order of the map keys, in any process. `status`, the name and
 /// namespace, and the server's own metadata do not count.
-#[must_use]
 pub fn wanted_fingerprint(wanted: &Value) -> u64 {
     let Some(root) = wanted.as_object() else {
         return of_value(wanted);
@@ -163,7 +158,6 @@ pub fn wanted_fingerprint(wanted: &Value) -> u64 {
 }
 
 /// A fingerprint of any JSON value, the same for equal values in whatever order of their keys.
-#[must_use]
 pub fn content_fingerprint(value: &Value) -> u64 {
     of_value(value)
 }
@@ -182,7 +176,6 @@ pub fn content_fingerprint(value: &Value) -> u64 {
 ///
 /// Below an empty map that we own everything counts, as it may be an atomic value. All fields of
 /// legacy entries count, also those that nobody wants.
-#[must_use]
 pub fn live_fingerprint(live: &Value) -> Option<u64> {
     let ownership = OwnedFields::of(live)?;
     let owned = ownership.fields();
@@ -267,7 +260,6 @@ impl FieldPath {
     }
 
     /// Whether it is at, above or below the field with these keys.
-    #[must_use]
     pub fn overlaps(&self, keys: &[&str]) -> bool {
         self.0.iter().zip(keys).all(|(own, key)| own == key)
     }

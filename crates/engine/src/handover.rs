@@ -120,7 +120,6 @@ pub enum Refusal {
 /// # Guarantees
 /// The revision annotation ranks revisions only when its controller is a revision that exists. On an object without a
 /// controller it only tells whether the writer is gone ([`Situation::Abandoned`]).
-#[must_use]
 pub fn classify(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> Situation {
     if revision.identity.controls(live) {
         return Situation::Ours;
@@ -171,7 +170,6 @@ fn is_abandoned(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> b
 /// # Caveats
 /// `None` adopts from anybody with one exception: an object controlled by another existing revision
 /// under the same number stays with it. Both would adopt it in turn for ever otherwise.
-#[must_use]
 pub fn decide_adoption(
     revision: &Revision,
     desired: &Desired,
@@ -218,7 +216,6 @@ fn is_own_package(desired: &Desired) -> bool {
 }
 
 /// The message of a collision. The namespace in front is the one that is written, that behind is where the object is.
-#[must_use]
 pub fn collision_message(desired: &Desired, refusal: Refusal) -> String {
     let (key, written) = (&desired.key, &desired.written_namespace);
     let object = format!("{} {}/{}", desired.gvk, key.namespace, key.name);

@@ -17,7 +17,6 @@ use crate::{
 ///
 /// # Caveats
 /// An object with an invalid manifest is not wanted: nothing of the heir's would ever be written to it.
-#[must_use]
 pub fn heir(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Heir {
     Heir {
         identity: revision.identity.clone(),
@@ -27,7 +26,6 @@ pub fn heir(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Heir {
 }
 
 /// The objects that phases have themselves and that can be written.
-#[must_use]
 pub fn wants(phases: &[Phase]) -> BTreeSet<ObjectKey> {
     let objects = phases.iter().flat_map(Phase::own_objects);
     let valid = objects.filter(|object| object.violations.is_empty());

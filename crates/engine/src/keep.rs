@@ -15,7 +15,6 @@ const KEPT: [(&str, &str); 3] = [
 ];
 
 /// Whether an object is to be let go instead of deleted, by the annotations that it has in one of these forms.
-#[must_use]
 pub fn is_kept<'v>(forms: impl IntoIterator<Item = &'v Value>) -> bool {
     forms.into_iter().any(says_keep)
 }

@@ -65,7 +65,6 @@ impl Gvk {
     }
 
     /// The `apiVersion` of an object of this kind.
-    #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.clone()
@@ -75,7 +74,6 @@ impl Gvk {
     }
 
     /// The identity of an object of this kind; the namespace is empty for a cluster-scoped one.
-    #[must_use]
     pub fn key(&self, namespace: &str, name: &str) -> ObjectKey {
         ObjectKey {
             group: self.group.clone(),

@@ -66,7 +66,6 @@ pub fn mapped<'a>(
 
 /// Conditions that the controller of another object has mapped, those with a prefix in their type, as
 /// far as they were observed at its present generation. That it has begun does not change with its generation.
-#[must_use]
 pub fn handed_up(conditions: &[Condition], generation: i64) -> Vec<MappedCondition> {
     let current = conditions.iter().filter(|condition| {
         let is_current = condition.observed_generation == Some(generation);
@@ -100,7 +99,6 @@ fn is_reason(reason: &str) -> bool {
 }
 
 /// Whether the API server accepts a condition of this type: an optional DNS prefix and a name.
-#[must_use]
 pub fn is_condition_type(type_: &str) -> bool {
     let (prefix, name) = type_
         .split_once('/')

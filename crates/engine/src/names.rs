@@ -10,7 +10,6 @@ const LONGEST_SEGMENT: usize = 16 * 1024;
 ///
 /// A name comes from a user's manifest. `..` in a path is resolved by servers and proxies alike, and would turn a
 /// request for an object into one for its namespace.
-#[must_use]
 pub fn segment_problem(name: &str) -> Option<&'static str> {
     match name {
         "" => Some("must not be empty"),
@@ -23,13 +22,11 @@ pub fn segment_problem(name: &str) -> Option<&'static str> {
 }
 
 /// Whether it is a DNS label: what a namespace can be named.
-#[must_use]
 pub fn is_label(name: &str) -> bool {
     name.len() <= 63 && !name.contains('.') && is_subdomain(name)
 }
 
 /// Whether it is a DNS subdomain: what a custom resource can be named.
-#[must_use]
 pub fn is_subdomain(name: &str) -> bool {
     let is_part = |part: &str| {
         let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -42,7 +39,6 @@ pub fn is_subdomain(name: &str) -> bool {
 }
 
 /// Whether it can be the value of a label.
-#[must_use]
 pub fn is_label_value(value: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let outer = |c: char| c.is_ascii_alphanumeric();
@@ -53,7 +49,6 @@ pub fn is_label_value(value: &str) -> bool {
 }
 
 /// A name in a message: as it is, unless it would break or fill the message.
-#[must_use]
 pub fn shown(name: &str) -> Cow<'_, str> {
     if name.len() > 253 || name.chars().any(char::is_control) {
         quoted(name).into()
@@ -63,7 +58,6 @@ pub fn shown(name: &str) -> Cow<'_, str> {
 }
 
 /// A text as messages quote it: escaped, and cut when it is long.
-#[must_use]
 pub fn quoted(text: &str) -> String {
     const MOST: usize = 80;
     let cut = text.floor_char_boundary(MOST);

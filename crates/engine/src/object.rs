@@ -26,7 +26,6 @@ pub struct Identity {
 
 impl Identity {
     /// The controller reference on objects that this revision owns.
-    #[must_use]
     pub fn controller_reference(&self) -> Value {
         if self.is_remote {
             return json!({
@@ -49,7 +48,6 @@ impl Identity {
     }
 
     /// Whether an owner reference names this revision: by group, kind, name and uid.
-    #[must_use]
     pub fn is(&self, reference: &Value) -> bool {
         text(reference, "uid") == self.uid
             && text(reference, "kind") == self.kind
@@ -61,27 +59,23 @@ impl Identity {
 
     /// Whether an object names this revision as its controller. It can have two: one in its own cluster, and one
     /// elsewhere.
-    #[must_use]
     pub fn controls(&self, live: &Value) -> bool {
         let mut references = owner_references(live).iter();
         references.any(|reference| is_controller(reference) && self.is(reference))
     }
 
     /// Whether the revision may only own objects of its own namespace.
-    #[must_use]
     pub fn is_namespaced(&self) -> bool {
         !self.namespace.is_empty()
     }
 }
 
 /// A string field, empty when it is absent or no string.
-#[must_use]
 pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A string field of the metadata, empty when absent.
-#[must_use]
 pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
     object
         .get("metadata")
@@ -89,7 +83,6 @@ pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
 }
 
 /// An annotation, empty when absent.
-#[must_use]
 pub fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
     let metadata = object.get("metadata");
     let annotations = metadata.and_then(|metadata| metadata.get("annotations"));
@@ -97,7 +90,6 @@ pub fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
 }
 
 /// The owner references; empty when there are none.
-#[must_use]
 pub fn owner_references(object: &Value) -> &[Value] {
     object
         .pointer("/metadata/ownerReferences")
@@ -106,7 +98,6 @@ pub fn owner_references(object: &Value) -> &[Value] {
 }
 
 /// Whether an owner reference is the managing one.
-#[must_use]
 pub fn is_controller(reference: &Value) -> bool {
     reference
         .get("controller")
@@ -115,7 +106,6 @@ pub fn is_controller(reference: &Value) -> bool {
 }
 
 /// The managing owner reference, if any. The API server admits one at most.
-#[must_use]
 pub fn controller(object: &Value) -> Option<&Value> {
     owner_references(object)
         .iter()
@@ -123,19 +113,16 @@ pub fn controller(object: &Value) -> Option<&Value> {
 }
 
 /// The revision number in the annotation; 0 when it is missing or no number.
-#[must_use]
 pub fn revision_number(object: &Value) -> i64 {
     annotation(object, ANNOTATION_REVISION).parse().unwrap_or(0)
 }
 
 /// Whether the object waits for finalizers or its grace period.
-#[must_use]
 pub fn is_terminating(object: &Value) -> bool {
     !metadata(object, "deletionTimestamp").is_empty()
 }
 
 /// Why an object that is being deleted is still there.
-#[must_use]
 pub fn why_terminating(object: &Value) -> String {
     let finalizers = object.pointer("/metadata/finalizers");
     let finalizers = finalizers.and_then(Value::as_array).into_iter().flatten();
@@ -147,7 +134,6 @@ pub fn why_terminating(object: &Value) -> String {
 }
 
 /// The state that a later write depends on.
-#[must_use]
 pub fn precondition(object: &Value) -> Precondition {
     Precondition {
         uid: metadata(object, "uid").to_owned(),
@@ -175,7 +161,6 @@ pub(super) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<Str
 
 /// The entry of `status.controllerOf` for the object that a manifest names; `namespace` is the
 /// revision's own, where the manifest names none.
-#[must_use]
 pub fn manifest_reference(manifest: &Value, namespace: &str) -> ControlledObjectReference {
     let gvk = Gvk::new(text(manifest, "apiVersion"), text(manifest, "kind"));
     let written = metadata(manifest, "namespace");
@@ -194,7 +179,6 @@ pub fn manifest_reference(manifest: &Value, namespace: &str) -> ControlledObject
 }
 
 /// The entry of `status.controllerOf` for an object. `version` stays empty, as the API has it.
-#[must_use]
 pub fn controlled_reference(key: &ObjectKey) -> ControlledObjectReference {
     ControlledObjectReference {
         kind: key.kind.clone(),

@@ -12,28 +12,24 @@ fn path(keys: &[&str]) -> PointerBuf {
 }
 
 /// Refuses the patch unless a field has this value.
-#[must_use]
 pub fn test(keys: &[&str], value: impl Into<Value>) -> PatchOperation {
     let (path, value) = (path(keys), value.into());
     PatchOperation::Test(TestOperation { path, value })
 }
 
 /// Sets a field, or inserts into a list; `-` is its end.
-#[must_use]
 pub fn add(keys: &[&str], value: impl Into<Value>) -> PatchOperation {
     let (path, value) = (path(keys), value.into());
     PatchOperation::Add(AddOperation { path, value })
 }
 
 /// Replaces the value of a field that exists.
-#[must_use]
 pub fn replace(keys: &[&str], value: impl Into<Value>) -> PatchOperation {
     let (path, value) = (path(keys), value.into());
     PatchOperation::Replace(ReplaceOperation { path, value })
 }
 
 /// Removes a field that exists.
-#[must_use]
 pub fn remove(keys: &[&str]) -> PatchOperation {
     PatchOperation::Remove(RemoveOperation { path: path(keys) })
 }

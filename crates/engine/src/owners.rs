@@ -28,13 +28,11 @@ struct Entry<'a> {
 }
 
 /// Whether an owner reference is an entry of the annotation.
-#[must_use]
 pub fn is_remote(reference: &Value) -> bool {
     reference.get("namespace").is_some()
 }
 
 /// The owners that the text of the annotation lists; those that are none are left out.
-#[must_use]
 pub fn parse(annotation: &str) -> Vec<Value> {
     let list: Vec<Value> = serde_json::from_str(annotation).unwrap_or_default();
     let owners = list.into_iter().filter_map(|mut owner| {
@@ -62,7 +60,6 @@ fn render<'a>(references: impl Iterator<Item = &'a Value>) -> String {
 
 /// The text of the annotation once the owner with a uid is removed; `None` when that owner is an owner
 /// reference of the API. The last one leaves an empty list.
-#[must_use]
 pub fn without(live: &Value, uid: &str) -> Option<String> {
     let references = owner_references(live);
     let owner = references

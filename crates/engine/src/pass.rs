@@ -55,7 +55,6 @@ pub struct Position {
 
 impl Position {
     /// The object there.
-    #[must_use]
     pub fn of(self, phases: &[Phase]) -> &Desired {
         &phases[self.phase].objects[self.object]
     }
@@ -386,7 +385,6 @@ impl<'a> Pass<'a> {
     ///
     /// # Panics
     /// When [`Pass::step`] has not said [`Step::Done`] yet.
-    #[must_use]
     pub fn outcome(self) -> Outcome {
         let mut outcome = Outcome {
             result: self

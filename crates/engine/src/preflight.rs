@@ -37,7 +37,6 @@ impl Preflight {
 ///
 /// A deployment without the annotation leaves the revision to whoever has annotated that one, but for a value that
 /// means nothing: it came from the deployment, and goes with it.
-#[must_use]
 pub fn wanted<'a>(own: Option<&'a str>, current: Option<&str>) -> Option<&'a str> {
     let is_refused = || Preflight::parse(current).is_err();
     own.or_else(|| is_refused().then_some(PREFLIGHT_PHASE))

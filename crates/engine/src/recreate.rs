@@ -32,14 +32,12 @@ pub(crate) const HINT: &str =
     "; the annotation baton.run/update=recreate lets it be deleted and created anew";
 
 /// Whether a cause of a refusal is that a field must not be changed; its content may be as valid as it can be.
-#[must_use]
 pub fn is_about_immutability(cause: &str) -> bool {
     let cause = cause.to_ascii_lowercase();
     IMMUTABLE.iter().any(|words| cause.contains(words))
 }
 
 /// Whether an object is to be recreated, by its manifest.
-#[must_use]
 pub fn is_recreated(desired: &Desired) -> bool {
     let is_asked_for = matches!(update(desired), UPDATE_RECREATE | UPDATE_RERUN);
     let (name, policy) = HELM_POLICY;
@@ -53,13 +51,11 @@ pub fn is_recreated(desired: &Desired) -> bool {
 }
 
 /// Whether an object runs to its end, once for each content.
-#[must_use]
 pub fn runs_once(desired: &Desired) -> bool {
     is_job(desired) && is_recreated(desired) && update(desired) != UPDATE_RERUN
 }
 
 /// Of what a revision controls by its last report, the objects that are to be recreated: nobody asks about others.
-#[must_use]
 pub fn reported(
     phases: &[Phase],
     controlled: &[ControlledObjectReference],
@@ -71,7 +67,6 @@ pub fn reported(
 }
 
 /// A fingerprint of what a manifest makes run: that of any revision with the same.
-#[must_use]
 pub fn content(desired: &Desired) -> u64 {
     let mut manifest = desired.manifest.clone();
     if let Some(annotations) = metadata_mut(&mut manifest).get_mut("annotations") {

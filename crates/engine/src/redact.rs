@@ -34,14 +34,12 @@ const TYPES: [&str; 7] = [
 const READABLE: usize = 100;
 
 /// A message without the values that it quotes; of each the kind and length stay.
-#[must_use]
 pub fn without_values(message: &str) -> String {
     rewritten(message, without_value, |_| false)
 }
 
 /// A message with the values that a person can read: of structures, which a server prints as Go does, only the kind is
 /// known.
-#[must_use]
 pub fn with_short_values(message: &str) -> String {
     let is_short = |value: &str| value.len() <= READABLE && !value.contains('{');
     let shown = |value: &str| {

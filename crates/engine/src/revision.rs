@@ -125,7 +125,6 @@ pub enum Delivery {
 
 impl Revision {
     /// Whether nothing may be written.
-    #[must_use]
     pub fn is_paused(&self) -> bool {
         self.lifecycle == LifecycleState::Paused
     }
@@ -144,7 +143,6 @@ pub struct Phase {
 
 impl Phase {
     /// The objects that the controller of the revision looks after itself: none of a delegated phase.
-    #[must_use]
     pub fn own_objects(&self) -> &[Desired] {
         if self.delegated.is_some() {
             return &[];
@@ -197,7 +195,6 @@ pub struct Desired {
 
 impl Desired {
     /// The position that a violation names.
-    #[must_use]
     pub fn position(&self, phase: &str) -> String {
         format!(
             "Phase \"{phase}\", {} {}/{}",
@@ -226,7 +223,6 @@ const SERVER_SET: [&str; 8] = [
 /// # Guarantees
 /// Nothing is dropped: an object that cannot be parsed stays in the list with a violation, so that it is
 /// reported in its place and order.
-#[must_use]
 pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<Phase> {
     phases
         .into_iter()
@@ -361,7 +357,6 @@ fn complete(revision: &Revision, manifest: &mut Value) {
 
 /// Violations that concern the revision as a whole: duplicate objects, found before any other
 /// check. Phases may share a name, as in revisions of Package Operator: their place identifies them.
-#[must_use]
 pub fn duplicates(phases: &[Phase]) -> Vec<String> {
     let mut violations = Vec::new();
     let mut objects = BTreeSet::new();
@@ -394,7 +389,6 @@ pub fn duplicates(phases: &[Phase]) -> Vec<String> {
 
 /// What is wrong with the objects of a phase, given what the server serves: one text per violation,
 /// in object order. A kind that is not served hides the other checks of its object.
-#[must_use]
 pub fn violations(revision: &Revision, phase: &Phase, kinds: &Kinds) -> Vec<String> {
     let objects = phase.objects.iter();
     let found = objects.flat_map(|object| {
@@ -423,7 +417,6 @@ pub(crate) fn violations_of(revision: &Revision, object: &Desired, kinds: &Kinds
 
 /// Whether an object can have been written by its revision. What may be reached in another cluster can have become less
 /// since.
-#[must_use]
 pub fn may_be_written(revision: &Revision, object: &Desired, scope: KindScope) -> bool {
     match revision.delivery {
         Delivery::Remote => has_place(object, scope),

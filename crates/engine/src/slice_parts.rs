@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 const SLICE_BYTES: usize = 256 * 1024;
 
 /// Objects in their order, in as few parts as may be.
-#[must_use]
 pub fn in_parts(objects: Vec<ObjectSetObject>) -> Vec<Vec<ObjectSetObject>> {
     let mut parts: Vec<Vec<ObjectSetObject>> = Vec::new();
     let mut length = 0;
@@ -45,7 +44,6 @@ const CLUSTER_SCOPED: [&str; 13] = [
 
 /// An object in a namespace, unless it is of a built-in kind that has none: other clusters are not asked which kinds
 /// are namespaced.
-#[must_use]
 pub fn placed(mut object: Value, namespace: &str) -> Value {
     let kind = object["kind"].as_str().unwrap_or_default();
     if CLUSTER_SCOPED.contains(&kind) {
@@ -63,7 +61,6 @@ pub fn placed(mut object: Value, namespace: &str) -> Value {
 }
 
 /// As [`placed`], for objects that may say themselves in which namespace they are.
-#[must_use]
 pub fn placed_by_default(object: Value, namespace: &str) -> Value {
     match object
         .pointer("/metadata/namespace")

@@ -115,13 +115,11 @@ fn concerns(which: &SiteStop, manifest: &Value) -> bool {
 }
 
 /// Whether an object is in the form in which it runs nothing.
-#[must_use]
 pub fn is_stopped(object: &Value) -> bool {
     !annotation(object, ANNOTATION_STOPPED).is_empty()
 }
 
 /// Whether what is left to others once an object exists is set all the same: what had stopped it is to go.
-#[must_use]
 pub fn is_switched_on(live: &Value, path: &FieldPath) -> bool {
     is_stopped(live)
         && Switch::ALL
@@ -142,7 +140,6 @@ pub enum Pods {
 }
 
 /// What a live workload says of its pods.
-#[must_use]
 pub fn pods(live: &Value) -> Pods {
     let (spec, status) = (&live["spec"], &live["status"]);
     let (observed, generation) = (

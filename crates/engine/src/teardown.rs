@@ -169,7 +169,6 @@ impl<'a> Teardown<'a> {
     }
 
     /// The objects that were let go instead of deleted, because they are to be kept.
-    #[must_use]
     pub fn kept(&self) -> &[Position] {
         &self.kept
     }
@@ -342,7 +341,6 @@ impl<'a> Teardown<'a> {
     }
 
     /// Ends the teardown.
-    #[must_use]
     pub fn outcome(self) -> TeardownOutcome {
         let Some(index) = self.left.checked_sub(1) else {
             return TeardownOutcome::Done;
@@ -408,7 +406,6 @@ fn release(live: &Value, owner_uid: &str) -> Option<Request> {
 /// The request that takes an object away from an owner that has ended before it was observed: a write that was under
 /// way when the owner ended came late, and a newer revision may have taken the object over since. `None` when there is
 /// nothing to do, or nothing more.
-#[must_use]
 pub fn stray(live: &Value, ended_uid: &str) -> Option<Request> {
     match removal(live, ended_uid).filter(|_| !is_terminating(live))? {
         Request::Delete(_) if is_kept([live]) => release(live, ended_uid),

@@ -27,13 +27,11 @@ const CONDITION: usize = 160;
 const MARK: usize = "… (18446744073709551615 bytes left out)".len();
 
 /// A text of at most so many bytes. What is cut off is counted in it.
-#[must_use]
 pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
     cut_and_count(text, most, 0)
 }
 
 /// A text in one line: every run of blanks and line ends becomes one blank.
-#[must_use]
 pub fn collapse_whitespace(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -99,7 +97,6 @@ impl Joined {
 }
 
 /// A list of objects that is fit for `status.waitingFor`.
-#[must_use]
 pub fn waiting_for(mut objects: Vec<WaitingForObject>) -> Vec<WaitingForObject> {
     objects.truncate(MAX_WAITING_FOR);
     for object in &mut objects {

@@ -25,7 +25,6 @@ const MAX_TEXT: usize = 256;
 const BACK_OFF: &str = "CrashLoopBackOff";
 
 /// Whether an object of this kind runs pods that its `spec.selector` selects.
-#[must_use]
 pub fn runs_pods(group: &str, kind: &str) -> bool {
     matches!(
         (group, kind),
@@ -37,19 +36,16 @@ pub fn runs_pods(group: &str, kind: &str) -> bool {
 }
 
 /// Whether an object may fail its probes because of what no watch on it tells: what its pods say, or a storage class.
-#[must_use]
 pub fn fails_unseen(group: &str, kind: &str) -> bool {
     runs_pods(group, kind) || (group, kind) == ("", "PersistentVolumeClaim")
 }
 
 /// What probes say of a workload, with the reason behind it.
-#[must_use]
 pub fn with_reason(messages: &str, reason: &str) -> String {
     format!("{messages} ({reason})")
 }
 
 /// What the conditions of a workload say is wrong; nothing where it only is not there yet.
-#[must_use]
 pub fn own_reason(key: &ObjectKey, live: &Value) -> Option<String> {
     if !runs_pods(&key.group, &key.kind) {
         return None;
@@ -77,7 +73,6 @@ type Reasons<'a> = BTreeMap<String, Vec<&'a str>>;
 /// The text does not change while a container goes through the same failure again and again, and names the first pod
 /// by name of those that fail so. Pods that have ended count only where no other says anything: those that a kubelet
 /// has evicted stay behind, and others have come in their place.
-#[must_use]
 pub fn pods_reason<'a>(pods: impl IntoIterator<Item = &'a Value>) -> Option<String> {
     let (mut present, mut ended) = (Reasons::new(), Reasons::new());
     for pod in pods {
@@ -105,7 +100,6 @@ pub fn pods_reason<'a>(pods: impl IntoIterator<Item = &'a Value>) -> Option<Stri
 }
 
 /// What is wrong with one pod; nothing while it starts, runs or ends.
-#[must_use]
 pub fn pod_reason(pod: &Value) -> Option<String> {
     let is_ending = pod.pointer("/metadata/deletionTimestamp").is_some();
     let status = &pod["status"];
@@ -132,7 +126,6 @@ fn has_failed(pod: &Value) -> bool {
 }
 
 /// The container of a pod that ended by itself and was started again, or will be: of which a log tells more.
-#[must_use]
 pub fn crashed_container(pod: &Value) -> Option<&str> {
     let crashed =
         containers(pod).find(|container| container.is_failing() && container.exit().is_some())?;

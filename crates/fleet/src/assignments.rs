@@ -55,7 +55,6 @@ pub enum AssignmentChange {
 
 impl AssignmentChange {
     /// Whether the decision about a namespace and a cluster may be another one now.
-    #[must_use]
     pub fn concerns(&self, namespace: &str, cluster: Subject<'_>) -> bool {
         match self {
             Self::Assignment(versions) => {
@@ -118,14 +117,12 @@ impl Assignments {
     }
 
     /// Whether revisions of a namespace may deliver into a cluster, and how far.
-    #[must_use]
     pub fn decide(&self, namespace: &str, cluster: Subject<'_>) -> Decision {
         let known = self.shared.known.read();
         known.decide(namespace, cluster, self.shared.is_required)
     }
 
     /// Why nobody may be given a cluster for now: which kind cannot be listed, and the cause.
-    #[must_use]
     pub fn unreadable(&self) -> Option<String> {
         self.shared.known.read().unreadable()
     }

@@ -172,13 +172,11 @@ impl Inventory {
     }
 
     /// The way to a cluster, as it is now.
-    #[must_use]
     pub fn link(&self, cluster: &str) -> ClusterLink {
         self.shared.link(cluster)
     }
 
     /// All Clusters by name, and whether the manager or an agent is connected to each.
-    #[must_use]
     pub fn connected(&self) -> BTreeMap<String, bool> {
         let links = self.shared.links.read();
         let connected = links.iter().map(|(name, entry)| {
@@ -193,13 +191,11 @@ impl Inventory {
     }
 
     /// Since when a cluster has been reached without a break in this process; the present time if it is not.
-    #[must_use]
     pub fn in_touch_since(&self, cluster: &str) -> Timestamp {
         self.shared.in_touch_since(cluster)
     }
 
     /// The labels of a Cluster; none if there is no such Cluster.
-    #[must_use]
     pub fn labels(&self, cluster: &str) -> Arc<BTreeMap<String, String>> {
         let links = self.shared.links.read();
         let entry = links.get(cluster);
@@ -208,7 +204,6 @@ impl Inventory {
 
     /// When the applications of a site may be upgraded, as far as its Cluster says; none if there is no such Cluster.
     /// One that cannot be read is there all the same, and never opens.
-    #[must_use]
     pub fn upgrade_windows(&self, cluster: &str) -> Arc<[UpgradeWindow]> {
         let links = self.shared.links.read();
         let entry = links.get(cluster);
@@ -216,13 +211,11 @@ impl Inventory {
     }
 
     /// Whether all Clusters were listed, so that one that is missing does not exist.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         *self.shared.known.borrow() == Extent::All
     }
 
     /// Why it is not known which Clusters there are: they cannot be listed, and the cause. What was known stays.
-    #[must_use]
     pub fn unreadable(&self) -> Option<String> {
         let known = self.shared.known.borrow();
         let cause = known.failure();
@@ -230,7 +223,6 @@ impl Inventory {
     }
 
     /// All Clusters by name, as places that revisions are brought to.
-    #[must_use]
     pub fn sites(&self) -> HashMap<String, InventorySite> {
         let links = self.shared.links.read();
         let sites = links.iter().map(|(name, entry)| {
@@ -245,7 +237,6 @@ impl Inventory {
     }
 
     /// How often agents report.
-    #[must_use]
     pub fn heartbeat(&self) -> Duration {
         self.shared.heartbeat
     }
@@ -257,7 +248,6 @@ impl Inventory {
 
     /// All clusters whose objects are watched: those that are connected, and those that were and are
     /// expected back.
-    #[must_use]
     pub fn targets(&self) -> Vec<Target> {
         let links = self.shared.links.read();
         let entries = links.values();

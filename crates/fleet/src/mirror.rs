@@ -90,7 +90,6 @@ pub struct Place {
 
 impl Place {
     /// Describes the place of a phase; `None` for one that is not of a site.
-    #[must_use]
     pub fn of(phase: &PhaseRecord, terms: Terms, has_begun: bool) -> Option<Self> {
         Some(Self {
             entry: phase.annotations.get(ANNOTATION_SITE)?.clone(),
@@ -101,13 +100,11 @@ impl Place {
     }
 
     /// Whether it had begun before it was handed over.
-    #[must_use]
     pub fn has_begun(&self) -> bool {
         self.has_begun
     }
 
     /// What holds for upgrades.
-    #[must_use]
     pub fn terms(&self) -> &Terms {
         &self.terms
     }
@@ -241,7 +238,6 @@ impl Origin {
     }
 
     /// Its place in the queue of a site, if it has one.
-    #[must_use]
     pub fn place(&self) -> Option<&Place> {
         self.site.as_ref()
     }
@@ -269,7 +265,6 @@ impl Origin {
     }
 
     /// Name of the service account that the objects are written as, if not as the agent itself.
-    #[must_use]
     pub fn service_account(&self) -> Option<&str> {
         self.service_account.as_deref()
     }
@@ -295,7 +290,6 @@ impl Origin {
     }
 
     /// Identity of the phase.
-    #[must_use]
     pub fn key(&self) -> PhaseKey {
         Key {
             // That there is one was looked at when it was read.
@@ -306,19 +300,16 @@ impl Origin {
     }
 
     /// UID of the phase.
-    #[must_use]
     pub fn uid(&self) -> &str {
         &self.uid
     }
 
     /// Where its objects may be, if it has a namespace.
-    #[must_use]
     pub fn reach(&self) -> &Reach {
         &self.reach
     }
 
     /// The phase itself, as its mirror describes it. What is written about it goes to the mirror.
-    #[must_use]
     pub fn phase(&self, mirror: &PhaseRecord) -> PhaseRecord {
         let controller = self.revision.as_ref().map(|set| set.uid.as_str().into());
         let mut phase = mirror.standing_for(
@@ -357,33 +348,28 @@ impl Origin {
     }
 
     /// The text of the annotation.
-    #[must_use]
     pub fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
 /// The namespace of a cluster's agent.
-#[must_use]
 pub fn namespace(cluster: &str) -> String {
     format!("{NAMESPACE_CLUSTER_PREFIX}{cluster}")
 }
 
 /// The object whose status an agent writes to show that it is there.
-#[must_use]
 pub fn heartbeat(cluster: &str) -> PhaseKey {
     mirror_key(cluster, HEARTBEAT)
 }
 
 /// The mirror of a phase. The uid distinguishes phases of one name in several namespaces, and one that was created
 /// again.
-#[must_use]
 pub fn key(cluster: &str, phase: &PhaseRecord) -> PhaseKey {
     key_of(cluster, &phase.key.name, &phase.uid)
 }
 
 /// As [`key`], by name and uid of the phase.
-#[must_use]
 pub fn key_of(cluster: &str, name: &str, uid: &str) -> PhaseKey {
     let print = content_fingerprint(&json!(uid)) & 0xffff_ffff;
     let mut name = name.to_owned();
@@ -412,7 +398,6 @@ pub fn manifest(key: &PhaseKey, phase: &PhaseRecord, origin: &Origin) -> Result<
 }
 
 /// The object for the heartbeat to be made; its status is to be written every so many seconds.
-#[must_use]
 pub fn heartbeat_manifest(key: &PhaseKey, seconds: &str) -> Value {
     object(key, ANNOTATION_HEARTBEAT_SECONDS, seconds)
 }
@@ -433,7 +418,6 @@ fn object(key: &PhaseKey, annotation: &str, text: &str) -> Value {
 }
 
 /// Whether a status says that the objects have been taken away.
-#[must_use]
 pub fn is_archived(status: &ObjectSetPhaseStatus) -> bool {
     is_true(&status.conditions, ARCHIVED)
 }

@@ -40,7 +40,6 @@ pub struct ClusterName(String);
 
 impl ClusterName {
     /// The name.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -57,7 +56,6 @@ impl ClusterName {
     }
 
     /// The namespace on the hub that an agent of the cluster reads from; `None` where it would have no valid name.
-    #[must_use]
     pub fn namespace(&self) -> Option<String> {
         let is_label =
             !self.0.contains('.') && NAMESPACE_PREFIX.len() + self.0.len() <= LABEL_LENGTH;

@@ -37,7 +37,6 @@ pub struct Account {
 
 impl Account {
     /// The account of this name in a namespace; `None` for cluster-scoped owners, which are for administrators.
-    #[must_use]
     pub fn new(namespace: &str, name: &str) -> Option<Self> {
         (!namespace.is_empty() && !name.is_empty()).then(|| Self {
             namespace: namespace.into(),

@@ -154,7 +154,6 @@ fn is_refusal(code: u16, status: &Status) -> bool {
 }
 
 /// Whether nothing is wrong but that fields must not be changed.
-#[must_use]
 pub fn is_immutable(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let mut causes = causes.peekable();
@@ -162,14 +161,12 @@ pub fn is_immutable(status: &Status) -> bool {
 }
 
 /// True if a `test` of a JSON patch failed. What a rule of the API finds invalid has causes.
-#[must_use]
 pub fn is_failed_test(code: u16, status: &Status) -> bool {
     let details = status.details.as_ref();
     code == 422 && details.is_none_or(|it| it.causes.is_empty())
 }
 
 /// True if an object was refused because its namespace is being deleted.
-#[must_use]
 pub fn is_namespace_terminating(status: &Status) -> bool {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     causes.any(|cause| cause.reason == "NamespaceTerminating")

@@ -24,7 +24,6 @@ impl Backoff {
     }
 
     /// The pause after a number of failures in a row: between half and all of a limit that doubles.
-    #[must_use]
     pub fn delay(self, failures: u32) -> Duration {
         self.within_limit(failures, HasherRng::new().next_f64())
     }
@@ -38,14 +37,12 @@ impl Backoff {
 }
 
 /// A period times a random factor.
-#[must_use]
 pub fn jittered(period: Duration, factor: Range<f64>) -> Duration {
     let share = HasherRng::new().next_f64();
     period.mul_f64(factor.start + (factor.end - factor.start) * share)
 }
 
 /// Nine to eleven tenths of a period.
-#[must_use]
 pub fn spread(period: Duration) -> Duration {
     jittered(period, 0.9..1.1)
 }

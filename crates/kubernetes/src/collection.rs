@@ -32,7 +32,6 @@ pub enum Extent {
 
 impl Extent {
     /// Why the objects cannot be listed.
-    #[must_use]
     pub fn failure(&self) -> Option<&str> {
         match self {
             Self::Nothing | Self::All => None,
@@ -141,13 +140,11 @@ impl<K: Identity> Fold<K> {
     }
 
     /// How much is known.
-    #[must_use]
     pub fn extent(&self) -> &Extent {
         &self.extent
     }
 
     /// Whether all objects were known once, be they known now or not.
-    #[must_use]
     pub fn was_complete(&self) -> bool {
         self.was_complete
     }
@@ -257,19 +254,16 @@ impl<K: Identity, V: Clone + PartialEq> Collection<K, V> {
     }
 
     /// How much is known.
-    #[must_use]
     pub fn extent(&self) -> &Extent {
         self.fold.extent()
     }
 
     /// Whether all objects were known once, be they known now or not.
-    #[must_use]
     pub fn was_complete(&self) -> bool {
         self.fold.was_complete()
     }
 
     /// The objects by identity.
-    #[must_use]
     pub fn items(&self) -> &BTreeMap<K, V> {
         &self.items
     }

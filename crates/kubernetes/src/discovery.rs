@@ -58,7 +58,6 @@ pub struct Resource {
 
 impl Resource {
     /// Path of all objects, in all namespaces.
-    #[must_use]
     pub fn path(&self) -> String {
         path::everywhere(&self.prefix, &self.plural)
     }

@@ -9,7 +9,6 @@ use baton_engine::texts::collapse_whitespace;
 ///
 /// Some libraries repeat a cause in the text of the error itself and some leave it to the reader, so a cause that was
 /// said already is left out.
-#[must_use]
 pub fn one_line(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut source = error.source();
@@ -26,7 +25,6 @@ pub fn one_line(error: &dyn Error) -> String {
 
 /// The last cause of an error. That of a failed connection is the one that a person can act upon; those around it name
 /// layers of the client.
-#[must_use]
 pub fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {

@@ -119,7 +119,6 @@ impl EventMetrics {
     }
 
     /// Events with that outcome so far.
-    #[must_use]
     pub fn total(&self, outcome: EventOutcome) -> u64 {
         self.counters[outcome as usize].get()
     }

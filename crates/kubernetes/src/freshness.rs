@@ -39,7 +39,6 @@ impl<K: Ord> Freshness<K> {
     }
 
     /// Whether an object of the list replaces the version that is kept.
-    #[must_use]
     pub fn listed(&self, key: &K, known: Option<u64>, version: u64) -> bool {
         let was_written = (self.written.as_ref()).is_some_and(|written| written.contains(key));
         known.is_none_or(|known| version > known || (version < known && !was_written))

@@ -41,7 +41,6 @@ impl Task {
     }
 
     /// Whether it has ended by itself.
-    #[must_use]
     pub fn is_finished(&self) -> bool {
         self.0.is_finished()
     }

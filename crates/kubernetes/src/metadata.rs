@@ -71,7 +71,6 @@ impl<'a> Metadata<'a> {
     }
 
     /// The version as a number, by which states of one resource compare.
-    #[must_use]
     pub fn version(&self) -> u64 {
         number(&self.resource_version)
     }
@@ -131,7 +130,6 @@ pub struct OwnerReference<'a> {
 
 /// A `resourceVersion` as a number; 0 when it is none. Versions of one resource are integers that
 /// compare; since Kubernetes 1.35 that is part of the API.
-#[must_use]
 pub fn number(version: &str) -> u64 {
     version.parse().unwrap_or_default()
 }

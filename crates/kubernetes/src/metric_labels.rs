@@ -13,7 +13,6 @@ macro_rules! label_values {
             pub const ALL: [Self; [$($label),*].len()] = [$(Self::$variant),*];
 
             /// The label value.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $label,)* }
             }

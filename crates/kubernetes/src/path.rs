@@ -39,7 +39,6 @@ pub fn group(name: &str) -> Result<String, NameError> {
 }
 
 /// Path of all objects of a resource, whose name comes from a server or is one of ours.
-#[must_use]
 pub fn everywhere(group_version: &str, plural: &str) -> String {
     format!("{group_version}/{}", url::escape(plural))
 }

@@ -24,7 +24,6 @@ pub struct Permit(Option<Arc<Permits>>);
 
 impl Permits {
     /// So many permits.
-    #[must_use]
     pub fn new(permits: usize) -> Arc<Self> {
         Arc::new(Self(Mutex::new(State {
             free: permits,

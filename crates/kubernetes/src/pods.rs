@@ -80,7 +80,6 @@ impl Target {
 /// Where at most so many of the pods are listed that a selector selects; nowhere if it is malformed, or selects every
 /// pod
 /// there is.
-#[must_use]
 pub fn pods_path(namespace: &str, selector: &Value, most: usize) -> Option<String> {
     let selector: LabelSelector = serde_json::from_value(selector.clone()).ok()?;
     let selector = Selector::try_from(selector).ok()?.to_string();

@@ -225,7 +225,6 @@ impl RequestMetrics {
     }
 
     /// Requests of `verb` so far, however they ended.
-    #[must_use]
     pub fn total(&self, verb: Verb) -> u64 {
         self.counters[verb as usize].iter().map(Counter::get).sum()
     }

@@ -26,7 +26,6 @@ impl StorageClasses {
 }
 
 /// A storage class as an object to wait for.
-#[must_use]
 pub fn storage_class(name: &str) -> Blocker {
     let gvk = Gvk::new("storage.k8s.io/v1", "StorageClass");
     let key = gvk.key("", name);

@@ -119,19 +119,16 @@ impl Store {
     }
 
     /// The current state of an object.
-    #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<Stored>> {
         self.table.lock().current((namespace, name)).cloned()
     }
 
     /// How many objects there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.table.lock().len()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -120,14 +120,12 @@ pub struct TargetId(Weak<Inner>);
 
 impl TargetId {
     /// Whether it is that of a target or of a clone of it.
-    #[must_use]
     pub fn is_of(&self, target: &Target) -> bool {
         // The address is not used again while this is there.
         Weak::as_ptr(&self.0) == Arc::as_ptr(&target.0)
     }
 
     /// Whether somebody still has the target.
-    #[must_use]
     pub fn is_in_use(&self) -> bool {
         self.0.strong_count() > 0
     }
@@ -218,7 +216,6 @@ impl Target {
 
     /// The client of its API server, for requests about what are no children. Its requests are counted, and its writes
     /// let through as those on children are.
-    #[must_use]
     pub fn client(&self) -> Client {
         self.0.client.clone()
     }
@@ -303,13 +300,11 @@ impl Target {
     }
 
     /// To recognise it by later.
-    #[must_use]
     pub fn id(&self) -> TargetId {
         TargetId(Arc::downgrade(&self.0))
     }
 
     /// Whether both are clones of one.
-    #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -321,13 +316,11 @@ impl Target {
     }
 
     /// The current state of a child, see [`crate::store`].
-    #[must_use]
     pub fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Option<Arc<Stored>> {
         self.0.informers.store(gvk)?.get(namespace, name)
     }
 
     /// The children of a kind that have one of these owners, by its uid.
-    #[must_use]
     pub fn owned(&self, gvk: &Gvk, by: impl Fn(&str) -> bool) -> Vec<(ObjectKey, Box<str>)> {
         let store = self.0.informers.store(gvk);
         store.map_or_else(Vec::new, |store| store.owned(by))
@@ -349,7 +342,6 @@ impl Target {
     }
 
     /// The kinds that are watched, with their number of objects.
-    #[must_use]
     pub fn stats(&self) -> Vec<(Gvk, usize)> {
         self.0.informers.stats()
     }

@@ -51,25 +51,21 @@ impl<L: Clone + Eq + Hash, T> Turns<L, T> {
     }
 
     /// Whether anything waits in a lane of this kind.
-    #[must_use]
     pub fn any(&self, is_wanted: impl Fn(&L) -> bool) -> bool {
         self.order.iter().any(is_wanted)
     }
 
     /// How many wait in a lane.
-    #[must_use]
     pub fn waiting(&self, lane: &L) -> usize {
         self.lanes.get(lane).map_or(0, VecDeque::len)
     }
 
     /// How many wait, in all lanes.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether nothing waits.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -47,7 +47,6 @@ pub enum MediaType {
 
 impl MediaType {
     /// The value of the header `Content-Type`.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -192,7 +191,6 @@ pub(crate) fn has_items(body: &[u8]) -> Result<bool, serde_json::Error> {
 }
 
 /// The `Retry-After` of an answer. API servers send seconds, never a date.
-#[must_use]
 pub fn retry_after(headers: &header::HeaderMap) -> Option<Duration> {
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
     seconds.trim().parse().ok().map(Duration::from_secs)
@@ -200,7 +198,6 @@ pub fn retry_after(headers: &header::HeaderMap) -> Option<Duration> {
 
 /// The `Status` in the body of a failed request, without the values that its message quotes; made up from the body's
 /// text when there is none, as proxies and paths outside of every API group answer in plain text.
-#[must_use]
 pub fn failure(code: StatusCode, body: &[u8]) -> Status {
     let mut status = quoted_failure(code, body);
     status.message = without_values(&status.message);
@@ -229,7 +226,6 @@ fn quoted_failure(code: StatusCode, body: &[u8]) -> Status {
 }
 
 /// Details of a `Status`, if it names what it is about.
-#[must_use]
 pub fn subject(status: &Status) -> Option<&StatusDetails> {
     status
         .details

@@ -194,7 +194,6 @@ impl Probes {
     }
 
     /// Whether an entry may select objects of a kind, by their labels perhaps.
-    #[must_use]
     pub fn concern(&self, group: &str, kind: &str) -> bool {
         let mut entries = self.entries.iter();
         entries.any(|entry| entry.selector.is_about(group, kind))
@@ -204,7 +203,6 @@ impl Probes {
     ///
     /// The version of an object plays no part, so that its group and kind are given apart. `budget` is that of the
     /// pass: when it is spent, nothing can be decided any more.
-    #[must_use]
     pub fn evaluate(
         &self,
         budget: &mut Budget,

@@ -102,7 +102,6 @@ impl Labels {
     }
 
     /// Whether an object with these labels is selected.
-    #[must_use]
     pub fn select(&self, labels: &BTreeMap<String, String>) -> bool {
         self.accept(|key| labels.get(key).map(String::as_str))
     }

@@ -71,13 +71,11 @@ pub enum ApiError {
 
 impl ApiError {
     /// Whether the object is in another state than the one decided upon.
-    #[must_use]
     pub fn is_change(&self) -> bool {
         matches!(self, Self::Changed { .. })
     }
 
     /// Why it is refused, whoever tries how often.
-    #[must_use]
     pub fn refusal(&self) -> Option<String> {
         match self {
             Self::Refused { code, message, .. } if (400..500).contains(code) && *code != 429 => {

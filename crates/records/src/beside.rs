@@ -71,7 +71,6 @@ impl<K: BesideRevision> Key<K> {
     }
 
     /// A revision beside it.
-    #[must_use]
     pub fn revision(&self, name: &str) -> RevisionKey {
         self.beside(self.kind.revision_kind(), name)
     }

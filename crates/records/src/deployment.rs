@@ -67,14 +67,12 @@ impl DeploymentRecord {
 
 impl Revisions {
     /// The revisions that a deployment controls.
-    #[must_use]
     pub fn controlled_by(&self, deployment: &DeploymentRecord) -> Vec<Arc<RevisionRecord>> {
         let owner = deployment.key.revision(&deployment.uid);
         self.mentioning(RevisionIndex::Controller, &owner)
     }
 
     /// The revisions that carry a deployment's name.
-    #[must_use]
     pub fn named_after(&self, deployment: &DeploymentRecord) -> Vec<Arc<RevisionRecord>> {
         let owner = deployment.key.revision(&deployment.key.name);
         self.mentioning(RevisionIndex::Deployment, &owner)

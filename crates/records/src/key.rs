@@ -59,7 +59,6 @@ impl<R: OwnKind> Key<R> {
     }
 
     /// An object of another kind in the same namespace.
-    #[must_use]
     pub fn beside<S>(&self, kind: S, name: &str) -> Key<S> {
         Key {
             kind,

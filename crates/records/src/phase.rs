@@ -57,20 +57,17 @@ pub type Phases = Store<PhaseKind>;
 impl PhaseRecord {
     /// The class that the phase is handed to; empty when there is none. Once it may have been delivered that is the
     /// class that it was delivered by, whatever the label says since.
-    #[must_use]
     pub fn class(&self) -> &str {
         self.pinned_class().unwrap_or_else(|| self.labelled_class())
     }
 
     /// The class that the label names now.
-    #[must_use]
     pub fn labelled_class(&self) -> &str {
         let label = self.labels.get(LABEL_PHASE_CLASS);
         label.map_or("", String::as_str)
     }
 
     /// The class that was noted before anything was delivered.
-    #[must_use]
     pub fn pinned_class(&self) -> Option<&str> {
         let noted = self.annotations.get(ANNOTATION_PHASE_CLASS);
         noted
@@ -79,13 +76,11 @@ impl PhaseRecord {
     }
 
     /// The cluster that the phase is delivered into, if its class names one.
-    #[must_use]
     pub fn cluster(&self) -> Option<&str> {
         self.class().strip_prefix(CLASS_CLUSTER_PREFIX)
     }
 
     /// The cluster whose agent it is there for, if it stands for a phase of another place.
-    #[must_use]
     pub fn agent(&self) -> Option<&str> {
         let cluster = self.key.namespace.strip_prefix(NAMESPACE_CLUSTER_PREFIX);
         cluster.filter(|_| self.class() == CLASS_AGENT)
@@ -119,7 +114,6 @@ impl PhaseRecord {
     }
 
     /// The number of its revision; 0 when it has none.
-    #[must_use]
     pub fn revision_number(&self) -> i64 {
         #[derive(Default, Deserialize)]
         struct Spec {
@@ -130,13 +124,11 @@ impl PhaseRecord {
     }
 
     /// All that is kept of it as [`Record::read`] reads it, but for the owners.
-    #[must_use]
     pub fn to_object(&self) -> Value {
         self.object_with(json!({ "labels": self.labels, "annotations": self.annotations }))
     }
 
     /// Whether its objects are given up while their cluster cannot be reached.
-    #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.annotations
             .get(ANNOTATION_ABANDON)
@@ -146,7 +138,6 @@ impl PhaseRecord {
 
 impl Phases {
     /// The phase objects of a revision, in the order of their names.
-    #[must_use]
     pub fn controlled_by(&self, revision: &RevisionRecord) -> Vec<Arc<PhaseRecord>> {
         self.mentioning(ByController, &PhaseKey::of(&revision.key, &revision.uid))
     }

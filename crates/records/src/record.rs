@@ -122,7 +122,6 @@ impl ReadError {
     }
 
     /// The parser's error.
-    #[must_use]
     pub fn into_source(self) -> serde_json::Error {
         self.source
     }
@@ -269,7 +268,6 @@ impl<K: RecordKind> Record<K> {
     }
 
     /// Whether its content is kept, and not only what is indexed.
-    #[must_use]
     pub fn has_content(&self) -> bool {
         self.spec.is_some()
     }
@@ -306,7 +304,6 @@ impl<K: RecordKind> Record<K> {
     }
 
     /// The spec as the API server sent it.
-    #[must_use]
     pub fn raw_spec(&self) -> &str {
         self.spec.as_deref().map_or("{}", RawValue::get)
     }
@@ -335,7 +332,6 @@ impl<K: RecordKind> Record<K> {
     }
 
     /// Whether it has a finalizer.
-    #[must_use]
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|present| present == finalizer)
     }
@@ -364,7 +360,6 @@ impl<K: RecordKind> Record<K> {
     }
 
     /// Whether a reconcile of the other one could have another result than one of this.
-    #[must_use]
     pub fn differs(&self, other: &Self) -> bool {
         self.uid != other.uid
             || self.generation != other.generation
@@ -376,7 +371,6 @@ impl<K: RecordKind> Record<K> {
     }
 
     /// Whether the statuses say something else.
-    #[must_use]
     pub fn status_differs(&self, other: &Self) -> bool {
         let (own, its) = (self.status.as_deref(), other.status.as_deref());
         own.map(RawValue::get) != its.map(RawValue::get)

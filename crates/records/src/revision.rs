@@ -379,7 +379,6 @@ fn is_abandoned(annotations: &HashMap<String, String>) -> bool {
 
 impl RevisionRecord {
     /// The revision with a number that is not stored yet.
-    #[must_use]
     pub fn with_number(&self, number: i64) -> Arc<Self> {
         let mut record = self.clone();
         record.number = Some(number);
@@ -387,40 +386,34 @@ impl RevisionRecord {
     }
 
     /// Whether it takes no part in its chain any more.
-    #[must_use]
     pub fn is_closed(&self) -> bool {
         self.archived || self.deleting
     }
 
     /// Whether it keeps what it has: it is neither archived, nor to be, nor deleted.
-    #[must_use]
     pub fn is_in_force(&self) -> bool {
         !self.is_closed() && self.lifecycle != LifecycleState::Archived
     }
 
     /// Whether it was available with all of its objects once, as its status says.
-    #[must_use]
     pub fn has_succeeded(&self) -> bool {
         self.status()
             .is_ok_and(|status| find(&status.conditions, SUCCEEDED).is_some())
     }
 
     /// Whether its delegated phases wait in the queue of a site.
-    #[must_use]
     pub fn has_site(&self) -> bool {
         let inherited = self.inherited.as_ref();
         inherited.is_some_and(|inherited| inherited.annotations.contains_key(ANNOTATION_SITE))
     }
 
     /// The label of the chain that it belongs to, if it is one of a Release or a site.
-    #[must_use]
     pub fn chain(&self) -> Option<&str> {
         let of_release = self.release.as_ref().map(|of| &*of.chain);
         of_release.or_else(|| self.site.as_ref().map(|of| &*of.chain))
     }
 
     /// What the numbering needs to know of it.
-    #[must_use]
     pub fn link(&self) -> ChainLink {
         ChainLink {
             number: self.number,

@@ -23,7 +23,6 @@ use crate::{
 
 impl<K: RecordKind> Record<K> {
     /// The reference that makes it an owner of another object, or the managing one.
-    #[must_use]
     pub fn owner_reference(&self, is_controller: bool) -> OwnerReference {
         OwnerReference {
             api_version: API_VERSION.to_owned(),

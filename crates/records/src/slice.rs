@@ -74,7 +74,6 @@ impl RecordKind for SliceKind {
 
 impl SliceRecord {
     /// Whether an object is among its owners.
-    #[must_use]
     pub fn is_owned_by(&self, uid: &str) -> bool {
         self.owners.iter().any(|owner| **owner == *uid)
     }
@@ -82,7 +81,6 @@ impl SliceRecord {
 
 impl RevisionKey {
     /// One of its slices.
-    #[must_use]
     pub fn slice(&self, name: &str) -> SliceKey {
         self.beside(SliceKind(self.kind), name)
     }
@@ -90,7 +88,6 @@ impl RevisionKey {
 
 impl Revisions {
     /// The keys of the revisions that use a slice and are still in force.
-    #[must_use]
     pub fn users_of(&self, slice: &SliceKey) -> Vec<RevisionKey> {
         let users = self.slice_users(slice).into_iter();
         let users = users.filter(|user| !user.archived);
@@ -98,7 +95,6 @@ impl Revisions {
     }
 
     /// The revisions that name a slice, archived ones included.
-    #[must_use]
     pub fn slice_users(&self, slice: &SliceKey) -> Vec<Arc<RevisionRecord>> {
         let name = slice.beside(slice.kind.0, &slice.name);
         self.mentioning(RevisionIndex::Slice, &name)

@@ -35,7 +35,6 @@ pub struct Change<K: RecordKind> {
 
 impl<K: RecordKind> Change<K> {
     /// The record now, or the last one before it went.
-    #[must_use]
     pub fn record(&self) -> Option<&Arc<Record<K>>> {
         self.new.as_ref().or(self.old.as_ref())
     }
@@ -43,7 +42,6 @@ impl<K: RecordKind> Change<K> {
 
 impl<K: RecordKind> Change<K> {
     /// Predicate: whether a pass could have another result after the change.
-    #[must_use]
     pub fn matters(&self) -> bool {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => old.differs(new),
@@ -90,7 +88,6 @@ impl<K: RecordKind> Default for Store<K> {
 
 impl<K: RecordKind> Store<K> {
     /// All changes from now on.
-    #[must_use]
     pub fn changes(&self) -> &Source<Change<K>> {
         &self.changes
     }
@@ -236,19 +233,16 @@ impl<K: RecordKind> Store<K> {
     }
 
     /// An object.
-    #[must_use]
     pub fn get(&self, key: &Key<K>) -> Option<Arc<Record<K>>> {
         self.inner.read().records.get(key).cloned()
     }
 
     /// The object that a uid leads to.
-    #[must_use]
     pub fn by_uid(&self, uid: &str) -> Option<Arc<Record<K>>> {
         self.inner.read().by_uid.get(uid).cloned()
     }
 
     /// The objects that mention the name of `name` in a way that an index knows, in the order of their names.
-    #[must_use]
     pub fn mentioning(&self, index: K::Index, name: &Key<K>) -> Vec<Arc<Record<K>>> {
         let inner = self.inner.read();
         let users = inner.users.get(&(index, name.clone()));
@@ -265,7 +259,6 @@ impl<K: RecordKind> Store<K> {
     }
 
     /// All objects, in no particular order.
-    #[must_use]
     pub fn all(&self) -> Vec<Arc<Record<K>>> {
         self.filter(|_| true)
     }

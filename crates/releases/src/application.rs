@@ -95,14 +95,12 @@ pub struct Outcome {
 
 impl Outcome {
     /// Whether annotations or spec have to be written.
-    #[must_use]
     pub fn changes_main(&self, observed: &Application) -> bool {
         let wanted = &self.application;
         wanted.spec != observed.spec || wanted.metadata != observed.metadata
     }
 
     /// Whether the status has to be written.
-    #[must_use]
     pub fn changes_status(&self, observed: &Application) -> bool {
         self.application.status != observed.status
     }
@@ -117,7 +115,6 @@ impl Outcome {
 /// - Nothing is taken for an abort by a cache alone.
 /// - A Release that is being deleted counts as gone, except that its name stays taken.
 /// - Where nothing is left to do, the Application equals the observed one.
-#[must_use]
 pub fn decide(observed: &Observed<'_>) -> Step {
     if observed.application.metadata.deletion_timestamp.is_some() {
         // Its Releases go with it, and none of them is an abort.

@@ -41,7 +41,6 @@ impl Verdict {
     }
 
     /// Why nothing may be done; `None` if it may.
-    #[must_use]
     pub fn problem(&self) -> Option<String> {
         match self {
             Self::Free | Self::Overridden(_) => None,
@@ -57,7 +56,6 @@ impl Verdict {
     }
 
     /// The event that tells of it, on every sync.
-    #[must_use]
     pub fn event(&self) -> Option<Event> {
         match self {
             Self::Free | Self::Unknown(_) => None,
@@ -68,7 +66,6 @@ impl Verdict {
 }
 
 /// The annotation that overrides blocks as it is written back: sorted, each block once.
-#[must_use]
 pub fn tidied(overrides: &str) -> String {
     Vec::from_iter(listed(overrides)).join(",")
 }

@@ -68,7 +68,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// Status, reason and message of the cluster's condition `Ready`.
-    #[must_use]
     pub fn condition(&self) -> (bool, &'static str, &str) {
         match self {
             Self::Ready => (true, "", ""),
@@ -80,7 +79,6 @@ impl Verdict {
 }
 
 /// A percentage of a number of pods, rounded up: any share of some pods is one at least.
-#[must_use]
 pub fn desired_replicas(total: i32, percent: i32) -> i32 {
     let (total, percent) = (i64::from(total.max(0)), i64::from(percent.clamp(0, 100)));
     let desired = total * percent;
@@ -90,7 +88,6 @@ pub fn desired_replicas(total: i32, percent: i32) -> i32 {
 
 /// The percentage of a number of pods that are available, rounded up. More than 100 while there are too many; 0 of
 /// nothing.
-#[must_use]
 pub fn achieved_percent(available: i32, total: i32) -> i32 {
     let (available, total) = (i64::from(available.max(0)), i64::from(total));
     if total <= 0 {
@@ -101,7 +98,6 @@ pub fn achieved_percent(available: i32, total: i32) -> i32 {
 
 /// Decides about the workloads of a Release in one cluster, each of which gets its percentage. There is one of them,
 /// unless the chart says otherwise (W1).
-#[must_use]
 pub fn plan(percent: i32, parts: &[Part]) -> Plan {
     let states: Vec<_> = parts.iter().map(|part| State::of(percent, part)).collect();
     let scale = states.iter().enumerate().filter_map(|(place, state)| {

@@ -6,7 +6,6 @@ use baton_engine::chain_names::{self, begin, short_hash};
 const NAME_LIMIT: usize = 180;
 
 /// The label of the chain of an application in a cluster.
-#[must_use]
 pub fn label(application: &str, cluster: &str) -> String {
     chain_names::label("", application, cluster)
 }
@@ -14,7 +13,6 @@ pub fn label(application: &str, cluster: &str) -> String {
 /// The name of the revision of a Release in a cluster, with its number in the chain.
 ///
 /// The number tells it apart from one of the same Release that is still on its way out.
-#[must_use]
 pub fn revision_name(release: &str, cluster: &str, number: i64) -> String {
     let name = format!("{release}-{cluster}");
     if name.len() <= NAME_LIMIT {
@@ -26,7 +24,6 @@ pub fn revision_name(release: &str, cluster: &str, number: i64) -> String {
 }
 
 /// The number in the name of a revision of a Release in a cluster; `None` if it is the name of another one.
-#[must_use]
 pub fn number_of(name: &str, release: &str, cluster: &str) -> Option<i64> {
     let number = name.rsplit_once('-')?.1.parse().ok()?;
     (revision_name(release, cluster, number) == name).then_some(number)

@@ -36,7 +36,6 @@ impl Conditions {
     }
 
     /// The condition of a type.
-    #[must_use]
     pub fn get(&self, type_: &str) -> Option<&ShipperCondition> {
         find(&self.list, type_)
     }
@@ -102,20 +101,17 @@ impl Conditions {
     }
 
     /// The conditions as they are now.
-    #[must_use]
     pub fn into_list(self) -> Vec<ShipperCondition> {
         self.list
     }
 }
 
 /// The condition of a type.
-#[must_use]
 pub fn find<'a>(list: &'a [ShipperCondition], type_: &str) -> Option<&'a ShipperCondition> {
     list.iter().find(|condition| condition.type_ == type_)
 }
 
 /// Whether the condition of a type is there and true.
-#[must_use]
 pub fn is_true(list: &[ShipperCondition], type_: &str) -> bool {
     find(list, type_).is_some_and(|condition| condition.status == ConditionStatus::True)
 }

@@ -12,7 +12,6 @@ use baton_apis::{
 use serde_json::{Number, Value};
 
 /// The hash of an environment: 32 bits of FNV-1a, as lower-case hex without padding.
-#[must_use]
 pub fn environment_hash(environment: &ReleaseEnvironment) -> String {
     let mut text = String::new();
     write_environment(&mut text, environment);

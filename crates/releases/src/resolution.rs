@@ -55,7 +55,6 @@ pub fn resolve<'a>(
 
 impl ResolutionError {
     /// Whether only a change of the object helps, and not to try again.
-    #[must_use]
     pub fn is_permanent(&self) -> bool {
         matches!(self.cause, Cause::Improper(_))
     }

@@ -16,14 +16,12 @@ use self::error::SelectionError;
 const DEFAULT_WEIGHT: i32 = 100;
 
 /// The clusters in the annotation of a Release, sorted, each once. None: they are still to be chosen.
-#[must_use]
 pub fn chosen(annotation: &str) -> Vec<&str> {
     let names = annotation.split(',').filter(|name| !name.is_empty());
     Vec::from_iter(names.collect::<BTreeSet<_>>())
 }
 
 /// The annotation of a Release with its clusters.
-#[must_use]
 pub fn annotation(clusters: &[String]) -> String {
     clusters.join(",")
 }

@@ -96,7 +96,6 @@ pub struct Plan {
 
 impl Plan {
     /// The merge patch that brings `status.strategy` up to date, unless it is.
-    #[must_use]
     pub fn strategy_patch(&self, release: &Release) -> Option<Value> {
         let stored = release
             .status
@@ -166,14 +165,12 @@ pub enum Error {
 }
 
 /// Whether a Release goes back: it has reached a later step than the one it is to be at.
-#[must_use]
 pub fn is_stepping_backwards(achieved: Option<i32>, target: i32) -> bool {
     achieved.is_some_and(|achieved| achieved > target)
 }
 
 /// The neighbours in the line of Releases: the last before, and the first after. The Release itself need not be in
 /// `releases` any more. Each is given by the key that orders it: its generation, then its name.
-#[must_use]
 pub fn neighbours<T, K: Ord>(
     releases: impl IntoIterator<Item = T>,
     own: &K,
@@ -248,7 +245,6 @@ pub fn plan(own: Member, neighbours: Neighbours, now: Timestamp) -> Result<Plan,
 
 /// The next change by which the Release before an unscheduled head grows to the step of that head. It waits for no
 /// contender, least of all for one that never gets clusters.
-#[must_use]
 pub fn growth(head: &Release, previous: Member) -> Option<TargetPatch> {
     let step = step_at(steps(head), head.spec.target_step, head).ok()?;
     let targets = Targets::of(previous).ok()?;
@@ -316,7 +312,6 @@ struct Step<'a> {
 }
 
 /// The steps of the strategy of a Release.
-#[must_use]
 pub fn steps(release: &Release) -> &[RolloutStep] {
     let strategy = release.spec.environment.strategy.as_ref();
     strategy.map_or(&[], |strategy| &strategy.steps)
@@ -355,7 +350,6 @@ fn last_step(release: &Release) -> Result<AchievedStep, Error> {
 }
 
 /// The step that a Release has reached.
-#[must_use]
 pub fn achieved(release: &Release) -> Option<i32> {
     let achieved = release.status.as_ref()?.achieved_step.as_ref()?;
     Some(achieved.step)

@@ -34,7 +34,6 @@ pub type ObservedConditions<'a> = (Option<i64>, &'a [ShipperCondition]);
 
 /// Whether a strategy may wait for a new status: it tells that a target is ready, or that it can be worked in, and the
 /// present one does not, or the other way round. Anything else that differs is for people.
-#[must_use]
 pub fn is_awaited(
     (generation, present): ObservedConditions,
     (new_generation, new): ObservedConditions,

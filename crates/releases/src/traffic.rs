@@ -145,7 +145,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// Status, reason and message of the cluster's condition `Ready`.
-    #[must_use]
     pub fn condition(self) -> (bool, &'static str, String) {
         let designated = "pods designated to receive traffic";
         match self {
@@ -170,7 +169,6 @@ impl Verdict {
 }
 
 /// How many pods of a Release are to get traffic.
-#[must_use]
 pub fn target_pods(release: usize, application: usize, weight: u32, total: u64) -> usize {
     if total == 0 {
         return 0;
@@ -180,7 +178,6 @@ pub fn target_pods(release: usize, application: usize, weight: u32, total: u64) 
 }
 
 /// The share of the traffic that arrives, on the scale of all weights; halves are rounded up.
-#[must_use]
 pub fn achieved_traffic(ready: usize, application: usize, total: u64) -> u32 {
     let application = application as u128;
     if application == 0 {
@@ -200,7 +197,6 @@ pub fn achieved_traffic(ready: usize, application: usize, total: u64) -> u32 {
 /// - Pods are taken in the order of their names, as many as are missing or too many.
 /// - A pod keeps its traffic while a pod of another Release is to have some and has none yet. So fewer pods than the
 ///   weights want have traffic only if pods are not ready.
-#[must_use]
 pub fn plan(release: &str, cluster: Cluster) -> Plan {
     let Cluster {
         weights,

@@ -76,7 +76,6 @@ const OPERATORS: [(&str, Operator); 11] = [
 ];
 
 /// Reads a version as an index has it: a leading `v`, and a missing minor or patch number, are forgiven.
-#[must_use]
 pub fn parse_version(text: &str) -> Option<Version> {
     let bound = Bound::parse(text, Operator::Equal)?;
     let no_wildcard = !text.split(['-', '+']).next()?.contains(['x', 'X', '*']);

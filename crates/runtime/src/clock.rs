@@ -22,13 +22,11 @@ impl Clock {
     }
 
     /// The time of day, for what people and other processes read.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.0().0
     }
 
     /// The monotonic time, for durations.
-    #[must_use]
     pub fn instant(&self) -> Instant {
         self.0().1
     }

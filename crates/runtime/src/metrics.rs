@@ -161,7 +161,6 @@ impl Metrics {
     }
 
     /// The series of the controller for one kind; `name` is the kind in lower case. Look it up once, not per pass.
-    #[must_use]
     pub fn controller(&self, name: &'static str) -> ControllerMetrics {
         let label = ControllerLabel { controller: name };
         ControllerMetrics {
@@ -189,13 +188,11 @@ impl Metrics {
     }
 
     /// What the clients of the process count.
-    #[must_use]
     pub fn requests(&self) -> &RequestMetrics {
         &self.inner.requests
     }
 
     /// What the publisher of Kubernetes Events counts.
-    #[must_use]
     pub fn events(&self) -> &EventMetrics {
         &self.inner.events
     }
@@ -224,7 +221,6 @@ impl ControllerMetrics {
     }
 
     /// Reconciles with that outcome so far.
-    #[must_use]
     pub fn reconciles(&self, outcome: ReconcileOutcome) -> u64 {
         self.reconciles[outcome as usize].get()
     }
@@ -235,13 +231,11 @@ impl ControllerMetrics {
     }
 
     /// Seconds that reconciles took.
-    #[must_use]
     pub fn duration(&self) -> &Histogram {
         &self.duration
     }
 
     /// Seconds that objects had waited when their reconcile began.
-    #[must_use]
     pub fn latency(&self) -> &Histogram {
         &self.latency
     }

@@ -32,7 +32,6 @@ impl ReconcileOutcome {
     ];
 
     /// The label value.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unchanged => "unchanged",

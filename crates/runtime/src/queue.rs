@@ -298,19 +298,16 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
     }
 
     /// Failed passes in a row.
-    #[must_use]
     pub fn failures(&self, key: &K) -> u32 {
         self.state.lock().failures.get(key).copied().unwrap_or(0)
     }
 
     /// Keys that are ready and not yet worked on.
-    #[must_use]
     pub fn depth(&self) -> usize {
         self.state.lock().ready.len()
     }
 
     /// What there is to do, and was.
-    #[must_use]
     pub fn work(&self) -> Work {
         let (state, now) = (self.state.lock(), Instant::now());
         let under_way = state.running.values().map(|(_, since)| now - *since);
@@ -325,7 +322,6 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
 
     /// Whether nothing is at work, and nothing is ready that could be. Keys that wait for a time do not count, nor do
     /// slow passes and what waits for their place.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         let (state, now) = (self.state.lock(), Instant::now());
         let room = |lane: &Lane| has_room(&state.busy, lane, self.workers());

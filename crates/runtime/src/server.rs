@@ -54,7 +54,6 @@ pub enum ListenAddr {
 
 impl ListenAddr {
     /// The port, unless a free one is to be taken.
-    #[must_use]
     pub fn fixed_port(self) -> Option<u16> {
         match self {
             Self::Off => None,
@@ -120,7 +119,6 @@ impl Readiness {
     }
 
     /// Why it is not ready; `None` when it is.
-    #[must_use]
     pub fn reason(&self) -> Option<String> {
         self.waiting_for.lock().clone()
     }

@@ -21,7 +21,6 @@ const READABLE: usize = 23;
 const OF_DEPLOYMENT: usize = 11;
 
 /// The label of the chain of a deployment in a site.
-#[must_use]
 pub fn label(deployment: &str, site: &str) -> String {
     chain_names::label(MAKER, deployment, site)
 }
@@ -32,7 +31,6 @@ pub fn label(deployment: &str, site: &str) -> String {
 /// - At most 33 characters and those of the number. Two chains share names only if two hashes of 32 bits are the same.
 /// - It is a DNS label that starts with a letter, as the names of phase objects have to, which begin with it. Names of
 ///   deployments and of sites may have dots, and start with a digit.
-#[must_use]
 pub fn revision_name(deployment: &str, site: &str, number: i64) -> String {
     let hash = &short_hash(&format!("{deployment}/{site}"))[..8];
     let deployment = after_a_letter(without_dots(deployment));
@@ -100,7 +98,6 @@ impl Reported {
     }
 
     /// Whether the revision has begun in its site; also when it is archived by now.
-    #[must_use]
     pub fn beginning(&self) -> Beginning {
         let is_available = self.availability == Some(AVAILABLE);
         if self.is_stopping {
@@ -115,7 +112,6 @@ impl Reported {
     /// How far the revision is, in a site that has been in touch without a break since `online_since`. After an outage
     /// of its site, one that was available before has been so ever since, or has the time of one that has just begun
     /// to become so again.
-    #[must_use]
     pub fn state(&self, online_since: Option<Timestamp>) -> RevisionState {
         if self.is_archived {
             return RevisionState::Archived;

@@ -75,7 +75,6 @@ impl Member {
     }
 
     /// What the older revisions say of their workloads when these have stopped for this one.
-    #[must_use]
     pub fn stopped_for(&self) -> String {
         format!("Nothing of it runs any more, for {} [{}].", self, self.uid)
     }
@@ -163,7 +162,6 @@ impl<'a> Question<'a> {
     ///   way.
     /// - What has begun goes on, whatever the terms are.
     /// - Only what waits is left out, and only for a later version with the same major and minor number.
-    #[must_use]
     pub fn decide(self, terms: &Terms, now: Timestamp) -> Decision {
         let own = self.member();
         let state = own.phases.get(self.phase);
@@ -333,7 +331,6 @@ impl<'a> Question<'a> {
 
     /// What newer revisions that have begun ask this one to stop. It stays so until it is archived, or they are
     /// deleted.
-    #[must_use]
     pub fn demand(self) -> Option<Demand> {
         let mut services = BTreeSet::new();
         let mut all = false;

@@ -34,7 +34,6 @@ pub struct Overlap {
 /// Decides which of the chosen sites a deployment gets: who has revisions in a site already has it, else who was
 /// created first, else whose name comes first. `others` are those of the same application in the namespace, and those
 /// that are gone.
-#[must_use]
 pub fn settle(own: Claim<'_>, others: &[Claim<'_>]) -> Overlap {
     let mut lost = BySubject::new();
     let mut left = BySubject::new();

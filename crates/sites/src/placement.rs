@@ -79,7 +79,6 @@ impl Expression {
     }
 
     /// Whether a site with these labels is meant.
-    #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.matches(labels)
     }

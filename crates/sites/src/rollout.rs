@@ -106,7 +106,6 @@ impl<'a> VersionName<'a> {
 }
 
 /// What the status of a deployment with this spec says that is brought, and what was before.
-#[must_use]
 pub fn reported<'a>(
     spec: &'a SiteDeploymentSpec,
     status: &'a SiteDeploymentStatus,
@@ -264,7 +263,6 @@ pub struct Plan {
 /// - Status, sites and revisions have to be at least as new as what was written last for this deployment.
 /// - Versions of earlier rollouts that wait are withdrawn and given again where a change of what runs goes before them.
 ///   A manager that ends in between, and after they are gone, gives the site the version of the rollout alone.
-#[must_use]
 pub fn plan(observed: &Observed<'_>) -> Plan {
     let sites = observed
         .sites
@@ -324,7 +322,6 @@ pub struct Brought(Arc<SiteEntry>);
 
 impl Brought {
     /// What the revision of a site says of itself.
-    #[must_use]
     pub fn to(&self, site: &str) -> SiteEntry {
         SiteEntry {
             site: site.to_owned(),
@@ -333,7 +330,6 @@ impl Brought {
     }
 
     /// The version, and which edit of it.
-    #[must_use]
     pub fn content(&self) -> (VersionName<'_>, &str) {
         (VersionName::of(&self.0), &self.0.edit)
     }

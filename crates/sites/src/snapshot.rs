@@ -94,7 +94,6 @@ impl Snapshot {
     }
 
     /// What a plan of a rollout looks at.
-    #[must_use]
     pub fn planned(&self) -> rollout::Version {
         rollout::Version {
             version: self.version.as_str().into(),
@@ -124,7 +123,6 @@ fn stop(upgrade: &SiteUpgrade) -> SiteStop {
 }
 
 /// The name of the record of a version.
-#[must_use]
 pub fn record_name(application: &str, version: &str, edit: &str) -> String {
     let hash = short_hash(&format!("{application}/{version}/{edit}"));
     format!("{}-{hash}", begin(application, NAME_LIMIT))

@@ -3,7 +3,6 @@
 use baton_engine::texts;
 
 /// A text in one line of at most so many bytes, as JSON has it without a mark of its own for each character.
-#[must_use]
 pub fn line(text: &str, most: usize) -> String {
     // What is beyond cannot be in it, and is not looked at.
     let start = &text[..text.floor_char_boundary(most.saturating_mul(4))];

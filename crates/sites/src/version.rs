@@ -10,7 +10,6 @@ use semver::Version;
 /// for `1.3.0`, while `1.2.9` may not be left out for `1.3.0-rc.1`. A leading `v` is dropped, as in `v1.2.3`.
 ///
 /// A text that is no semantic version, such as `1.2` or `2024-05`, is never left out, nor is anything left out for it.
-#[must_use]
 pub fn may_skip(queued: &str, later: &str) -> bool {
     match (parse(queued), parse(later)) {
         (Some(queued), Some(later)) => (queued.major, queued.minor) == (later.major, later.minor),

@@ -79,7 +79,6 @@ pub enum WindowCause {
 /// Windows of the owner of an application and of a site: open while both are.
 ///
 /// Where one of them has no windows the other one decides.
-#[must_use]
 pub fn both(owner: &Windows, site: &Windows) -> Windows {
     Windows {
         lists: [owner.lists.as_slice(), &site.lists].concat(),
@@ -117,7 +116,6 @@ impl Windows {
 
     /// Whether upgrades may begin. A window is open from the second of its opening on, and not any more in the second
     /// in which it has been open for its duration.
-    #[must_use]
     pub fn is_open(&self, now: Timestamp) -> bool {
         self.lists.iter().all(|list| is_open(list, now))
     }
@@ -126,7 +124,6 @@ impl Windows {
     ///
     /// `None` when there is none within a bounded search, which is what windows of an owner and a site that never meet
     /// come to. They may still meet in some later year, or be changed: worth another look after a day or so.
-    #[must_use]
     pub fn next_opening(&self, now: Timestamp) -> Option<Timestamp> {
         let mut at = now;
         for _ in 0..SEARCH_STEPS {

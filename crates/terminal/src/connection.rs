@@ -8,13 +8,11 @@ use http::Uri;
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The URL of an API server, without a slash at its end.
-#[must_use]
 pub fn server_url(uri: &Uri) -> String {
     uri.to_string().trim_end_matches('/').to_owned()
 }
 
 /// Whether only this very machine is reached at a URL.
-#[must_use]
 pub fn is_local(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default();
     let ip = host.trim_start_matches('[').trim_end_matches(']').parse();

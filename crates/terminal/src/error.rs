@@ -20,7 +20,6 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
 }
 
 /// Whether one of the causes is an I/O error of this kind.
-#[must_use]
 pub fn is_io(error: &(dyn Error + 'static), kind: io::ErrorKind) -> bool {
     causes(error)
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
@@ -28,7 +27,6 @@ pub fn is_io(error: &(dyn Error + 'static), kind: io::ErrorKind) -> bool {
 }
 
 /// The last cause in one line. A time-out is said in the same words, whatever layer of the client noticed it.
-#[must_use]
 pub fn innermost(error: &(dyn Error + 'static)) -> String {
     if is_io(error, io::ErrorKind::TimedOut) {
         return "no answer in time".to_owned();
@@ -37,7 +35,6 @@ pub fn innermost(error: &(dyn Error + 'static)) -> String {
 }
 
 /// The message of a server that refused a request; the code where there is none, as from proxies.
-#[must_use]
 pub fn refusal(status: &Status) -> String {
     if status.message.trim().is_empty() {
         format!("{} {}", status.code, status.reason)
@@ -47,14 +44,12 @@ pub fn refusal(status: &Status) -> String {
 }
 
 /// Whether the object is missing, and not its kind: an unknown path names nothing in its details.
-#[must_use]
 pub fn is_absent(status: &Status) -> bool {
     let details = status.details.as_ref();
     status.code == 404 && details.is_some_and(|details| !details.name.is_empty())
 }
 
 /// Whether the server does not know the path, whatever object was asked for.
-#[must_use]
 pub fn is_not_served(status: &Status) -> bool {
     status.code == 404 && !is_absent(status)
 }

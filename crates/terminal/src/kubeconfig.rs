@@ -116,7 +116,6 @@ pub enum ConfigError {
 impl ConfigError {
     /// What is wrong, with the flags that set this kubeconfig: `hub-` stands for `--hub-kubeconfig` and
     /// `--hub-context`.
-    #[must_use]
     pub fn with_flags(&self, prefix: &str) -> String {
         self.to_string()
             .replace("--kubeconfig", &format!("--{prefix}kubeconfig"))
@@ -155,7 +154,6 @@ pub async fn load_client_config(args: &ConnectionArgs) -> Result<kube::Config, C
 }
 
 /// The names of all contexts that there are to choose from. What cannot be read has none.
-#[must_use]
 pub fn contexts(args: &ConnectionArgs) -> Vec<String> {
     let variable = std::env::var_os("KUBECONFIG");
     let files = kubeconfig_files(

@@ -139,7 +139,6 @@ fn parse(text: &str) -> Option<Uri> {
 }
 
 /// A proxy as messages name it: without user and password.
-#[must_use]
 pub fn shown(proxy: &Uri) -> String {
     let url = server_url(proxy);
     match (url.split_once("://"), url.rsplit_once('@')) {

@@ -6,7 +6,6 @@ use comfy_table::{ContentArrangement, Row, Table, TableStyle};
 pub const GAP: u16 = 3;
 
 /// An empty table, without a line of headings if there are none. Cells are not wrapped.
-#[must_use]
 pub fn kubectl_table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(TableStyle::new());
@@ -19,14 +18,12 @@ pub fn kubectl_table(headings: &[&str]) -> Table {
 }
 
 /// The text of a table; every line ends with a newline and has no blanks before it.
-#[must_use]
 pub fn render(table: Table) -> String {
     let lines = lines(table, GAP).into_iter();
     lines.map(|line| line + "\n").collect()
 }
 
 /// The lines of a table with so many blanks between its columns.
-#[must_use]
 pub fn lines(mut table: Table, gap: u16) -> Vec<String> {
     let last = table.column_count().saturating_sub(1);
     for (index, column) in table.column_iter_mut().enumerate() {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 /// How long ago something was, as kubectl prints it: `12s`, `3m5s`, `12m`, `5h`, `2d`. Never negative.
-#[must_use]
 pub fn age(then: Option<Timestamp>, now: Timestamp) -> String {
     match then {
         None => "<unknown>".to_owned(),
@@ -17,7 +16,6 @@ pub fn age(then: Option<Timestamp>, now: Timestamp) -> String {
 }
 
 /// A time as kubectl prints it, with two or three significant digits.
-#[must_use]
 pub fn duration(time: Duration) -> String {
     const MINUTE: u64 = 60;
     const HOUR: u64 = 60 * MINUTE;

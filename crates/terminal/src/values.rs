@@ -8,7 +8,6 @@ pub struct Namespace(String);
 
 impl Namespace {
     /// The name.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

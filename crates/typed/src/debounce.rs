@@ -23,7 +23,6 @@ const IDLE: Duration = Duration::from_secs(1);
 const LOADED: Duration = Duration::from_secs(10);
 
 /// How long a status of a revision or a deployment is debounced at most.
-#[must_use]
 pub fn at_most(is_loaded: bool) -> Duration {
     if is_loaded { LOADED } else { IDLE }
 }
@@ -77,7 +76,6 @@ impl<K: Clone + Eq + Hash> Debounced<K> {
 
     /// The hash of the contents in a debounced status. It counts like one that is written: contents must not change
     /// unnoticed meanwhile.
-    #[must_use]
     pub fn content_hash(&self, key: &K, uid: &str) -> Option<String> {
         let entries = self.0.lock();
         let entry = entries.get(key).filter(|entry| *entry.uid == *uid)?;
@@ -91,7 +89,6 @@ impl<K: Clone + Eq + Hash> Debounced<K> {
 }
 
 /// When to requeue so that a status that may be debounced for `left` is written in time.
-#[must_use]
 pub fn at_the_latest(requeue: Requeue, left: Duration) -> Requeue {
     match requeue {
         // What was refused waits for minutes, and a status for seconds.

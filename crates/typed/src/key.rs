@@ -49,7 +49,6 @@ impl Key {
     }
 
     /// `namespace/name`, as messages have it.
-    #[must_use]
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }

@@ -40,7 +40,6 @@ pub struct Change<K> {
 
 impl<K> Change<K> {
     /// The object as it is, or as it was last.
-    #[must_use]
     pub fn object(&self) -> Option<&Arc<K>> {
         self.new.as_ref().or(self.old.as_ref())
     }
@@ -113,7 +112,6 @@ impl<K: Kind> Store<K> {
     }
 
     /// The objects of the kind in all namespaces.
-    #[must_use]
     pub fn whole() -> WatchSpec {
         WatchSpec::new(path::everywhere(
             &format!("/apis/{}", K::api_version(&())),
@@ -158,19 +156,16 @@ impl<K: Kind> Store<K> {
     }
 
     /// Whether the objects were listed, so that one that is missing here does not exist.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         *self.known.borrow() == Extent::All
     }
 
     /// Whether all objects were listed once, be they known now or not.
-    #[must_use]
     pub fn was_complete(&self) -> bool {
         self.table.read().fold.was_complete()
     }
 
     /// How much is known of which objects there are. The cause names the kind.
-    #[must_use]
     pub fn extent(&self) -> Extent {
         match &*self.known.borrow() {
             Extent::Unavailable(cause) => {
@@ -181,21 +176,18 @@ impl<K: Kind> Store<K> {
     }
 
     /// Why the objects cannot be listed; empty if they can, or nothing is known of that.
-    #[must_use]
     pub fn cause(&self) -> Arc<str> {
         let known = self.known.borrow();
         known.failure().unwrap_or_default().into()
     }
 
     /// The object of a name.
-    #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         let key = (namespace.into(), name.into());
         self.table.read().objects.get(&key).cloned()
     }
 
     /// All objects of a namespace, sorted by name.
-    #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         let table = self.table.read();
         let from = (Arc::from(namespace), Arc::from(""));
@@ -205,7 +197,6 @@ impl<K: Kind> Store<K> {
     }
 
     /// The objects of a namespace with a label of this value, sorted by name.
-    #[must_use]
     pub fn labelled(&self, namespace: &str, label: &str, value: &str) -> Vec<Arc<K>> {
         let mut objects = self.in_namespace(namespace);
         objects.retain(|object| object.labels().get(label).map(String::as_str) == Some(value));
@@ -213,13 +204,11 @@ impl<K: Kind> Store<K> {
     }
 
     /// All objects, sorted by namespace and name.
-    #[must_use]
     pub fn all(&self) -> Vec<Arc<K>> {
         self.table.read().objects.values().cloned().collect()
     }
 
     /// Wakes the objects for which a predicate holds.
-    #[must_use]
     pub fn wake(&self, is_concerned: impl Fn(&K) -> bool) -> Vec<Wake<Key>> {
         let objects = self.all();
         let objects = objects.iter().filter(|object| is_concerned(object));

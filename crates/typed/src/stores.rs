@@ -80,7 +80,6 @@ impl Stores {
     }
 
     /// How much is known of which objects there are. While it is not all, nothing is made or deleted.
-    #[must_use]
     pub fn extent(&self) -> Extent {
         let extents = self.all().map(|store| store.extent());
         extents.fold(Extent::All, Extent::and)

@@ -38,14 +38,12 @@ pub struct Chain {
 
 impl Chain {
     /// The kind of its revisions; `None` while it has neither these nor a deployment.
-    #[must_use]
     pub fn revision_kind(&self) -> Option<ChainKind> {
         let deployment = self.deployment.as_ref().map(|d| d.kind.revision());
         deployment.or_else(|| self.revisions.first().map(|revision| revision.kind))
     }
 
     /// Its namespace; `None` for a cluster-scoped one.
-    #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         match &self.deployment {
             Some(deployment) => deployment.namespace(),
@@ -54,7 +52,6 @@ impl Chain {
     }
 
     /// What it is called: the deployment, or else the newest revision.
-    #[must_use]
     pub fn target(&self) -> Option<Target> {
         match &self.deployment {
             Some(deployment) => Some(deployment.target()),
@@ -63,14 +60,12 @@ impl Chain {
     }
 
     /// The revision with the highest number.
-    #[must_use]
     pub fn newest(&self) -> Option<&Revision> {
         self.revisions.last()
     }
 
     /// The revision that the deployment wants: the newest one if its content equals the template. Of a
     /// chain without a deployment, the newest one.
-    #[must_use]
     pub fn current(&self) -> Option<&Revision> {
         let newest = self.newest()?;
         match &self.deployment {
@@ -80,7 +75,6 @@ impl Chain {
     }
 
     /// The revision of a number.
-    #[must_use]
     pub fn by_number(&self, number: i64) -> Option<&Revision> {
         self.revisions
             .iter()
@@ -88,7 +82,6 @@ impl Chain {
     }
 
     /// The revision of a name.
-    #[must_use]
     pub fn by_name(&self, name: &str) -> Option<&Revision> {
         self.revisions
             .iter()
@@ -96,13 +89,11 @@ impl Chain {
     }
 
     /// The revision of a UID.
-    #[must_use]
     pub fn by_uid(&self, uid: &str) -> Option<&Revision> {
         self.revisions.iter().find(|revision| revision.uid() == uid)
     }
 
     /// The revision that the user asked for: the named one, else the current one.
-    #[must_use]
     pub fn subject(&self) -> Option<&Revision> {
         match &self.named {
             Some(name) => self.by_name(name),
@@ -111,7 +102,6 @@ impl Chain {
     }
 
     /// The deployment, if that is what the user asked for; `None` for one of its revisions.
-    #[must_use]
     pub fn asked_deployment(&self) -> Option<&Deployment> {
         self.deployment.as_ref().filter(|_| self.named.is_none())
     }
@@ -135,7 +125,6 @@ impl Chain {
 
 /// Whether a revision is what a deployment's template asks for, by the manager's own rules: same content, and the same
 /// metadata of the template, or labels where no digest of the metadata was kept.
-#[must_use]
 pub fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
     let template = &deployment.spec.template;
     let same_metadata = match revision.annotation(ANNOTATION_TEMPLATE_METADATA) {
@@ -178,7 +167,6 @@ pub fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
 /// # Guarantees
 /// Every deployment and every revision is in exactly one chain. Chains come in the order of
 /// namespaces and names, those of deployments before the others.
-#[must_use]
 pub fn assemble(deployments: Vec<Deployment>, revisions: Vec<Revision>) -> Vec<Chain> {
     let mut chains: Vec<Chain> = deployments
         .into_iter()
@@ -234,7 +222,6 @@ fn place(chain: &Chain) -> (String, String) {
 }
 
 /// As [`assemble`], from what lists return, with what cannot be parsed and is left out.
-#[must_use]
 pub fn from_objects(
     deployments: Vec<Value>,
     revisions: Vec<Value>,
@@ -258,7 +245,6 @@ where
 }
 
 /// The chain of what a user named, among chains of its namespace and scope.
-#[must_use]
 pub fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
     let (index, kind) = position(&chains, target)?;
     let mut chain = chains.swap_remove(index);
@@ -269,7 +255,6 @@ pub fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
 }
 
 /// Which of the chains has what a user named, and of what kind that is.
-#[must_use]
 pub fn position(chains: &[Chain], target: &Target) -> Option<(usize, ChainKind)> {
     target.candidates().into_iter().find_map(|kind| {
         let has = |chain: &Chain| chain.has(kind, &target.name);

@@ -113,7 +113,6 @@ impl Children {
     }
 
     /// What is known of an object.
-    #[must_use]
     pub fn find(&self, key: &ObjectKey) -> Found<'_> {
         let kind = (key.group.clone(), key.kind.clone());
         match self.live.get(key) {
@@ -235,7 +234,6 @@ impl Collection {
 }
 
 /// The identity of a live object of a kind.
-#[must_use]
 pub fn key_of(gvk: &Gvk, object: &Value) -> ObjectKey {
     let (namespace, name) = place(object);
     ObjectKey {
@@ -247,7 +245,6 @@ pub fn key_of(gvk: &Gvk, object: &Value) -> ObjectKey {
 }
 
 /// Group and kind of what the probes of revisions select.
-#[must_use]
 pub fn probed_kinds(wanted: &[WantedRevision<'_>]) -> BTreeSet<(String, String)> {
     let probes = wanted
         .iter()
@@ -261,7 +258,6 @@ pub fn probed_kinds(wanted: &[WantedRevision<'_>]) -> BTreeSet<(String, String)>
 }
 
 /// The controller of a live object.
-#[must_use]
 pub fn owner(object: &Value, chain: &Chain, delegates: &Delegates) -> Owner {
     let Some(reference) = controller(object) else {
         return Owner::Nobody;

@@ -48,26 +48,22 @@ pub struct Phase {
 
 impl Phase {
     /// Whether another controller writes its objects, through an `ObjectSetPhase`.
-    #[must_use]
     pub fn is_delegated(&self) -> bool {
         !self.class.is_empty()
     }
 
     /// How its objects get to where they belong. Of a class that the manager does not serve nothing is known, so they
     /// are taken to be elsewhere.
-    #[must_use]
     pub fn delivery(&self) -> Delivery {
         delivery(&self.class)
     }
 
     /// Where its objects are: nothing for the cluster of its revision, else the class that delivers them.
-    #[must_use]
     pub fn place(&self) -> &str {
         if self.is_here() { "" } else { &self.class }
     }
 
     /// Whether its objects are in the cluster of its revision, where they can be read.
-    #[must_use]
     pub fn is_here(&self) -> bool {
         self.delivery() != Delivery::Remote
     }
@@ -77,7 +73,6 @@ impl Phase {
 pub const SERVED: &str = "Baton serves the classes default and cluster.NAME";
 
 /// Whether Baton serves a class; others are served by whoever does, and by nobody while nobody does.
-#[must_use]
 pub fn is_served(class: &str) -> bool {
     class.is_empty() || class == CLASS_DEFAULT || class.starts_with(CLASS_CLUSTER_PREFIX)
 }
@@ -127,7 +122,6 @@ impl Slices {
     }
 
     /// A revision with the objects inline that were so in the template that its deployment made it of.
-    #[must_use]
     pub fn inlined(&self, revision: &Revision) -> Value {
         let mut object = revision.object.clone();
         let phases = object
@@ -162,7 +156,6 @@ impl Slices {
     }
 
     /// How many objects a revision wants; `None` where a slice is missing, or was not read.
-    #[must_use]
     pub fn count(&self, revision: &Revision) -> Option<usize> {
         let phases = revision.spec.phases.iter().flatten();
         let counts = phases.map(|phase| {
@@ -174,7 +167,6 @@ impl Slices {
     }
 
     /// What a revision wants. Slices that were not read count as missing.
-    #[must_use]
     pub fn content(&self, revision: &Revision) -> RevisionContent {
         let engine = engine::Revision {
             identity: identity(revision),
@@ -191,7 +183,6 @@ impl Slices {
 
     /// What phases want that are not a revision's yet, such as those of a template. `revision` gives
     /// the scope, the namespace and the number that the objects are completed with.
-    #[must_use]
     pub fn resolve(
         &self,
         revision: &engine::Revision,
@@ -226,7 +217,6 @@ impl Slices {
 }
 
 /// A revision as its objects name it.
-#[must_use]
 pub fn identity(revision: &Revision) -> Identity {
     Identity {
         kind: revision.kind.name.to_owned(),

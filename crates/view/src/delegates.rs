@@ -61,7 +61,6 @@ pub enum DelegateState<'a> {
 impl Delegates {
     /// What is named as the controller of the objects of a revision's phase: the revision, or the object that stands
     /// for the phase.
-    #[must_use]
     pub fn controller(&self, revision: &Revision, phase: &Phase) -> Identity {
         let identity = identity(revision);
         if !phase.is_delegated() {
@@ -81,7 +80,6 @@ impl Delegates {
     }
 
     /// The condition `Available` that the controller of a revision's phase has reported.
-    #[must_use]
     pub fn available(&self, revision: &Revision, phase: &Phase) -> Option<&Condition> {
         match self.find(revision, &phase.name) {
             DelegateState::Own(own) => own.available.as_ref(),
@@ -103,7 +101,6 @@ impl Delegates {
     }
 
     /// The object of a revision's phase.
-    #[must_use]
     pub fn find(&self, revision: &Revision, phase: &str) -> DelegateState<'_> {
         let names = names(revision.name(), phase);
         let get = |name: &String| {
@@ -124,7 +121,6 @@ impl Delegates {
 
     /// The revision of a chain whose phase has a UID. Where phases cannot be read, the revision's status
     /// decides.
-    #[must_use]
     pub fn revision_of<'a>(&self, uid: &str, chain: &'a Chain) -> Option<&'a Revision> {
         let known = self.known.values().find(|delegate| delegate.uid == uid);
         let controller = known.and_then(|delegate| delegate.controller.as_deref());

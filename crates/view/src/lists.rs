@@ -275,7 +275,6 @@ impl Lists {
     }
 
     /// What is known of a collection; `None` where it was not read yet.
-    #[must_use]
     pub fn get(&self, request: &ListRequest) -> Option<&List> {
         self.read.get(request)
     }
@@ -323,7 +322,6 @@ pub fn together<T>(
 
 /// The requests to be sent for what was asked for, with what each is the answer to: many objects of a collection that
 /// never change are read by one list.
-#[must_use]
 pub fn requests(
     asked: impl IntoIterator<Item = ListRequest>,
 ) -> Vec<(ListRequest, Vec<ListRequest>)> {
@@ -364,7 +362,6 @@ impl List {
     }
 
     /// The only object, or the first; `None` where it has none.
-    #[must_use]
     pub fn first(&self) -> Option<&Value> {
         self.objects().next()
     }
@@ -384,7 +381,6 @@ impl List {
     }
 
     /// Its objects, to be kept.
-    #[must_use]
     pub fn cloned(&self) -> Vec<Value> {
         self.objects().cloned().collect()
     }

@@ -4,20 +4,17 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 /// The text at a JSON pointer; empty where there is none.
-#[must_use]
 pub fn text_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
     let text = object.pointer(pointer).and_then(Value::as_str);
     text.unwrap_or_default()
 }
 
 /// The time at a JSON pointer, if there is one.
-#[must_use]
 pub fn time_at(object: &Value, pointer: &str) -> Option<Timestamp> {
     text_at(object, pointer).parse().ok()
 }
 
 /// The namespace, empty for cluster-scoped objects, and the name of an object.
-#[must_use]
 pub fn place(object: &Value) -> (String, String) {
     let text = |pointer| text_at(object, pointer).to_owned();
     (text("/metadata/namespace"), text("/metadata/name"))

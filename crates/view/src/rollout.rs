@@ -103,7 +103,6 @@ impl Title {
 ///
 /// # Guarantees
 /// `Done` only for a status that was reported for the present spec.
-#[must_use]
 pub fn judge(chain: &Chain, slices: &Slices) -> Rollout {
     let subject = chain.subject();
     let (ready, of) = subject.map_or((0, 0), |revision| count(revision, slices));

@@ -40,7 +40,6 @@ pub struct Selected {
 
 impl Selection {
     /// The one namespace that is looked into, for messages.
-    #[must_use]
     pub fn one_namespace(&self) -> Option<&str> {
         (!self.all_namespaces).then_some(&*self.namespace)
     }

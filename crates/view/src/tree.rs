@@ -101,7 +101,6 @@ fn is_zero(number: &usize) -> bool {
 
 impl PhasePicture {
     /// How many objects it has, shown or not.
-    #[must_use]
     pub fn total(&self) -> usize {
         self.objects.len() + self.hidden
     }
@@ -194,7 +193,6 @@ pub enum OwnerPicture {
 
 impl ObjectPicture {
     /// Whether it counts for its revision: what another one has is none of its objects, however well it does.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         let is_own = matches!(
             self.owner,
@@ -206,7 +204,6 @@ impl ObjectPicture {
 
 impl Health {
     /// As conditions have it.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",

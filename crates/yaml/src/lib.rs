@@ -51,7 +51,6 @@ const DEEPEST: usize = 256;
 /// # Guarantees
 /// What a document means is what it means to kubectl: scalars as in YAML 1.1, keys that are not
 /// texts made into texts, the last of equal keys counts, merge keys are merged in their place.
-#[must_use]
 pub fn read(text: &str) -> Vec<Result<ParsedDocument, Unreadable>> {
     // Comments are of no use here, and many of them in a row would be an error.
     let options = granit_parser::options! { emit_comments: false };

@@ -97,7 +97,6 @@ fn float(text: &str) -> Option<Number> {
 
 /// The number that a float is in JSON. Whole ones are integers, as kubectl makes them: servers
 /// refuse `3.0` where they want an integer. None for what JSON does not have.
-#[must_use]
 pub fn of_float(value: f64) -> Option<Number> {
     if value.fract() == 0.0 && value.abs() <= MOST_EXACT {
         #[expect(clippy::cast_possible_truncation, reason = "whole and small enough")]

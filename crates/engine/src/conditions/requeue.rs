@@ -26,7 +26,6 @@ pub enum Requeue {
 }
 
 /// The requeue of something that is refused for this reason.
-#[must_use]
 pub fn requeue_refused(previous: &[Condition], reason: &str, generation: i64) -> Requeue {
     let stands = find_current(previous, AVAILABLE, generation)
         .is_some_and(|condition| condition.status == "False" && condition.reason == reason);
@@ -44,13 +43,11 @@ const LAST_LOOK: Duration = Duration::from_mins(10);
 
 /// When a revision is reconciled again without an event whose objects have failed unseen for so long: see
 /// [`fails_unseen`](crate::workload::fails_unseen).
-#[must_use]
 pub fn next_look(failing_for: Duration) -> Duration {
     failing_for.clamp(FIRST_LOOK, LAST_LOOK)
 }
 
 /// Since when objects have failed their probes, as it was reported last.
-#[must_use]
 pub fn failing_since(previous: &[Condition]) -> Option<Timestamp> {
     let failing = find(previous, AVAILABLE).filter(|condition| {
         condition.status == "False" && condition.reason == reasons::PROBE_FAILURE

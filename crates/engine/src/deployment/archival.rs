@@ -7,7 +7,6 @@ use baton_apis::LifecycleState;
 use super::{Action, Member, Objects, Snapshot};
 
 /// The live revisions whose contents decide whether older ones are superseded.
-#[must_use]
 pub fn wanted_contents<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a str> {
     if snapshot.deployment.paused || snapshot.current().is_none() {
         return Vec::new();
@@ -43,7 +42,6 @@ pub fn wanted_contents<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a str> {
 ///
 /// # Guarantees
 /// The current revision is never among them. Without a current one nothing is superseded.
-#[must_use]
 pub fn superseded<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a Member> {
     let Some(current) = snapshot.current() else {
         return Vec::new();
@@ -113,7 +111,6 @@ fn has_controlled_all(member: &Member) -> bool {
 
 /// What brings superseded revisions closer to being archived: first a pause, and when their
 /// controller has seen it, archival.
-#[must_use]
 pub fn steps(superseded: &[&Member]) -> Vec<Action> {
     superseded
         .iter()
@@ -133,7 +130,6 @@ pub fn steps(superseded: &[&Member]) -> Vec<Action> {
 
 /// The archived revisions that are more than the history may hold, oldest first. Only archived
 /// ones are ever counted or deleted.
-#[must_use]
 pub fn surplus<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a Member> {
     let current: BTreeSet<_> = snapshot.current().map(|m| &m.name).into_iter().collect();
     let archived: Vec<_> = snapshot

@@ -51,7 +51,6 @@ fn is_large(objects: &Value) -> bool {
 ///
 /// # Guarantees
 /// Equal objects have equal names, so that revisions find the slices of those before them.
-#[must_use]
 pub fn name(deployment: &str, objects: &Value, taken: i32) -> String {
     format!("{deployment}-{}", hash(objects, taken))
 }

@@ -26,7 +26,6 @@ pub enum Creation {
 ///
 /// # Guarantees
 /// A status that says the same as before equals it and needs no write.
-#[must_use]
 pub fn report(snapshot: &Snapshot<'_>, creation: &Creation) -> (ObjectDeploymentStatus, Requeue) {
     let deployment = &snapshot.deployment;
     let old = &deployment.status;
@@ -85,7 +84,6 @@ fn readiness(conditions: &mut Conditions, current: Option<&Member>) -> ObjectDep
 
 /// Whether a status has no more to tell than that there is a current revision, which has not reported yet and will in a
 /// moment: the next status will have more.
-#[must_use]
 pub fn is_interim(snapshot: &Snapshot<'_>, status: &ObjectDeploymentStatus) -> bool {
     let old = &snapshot.deployment.status;
     let current = snapshot.current().filter(|current| current.is_live());

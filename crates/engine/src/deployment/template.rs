@@ -17,7 +17,6 @@ const DIGITS: &[u8; 10] = b"456789bcdf";
 /// # Guarantees
 /// Blind to the order of keys, and the same in every version of Baton for the same template. It
 /// only makes names: whether a revision is outdated is decided by its content.
-#[must_use]
 pub fn hash(template: &Value, collision_count: i32) -> String {
     let fingerprint = content_fingerprint(&json!([template, collision_count]));
     let short = (fingerprint >> 32) ^ (fingerprint & u64::from(u32::MAX));
@@ -27,7 +26,6 @@ pub fn hash(template: &Value, collision_count: i32) -> String {
 
 /// A digest of the template's metadata. A change in it asks for a new revision even when the
 /// content stays the same: that is how a restart is forced.
-#[must_use]
 pub fn metadata_digest(template: &Value) -> String {
     let metadata = template.get("metadata").unwrap_or(&Value::Null);
     format!("{:016x}", content_fingerprint(metadata))
@@ -36,7 +34,6 @@ pub fn metadata_digest(template: &Value) -> String {
 /// Whether a revision's content is what the template asks for. An absent list and an empty one are
 /// the same, and so are an absent delay and none. Objects may be inline in the template and in a slice of the revision:
 /// `slices` has the content of those that [`slices::instead_of_objects`](super::slices::instead_of_objects) names.
-#[must_use]
 pub fn same_content(
     revision: &ObjectSetSpec,
     template: &ObjectSetTemplateSpec,
@@ -87,7 +84,6 @@ fn same_phases(
 }
 
 /// Whether two lists of objects ask for the same.
-#[must_use]
 pub fn same_objects(ones: &[ObjectSetObject], others: &[ObjectSetObject]) -> bool {
     let same = |one: &ObjectSetObject, other: &ObjectSetObject| {
         let ObjectSetObject {
@@ -123,7 +119,6 @@ fn comparable(manifest: &Value) -> Value {
 
 /// Whether a revision without a digest, one that another implementation made, can have come from
 /// a template with these labels.
-#[must_use]
 pub fn has_labels(
     revision: &BTreeMap<String, String>,
     template: &BTreeMap<String, String>,

@@ -153,19 +153,16 @@ impl Drift {
     }
 
     /// Whether nothing has drifted.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
     /// How many fields have drifted.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.fields.len() + self.more
     }
 
     /// The managers that have set the fields.
-    #[must_use]
     pub fn managers(&self) -> BTreeSet<&str> {
         let fields = self.fields.iter().filter(|it| it.change == Change::Set);
         let managers = fields.flat_map(|field| &field.managers);
@@ -224,7 +221,6 @@ impl Drifted {
     }
 
     /// Which object it is.
-    #[must_use]
     pub fn key(&self) -> ObjectKey {
         ObjectKey {
             group: self.group.clone(),
@@ -237,7 +233,6 @@ impl Drifted {
 
 /// Objects as the value of an annotation of so many bytes at most; those that do not fit are left out, and no
 /// more are looked at than could fit.
-#[must_use]
 pub fn to_annotation(objects: &[Drifted], most: usize) -> String {
     let mut text = "[".to_owned();
     for object in objects.iter().take(most / MIN_OBJECT) {
@@ -255,7 +250,6 @@ pub fn to_annotation(objects: &[Drifted], most: usize) -> String {
 }
 
 /// What [`to_annotation`] has written; nothing where that is none.
-#[must_use]
 pub fn from_annotation(text: &str) -> Vec<Drifted> {
     serde_json::from_str(text).unwrap_or_default()
 }

@@ -44,7 +44,6 @@ impl Dropped {
     }
 
     /// Whether there is nothing of the kind.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         is_leaf(&self.fields)
     }
@@ -59,7 +58,6 @@ impl Dropped {
     }
 
     /// The paths of those fields whose values are not the same afterwards.
-    #[must_use]
     pub fn gone(&self, live: &Value, after: &Value) -> Vec<String> {
         let mut found = Vec::new();
         let others: Vec<_> = self.others.iter().collect();

@@ -29,7 +29,6 @@ use crate::object::{annotation, owner_references, text};
 use crate::owners;
 
 /// Whether an entry of `managedFields` is a legacy one, by its manager, operation and subresource.
-#[must_use]
 pub fn is_legacy(manager: &str, operation: &str, subresource: &str) -> bool {
     subresource.is_empty()
         && (LEGACY_FIELD_MANAGERS.contains(&manager)
@@ -37,7 +36,6 @@ pub fn is_legacy(manager: &str, operation: &str, subresource: &str) -> bool {
 }
 
 /// The managers whose entries become ours when an object is taken over, by what its manifest says.
-#[must_use]
 pub fn former_managers(manifest: &Value) -> Vec<String> {
     let named = annotation(manifest, ANNOTATION_FORMER_MANAGERS).split(',');
     let named = named.map(str::trim).filter(|it| !it.is_empty());
@@ -49,7 +47,6 @@ pub fn former_managers(manifest: &Value) -> Vec<String> {
 ///
 /// A legacy one that owns nothing but the annotation of owners need not be: a release in another cluster has left it.
 /// Every apply sets the annotation, to another value as owners come and go, and so becomes the one that owns it.
-#[must_use]
 pub fn needs_migration(live: &Value, former: &[String]) -> bool {
     mergeable(live, former).any(|entry| !is_legacy_entry(entry) || !is_of_release(entry, live))
 }
@@ -93,7 +90,6 @@ fn is_of_release(entry: &Value, live: &Value) -> bool {
 /// Objects of our own API group are left alone as well. Controllers write to them under the same
 /// names, and what they own there are finalizers and life cycle states, not the content of an
 /// earlier revision.
-#[must_use]
 pub fn migrated(live: &Value, former: &[String]) -> Option<Vec<Value>> {
     let legacy: Vec<&Value> = mergeable(live, former).collect();
     let first = *legacy.first()?;
@@ -139,7 +135,6 @@ pub fn migrated(live: &Value, former: &[String]) -> Option<Vec<Value>> {
 
 /// Whether two states of an object say the same, whoever owns what in them. What kubectl applied last
 /// does not count, as the children's cache does not keep it.
-#[must_use]
 pub fn same_content(one: &Value, other: &Value) -> bool {
     let rest = |object: &Value| {
         let mut object = object.clone();
@@ -208,7 +203,6 @@ impl<'a> OwnedFields<'a> {
 }
 
 /// The entries of an object's `managedFields`.
-#[must_use]
 pub fn entries(live: &Value) -> &[Value] {
     live.pointer("/metadata/managedFields")
         .and_then(Value::as_array)

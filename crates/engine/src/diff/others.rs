@@ -29,7 +29,6 @@ pub struct Others {
 
 /// The fields that others have set in a live object and that are not wanted, without its status. Fields that nobody has
 /// set, such as defaults, are nobody's, and so are those of `former` managers, which become ours.
-#[must_use]
 pub fn others(live: &Value, wanted: &Value, former: &[String]) -> Others {
     let is_former = |entry: &Value| former.iter().any(|name| name == text(entry, "manager"));
     let is_others =

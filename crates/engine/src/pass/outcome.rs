@@ -80,7 +80,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// The objects that fail their probes, and of which no watch tells why: see [`fails_unseen`].
-    #[must_use]
     pub fn failing_unseen(&self) -> BTreeSet<ObjectKey> {
         if !matches!(self.result, PassResult::ProbeFailure { .. }) {
             return BTreeSet::new();

@@ -43,7 +43,6 @@ impl KindState {
     }
 
     /// Whether it is served in the version that the manifest names.
-    #[must_use]
     pub fn is_served_as_named(&self) -> bool {
         matches!(
             self,
@@ -55,7 +54,6 @@ impl KindState {
     }
 
     /// The kind in the version to look through: that of the manifest, unless another one is served in its place.
-    #[must_use]
     pub fn through(&self, gvk: &Gvk) -> Gvk {
         match self {
             Self::Served {

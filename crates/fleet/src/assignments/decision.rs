@@ -92,14 +92,12 @@ impl Assignment {
 
     /// Whether it is about this cluster. One that cannot be understood may be about any: it closes all rather than
     /// leaving open what it was to close.
-    #[must_use]
     pub fn selects_cluster(&self, cluster: Subject<'_>) -> bool {
         let rule = self.rule.as_ref();
         rule.map_or(true, |rule| rule.clusters.selects(cluster))
     }
 
     /// Whether it has to be known which labels a namespace has.
-    #[must_use]
     pub fn needs_namespace_labels(&self) -> bool {
         let rule = self.rule.as_ref();
         rule.is_ok_and(|rule| rule.namespaces.labels.is_some())
@@ -135,7 +133,6 @@ impl Rule {
 /// - One that is selected is closed to all namespaces but those that an assignment of it selects.
 /// - What several assignments allow adds up, in any order.
 /// - An assignment that cannot be understood allows nothing, and closes all clusters.
-#[must_use]
 pub fn may_deliver<'a>(
     namespace: Subject<'_>,
     cluster: Subject<'_>,

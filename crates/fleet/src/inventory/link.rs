@@ -45,7 +45,6 @@ impl ClusterLink {
 
     /// Whether the cluster has not answered yet since this process, or its Cluster, came. It will, or turns out to be
     /// lost, and that is a change of its link.
-    #[must_use]
     pub fn is_connecting(&self) -> bool {
         matches!(self, Self::Down { reason, .. } if *reason == reasons::CONNECTING)
     }

@@ -158,7 +158,6 @@ pub struct AgentManifestArgs {
 
 impl AgentManifestArgs {
     /// Whether any of them was given.
-    #[must_use]
     pub fn is_given(&self) -> bool {
         *self != Self::default()
     }
@@ -270,7 +269,6 @@ pub struct HubArgs {
 
 impl HubArgs {
     /// The same choice, as that of one cluster.
-    #[must_use]
     pub fn connection(&self) -> ConnectionArgs {
         ConnectionArgs {
             kubeconfig: self.hub_kubeconfig.clone(),
@@ -294,7 +292,6 @@ pub struct TargetArgs {
 
 impl TargetArgs {
     /// Whether a target was named. By default there is one anyway: that of the current context.
-    #[must_use]
     pub fn is_named(&self) -> bool {
         self.connection.kubeconfig.is_some() || self.connection.context.is_some()
     }

@@ -20,7 +20,6 @@ pub struct Right {
 
 impl Right {
     /// What it is about, as in a role: `clusterroles.rbac.authorization.k8s.io`, `secrets in namespace a`.
-    #[must_use]
     pub fn object(&self) -> String {
         let mut text = self.resource.clone();
         for (before, part) in [(".", &self.group), (" in namespace ", &self.namespace)] {
@@ -33,7 +32,6 @@ impl Right {
     }
 
     /// The question to the server, whether we have it.
-    #[must_use]
     pub fn review(&self) -> SelfSubjectAccessReview {
         let some = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         SelfSubjectAccessReview {

@@ -22,7 +22,6 @@ fn closure(
 impl Revisions {
     /// The revisions that one may take objects over from, in the order of their names: those that it lists as
     /// previous, and the older ones of its deployment.
-    #[must_use]
     pub fn before(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
         let key = &record.key;
         let mut found = BTreeMap::new();
@@ -41,7 +40,6 @@ impl Revisions {
     /// The revisions that get back what a deleted one has, the newest first: those before it, over any number of
     /// `previous` steps, that have a lower number and are neither archived, nor to be, nor deleted. None if it is not
     /// deleted, or does not hand anything back.
-    #[must_use]
     pub fn heirs(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
         if !record.deleting || !record.hands_back {
             return Vec::new();
@@ -58,7 +56,6 @@ impl Revisions {
     }
 
     /// The revisions before one, over any number of steps, the newest first.
-    #[must_use]
     pub fn all_before(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
         let mut found = closure(record, |earlier| self.before(earlier));
         found.retain(|earlier| earlier.key != record.key);
@@ -67,7 +64,6 @@ impl Revisions {
     }
 
     /// Of [`Revisions::all_before`] those that are not archived: what they have they may still delete.
-    #[must_use]
     pub fn unfinished_before(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
         let mut found = self.all_before(record);
         found.retain(|earlier| !earlier.archived);
@@ -76,7 +72,6 @@ impl Revisions {
 
     /// The revisions after one, over any number of `previous` steps or with the label of its deployment, that have a
     /// higher number and are in force.
-    #[must_use]
     pub fn newer(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
         let after = |earlier: &RevisionRecord| {
             let mut found = self.successors(&earlier.key);

@@ -9,13 +9,11 @@ use crate::key::Key;
 
 impl Revisions {
     /// The revisions that list this one as previous.
-    #[must_use]
     pub fn successors(&self, key: &RevisionKey) -> Vec<Arc<RevisionRecord>> {
         self.mentioning(RevisionIndex::Previous, key)
     }
 
     /// The revisions with a deployment's name, by the key of one of its revisions.
-    #[must_use]
     pub fn of_deployment(
         &self,
         member: &RevisionKey,
@@ -25,31 +23,26 @@ impl Revisions {
     }
 
     /// The revisions of a chain of Releases or of a site, by its label, in a namespace.
-    #[must_use]
     pub fn of_chain(&self, namespace: &str, chain: &str) -> Vec<Arc<RevisionRecord>> {
         self.namespaced(RevisionIndex::Chain, namespace, chain)
     }
 
     /// The revisions of sites that a `SiteDeployment` of this name has made, whether it is still there or not.
-    #[must_use]
     pub fn of_site_deployment(&self, namespace: &str, name: &str) -> Vec<Arc<RevisionRecord>> {
         self.namespaced(RevisionIndex::SiteDeployment, namespace, name)
     }
 
     /// The revisions that bring versions of a `SiteApplication` to sites, whether it is still there or not.
-    #[must_use]
     pub fn of_site_application(&self, namespace: &str, name: &str) -> Vec<Arc<RevisionRecord>> {
         self.namespaced(RevisionIndex::SiteApplication, namespace, name)
     }
 
     /// The revisions whose managing owner an object is, by its uid.
-    #[must_use]
     pub fn controlled_by_uid(&self, namespace: &str, uid: &str) -> Vec<Arc<RevisionRecord>> {
         self.namespaced(RevisionIndex::Controller, namespace, uid)
     }
 
     /// The facts about a revision that the numbering needs.
-    #[must_use]
     pub fn link(&self, key: &RevisionKey) -> Option<ChainLink> {
         self.get(key).map(|record| record.link())
     }

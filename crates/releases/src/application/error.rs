@@ -103,7 +103,6 @@ pub enum GenerationError {
 
 impl SyncError {
     /// Whether only a change of the Application helps, and not to try again.
-    #[must_use]
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::BrokenReleaseGeneration(_) | Self::BrokenObservedGeneration { .. } => false,

@@ -70,32 +70,27 @@ impl<'a> History<'a> {
     }
 
     /// All of them, the oldest first, with those that are being deleted.
-    #[must_use]
     pub fn members(&self) -> &[Member<'a>] {
         &self.0
     }
 
     /// The newest one that is not being deleted, which is or will be rolled out: the contender.
-    #[must_use]
     pub fn newest(&self) -> Option<&Member<'a>> {
         self.living().pop()
     }
 
     /// The one that the newest replaces: the newest of the others that was complete once.
-    #[must_use]
     pub fn incumbent(&self) -> Option<&Member<'a>> {
         self.others().into_iter().rev().find(|it| it.is_complete())
     }
 
     /// The names of those that are not being deleted, the oldest first.
-    #[must_use]
     pub fn names(&self) -> Vec<String> {
         let living = self.living().into_iter();
         living.map(|member| member.name().to_owned()).collect()
     }
 
     /// Those that are not being deleted, the oldest first.
-    #[must_use]
     pub fn living(&self) -> Vec<&Member<'a>> {
         let members = self.0.iter();
         members.filter(|member| !member.is_deleting()).collect()
@@ -109,7 +104,6 @@ impl<'a> History<'a> {
     }
 
     /// Which of them go when so many completed ones stay besides the newest (ruling S8).
-    #[must_use]
     pub fn clean_up(&self, limit: usize) -> CleanUp {
         let (completed, unfinished): (Vec<_>, Vec<_>) =
             self.others().into_iter().partition(|it| it.is_complete());
@@ -141,19 +135,16 @@ impl<'a> Member<'a> {
     }
 
     /// Name of the Release.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.release.metadata.name.as_deref().unwrap_or_default()
     }
 
     /// Whether its last step was reached once.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         is_complete(&self.release)
     }
 
     /// Hash of its environment, whatever its label says.
-    #[must_use]
     pub fn hash(&self) -> String {
         environment_hash(&self.release.spec.environment)
     }
@@ -164,7 +155,6 @@ impl<'a> Member<'a> {
 }
 
 /// Whether the last step of a Release was reached once.
-#[must_use]
 pub fn is_complete(release: &Release) -> bool {
     let status = release.status.as_ref();
     status.is_some_and(|status| is_true(&status.conditions, COMPLETE))

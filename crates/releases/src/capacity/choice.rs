@@ -17,7 +17,6 @@ use crate::{
 pub const ANNOTATION_WORKLOADS: &str = "baton.run/workloads";
 
 /// The annotation of a chart with these workloads; none for the one Deployment that is meant without it.
-#[must_use]
 pub fn annotation(workloads: &[Workload]) -> Option<String> {
     let kinds = workloads
         .iter()

@@ -19,7 +19,6 @@ struct Group {
 }
 
 /// The report about a workload.
-#[must_use]
 pub fn of(workload: &str, pods: &[Pod]) -> CapacityReport {
     let mut pods: Vec<_> = pods.iter().collect();
     pods.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));

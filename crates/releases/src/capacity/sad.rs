@@ -11,7 +11,6 @@ use crate::texts::Quoted;
 const MOST: usize = 5;
 
 /// The pods with a condition that does not hold, each with the first one; sorted by name, no more than five.
-#[must_use]
 pub fn pods<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Vec<SadPod> {
     let mut sad: Vec<_> = pods.into_iter().filter_map(sad).collect();
     sad.sort_by(|a, b| a.name.cmp(&b.name));
@@ -32,7 +31,6 @@ fn sad(pod: &Pod) -> Option<SadPod> {
 }
 
 /// The containers that are not ready: by name, in how many pods, and the reasons that they give.
-#[must_use]
 pub fn summary(pods: &[SadPod]) -> String {
     let mut containers: BTreeMap<&str, (BTreeSet<usize>, BTreeSet<&str>)> = BTreeMap::new();
     for (place, pod) in pods.iter().enumerate() {

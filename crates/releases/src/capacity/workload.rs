@@ -66,7 +66,6 @@ impl Workload {
     }
 
     /// Whether the status speaks of the workload as it is.
-    #[must_use]
     pub fn is_observed(&self) -> bool {
         self.observed_generation
             .is_none_or(|observed| observed >= self.generation)

@@ -30,7 +30,6 @@ const KINDS: [&str; 25] = [
 ];
 
 /// Sorts objects into the order in which they are installed.
-#[must_use]
 pub fn key(kind: &str, name: &str) -> (usize, String, String) {
     let place = KINDS.iter().position(|known| *known == kind);
     (

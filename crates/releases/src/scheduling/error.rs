@@ -108,7 +108,6 @@ pub enum ScheduleError {
 
 impl ScheduleError {
     /// Several errors as one: the only one as it is. None without any.
-    #[must_use]
     pub fn collect(mut errors: Vec<Self>) -> Option<Self> {
         match errors.len() {
             0 | 1 => errors.pop(),
@@ -117,7 +116,6 @@ impl ScheduleError {
     }
 
     /// The reason of the condition `Scheduled`.
-    #[must_use]
     pub fn reason(&self) -> String {
         let reason = match self {
             Self::Selection(SelectionError::NoRegions) => reasons::NO_REGIONS_SPECIFIED,
@@ -146,7 +144,6 @@ impl ScheduleError {
 
     /// Whether only a change of an object helps, and not to try again. A chart that was broken once stays so: a version
     /// of a chart never changes. Of several errors all have to be such.
-    #[must_use]
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Selection(_)

@@ -26,7 +26,6 @@ pub enum ConditionType {
 
 impl ConditionType {
     /// The condition of a stage; the last one has none.
-    #[must_use]
     pub fn of(stage: Stage) -> Option<Self> {
         Some(match stage {
             Stage::Installation => Self::ContenderAchievedInstallation,
@@ -39,7 +38,6 @@ impl ConditionType {
     }
 
     /// The type as it is written.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ContenderAchievedCapacity => "ContenderAchievedCapacity",
@@ -113,7 +111,6 @@ impl StrategyConditions {
 }
 
 /// What a Release waits for. Only what was said of this step counts.
-#[must_use]
 pub fn state(
     conditions: &[StrategyCondition],
     position: Position,

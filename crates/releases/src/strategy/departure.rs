@@ -31,7 +31,6 @@ pub enum Departure {
 ///   stays until a step that gives an incumbent no traffic.
 /// - A Release that serves nothing goes at once, and so does the only Release of an application if it never was
 ///   complete: there is nothing to go back to, and the contract makes it again (E16).
-#[must_use]
 pub fn departure(own: Member, head: Option<Member>, previous: Option<Member>) -> Departure {
     if !serves(own) {
         return Departure::Goes;

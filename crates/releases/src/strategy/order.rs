@@ -67,7 +67,6 @@ pub enum Position {
 impl Position {
     /// The stages, in the order in which a rollout goes through them if nobody changes his mind. (Section 3.5, X1 to
     /// X5.)
-    #[must_use]
     pub fn stages(self) -> &'static [Stage] {
         use Direction::{Backwards, Forward};
         use Side::{Own, Previous};
@@ -114,13 +113,11 @@ impl Position {
     }
 
     /// Whether the Release leads a rollout away from another.
-    #[must_use]
     pub fn has_incumbent(self) -> bool {
         matches!(self, Self::Head { previous: true, .. })
     }
 
     /// Whether the Release is the newest.
-    #[must_use]
     pub fn is_head(self) -> bool {
         matches!(self, Self::Head { .. })
     }
@@ -146,7 +143,6 @@ impl Present {
     };
 
     /// True if the Release gets pods or traffic, and gives up no pods.
-    #[must_use]
     pub fn grows(self) -> bool {
         self.capacity != Greater && (self.capacity == Less || self.weight == Less)
     }
@@ -160,7 +156,6 @@ impl Present {
 /// capacity before, and whoever gets a smaller one, or has more capacity than it needs, gives it up after.
 ///
 /// A Release before it that grows comes first of all: a contender may never become ready.
-#[must_use]
 pub fn ordered(position: Position, own: Present, previous: Present) -> Vec<Stage> {
     let mut stages = position.stages().to_vec();
     let usual = position.stages();

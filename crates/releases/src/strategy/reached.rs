@@ -20,7 +20,6 @@ pub struct Reached {
 ///
 /// # Guarantees
 /// Nothing, for a Release that has not reached a step yet (section 3.3 of the contract).
-#[must_use]
 pub fn reached(release: &Release, successor: Option<&Release>) -> Reached {
     let follows = successor.and_then(step).map(|step| Reached {
         percent: step.capacity.incumbent,

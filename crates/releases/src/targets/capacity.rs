@@ -14,7 +14,6 @@ use crate::capacity::Plan;
 pub type CapacityOutcome = Result<Plan, Failure>;
 
 /// The status of a target whose clusters were all worked in. What is not known of a cluster stays as it was.
-#[must_use]
 pub fn capacity(
     target: &CapacityTarget,
     outcomes: &BTreeMap<String, CapacityOutcome>,

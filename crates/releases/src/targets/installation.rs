@@ -23,7 +23,6 @@ pub enum Progress {
 
 /// The status of a target whose chart was rendered, with what became of each cluster. If it was not, with the reason
 /// why: no cluster is touched then, and what was said of them stays.
-#[must_use]
 pub fn installation(
     target: &InstallationTarget,
     outcomes: Result<&BTreeMap<String, InstallationOutcome>, &str>,

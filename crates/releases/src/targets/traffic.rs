@@ -14,7 +14,6 @@ use crate::traffic::Plan;
 pub type TrafficOutcome = Result<Plan, Failure>;
 
 /// The status of a target whose clusters were all worked in. What is not known of a cluster stays as it was.
-#[must_use]
 pub fn traffic(
     target: &TrafficTarget,
     outcomes: &BTreeMap<String, TrafficOutcome>,
@@ -66,7 +65,6 @@ pub fn traffic(
 
 /// The status of a target whose weights are not known, for this reason. Nobody has looked at its clusters, so the spec
 /// counts as not observed, and a strategy does not go on from it.
-#[must_use]
 pub fn traffic_unknown(
     target: &TrafficTarget,
     message: &str,

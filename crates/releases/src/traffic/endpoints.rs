@@ -53,13 +53,11 @@ impl Endpoints {
     }
 
     /// Whether a pod gets traffic.
-    #[must_use]
     pub fn is_ready(&self, pod: &str) -> bool {
         self.ready.contains(pod)
     }
 
     /// Whether a pod would get traffic if it were ready.
-    #[must_use]
     pub fn is_not_ready(&self, pod: &str) -> bool {
         self.not_ready.contains(pod)
     }

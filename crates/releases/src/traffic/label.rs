@@ -17,7 +17,6 @@ const COST_WITHOUT_TRAFFIC: &str = "-1";
 pub const LABEL: [&str; 3] = ["metadata", "labels", LABEL_TRAFFIC_STATUS];
 
 /// Whether the labels of a pod let it have traffic.
-#[must_use]
 pub fn is_enabled(labels: &BTreeMap<String, String>) -> bool {
     labels
         .get(LABEL_TRAFFIC_STATUS)
@@ -25,7 +24,6 @@ pub fn is_enabled(labels: &BTreeMap<String, String>) -> bool {
 }
 
 /// The operation that sets the label of a pod with these labels, unless it has it already. Other labels stay.
-#[must_use]
 pub fn patch(labels: &BTreeMap<String, String>, enable: bool) -> Option<PatchOperation> {
     let value = if enable {
         TRAFFIC_ENABLED
@@ -45,7 +43,6 @@ pub fn patch(labels: &BTreeMap<String, String>, enable: bool) -> Option<PatchOpe
 ///
 /// The annotations of `pod` hold [`ANNOTATION_POD_DELETION_COST`] if the pod has it, and are `None` only if it has no
 /// annotation at all.
-#[must_use]
 pub fn cost_patch(pod: &ObjectMeta, enable: bool) -> Vec<PatchOperation> {
     let path = ["metadata", "annotations", ANNOTATION_POD_DELETION_COST];
     let Some(annotations) = &pod.annotations else {

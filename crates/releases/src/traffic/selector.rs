@@ -32,7 +32,6 @@ impl Selector {
     }
 
     /// The keys of the selector that traffic decides about: their values, or that they are not to be there.
-    #[must_use]
     pub fn keys(&self) -> [(&'static str, Option<&str>); 2] {
         match self {
             Self::Label => [
@@ -45,7 +44,6 @@ impl Selector {
 
     /// The whole `spec.selector`, of one from the chart. To the API server a selector is one value: whoever changes a
     /// key of it has to say all others as well.
-    #[must_use]
     pub fn within(&self, selector: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut selector = selector.clone();
         for (key, value) in self.keys() {
@@ -63,7 +61,6 @@ impl Selector {
 /// # Guarantees
 /// It changes only when all pods that are to have traffic have the label, and to the name of a Release only when no
 /// others have it. So a change takes traffic from no pod that is to have it.
-#[must_use]
 pub fn wanted(cluster: Cluster) -> Selector {
     let present = cluster.selector;
     let next = match (single(cluster.weights), present) {
@@ -83,7 +80,6 @@ pub fn wanted(cluster: Cluster) -> Selector {
 
 /// The Release whose target brings the Service from what it selects to what it is to select, so that the targets of an
 /// application do not all write the same.
-#[must_use]
 pub fn in_charge<'a>(
     weights: &'a Weights,
     present: &Selector,

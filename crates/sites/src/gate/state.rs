@@ -21,7 +21,6 @@ pub enum Begun {
 
 impl Begun {
     /// Since when, if it has begun.
-    #[must_use]
     pub fn since(self) -> Option<Timestamp> {
         match self {
             Self::Stopping(since) | Self::Yes(since) => Some(since),
@@ -30,7 +29,6 @@ impl Begun {
     }
 
     /// Whether the same phase can only have come to this after `before`: none goes back.
-    #[must_use]
     pub fn is_after(self, before: Self) -> bool {
         match before {
             Self::Not => self != Self::Not,

@@ -31,7 +31,6 @@ pub fn newest_first<R: Deref<Target = ControllerRevision>>(
 }
 
 /// The sites that a record names; `None` where somebody has spoilt it.
-#[must_use]
 pub fn sites(record: &ControllerRevision) -> Option<Vec<String>> {
     let data = Data::deserialize(&record.data.as_ref()?.0).ok()?;
     Some(data.sites)

@@ -21,7 +21,6 @@ impl RevisionState {
     /// Why it failed by `now`, if it has: at once when it was refused or is not available any more, else when it takes
     /// longer than `deadline` from its beginning on. While its site is offline nobody can tell how it does, so it has
     /// as long again when the site is back, at `online_since`.
-    #[must_use]
     pub fn failure(
         &self,
         deadline: SignedDuration,

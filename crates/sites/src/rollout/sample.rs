@@ -81,7 +81,6 @@ impl Sample {
     }
 
     /// What a plan is made from.
-    #[must_use]
     pub fn observed(&self) -> Observed<'_> {
         Observed {
             name: "shop",

@@ -35,19 +35,16 @@ pub enum SiteState {
 
 impl SiteState {
     /// Whether it has the version, and is available.
-    #[must_use]
     pub fn is_updated(self) -> bool {
         matches!(self, Self::Soaking | Self::Updated)
     }
 
     /// Whether somebody may want to look at it: something is waited for there, and not only its turn.
-    #[must_use]
     pub fn is_open(self) -> bool {
         !self.is_settled() && self != Self::ToCome
     }
 
     /// Whether nothing is waited for there any more.
-    #[must_use]
     pub fn is_settled(self) -> bool {
         matches!(self, Self::Soaking | Self::Updated | Self::RolledBack)
     }
@@ -67,7 +64,6 @@ pub struct Standing<'a> {
 }
 
 /// How a site is: seen as the status of its deployment counts it.
-#[must_use]
 pub fn standing<'a>(name: &'a Arc<str>, site: &'a Site, lens: &Lens<'_>) -> Standing<'a> {
     let view = View::of(name, site, lens);
     let is_own = |revision: &&Revision| {

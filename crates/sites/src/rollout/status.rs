@@ -79,7 +79,6 @@ pub(super) fn report(
 
 /// The status of a deployment for which nothing is planned: `why` names the objects that cannot be listed, and the
 /// cause. All else stays as it was reported.
-#[must_use]
 pub fn undecided(
     previous: &SiteDeploymentStatus,
     generation: i64,

@@ -145,7 +145,6 @@ pub fn canary_expression(spec: &SiteStrategy) -> Result<Option<Expression>, Pars
 
 /// How long a site may take from its beginning on. What no strategy can have counts as left out: it is
 /// told elsewhere.
-#[must_use]
 pub fn deadline(spec: &SiteStrategy) -> SignedDuration {
     let told = read("progressDeadline", spec.progress_deadline.as_deref());
     let told = told.ok().flatten().filter(|it| !it.is_zero());

@@ -51,7 +51,6 @@ pub struct Kept {
 /// Decides which records stay. `present` is the name, the version and the edit that the application has now, whether it
 /// is among `records` or not; `None` when it has none that can be kept. `used` are the versions and edits that run
 /// somewhere, `named` the versions that somebody may ask for.
-#[must_use]
 pub fn keep(
     records: &[Record],
     present: Option<(&str, &str, &str)>,
@@ -111,7 +110,6 @@ fn place_of(name: &str, records: &[Record]) -> Result<i64, NoNextNumber> {
 }
 
 /// The status of an application of a generation.
-#[must_use]
 pub fn report(
     previous: &SiteApplicationStatus,
     generation: i64,
@@ -143,7 +141,6 @@ pub fn report(
 
 /// The status of an application of which nothing is kept or deleted for now: `why` names the objects that cannot be
 /// listed, and the cause.
-#[must_use]
 pub fn undecided(
     previous: &SiteApplicationStatus,
     generation: i64,

@@ -80,7 +80,6 @@ pub struct Traffic {
 
 impl ClusterPicture {
     /// True if pods and traffic are as they are wanted.
-    #[must_use]
     pub fn is_settled(&self) -> bool {
         self.troubles.is_empty()
             && self.capacity.is_some_and(Capacity::is_there)
@@ -88,7 +87,6 @@ impl ClusterPicture {
     }
 
     /// True if it has nothing there, and is to have nothing.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         let capacity = self
             .capacity
@@ -102,7 +100,6 @@ impl ClusterPicture {
 
 impl Capacity {
     /// True if the pods are available.
-    #[must_use]
     pub fn is_there(self) -> bool {
         self.available_pods == Some(self.wanted_pods)
     }
@@ -110,14 +107,12 @@ impl Capacity {
 
 impl Traffic {
     /// True if the weight is achieved.
-    #[must_use]
     pub fn is_there(self) -> bool {
         self.achieved_weight == Some(self.wanted_weight)
     }
 }
 
 /// The clusters of a Release by name, each with its part of the Release.
-#[must_use]
 pub fn clusters(observed: &Observed, release: &Release) -> Vec<ClusterPicture> {
     TrafficSums::of(observed).clusters(observed, release)
 }

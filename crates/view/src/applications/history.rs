@@ -6,7 +6,6 @@ use baton_releases::hash::environment_hash;
 use super::observed::Observed;
 
 /// The newest Release, if it was made from the template as it is.
-#[must_use]
 pub fn current(observed: &Observed) -> Option<String> {
     let template = environment_hash(observed.template()?);
     let history = observed.known_history();
@@ -32,7 +31,6 @@ pub enum Difference {
 }
 
 /// The parts in which two environments differ.
-#[must_use]
 pub fn differences(from: &ReleaseEnvironment, to: &ReleaseEnvironment) -> Vec<Difference> {
     // Taken apart without `..`, so that a new field cannot be forgotten.
     let ReleaseEnvironment {

@@ -86,13 +86,11 @@ impl Observed {
     }
 
     /// The Application as it can be typed.
-    #[must_use]
     pub fn target(&self) -> AppTarget {
         AppTarget::application(&self.name)
     }
 
     /// The Releases in order, without those that have no generation.
-    #[must_use]
     pub fn known_history(&self) -> History<'_> {
         History::numbered(self.releases.values())
     }
@@ -106,7 +104,6 @@ impl Observed {
     }
 
     /// All Releases with their generations, the oldest first; those without one come last.
-    #[must_use]
     pub fn releases(&self) -> Vec<(Option<i64>, &Release)> {
         let history = self.known_history();
         let members = history.members().iter();
@@ -120,26 +117,22 @@ impl Observed {
     }
 
     /// A Release by its name.
-    #[must_use]
     pub fn release(&self, name: &str) -> Option<&Release> {
         self.releases.get(name)
     }
 
     /// A Release as the server has it; null if there is none.
-    #[must_use]
     pub fn release_object(&self, name: &str) -> &Value {
         self.objects.get(name).unwrap_or(&Value::Null)
     }
 
     /// The environment that the Application wants now.
-    #[must_use]
     pub fn template(&self) -> Option<&ReleaseEnvironment> {
         let application = self.application.as_ref()?;
         Some(&application.spec.template)
     }
 
     /// The Release that a command is about: the named one, else the newest.
-    #[must_use]
     pub fn subject(&self) -> Option<&Release> {
         match &self.named {
             Some(name) => self.release(name),

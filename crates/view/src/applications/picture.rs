@@ -158,7 +158,6 @@ pub struct StepPicture {
 
 impl ReleasePicture {
     /// True if it has nothing anywhere, and is to have nothing.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.clusters.iter().all(ClusterPicture::is_idle)
     }
@@ -166,7 +165,6 @@ impl ReleasePicture {
 
 /// Draws an Application, with the revisions of its Releases as [`crate::tree`] has drawn them, or why they could not
 /// be.
-#[must_use]
 pub fn picture(observed: &Observed, chains: Result<&[ChainPicture], &str>) -> AppPicture {
     let revisions: Vec<&RevisionPicture> = chains
         .unwrap_or_default()

@@ -45,7 +45,6 @@ pub struct Verdict {
 
 impl Verdict {
     /// True if only a person makes it go on, by a promotion.
-    #[must_use]
     pub fn waits_for_command(&self) -> bool {
         matches!(self.reason, Reason::WaitsForCommand(_))
     }
@@ -109,7 +108,6 @@ const FINAL: [&str; 4] = [
 /// # Guarantees
 /// `Done` only when the Release was made from the present template, is at its last step, and all that this step asks
 /// for was reported to be there.
-#[must_use]
 pub fn judge(observed: &Observed) -> Verdict {
     match &observed.named {
         None => judge_application(observed),
@@ -281,7 +279,6 @@ fn label(index: i32, step: &RolloutStep) -> String {
 }
 
 /// The step of an index with its name, as in `1 (50/50)`, and its index alone if there is none.
-#[must_use]
 pub fn label_at(release: &Release, index: i32) -> String {
     step_at(release, index).map_or_else(|| index.to_string(), |step| label(index, step))
 }
@@ -319,7 +316,6 @@ fn missing(state: StrategyState) -> Option<Part> {
 }
 
 /// The messages of those conditions of the strategy that do not hold at the present step.
-#[must_use]
 pub fn unsatisfied(release: &Release) -> Vec<String> {
     let strategy = release.status.as_ref().and_then(|it| it.strategy.as_ref());
     let conditions = strategy.map_or(&[][..], |strategy| &strategy.conditions);

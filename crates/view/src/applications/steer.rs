@@ -312,7 +312,6 @@ pub fn of_generation<'h, 'a>(
 }
 
 /// The outcome of a rollout to a step: `Done` if the step is reached, and `None` while that can be waited for.
-#[must_use]
 pub fn step_outcome(observed: &Observed) -> Option<Outcome> {
     let verdict = judge(observed);
     match verdict.outcome {

@@ -24,7 +24,6 @@ impl AppTarget {
     }
 
     /// True for a Release.
-    #[must_use]
     pub fn is_release(&self) -> bool {
         *self.kind == kinds::RELEASE
     }

@@ -28,13 +28,11 @@ impl ChainKind {
     ];
 
     /// The kind of an object that the server returned; `None` for any other kind.
-    #[must_use]
     pub fn of(object: &Value) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.is_of(object))
     }
 
     /// True for deployments, false for revisions.
-    #[must_use]
     pub fn is_deployment(self) -> bool {
         self == self.deployment()
     }
@@ -60,7 +58,6 @@ impl ChainKind {
     }
 
     /// The kind of the slices of the same scope.
-    #[must_use]
     pub fn slice(self) -> &'static Kind {
         if self.is_namespaced {
             &kinds::OBJECT_SLICE

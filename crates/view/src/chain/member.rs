@@ -87,56 +87,47 @@ where
     }
 
     /// Its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
     /// Its UID.
-    #[must_use]
     pub fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
     /// Its namespace; `None` for a cluster-scoped one.
-    #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.metadata.namespace.as_deref()
     }
 
     /// Its URL path.
-    #[must_use]
     pub fn path(&self) -> String {
         self.kind.path_of(self.namespace(), self.name())
     }
 
     /// As it can be typed: `od/web`, `os/web-1`.
-    #[must_use]
     pub fn target(&self) -> Target {
         Target::new(self.kind, self.name())
     }
 
     /// True while it is being deleted.
-    #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 
     /// The value of an annotation.
-    #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&str> {
         let annotations = self.metadata.annotations.as_ref()?;
         annotations.get(key).map(String::as_str)
     }
 
     /// The condition of a type.
-    #[must_use]
     pub fn condition(&self, type_: &str) -> Option<&Condition> {
         find(self.status.conditions(), type_)
     }
 
     /// True if the condition of a type is.
-    #[must_use]
     pub fn is_true(&self, type_: &str) -> bool {
         is_true(self.status.conditions(), type_)
     }
@@ -153,7 +144,6 @@ struct Parts<S, T> {
 
 impl Deployment {
     /// Whether the status describes the present spec: every own condition carries the present generation.
-    #[must_use]
     pub fn is_observed(&self) -> bool {
         let own = [conditions::AVAILABLE, conditions::PROGRESSING];
         own.iter().all(|type_| {
@@ -165,25 +155,21 @@ impl Deployment {
 
 impl Revision {
     /// Its number, once it has one.
-    #[must_use]
     pub fn number(&self) -> Option<i64> {
         self.spec.revision.filter(|number| *number != 0)
     }
 
     /// True if it is archived, or is to be.
-    #[must_use]
     pub fn is_archived(&self) -> bool {
         self.spec.lifecycle_state == LifecycleState::Archived || self.is_true(conditions::ARCHIVED)
     }
 
     /// Whether it was available once with all of its objects.
-    #[must_use]
     pub fn has_succeeded(&self) -> bool {
         self.is_true(conditions::SUCCEEDED)
     }
 
     /// What it is doing.
-    #[must_use]
     pub fn state(&self) -> State {
         if self.is_deleting() {
             State::Deleting
@@ -203,20 +189,17 @@ impl Revision {
     }
 
     /// Why it was made, as its maker noted in [`ANNOTATION_CHANGE_CAUSE`].
-    #[must_use]
     pub fn change_cause(&self) -> Option<&str> {
         self.annotation(ANNOTATION_CHANGE_CAUSE)
             .filter(|cause| !cause.is_empty())
     }
 
     /// When it was created.
-    #[must_use]
     pub fn created(&self) -> Option<Timestamp> {
         self.metadata.creation_timestamp.as_ref().map(|time| time.0)
     }
 
     /// The reference to its controller.
-    #[must_use]
     pub fn controller(&self) -> Option<&OwnerReference> {
         let owners = self.metadata.owner_references.as_deref();
         let mut owners = owners.unwrap_or_default().iter();
@@ -252,7 +235,6 @@ pub enum State {
 
 impl State {
     /// For people, as in the column STATE.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",

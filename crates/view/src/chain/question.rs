@@ -69,7 +69,6 @@ impl OneChain {
     }
 
     /// What does not exist where there is no answer.
-    #[must_use]
     pub fn missing(&self) -> Missing {
         Missing::target(&self.target, self.namespace.as_deref())
     }

@@ -26,7 +26,6 @@ impl Target {
     }
 
     /// The kinds that it may be of, in order of preference; all of the same scope.
-    #[must_use]
     pub fn candidates(&self) -> Vec<ChainKind> {
         self.kind.map_or_else(
             || vec![ChainKind::ObjectDeployment, ChainKind::ObjectSet],

@@ -80,7 +80,6 @@ impl SiteCluster {
 }
 
 /// URL path of all Clusters.
-#[must_use]
 pub fn path() -> String {
     format!("/apis/{API_VERSION}/clusters")
 }
@@ -94,7 +93,6 @@ pub(super) fn read(list: &List) -> Clusters {
 }
 
 /// Clusters by their names.
-#[must_use]
 pub fn by_name<'v>(objects: impl Iterator<Item = &'v Value>) -> BTreeMap<String, SiteCluster> {
     objects
         .map(SiteCluster::read)

@@ -65,19 +65,16 @@ impl Counts {
     }
 
     /// How many are in a state.
-    #[must_use]
     pub fn of(&self, state: SiteState) -> usize {
         self.0.get(&state).copied().unwrap_or(0)
     }
 
     /// How many there are.
-    #[must_use]
     pub fn total(&self) -> usize {
         self.0.values().sum()
     }
 
     /// How many are in states of which that is true.
-    #[must_use]
     pub fn count(&self, is_meant: fn(SiteState) -> bool) -> usize {
         let meant = self.0.iter().filter(|(state, _)| is_meant(**state));
         meant.map(|(_, count)| count).sum()
@@ -145,7 +142,6 @@ impl Fleet {
     }
 
     /// The waves, in order. Neighbours that nobody waits for, and that have none of the `shown` sites, are one.
-    #[must_use]
     pub fn spans(&self, shown: &[&SitePicture]) -> Vec<Span> {
         let mut spans: Vec<(Span, bool)> = Vec::new();
         for wave in &self.waves {
@@ -173,7 +169,6 @@ impl Fleet {
 
     /// The first few of the sites that are waited for, and not only for their turn: those that failed, then
     /// those that are in flight the longest, and so on.
-    #[must_use]
     pub fn worst(&self, few: usize) -> Vec<&SitePicture> {
         let is_open = |site: &&SitePicture| site.state.is_open();
         let mut open: Vec<&SitePicture> = self.sites.iter().filter(is_open).collect();

@@ -45,7 +45,6 @@ impl Effect {
 }
 
 /// True if a deployment brings a version to sites once the application has it.
-#[must_use]
 pub fn follows(deployment: &SiteDeployment, version: &str) -> bool {
     [version, EVERY_VERSION].contains(&&*deployment.spec.application_version)
 }

@@ -47,7 +47,6 @@ pub enum Note {
 
 /// The rollouts of a deployment by number, after the versions that it has never brought; `None` for records that cannot
 /// be read.
-#[must_use]
 pub fn lines(observed: &Observed, records: Option<&Records>) -> Vec<Line> {
     let status = status(&observed.deployment);
     let mut rollouts: BTreeMap<(i64, &str), Line> = BTreeMap::new();

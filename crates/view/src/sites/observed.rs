@@ -49,13 +49,11 @@ impl Observed {
     }
 
     /// The name of the deployment.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.deployment.metadata.name.as_deref().unwrap_or_default()
     }
 
     /// The deployment as it can be typed.
-    #[must_use]
     pub fn target(&self) -> SiteTarget {
         SiteTarget::deployment(self.name())
     }
@@ -83,7 +81,6 @@ fn placed<'v>(
 }
 
 /// The status of a deployment; that of one without a report is empty.
-#[must_use]
 pub fn status(deployment: &SiteDeployment) -> SiteDeploymentStatus {
     deployment.status.clone().unwrap_or_default()
 }

@@ -19,33 +19,28 @@ pub struct Overview {
 
 impl Overview {
     /// The name of the application.
-    #[must_use]
     pub fn name(&self) -> &str {
         let name = self.application.metadata.name.as_deref();
         name.unwrap_or_default()
     }
 
     /// The application as it can be typed.
-    #[must_use]
     pub fn target(&self) -> SiteTarget {
         SiteTarget::application(self.name())
     }
 
     /// Its conditions.
-    #[must_use]
     pub fn conditions(&self) -> &[Condition] {
         let status = self.application.status.as_ref();
         status.map_or(&[], |status| &status.conditions)
     }
 
     /// The condition that says why the version of the spec cannot be brought to sites, if one does.
-    #[must_use]
     pub fn problem(&self) -> Option<&Condition> {
         find(self.conditions(), KEPT).filter(|kept| kept.status == "False")
     }
 
     /// True if the version of the spec is kept.
-    #[must_use]
     pub fn is_kept(&self) -> bool {
         find(self.conditions(), KEPT).is_some_and(|kept| {
             kept.status == "True"
@@ -54,7 +49,6 @@ impl Overview {
     }
 
     /// The names of the deployments that bring a version to sites now.
-    #[must_use]
     pub fn bringers(&self, version: &str) -> Vec<&str> {
         let deployments = self.deployments.iter();
         deployments

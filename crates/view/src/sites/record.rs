@@ -79,19 +79,16 @@ impl Records {
     }
 
     /// All of them, the oldest first.
-    #[must_use]
     pub fn all(&self) -> &[Record] {
         &self.0
     }
 
     /// The newest record.
-    #[must_use]
     pub fn newest(&self) -> Option<&Record> {
         self.0.last()
     }
 
     /// The versions, the newest first, each with its newest record.
-    #[must_use]
     pub fn versions(&self) -> Vec<&Record> {
         let mut versions: Vec<&Record> = Vec::new();
         for record in self.0.iter().rev() {
@@ -103,14 +100,12 @@ impl Records {
     }
 
     /// The newest record of a version, or the record of a name.
-    #[must_use]
     pub fn find(&self, version: &str) -> Option<&Record> {
         let named = || self.0.iter().find(|one| one.name == version);
         self.version(version).or_else(named)
     }
 
     /// The newest record of a version.
-    #[must_use]
     pub fn version(&self, version: &str) -> Option<&Record> {
         self.0.iter().rev().find(|one| one.version == version)
     }

@@ -33,19 +33,16 @@ impl SiteTarget {
     }
 
     /// True for an application.
-    #[must_use]
     pub fn is_application(&self) -> bool {
         *self.kind == kinds::SITE_APPLICATION
     }
 
     /// URL path of the object in a namespace.
-    #[must_use]
     pub fn path(&self, namespace: &str) -> String {
         self.kind.path_of(Some(namespace), &self.name)
     }
 
     /// As kubectl calls the object in what it prints: `sitedeployment.baton.run/shop`.
-    #[must_use]
     pub fn full(&self) -> String {
         let (kind, group) = (self.kind.singular(), self.kind.group);
         format!("{kind}.{group}/{}", self.name)

@@ -87,7 +87,6 @@ pub enum Reason {
 /// # Guarantees
 /// `Done` only for a status that was reported for the present spec, and when all sites that can be reached have the
 /// version and are available.
-#[must_use]
 pub fn judge(deployment: &SiteDeployment) -> Verdict {
     use Outcome::{Done, Failed, Underway};
     let verdict = |outcome, state, reason| Verdict {

@@ -30,7 +30,6 @@ use crate::{
 };
 
 /// Makes the picture of a chain. Revisions of unknown content are drawn without phases.
-#[must_use]
 pub fn picture(
     chain: &Chain,
     contents: &Contents,

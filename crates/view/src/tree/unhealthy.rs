@@ -14,7 +14,6 @@ pub fn retain(chain: &mut ChainPicture) {
 }
 
 /// Whether there is anything to show of a chain whose healthy parts are left out.
-#[must_use]
 pub fn has_any(chain: &ChainPicture) -> bool {
     let is_fine = chain.deployment.as_ref().is_none_or(|deployment| {
         deployment.available == Health::True
