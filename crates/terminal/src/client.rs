@@ -53,8 +53,8 @@ pub async fn send(
     answer(client, request.body(bytes)).await
 }
 
-/// Lists a collection page by page; `take` gets one object after the other. Objects carry `apiVersion` and `kind`, which
-/// servers leave out of lists of built-in kinds.
+/// Lists a collection page by page; `take` gets one object after the other. Objects carry `apiVersion` and `kind`,
+/// which servers leave out of lists of built-in kinds.
 ///
 /// # Errors
 /// That a page is refused, or the server cannot be reached. Objects of earlier pages have been taken then.

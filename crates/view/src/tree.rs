@@ -1,6 +1,6 @@
 //! The picture of chains: revisions, their phases and objects, with live health and owners.
 //!
-//! [`question`] reads what it needs, [`build`] makes it, [`unhealthy`] leaves out what is fine.
+//! [`question`] reads what it needs, `build` makes it, [`unhealthy`] leaves out what is fine.
 
 mod build;
 pub mod question;

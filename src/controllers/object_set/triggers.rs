@@ -58,8 +58,8 @@ fn matters_to_itself(change: &Change<RevisionKind>) -> bool {
         || old.instance != new.instance
 }
 
-/// Trigger: a phase object wakes the revisions that it belongs to, or belonged to. What the revision's own pass has written it
-/// knows; of what the phase's controller writes only the status matters to it.
+/// Trigger: a phase object wakes the revisions that it belongs to, or belonged to. What the revision's own pass has
+/// written it knows; of what the phase's controller writes only the status matters to it.
 pub(super) fn on_phase(observed: &Observed, change: &Change<PhaseKind>) -> Vec<Wake<RevisionKey>> {
     if change.record().is_some_and(|phase| phase.agent().is_some()) {
         // A mirror: the phase that it stands for takes over what the agent reports.
@@ -106,8 +106,9 @@ pub(super) fn ended_owner(observed: &Observed, uid: &str) -> Option<RevisionKey>
     (is_ended && !record.deleting).then(|| record.key.clone())
 }
 
-/// Trigger: a slice that has come, gone or changed wakes its users, and so does one that has lost all owners: they become
-/// those. Of other owners they need not know. One whose content becomes known wakes the revisions before its users.
+/// Trigger: a slice that has come, gone or changed wakes its users, and so does one that has lost all owners: they
+/// become those. Of other owners they need not know. One whose content becomes known wakes the revisions before its
+/// users.
 pub(super) fn on_slice(observed: &Observed, change: &Change<SliceKind>) -> Vec<Wake<RevisionKey>> {
     let is_same = |old: &SliceRecord, new: &SliceRecord| {
         old.uid == new.uid

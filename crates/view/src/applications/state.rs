@@ -50,7 +50,7 @@ impl Verdict {
     }
 }
 
-/// The state of an Application or a Release, or the cause of its wait. Steps are given as [`label`] has them.
+/// The state of an Application or a Release, or the cause of its wait. Steps are given as `label` has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Reason {
     /// The Release of this name, which the user named, is gone.

@@ -195,8 +195,6 @@ fn known(observed: &Observed, canary: Option<&Expression>, name: &str) -> Site {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use baton_apis::conditions::reasons;
 
     use super::*;
@@ -270,10 +268,8 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "it measures")]
-    fn ten_thousand_sites_are_grouped_at_once() {
+    fn ten_thousand_sites_are_grouped() {
         let observed = ten_thousand();
-        let begun = Instant::now();
         let fleet = Fleet::of(&observed, NOW);
         assert_eq!((fleet.counts.total(), fleet.waves.len()), (10_000, 41));
         let worst = fleet.worst(20);
@@ -287,7 +283,5 @@ mod tests {
         let flying = &worst[failed..];
         assert!(flying.iter().all(|one| one.state == SiteState::InFlight));
         assert!(flying.is_sorted_by_key(|one| one.since));
-        // Grouping is no part of the wait for the lists.
-        assert!(begun.elapsed() < Duration::from_secs(2));
     }
 }
