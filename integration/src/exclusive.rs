@@ -15,6 +15,7 @@ use crate::guard::Guard;
 use crate::manager::Manager;
 use crate::namespace::{LABEL_TEST, PATIENCE, Scope, TestNamespace};
 use crate::program::temporary;
+use crate::work;
 
 /// How many tests have a bed to themselves at the same time. They mostly wait, for a manager to be idle above all.
 const TURNS: usize = 3;
@@ -66,7 +67,7 @@ const NO_LEASE: &[&str] = &["--leader-elect=false"];
 impl Exclusive {
     /// Waits for its turn; then the bed is empty and the manager ready.
     pub async fn acquire() -> Self {
-        let turn = LEFT.acquire().await.unwrap();
+        let turn = work::aside(LEFT.acquire()).await.unwrap();
         let index = free();
         let bed = BEDS[index].get_or_init(|| start(index)).await;
         let cluster = Cluster::connect(&bed.bed.kubeconfig()).await;

@@ -195,13 +195,12 @@ impl Injection {
     /// Waits until so many requests have met it.
     pub async fn used(&self, times: usize) {
         let mut used = self.used.clone();
+        // What it returns holds a lock that whoever counts would wait for.
         let reached = timeout(PATIENCE, used.wait_for(|used| *used >= times)).await;
+        let is_reached = reached.is_ok();
+        drop(reached);
         let met = *self.used.borrow();
-        assert!(
-            reached.is_ok(),
-            "waited in vain for {}: {met} did",
-            self.text
-        );
+        assert!(is_reached, "waited in vain for {}: {met} did", self.text);
     }
 
     /// How many requests have met it.

@@ -53,6 +53,7 @@ pub mod takeover;
 pub mod tools;
 pub mod tunnel;
 pub mod unmanaged;
+mod work;
 
 /// What nearly every test uses.
 pub mod prelude {

@@ -13,6 +13,7 @@ use crate::manager::Manager;
 use crate::manifest::{BLOCKING_FINALIZER, Entry, object};
 use crate::program::Log;
 use crate::revision::{Revision, Want};
+use crate::work;
 
 /// How long anything may take to happen. A machine that others use as well may stand still for many seconds.
 pub const PATIENCE: Duration = Duration::from_mins(1);
@@ -68,6 +69,7 @@ impl TestNamespace {
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": { "generateName": "baton-it-", "labels": { LABEL_TEST: "true" } },
         });
+        work::begin().await;
         let namespace = cluster.create(&namespace).await.unwrap();
         let name = namespace["metadata"]["name"].as_str().unwrap().to_owned();
         Self {

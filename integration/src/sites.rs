@@ -63,6 +63,7 @@ use crate::guard::Guard;
 use crate::manifest::Entry;
 use crate::namespace::{LABEL_TEST, TestNamespace};
 use crate::network::network;
+use crate::work;
 
 /// How many there are. Each takes about 420 MiB.
 pub const SITES: usize = 2;
@@ -113,13 +114,13 @@ pub struct LoneSite {
 impl Site {
     /// A site. Waits while a test has it alone.
     pub async fn get(index: usize) -> Self {
-        let hold = Use::Shared(USES[index].read().await);
+        let hold = Use::Shared(work::aside(USES[index].read()).await);
         Self::with(index, hold).await
     }
 
     /// A site and nobody else on it. Waits until the tests that use it are done.
     pub async fn alone(index: usize) -> LoneSite {
-        let hold = Use::Alone(USES[index].write().await);
+        let hold = Use::Alone(work::aside(USES[index].write()).await);
         LoneSite {
             site: Self::with(index, hold).await,
             stopped: false,

@@ -64,9 +64,14 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Whether a precondition of a JSON patch did not hold: what was looked at is another by now.
-    pub(crate) fn is_failed_test(&self) -> bool {
-        matches!(self, Self::Refused(status) if is_failed_test(status.code, status))
+    /// The error of a write: `overtaken`, if a precondition of its JSON patch did not hold, else the error itself.
+    pub(crate) fn of_write(self, overtaken: impl FnOnce() -> String) -> Self {
+        match self {
+            Self::Refused(status) if is_failed_test(status.code, &status) => {
+                Self::Impossible(overtaken())
+            }
+            error => error,
+        }
     }
 
     /// Whether the reader of our output has gone: nobody reads a report either.
@@ -115,7 +120,9 @@ mod tests {
             Error::Refused(Box::new(serde_json::from_value(status).unwrap()))
         };
         let cause = json!({"reason": "FieldValueInvalid", "message": "of a test", "field": "spec"});
-        assert!(refused(json!({})).is_failed_test());
-        assert!(!refused(json!({"causes": [cause]})).is_failed_test());
+        let is_overtaken =
+            |error: Error| matches!(error.of_write(String::new), Error::Impossible(_));
+        assert!(is_overtaken(refused(json!({}))));
+        assert!(!is_overtaken(refused(json!({"causes": [cause]}))));
     }
 }

@@ -8,10 +8,11 @@
 mod abort;
 mod actions;
 mod course;
+pub mod current;
 pub mod failure;
 mod fleet;
-pub mod lens;
 mod order;
+mod placed;
 #[cfg(test)]
 mod properties;
 mod queue;
@@ -22,7 +23,6 @@ mod step;
 pub mod strategy;
 #[cfg(test)]
 mod tests;
-mod view;
 #[cfg(test)]
 mod world;
 
@@ -35,8 +35,8 @@ pub use self::status::undecided;
 use self::{
     abort::Abort,
     course::Course,
+    current::CurrentRollout,
     fleet::{Fleet, earlier},
-    lens::Lens,
     order::Seed,
     step::{Situation, Step},
     strategy::Strategy,
@@ -271,7 +271,7 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
         .count();
     let strategy = Strategy::of(observed, sites);
     let course = Course::of(observed, strategy.as_ref());
-    let lens = Lens {
+    let current = CurrentRollout {
         rollout: course.number,
         version: course.version,
         batch: course.batch,
@@ -280,13 +280,13 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
         deadline: strategy::deadline(&observed.spec.strategy),
         now: observed.now,
     };
-    let fleet = Fleet::survey(observed, &lens);
+    let fleet = Fleet::survey(observed, &current);
     let situation = Situation {
         status: observed.status,
         course: &course,
         strategy: strategy.as_ref(),
         fleet: &fleet,
-        lens: &lens,
+        current: &current,
         seed: Seed::new(observed.uid, course.version.version),
     };
     let abort = Abort::of(observed, &situation);

@@ -89,17 +89,11 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
     let url = kinds::RELEASE.path_of(Some(&cluster.namespace), &promotion.release);
     let write = Write::new(MediaType::JsonPatch, args.dry_run);
     let written = cluster.write(&url, write, patch).await;
-    if let Err(error) = written {
-        // A precondition that does not hold is invalid; what else may be invalid was looked at.
-        return Err(if error.is_failed_test() {
-            Error::Impossible(format!(
-                "release {} was changed by somebody else just now; nothing was promoted",
-                promotion.release
-            ))
-        } else {
-            error
-        });
-    }
+    let overtaken = || {
+        let release = &promotion.release;
+        format!("release {release} was changed by somebody else just now; nothing was promoted")
+    };
+    written.map_err(|error| error.of_write(overtaken))?;
     output.print(&format!(
         "{name} sent to step {label}{}",
         note(args.dry_run)

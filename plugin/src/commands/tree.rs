@@ -147,7 +147,7 @@ async fn watch(
 ) -> Result<Exit, Error> {
     let mut follower = Follower::start(cluster, scope.clone()).await?;
     found(follower.last().missing.clone())?;
-    let mut view = View::new();
+    let mut drawing = Drawing::new();
     let mut resized = Resized::new()?;
     loop {
         tokio::select! {
@@ -155,7 +155,7 @@ async fn watch(
             () = resized.wait() => {}
         }
         let tree = follower.last();
-        view.show(
+        drawing.show(
             &tree.chains,
             follower.trouble(),
             &scope,
@@ -180,13 +180,13 @@ fn fit(output: Output, global: &GlobalArgs) -> Output {
     }
 }
 
-enum View {
+enum Drawing {
     InPlace(Screen),
     /// One comes after the other, if it differs from it.
     Appended(String),
 }
 
-impl View {
+impl Drawing {
     fn new() -> Self {
         if std::io::stdout().is_terminal() {
             Self::InPlace(Screen::new())

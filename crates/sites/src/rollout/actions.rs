@@ -8,9 +8,9 @@ use super::{
     Action, Observed, Revision, RevisionState, Site, VersionName,
     abort::Abort,
     course::{Course, is_withdrawn, rolls_back},
+    placed::PlacedSite,
     queue::{Given, Queue, Wanted},
     step::{Situation, Step},
-    view::View,
 };
 
 /// The actions of a plan, in the order in which they are carried out: those of a site one after the other, as what is
@@ -35,26 +35,26 @@ pub(super) fn of(
     let mut given = Given::new();
     let mut chosen = sites.iter().copied().peekable();
     let aborted = abort.map(|_| situation.course);
-    for (at, view) in situation.fleet.views.iter().enumerate() {
+    for (at, placed) in situation.fleet.placed.iter().enumerate() {
         let batch = chosen.next_if_eq(&at).map(|_| batch);
         if abort.is_some() {
-            actions.withdraw_aborted(view.site, situation);
+            actions.withdraw_aborted(placed.site, situation);
         }
         if may_give {
             let queue = Queue {
                 observed,
-                view,
-                lens: situation.lens,
+                placed,
+                current: situation.current,
                 aborted,
-                last: last(view, situation, abort, batch),
+                last: last(placed, situation, abort, batch),
             };
             if let Err(highest) = queue.bring_up_to_date(&mut given, &mut actions.0) {
-                let text = || format!("Site {}: ObjectSet {highest}. Delete it.", view.name);
+                let text = || format!("Site {}: ObjectSet {highest}. Delete it.", placed.name);
                 hindrance.get_or_insert_with(text);
             }
         }
-        actions.archive_superseded(view, aborted);
-        actions.forget_surplus(view, observed, situation);
+        actions.archive_superseded(placed, aborted);
+        actions.forget_surplus(placed, observed, situation);
     }
     for site in observed.sites.values().filter(|site| !site.is_placed) {
         if !observed.spec.paused {
@@ -77,12 +77,12 @@ impl Actions {
     }
 
     /// Those before one that is available, and those that were left out of the queue.
-    fn archive_superseded(&mut self, view: &View<'_>, aborted: Option<&Course<'_>>) {
-        let available = view
+    fn archive_superseded(&mut self, placed: &PlacedSite<'_>, aborted: Option<&Course<'_>>) {
+        let available = placed
             .available
             .map_or(i64::MIN, |available| available.number);
-        let chain = view.site.chain.iter();
-        let left = chain.filter(|revision| !is_withdrawn(aborted, view.site, revision));
+        let chain = placed.site.chain.iter();
+        let left = chain.filter(|revision| !is_withdrawn(aborted, placed.site, revision));
         let superseded = left.filter(|revision| {
             let is_skipped = revision.state == RevisionState::Skipped;
             (revision.counts() && revision.number < available)
@@ -97,12 +97,13 @@ impl Actions {
     /// back, what a site had before it stays.
     fn forget_surplus(
         &mut self,
-        view: &View<'_>,
+        placed: &PlacedSite<'_>,
         observed: &Observed<'_>,
         situation: &Situation<'_>,
     ) {
         let archived = || {
-            view.site
+            placed
+                .site
                 .chain
                 .iter()
                 .filter(|revision| revision.is_history())
@@ -117,7 +118,7 @@ impl Actions {
         };
         let may_go_back =
             observed.spec.strategy.on_error == OnError::Rollback && situation.is_under_way();
-        let before = before(view, situation)
+        let before = before(placed, situation)
             .filter(|_| may_go_back)
             .map(|before| before.number);
         let surplus = archived()
@@ -150,7 +151,7 @@ impl Revision {
 /// What comes last in the queue of a site, besides what waits in it: the version of the rollout, or what the site had
 /// before.
 fn last<'a>(
-    view: &View<'a>,
+    placed: &PlacedSite<'a>,
     situation: &Situation<'a>,
     abort: Option<&Abort>,
     batch: Option<i32>,
@@ -159,7 +160,7 @@ fn last<'a>(
     if let Some(batch) = batch {
         return Some(Wanted::new(course.version, course.number, batch));
     }
-    let (member, before) = goes_back(view, situation, abort)?;
+    let (member, before) = goes_back(placed, situation, abort)?;
     Some(Wanted {
         is_rollback: true,
         ..Wanted::new(before?, course.number, member.entry.batch)
@@ -173,42 +174,42 @@ pub(super) fn left_behind<'a>(
     situation: &Situation<'a>,
     abort: Option<&Abort>,
 ) -> impl Iterator<Item = &'a Arc<str>> {
-    let views = situation.fleet.views.iter();
-    let left = views.filter(move |view| {
-        let back = goes_back(view, situation, abort);
+    let placed = situation.fleet.placed.iter();
+    let left = placed.filter(move |placed| {
+        let back = goes_back(placed, situation, abort);
         back.is_some_and(|(_, before)| before.and_then(|it| observed.version(it)).is_none())
     });
-    left.map(|view| view.name)
+    left.map(|placed| placed.name)
 }
 
 /// What the rollout brought to a site that is to go back, and to which version, if there is one.
 fn goes_back<'a>(
-    view: &View<'a>,
+    placed: &PlacedSite<'a>,
     situation: &Situation<'a>,
     abort: Option<&Abort>,
 ) -> Option<(&'a Revision, Option<VersionName<'a>>)> {
     abort.filter(|abort| rolls_back(&abort.reason))?;
     let course = situation.course;
     // What waits behind it may be an edit, and goes with it.
-    let member = view.site.chain.iter().rev().find(|revision| {
-        situation.lens.brought(revision) && revision.counts() && revision.may_have_written()
+    let member = placed.site.chain.iter().rev().find(|revision| {
+        situation.current.brought(revision) && revision.counts() && revision.may_have_written()
     })?;
     let is_back = |revision: &Revision| {
         revision.entry.is_rollback && revision.entry.rollout == course.number && revision.counts()
     };
-    if view.site.chain.iter().any(is_back) {
+    if placed.site.chain.iter().any(is_back) {
         return None;
     }
     // Where the history does not tell it, nothing else does: what the deployment brought before may have been aborted
     // before it came to this site.
-    let before = before(view, situation).map(|before| VersionName::of(&before.entry));
+    let before = before(placed, situation).map(|before| VersionName::of(&before.entry));
     Some((member, before))
 }
 
 /// What a site had before the rollout.
-fn before<'a>(view: &View<'a>, situation: &Situation<'_>) -> Option<&'a Revision> {
+fn before<'a>(placed: &PlacedSite<'a>, situation: &Situation<'_>) -> Option<&'a Revision> {
     let course = situation.course;
-    view.site.chain.iter().rev().find(|revision| {
+    placed.site.chain.iter().rev().find(|revision| {
         revision.entry.rollout < course.number
             && VersionName::of(&revision.entry) != course.version
             && !revision.is_deleting

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 
 use super::{
     Observed, Revision, RevisionState,
+    current::CurrentRollout,
     failure::Failure,
-    lens::Lens,
+    placed::{AFTERWARDS, PlacedSite},
     standing::count,
-    view::{AFTERWARDS, View},
 };
 use crate::text;
 
@@ -23,7 +23,7 @@ const MAX_FAILURE: usize = 160;
 #[derive(Clone, Debug)]
 pub(super) struct Fleet<'a> {
     /// The placed sites, by name.
-    pub(super) views: Vec<View<'a>>,
+    pub(super) placed: Vec<PlacedSite<'a>>,
     /// All counts but `soaking`.
     pub(super) counts: SiteCounts,
     pub(super) failing: Vec<FailingSite>,
@@ -77,14 +77,14 @@ pub(super) struct Late {
 }
 
 impl<'a> Fleet<'a> {
-    pub(super) fn survey(observed: &Observed<'a>, lens: &Lens<'a>) -> Self {
+    pub(super) fn survey(observed: &Observed<'a>, current: &CurrentRollout<'a>) -> Self {
         let mut fleet = Self {
-            views: Vec::with_capacity(observed.sites.len()),
+            placed: Vec::with_capacity(observed.sites.len()),
             counts: SiteCounts::default(),
             failing: Vec::new(),
             // A batch has passed when a later one was under way, also when nobody is in that any more.
             batch: Batch {
-                number: lens.batch,
+                number: current.batch,
                 ..Batch::default()
             },
             late: Late::default(),
@@ -100,60 +100,61 @@ impl<'a> Fleet<'a> {
             deadline: None,
         };
         for (name, site) in observed.sites.iter().filter(|(_, site)| site.is_placed) {
-            fleet.add(View::of(name, site, lens), lens);
+            fleet.add(PlacedSite::of(name, site, current), current);
         }
         fleet
     }
 
-    fn add(&mut self, view: View<'a>, lens: &Lens<'a>) {
-        let View {
+    fn add(&mut self, placed: PlacedSite<'a>, current: &CurrentRollout<'a>) {
+        let PlacedSite {
             site, is_in_reach, ..
-        } = view;
-        count(&view, lens, &mut self.counts);
+        } = placed;
+        count(&placed, current, &mut self.counts);
         self.canaries += usize::from(site.is_canary);
-        if view.is_to_come(lens) {
+        if placed.is_to_come(current) {
             self.to_come += 1;
             self.to_come_online += usize::from(site.is_online);
         }
         if is_in_reach {
             self.in_reach += 1;
-            self.available += usize::from(view.available.is_some());
-            self.add_failure(&view, lens);
-            self.add_deadline(&view, lens);
+            self.available += usize::from(placed.available.is_some());
+            self.add_failure(&placed, current);
+            self.add_deadline(&placed, current);
         }
-        self.add_member(&view, lens);
-        self.views.push(view);
+        self.add_member(&placed, current);
+        self.placed.push(placed);
     }
 
-    fn add_failure(&mut self, view: &View<'a>, lens: &Lens<'_>) {
-        if let Some(failure) = view.failure(lens)
+    fn add_failure(&mut self, placed: &PlacedSite<'a>, current: &CurrentRollout<'_>) {
+        if let Some(failure) = placed.failure(current)
             && self.failing.len() < MAX_LISTED
         {
             self.failing.push(FailingSite {
-                name: view.name.to_string(),
+                name: placed.name.to_string(),
                 reason: failure.reason.to_owned(),
                 message: text::line(failure.message, MAX_FAILURE),
             });
         }
     }
 
-    fn add_deadline(&mut self, view: &View<'a>, lens: &Lens<'_>) {
-        for revision in view.running.into_iter().chain(view.tail) {
+    fn add_deadline(&mut self, placed: &PlacedSite<'a>, current: &CurrentRollout<'_>) {
+        for revision in placed.running.into_iter().chain(placed.tail) {
             if let RevisionState::Started { since, .. } = revision.state {
-                let ends = Some(lens.ends(view.site, since)).filter(|ends| *ends > lens.now);
+                let ends =
+                    Some(current.ends(placed.site, since)).filter(|ends| *ends > current.now);
                 self.deadline = earlier(self.deadline, ends);
             }
         }
     }
 
-    fn add_member(&mut self, view: &View<'a>, lens: &Lens<'_>) {
+    fn add_member(&mut self, placed: &PlacedSite<'a>, current: &CurrentRollout<'_>) {
         let is_awaited = |revision: &Revision| {
             let is_done = matches!(revision.state, RevisionState::Available(_))
-                || lens.failure(view.site, revision).is_some();
-            view.is_in_reach && !is_done
+                || current.failure(placed.site, revision).is_some();
+            placed.is_in_reach && !is_done
         };
-        let Some((member, number)) = view.membership(lens) else {
-            let earlier = view.earlier(lens);
+        let Some((member, number)) = placed.membership(current) else {
+            let earlier = placed.earlier(current);
             self.earlier += usize::from(earlier.is_some_and(is_awaited));
             return;
         };
@@ -172,18 +173,18 @@ impl<'a> Fleet<'a> {
         if is_current {
             batch.members += 1;
             if batch.listed.len() < MAX_LISTED {
-                batch.listed.push(view.name);
+                batch.listed.push(placed.name);
             }
         }
-        if !view.is_in_reach {
+        if !placed.is_in_reach {
             return;
         }
-        if let Some(failure) = lens.failure(view.site, member) {
+        if let Some(failure) = current.failure(placed.site, member) {
             self.failed_members += 1;
-            self.error.get_or_insert((view.name, failure));
+            self.error.get_or_insert((placed.name, failure));
             if is_current {
                 batch.failed += 1;
-                batch.error.get_or_insert((view.name, failure));
+                batch.error.get_or_insert((placed.name, failure));
             }
             return;
         }

@@ -13,9 +13,9 @@ use proptest::prelude::*;
 use super::{
     Action, Plan, Revision, RevisionState, Site, Target,
     course::aborted,
-    lens::Lens,
+    current::CurrentRollout,
+    placed::PlacedSite,
     standing::{SiteState, Standing, count, standing},
-    view::View,
     world::{self, Outcome, World},
 };
 
@@ -293,18 +293,18 @@ impl Checked {
     /// What is said of single sites, by what was reported, agrees with what the status counts.
     fn check_standings(&self) {
         let sample = &self.world.sample;
-        let lens = Lens::reported(&sample.spec, &sample.status, sample.now);
+        let current = CurrentRollout::reported(&sample.spec, &sample.status, sample.now);
         let mut counts = SiteCounts::default();
         for (name, site) in &sample.sites {
             let Standing {
                 state, revision, ..
-            } = standing(name, site, &lens);
+            } = standing(name, site, &current);
             assert_eq!(state == SiteState::Leaving, !site.is_placed, "{site:#?}");
             if !site.is_placed {
                 continue;
             }
             let before = counts;
-            count(&View::of(name, site, &lens), &lens, &mut counts);
+            count(&PlacedSite::of(name, site, &current), &current, &mut counts);
             counts.soaking += i32::from(state == SiteState::Soaking);
             let (updated, queued) = (
                 counts.updated - before.updated,

@@ -15,8 +15,8 @@ use baton_engine::chain_names::{NoNextNumber, next_number};
 use super::{
     Action, Brought, Observed, Revision, RevisionState, Version, VersionName,
     course::{Course, is_withdrawn},
-    lens::Lens,
-    view::View,
+    current::CurrentRollout,
+    placed::PlacedSite,
 };
 
 /// A revision that a queue is to have.
@@ -35,8 +35,8 @@ pub(super) type Given<'a> = BTreeMap<Wanted<'a>, Brought>;
 /// The queue of a site, and what comes last in it.
 pub(super) struct Queue<'q, 'a> {
     pub(super) observed: &'q Observed<'a>,
-    pub(super) view: &'q View<'a>,
-    pub(super) lens: &'q Lens<'a>,
+    pub(super) placed: &'q PlacedSite<'a>,
+    pub(super) current: &'q CurrentRollout<'a>,
     /// The rollout, if it was aborted.
     pub(super) aborted: Option<&'q Course<'a>>,
     pub(super) last: Option<Wanted<'a>>,
@@ -104,7 +104,7 @@ impl<'a> Queue<'_, 'a> {
 
     /// So many numbers above those of the chain.
     fn numbers(&self, many: usize) -> Result<Vec<i64>, NoNextNumber> {
-        let chain = &self.view.site.chain;
+        let chain = &self.placed.site.chain;
         let first = next_number(chain.iter().map(|it| (&*it.name, Some(it.number))))?;
         let numbers: Vec<_> = (first..=i64::MAX).take(many).collect();
         match chain.iter().max_by_key(|revision| revision.number) {
@@ -123,12 +123,12 @@ impl<'a> Queue<'_, 'a> {
         let is_asked_for = move |waiting: &Revision| {
             let application = newest.map(|newest| newest.version.application);
             !waiting.entry.is_edit
-                && !self.lens.is_stuck(waiting, self.view.site)
+                && !self.current.is_stuck(waiting, self.placed.site)
                 && application.is_none_or(|it| *it == *waiting.entry.application)
         };
         let others = self
             .queue()
-            .filter(move |waiting| !self.view.is_in_reach || is_asked_for(waiting));
+            .filter(move |waiting| !self.placed.is_in_reach || is_asked_for(waiting));
         let others = others.map(Wanted::of);
         self.edit().into_iter().chain(others).chain(self.last)
     }
@@ -136,11 +136,11 @@ impl<'a> Queue<'_, 'a> {
     /// The change of the version that runs, if there is a newer edit of it. A site that goes back to what it had before
     /// needs none.
     fn edit(&self) -> Option<Wanted<'a>> {
-        let running = self.view.running?;
-        if is_withdrawn(self.aborted, self.view.site, running) {
+        let running = self.placed.running?;
+        if is_withdrawn(self.aborted, self.placed.site, running) {
             return None;
         }
-        if !self.view.is_in_reach && self.queue().next().is_some() {
+        if !self.placed.is_in_reach && self.queue().next().is_some() {
             return None;
         }
         let own = VersionName::of(&running.entry);
@@ -157,8 +157,8 @@ impl<'a> Queue<'_, 'a> {
 
     /// What waits, but for what the end of the rollout takes away anyway.
     fn queue(&self) -> impl Iterator<Item = &'a Revision> {
-        let (aborted, site) = (self.aborted, self.view.site);
-        let queue = self.view.queue();
+        let (aborted, site) = (self.aborted, self.placed.site);
+        let queue = self.placed.queue();
         queue.filter(move |revision| !is_withdrawn(aborted, site, revision))
     }
 
@@ -168,7 +168,7 @@ impl<'a> Queue<'_, 'a> {
             let version = self.observed.version(wanted.version);
             version.is_none_or(|version| *version.edit == *revision.entry.edit)
         };
-        Wanted::of(revision) == wanted && (!self.view.is_in_reach || is_newest())
+        Wanted::of(revision) == wanted && (!self.placed.is_in_reach || is_newest())
     }
 
     fn give(
@@ -178,7 +178,7 @@ impl<'a> Queue<'_, 'a> {
         given: &mut Given<'a>,
         give: &mut Vec<Action>,
     ) {
-        let chain = &self.view.site.chain;
+        let chain = &self.placed.site.chain;
         let counting = chain
             .iter()
             .rev()
@@ -188,7 +188,7 @@ impl<'a> Queue<'_, 'a> {
             .collect();
         let mut names = Vec::new();
         for (&number, (wanted, version)) in numbers.iter().zip(versions) {
-            let site = Arc::clone(self.view.name);
+            let site = Arc::clone(self.placed.name);
             let name = (self.observed.revision_name)(self.observed.name, &site, number);
             let name: Arc<str> = name.into();
             let brought = given

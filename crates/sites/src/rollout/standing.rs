@@ -5,7 +5,9 @@ use std::sync::Arc;
 use baton_apis::SiteCounts;
 use serde::Serialize;
 
-use super::{Revision, RevisionState, Site, failure::Failure, lens::Lens, view::View};
+use super::{
+    Revision, RevisionState, Site, current::CurrentRollout, failure::Failure, placed::PlacedSite,
+};
 
 /// How a site is. Those that people want to see first come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -64,16 +66,21 @@ pub struct Standing<'a> {
 }
 
 /// How a site is: seen as the status of its deployment counts it.
-pub fn standing<'a>(name: &'a Arc<str>, site: &'a Site, lens: &Lens<'_>) -> Standing<'a> {
-    let view = View::of(name, site, lens);
+pub fn standing<'a>(
+    name: &'a Arc<str>,
+    site: &'a Site,
+    current: &CurrentRollout<'_>,
+) -> Standing<'a> {
+    let placed = PlacedSite::of(name, site, current);
     let is_own = |revision: &&Revision| {
-        revision.counts() && lens.rollout > 0 && revision.entry.rollout == lens.rollout
+        revision.counts() && current.rollout > 0 && revision.entry.rollout == current.rollout
     };
     let own = site.chain.iter().rev().find(is_own);
-    let membership = view.membership(lens).map(|(_, number)| number);
-    let revision = own.or_else(|| view.earlier(lens));
-    let failure = revision.and_then(|revision| lens.failure(site, revision));
-    let is_soaking = view.is_in_reach && lens.soaking.is_some() && membership == lens.soaking;
+    let membership = placed.membership(current).map(|(_, number)| number);
+    let revision = own.or_else(|| placed.earlier(current));
+    let failure = revision.and_then(|revision| current.failure(site, revision));
+    let is_soaking =
+        placed.is_in_reach && current.soaking.is_some() && membership == current.soaking;
     let state = match revision.map(|revision| (revision, &revision.state)) {
         _ if !site.is_placed => SiteState::Leaving,
         None if !site.is_online => SiteState::Offline,
@@ -107,14 +114,18 @@ pub fn standing<'a>(name: &'a Arc<str>, site: &'a Site, lens: &Lens<'_>) -> Stan
 }
 
 /// Adds a placed site to the counts of the status, but for `soaking`.
-pub(super) fn count(view: &View<'_>, lens: &Lens<'_>, counts: &mut SiteCounts) {
-    let is_updated = view.is_updated(lens);
+pub(super) fn count(
+    placed: &PlacedSite<'_>,
+    current: &CurrentRollout<'_>,
+    counts: &mut SiteCounts,
+) {
+    let is_updated = placed.is_updated(current);
     let is_available = |it: &Revision| matches!(it.state, RevisionState::Available(_));
-    let is_healthy = view.is_in_reach && view.running.is_some_and(is_available);
+    let is_healthy = placed.is_in_reach && placed.running.is_some_and(is_available);
     counts.sites += 1;
     counts.updated += i32::from(is_updated);
     counts.healthy += i32::from(is_updated && is_healthy);
-    counts.queued += i32::from(!is_updated && !view.is_to_come(lens));
-    counts.offline += i32::from(!view.site.is_online);
-    counts.failed += i32::from(view.failure(lens).is_some());
+    counts.queued += i32::from(!is_updated && !placed.is_to_come(current));
+    counts.offline += i32::from(!placed.site.is_online);
+    counts.failed += i32::from(placed.failure(current).is_some());
 }

@@ -14,8 +14,8 @@ use super::{
     actions::left_behind,
     course::Hold,
     fleet::Fleet,
+    placed::AFTERWARDS,
     step::{Situation, Step},
-    view::AFTERWARDS,
 };
 use crate::text;
 
@@ -245,7 +245,7 @@ impl Report {
     fn available(&mut self, fleet: &Fleet<'_>) {
         let (available, in_reach) = (fleet.available, fleet.in_reach);
         let text = format!("{available} of {in_reach} sites that can be reached are available.");
-        let (status, reason) = match (fleet.views.len(), in_reach) {
+        let (status, reason) = match (fleet.placed.len(), in_reach) {
             (0, _) => ("Unknown", reasons::NO_SITES),
             (_, 0) => ("Unknown", reasons::CLUSTER_UNREACHABLE),
             _ if available == in_reach => ("True", reasons::AVAILABLE),
@@ -262,7 +262,7 @@ impl Report {
     }
 
     fn placed(&mut self, observed: &Observed<'_>, fleet: &Fleet<'_>) {
-        let sites = fleet.views.len();
+        let sites = fleet.placed.len();
         let (status, reason, message) = match &observed.placement {
             Placement::Invalid(error) => ("False", reasons::INVALID_EXPRESSION, error.clone()),
             Placement::Overlapping(text) => ("False", reasons::OVERLAPPING, text.clone()),

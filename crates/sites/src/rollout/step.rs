@@ -5,11 +5,11 @@ use jiff::Timestamp;
 
 use super::{
     course::{Course, Hold},
+    current::CurrentRollout,
     fleet::{Batch, Fleet},
-    lens::Lens,
     order::Seed,
+    placed::AFTERWARDS,
     strategy::{self, Strategy, Wave},
-    view::AFTERWARDS,
 };
 
 /// What a rollout does next.
@@ -40,7 +40,7 @@ pub(super) struct Situation<'a> {
     pub(super) course: &'a Course<'a>,
     pub(super) strategy: Result<&'a Strategy, &'a strategy::Error>,
     pub(super) fleet: &'a Fleet<'a>,
-    pub(super) lens: &'a Lens<'a>,
+    pub(super) current: &'a CurrentRollout<'a>,
     pub(super) seed: Seed,
 }
 
@@ -55,7 +55,7 @@ impl Situation<'_> {
     /// when they are back its batch goes on, and an error among them counts.
     pub(super) fn is_over(&self, step: &Step) -> bool {
         let fleet = self.fleet;
-        let is_complete = *step == Step::Complete && fleet.in_reach * 2 >= fleet.views.len();
+        let is_complete = *step == Step::Complete && fleet.in_reach * 2 >= fleet.placed.len();
         self.course.number > 0 && (self.course.is_over() || is_complete)
     }
 
@@ -75,7 +75,7 @@ impl Situation<'_> {
             (_, Err(error)) => return Step::Held(Hold::Invalid(error.clone())),
             (_, Ok(strategy)) => strategy,
         };
-        if self.fleet.views.is_empty() {
+        if self.fleet.placed.is_empty() {
             return Step::NoSites;
         }
         if is_aborted {
@@ -103,7 +103,7 @@ impl Situation<'_> {
         let wave = strategy.wave(1);
         if wave.by_labels && self.fleet.to_come > 0 {
             if self.fleet.canaries == 0 {
-                let error = strategy::Error::NoCanary(self.fleet.views.len());
+                let error = strategy::Error::NoCanary(self.fleet.placed.len());
                 return Step::Held(Hold::Invalid(error));
             }
             // The first ones may have got the version when the rollout was over, and its status was lost since.
@@ -130,7 +130,7 @@ impl Situation<'_> {
                 let until = since
                     .checked_add(strategy.healthy_time)
                     .unwrap_or(Timestamp::MAX);
-                if until > self.lens.now {
+                if until > self.current.now {
                     Step::Soaking(until)
                 } else {
                     self.following(strategy)
@@ -186,9 +186,9 @@ impl Situation<'_> {
         if self.fleet.to_come == 0 {
             return None;
         }
-        let views = self.fleet.views.iter().enumerate();
-        let candidates = views.filter(|(_, view)| {
-            view.is_to_come(self.lens) && (!wave.by_labels || view.site.is_canary)
+        let placed = self.fleet.placed.iter().enumerate();
+        let candidates = placed.filter(|(_, placed)| {
+            placed.is_to_come(self.current) && (!wave.by_labels || placed.site.is_canary)
         });
         let mut sites: Vec<usize> = match wave.limit {
             None => candidates.map(|(at, _)| at).collect(),
@@ -197,7 +197,7 @@ impl Situation<'_> {
                 if room == 0 {
                     return None;
                 }
-                let drawn = candidates.map(|(at, view)| (self.seed.place(view.name), at));
+                let drawn = candidates.map(|(at, placed)| (self.seed.place(placed.name), at));
                 let mut order: Vec<_> = drawn.collect();
                 order.sort_unstable();
                 let order = order.into_iter().map(|(_, at)| at);
@@ -214,7 +214,7 @@ impl Situation<'_> {
         let (mut online, mut last) = (0, 0);
         for at in order {
             sites.push(at);
-            if self.fleet.views[at].site.is_online {
+            if self.fleet.placed[at].site.is_online {
                 online += 1;
                 last = sites.len();
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use baton_sites::{
     placement::Expression,
-    rollout::{Site, lens::Lens, standing::SiteState, strategy::canary_expression},
+    rollout::{Site, current::CurrentRollout, standing::SiteState, strategy::canary_expression},
 };
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
@@ -102,7 +102,7 @@ impl Fleet {
     pub fn of(observed: &Observed, now: Timestamp) -> Self {
         let (spec, status) = (&observed.deployment.spec, status(&observed.deployment));
         let judge = Judge {
-            lens: Lens::reported(spec, &status, now),
+            current: CurrentRollout::reported(spec, &status, now),
             failing: &status.failing,
         };
         let canary = canary_expression(&spec.strategy).ok().flatten();

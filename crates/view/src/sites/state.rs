@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_apis::{FailingSite, conditions::reasons};
 use baton_sites::rollout::{
     Site,
-    lens::Lens,
+    current::CurrentRollout,
     standing::{SiteState, Standing, standing},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -50,7 +50,7 @@ pub enum Note {
 /// The rules by which sites are judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judge<'a> {
-    pub(super) lens: Lens<'a>,
+    pub(super) current: CurrentRollout<'a>,
     /// The sites that are reported to have failed.
     pub(super) failing: &'a [FailingSite],
 }
@@ -62,7 +62,7 @@ impl Judge<'_> {
         let online_since = site.online_since;
         site.chain = chain.iter().map(|one| one.planned(online_since)).collect();
         let name: Arc<str> = name.into();
-        let standing = standing(&name, &site, &self.lens);
+        let standing = standing(&name, &site, &self.current);
         let own = standing
             .revision
             .and_then(|it| chain.iter().find(|one| one.name == *it.name));
@@ -123,9 +123,10 @@ impl Judge<'_> {
             );
         }
         let (since, note) = match standing.failure {
-            Some(failure) if failure.reason == reasons::PROGRESS_DEADLINE_EXCEEDED => {
-                (reported.since, Note::Late(self.lens.deadline, own.report()))
-            }
+            Some(failure) if failure.reason == reasons::PROGRESS_DEADLINE_EXCEEDED => (
+                reported.since,
+                Note::Late(self.current.deadline, own.report()),
+            ),
             Some(_) if reported.succeeded.is_some() => (reported.since, Note::Lost(own.report())),
             Some(_) => (reported.since, Note::Reported(own.report())),
             None if state == SiteState::Offline => (reported.since, message()),
@@ -187,7 +188,7 @@ mod tests {
         let mut status = deployment.status.unwrap();
         status.conditions[0].reason = reasons::SOAKING.to_owned();
         let judge = Judge {
-            lens: Lens::reported(&deployment.spec, &status, NOW),
+            current: CurrentRollout::reported(&deployment.spec, &status, NOW),
             failing: &failing,
         };
         let site = chain.first().map_or("eu-1", |given| given.site.as_str());

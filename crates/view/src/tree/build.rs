@@ -36,7 +36,7 @@ pub fn picture(
     children: &Children,
     delegates: &Delegates,
 ) -> ChainPicture {
-    let view = View {
+    let sources = Sources {
         chain,
         children,
         delegates,
@@ -47,7 +47,7 @@ pub fn picture(
             let (probes, mut budget) = (compile(revision), Budget::default());
             let phases = content.phases.iter();
             phases
-                .map(|phase| view.phase(revision, phase, &probes, &mut budget))
+                .map(|phase| sources.phase(revision, phase, &probes, &mut budget))
                 .collect()
         });
         let of = phases.iter().flatten();
@@ -137,14 +137,14 @@ fn about(revision: &Revision) -> Option<(&str, Option<&str>)> {
         .map(|condition| (&*condition.message, Some(&*condition.reason)))
 }
 
-/// What phases are drawn from.
-struct View<'a> {
+/// Everything that the picture of a phase is made of.
+struct Sources<'a> {
     chain: &'a Chain,
     children: &'a Children,
     delegates: &'a Delegates,
 }
 
-impl View<'_> {
+impl Sources<'_> {
     fn phase(
         &self,
         revision: &Revision,

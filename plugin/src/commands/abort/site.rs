@@ -37,15 +37,9 @@ pub(crate) async fn run(
     };
     let write = Write::new(MediaType::JsonPatch, args.dry_run);
     let url = target.path(&cluster.namespace);
-    match cluster.write(&url, write, patch).await {
-        Ok(_) => {}
-        Err(error) if error.is_failed_test() => {
-            return Err(Error::Impossible(format!(
-                "{target} is another one by now; nothing was aborted"
-            )));
-        }
-        Err(error) => return Err(error),
-    }
+    let written = cluster.write(&url, write, patch).await;
+    let overtaken = || format!("{target} is another one by now; nothing was aborted");
+    written.map_err(|error| error.of_write(overtaken))?;
     global.output().print(&format!(
         "{name}: {what} aborted; sites that have it keep it, `kubectl baton rollback {target}` goes back{}",
         note(args.dry_run)

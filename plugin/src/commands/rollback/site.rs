@@ -85,14 +85,10 @@ async fn roll(
         return Err(not_kept(&found.version, &records));
     }
     let write = Write::new(MediaType::JsonPatch, args.dry_run);
-    match cluster
-        .write(&target.path(&cluster.namespace), write, patch)
-        .await
-    {
-        Ok(_) => Ok(found),
-        Err(error) if error.is_failed_test() => Err(Error::Impossible(format!(
-            "{target} was changed by somebody else just now; nothing was rolled back"
-        ))),
-        Err(error) => Err(error),
-    }
+    let url = target.path(&cluster.namespace);
+    let written = cluster.write(&url, write, patch).await;
+    let overtaken =
+        || format!("{target} was changed by somebody else just now; nothing was rolled back");
+    written.map_err(|error| error.of_write(overtaken))?;
+    Ok(found)
 }

@@ -16,7 +16,7 @@ use baton_view::{
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
-use super::{Resized, TreeArgs, View, fit, out_of_date};
+use super::{Drawing, Resized, TreeArgs, fit, out_of_date};
 use crate::{
     args::GlobalArgs,
     cluster::lists::once,
@@ -130,7 +130,7 @@ async fn watch(
             Err(error) => chains = Err(error.to_string()),
         }
     }
-    let mut view = View::new();
+    let mut drawing = Drawing::new();
     let mut resized = Resized::new()?;
     // What was read before the watches is the first picture, unless they are as quick.
     loop {
@@ -157,7 +157,7 @@ async fn watch(
             .trouble()
             .or(tree.as_ref().and_then(Follower::trouble));
         let drawn = draw(follower.last(), &chains, args)?;
-        view.show_text(fitting, |collapsed| {
+        drawing.show_text(fitting, |collapsed| {
             render(&drawn, style(args, collapsed), fitting) + &out_of_date(trouble, fitting)
         })?;
     }

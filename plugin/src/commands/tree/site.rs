@@ -17,7 +17,7 @@ use baton_view::{
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
-use super::{Resized, TreeArgs, View, fit, out_of_date, show, watch};
+use super::{Drawing, Resized, TreeArgs, fit, out_of_date, show, watch};
 use crate::{
     args::{GlobalArgs, given},
     cluster::lists::{found, once},
@@ -54,7 +54,7 @@ pub(crate) async fn run(
 /// Refuses flags that mean nothing there.
 fn check(target: &SiteTarget, args: &TreeArgs) -> Result<(), Error> {
     let is_application = target.is_application();
-    let is_of_site = args.site.is_some() && !is_application;
+    let names_site = args.site.is_some() && !is_application;
     let of_site = [
         (args.archived, "--archived"),
         (args.revision.is_some(), "--revision"),
@@ -66,7 +66,7 @@ fn check(target: &SiteTarget, args: &TreeArgs) -> Result<(), Error> {
     ];
     Err(Error::Usage(
         match (given(&of_site), given(&of_deployment)) {
-            (Some(flag), _) if !is_of_site => {
+            (Some(flag), _) if !names_site => {
                 format!("{flag} looks into the revisions of a site; choose one with --site")
             }
             (_, Some(flag)) if is_application => {
@@ -127,12 +127,12 @@ async fn watch_fleet(
 ) -> Result<Exit, Error> {
     let question = SiteQuestion::<Observed>::new(target, &cluster.namespace);
     let mut follower = Follower::start(cluster, question).await?;
-    let mut view = View::new();
+    let mut drawing = Drawing::new();
     let mut resized = Resized::new()?;
     loop {
         let fitting = fit(output, global);
         let fleet = Fleet::of(follower.last(), Timestamp::now());
-        view.show_text(fitting, |collapsed| {
+        drawing.show_text(fitting, |collapsed| {
             let text = render(follower.last(), &fleet, style(args, collapsed), fitting);
             text + &out_of_date(follower.trouble(), fitting)
         })?;

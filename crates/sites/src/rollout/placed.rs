@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{Beginning, Revision, RevisionState, Site, VersionName, failure::Failure, lens::Lens};
+use super::{
+    Beginning, Revision, RevisionState, Site, VersionName, current::CurrentRollout,
+    failure::Failure,
+};
 
 /// The batch of sites that come when the rollout is over: they are in no wave.
 pub(super) const AFTERWARDS: i32 = 0;
 
 /// A placed site.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct View<'a> {
+pub(super) struct PlacedSite<'a> {
     pub(super) name: &'a Arc<str>,
     pub(super) site: &'a Site,
     /// The newest revision that counts, but for those that make way.
@@ -26,9 +29,9 @@ pub(super) struct View<'a> {
     pub(super) is_in_reach: bool,
 }
 
-impl<'a> View<'a> {
-    pub(super) fn of(name: &'a Arc<str>, site: &'a Site, lens: &Lens<'_>) -> Self {
-        let mut view = Self {
+impl<'a> PlacedSite<'a> {
+    pub(super) fn of(name: &'a Arc<str>, site: &'a Site, current: &CurrentRollout<'_>) -> Self {
+        let mut placed = Self {
             name,
             site,
             tail: None,
@@ -39,64 +42,64 @@ impl<'a> View<'a> {
             is_in_reach: site.is_online,
         };
         for revision in site.chain.iter().rev().filter(|revision| revision.counts()) {
-            if !lens.is_stuck(revision, site) {
-                view.tail.get_or_insert(revision);
+            if !current.is_stuck(revision, site) {
+                placed.tail.get_or_insert(revision);
             }
             // What a newer one follows makes way for it: it stops, or has nothing any more.
-            let makes_way = view.running.is_some();
+            let makes_way = placed.running.is_some();
             if revision.has_begun() {
-                view.running.get_or_insert(revision);
+                placed.running.get_or_insert(revision);
             }
-            if view.member.is_none() && lens.brought(revision) {
-                view.member = Some(revision);
+            if placed.member.is_none() && current.brought(revision) {
+                placed.member = Some(revision);
             }
-            if view.available.is_none() {
+            if placed.available.is_none() {
                 if matches!(revision.state, RevisionState::Available(_)) {
-                    view.available = Some(revision);
-                } else if view.failed.is_none()
+                    placed.available = Some(revision);
+                } else if placed.failed.is_none()
                     && !makes_way
-                    && lens.failure(site, revision).is_some()
+                    && current.failure(site, revision).is_some()
                 {
-                    view.failed = Some(revision);
+                    placed.failed = Some(revision);
                 }
             }
         }
-        let newest = view.running.or(view.tail);
+        let newest = placed.running.or(placed.tail);
         let is_unknown = |revision: &Revision| revision.state == RevisionState::Unknown;
-        view.is_in_reach &= !newest.is_some_and(is_unknown);
-        view
+        placed.is_in_reach &= !newest.is_some_and(is_unknown);
+        placed
     }
 
     /// What makes the site a member of a batch, and of which. A site that labels make one of the first ones has to show
     /// that the version works, whichever rollout it has it from.
-    pub(super) fn membership(&self, lens: &Lens<'_>) -> Option<(&'a Revision, i32)> {
+    pub(super) fn membership(&self, current: &CurrentRollout<'_>) -> Option<(&'a Revision, i32)> {
         let own = self.member.map(|member| (member, member.entry.batch));
-        let is_first = lens.is_first_by_labels && self.site.is_canary;
-        own.or_else(|| Some((self.earlier(lens).filter(|_| is_first)?, 1)))
+        let is_first = current.is_first_by_labels && self.site.is_canary;
+        own.or_else(|| Some((self.earlier(current).filter(|_| is_first)?, 1)))
     }
 
     /// What the site has of the version of the rollout, if that is from an earlier one.
-    pub(super) fn earlier(&self, lens: &Lens<'_>) -> Option<&'a Revision> {
-        let is_earlier = self.member.is_none() && !self.is_to_come(lens);
+    pub(super) fn earlier(&self, current: &CurrentRollout<'_>) -> Option<&'a Revision> {
+        let is_earlier = self.member.is_none() && !self.is_to_come(current);
         self.tail.filter(|_| is_earlier)
     }
 
     /// Whether the site is to get the version of the rollout yet.
-    pub(super) fn is_to_come(&self, lens: &Lens<'_>) -> bool {
+    pub(super) fn is_to_come(&self, current: &CurrentRollout<'_>) -> bool {
         self.tail
-            .is_none_or(|tail| VersionName::of(&tail.entry) != lens.version)
+            .is_none_or(|tail| VersionName::of(&tail.entry) != current.version)
     }
 
     /// Whether the version of the rollout runs there, as far as is known.
-    pub(super) fn is_updated(&self, lens: &Lens<'_>) -> bool {
+    pub(super) fn is_updated(&self, current: &CurrentRollout<'_>) -> bool {
         self.running
-            .is_some_and(|running| VersionName::of(&running.entry) == lens.version)
+            .is_some_and(|running| VersionName::of(&running.entry) == current.version)
     }
 
     /// Why the site failed, if that is known now.
-    pub(super) fn failure(&self, lens: &Lens<'_>) -> Option<Failure<'a>> {
+    pub(super) fn failure(&self, current: &CurrentRollout<'_>) -> Option<Failure<'a>> {
         let failed = self.failed.filter(|_| self.is_in_reach)?;
-        lens.failure(self.site, failed)
+        current.failure(self.site, failed)
     }
 
     /// Revisions that wait, the oldest first.

@@ -16,7 +16,7 @@ use super::{
 
 /// The rollout under way, as far as single sites are judged by it.
 #[derive(Clone, Copy, Debug)]
-pub struct Lens<'a> {
+pub struct CurrentRollout<'a> {
     /// The rollout and its version; 0 and nothing before the first one.
     pub(super) rollout: i64,
     pub(super) version: VersionName<'a>,
@@ -31,7 +31,7 @@ pub struct Lens<'a> {
     pub(super) now: Timestamp,
 }
 
-impl<'a> Lens<'a> {
+impl<'a> CurrentRollout<'a> {
     /// By what was reported of a deployment.
     #[must_use]
     pub fn reported(
