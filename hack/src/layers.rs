@@ -48,28 +48,7 @@ const LAYERS: &[&[&str]] = &[
 
 /// Imports that break the order or close a circle, and why they are still there. One that does neither any more has to
 /// go from this list.
-const KNOWN: &[(&str, &str, &str)] = &[
-    (
-        "plugin/src/adopt/undo/pausing.rs",
-        "plugin/src/commands/pause.rs",
-        "what pauses belongs below the command",
-    ),
-    (
-        "plugin/src/diff/losses.rs",
-        "plugin/src/diff/forecast.rs",
-        "one conversation in two files",
-    ),
-    (
-        "plugin/src/error.rs",
-        "plugin/src/diff/external.rs",
-        "the error of the command line holds it",
-    ),
-    (
-        "plugin/src/error.rs",
-        "plugin/src/subject.rs",
-        "the error of the command line holds it",
-    ),
-];
+const KNOWN: &[(&str, &str, &str)] = &[];
 
 /// An import: the file that has it, and the file or crate that it names.
 type Import<'a> = (&'a str, &'a str);

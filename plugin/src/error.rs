@@ -1,6 +1,6 @@
 //! What goes wrong, in one line for a person.
 
-use std::io;
+use std::{io, process::ExitStatus};
 
 use baton_apis::{
     constants::{BATON_GROUP, shipper},
@@ -12,8 +12,6 @@ use baton_terminal::{
     kubeconfig::ConfigError,
 };
 use kube::core::Status;
-
-use crate::{diff::external::ExternalError, subject::SubjectError};
 
 /// Why a command could not do its work. Printed after `error: `; the exit code is 2.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +100,57 @@ fn answer(status: &Status) -> String {
         ""
     };
     format!("{prefix}{}", refusal(status))
+}
+
+/// The arguments name nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SubjectError {
+    #[error(
+        "there is no kind {0:?} here; use od (ObjectDeployment), cod (ClusterObjectDeployment), os (ObjectSet), cos \
+             (ClusterObjectSet), app (Application), rel (Release), sitedeploy (SiteDeployment) or siteapp \
+             (SiteApplication)"
+    )]
+    Kind(String),
+    /// A kind of Shipper's, for a command that does not know those.
+    #[error(
+        "{0:?} is a kind of Shipper's, which this command does not know; tree, status, history, diff, rollback, \
+             promote and abort do"
+    )]
+    Application(String),
+    /// A kind of sites, for a command that does not know those, or not that one.
+    #[error(
+        "this command does not know {0:?}; tree, status, history and diff take sitedeploy/NAME and siteapp/NAME, \
+             rollback, pause, resume, abort, redeploy and wait take sitedeploy/NAME"
+    )]
+    Site(String),
+    /// Something else, for a command that knows Shipper's kinds only.
+    #[error(
+        "there is no kind {0:?} here; this command takes app/NAME (Application) or rel/NAME (Release)"
+    )]
+    NoApplication(String),
+    /// Something else, for a command that knows deployments to sites only.
+    #[error("{0:?} is no deployment to sites; this command takes sitedeploy/NAME")]
+    NoSite(String),
+    /// Something that cannot be the name of an object.
+    #[error("{0:?} cannot be a name: names consist of lower-case letters, digits, '-' and '.'")]
+    Name(String),
+    #[error("{1:?} names a kind, and so does {0:?} in front of it; give one of the two")]
+    Mixed(String, String),
+    /// More than one where one is wanted.
+    #[error("{0:?} names more than one; this command takes one at a time")]
+    NotOne(String),
+}
+
+/// Why another program did not show the differences.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExternalError {
+    /// The files for it cannot be written.
+    #[error("cannot write the files for KUBECTL_EXTERNAL_DIFF: {0}")]
+    Files(#[source] io::Error),
+    #[error("cannot run {program:?} of KUBECTL_EXTERNAL_DIFF: {source}")]
+    Start { program: String, source: io::Error },
+    #[error("{program:?} of KUBECTL_EXTERNAL_DIFF failed: {status}")]
+    Failed { program: String, status: ExitStatus },
 }
 
 #[cfg(test)]

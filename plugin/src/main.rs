@@ -6,6 +6,7 @@
 //! - [`subject`] is what a user names, [`selection`] how several are chosen; [`cluster`] reads what they consist of,
 //!   once or by watches.
 //! - [`served`] is what a server serves; [`adopt`] how what other tools have installed becomes a revision's.
+//! - [`pausing`] pauses and resumes deployments and revisions.
 //! - [`events`] are those of the API, about deployments, revisions and their objects.
 //! - [`wait`] is the loop of all waits, and what is shown of them.
 //! - [`diff`] compares revisions, the cluster and files; [`rollback`] decides where to go back to.
@@ -28,6 +29,7 @@ mod error;
 mod events;
 mod output;
 mod pack;
+mod pausing;
 mod rollback;
 mod screen;
 mod selection;

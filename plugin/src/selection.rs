@@ -9,8 +9,8 @@ use kube::core::Selector;
 use crate::{
     args::{AllNamespaces, GlobalArgs},
     connect::Cluster,
-    error::Error,
-    subject::{Subject, SubjectError, SubjectKind},
+    error::{Error, SubjectError},
+    subject::{Subject, SubjectKind},
 };
 
 /// The arguments of commands that are about any number of chains.

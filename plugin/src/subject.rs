@@ -9,6 +9,7 @@ use baton_view::{
 use clap::Args;
 
 use self::SubjectKind::{Application, Chain, SiteApplication, SiteDeployment};
+use crate::error::SubjectError;
 
 /// The subject of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,45 +209,6 @@ pub(crate) struct TargetArg {
     /// A deployment or a revision: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
     #[arg(value_name = "TARGET", required = true, num_args = 1..=2)]
     pub(crate) words: Vec<String>,
-}
-
-/// The arguments name nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SubjectError {
-    #[error(
-        "there is no kind {0:?} here; use od (ObjectDeployment), cod (ClusterObjectDeployment), os (ObjectSet), cos \
-             (ClusterObjectSet), app (Application), rel (Release), sitedeploy (SiteDeployment) or siteapp \
-             (SiteApplication)"
-    )]
-    Kind(String),
-    /// A kind of Shipper's, for a command that does not know those.
-    #[error(
-        "{0:?} is a kind of Shipper's, which this command does not know; tree, status, history, diff, rollback, \
-             promote and abort do"
-    )]
-    Application(String),
-    /// A kind of sites, for a command that does not know those, or not that one.
-    #[error(
-        "this command does not know {0:?}; tree, status, history and diff take sitedeploy/NAME and siteapp/NAME, \
-             rollback, pause, resume, abort, redeploy and wait take sitedeploy/NAME"
-    )]
-    Site(String),
-    /// Something else, for a command that knows Shipper's kinds only.
-    #[error(
-        "there is no kind {0:?} here; this command takes app/NAME (Application) or rel/NAME (Release)"
-    )]
-    NoApplication(String),
-    /// Something else, for a command that knows deployments to sites only.
-    #[error("{0:?} is no deployment to sites; this command takes sitedeploy/NAME")]
-    NoSite(String),
-    /// Something that cannot be the name of an object.
-    #[error("{0:?} cannot be a name: names consist of lower-case letters, digits, '-' and '.'")]
-    Name(String),
-    #[error("{1:?} names a kind, and so does {0:?} in front of it; give one of the two")]
-    Mixed(String, String),
-    /// More than one where one is wanted.
-    #[error("{0:?} names more than one; this command takes one at a time")]
-    NotOne(String),
 }
 
 /// The name of an object, as the value of a flag.

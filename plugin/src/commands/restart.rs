@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     Exit,
-    pause::{Pausable, TargetsArg, note, write},
+    pause::{TargetsArg, note},
 };
 use crate::{
     args::GlobalArgs,
@@ -20,6 +20,7 @@ use crate::{
     connect::Cluster,
     error::Error,
     output::format::name,
+    pausing::{Pausable, write},
     rollback::{standalone, write::cause},
 };
 

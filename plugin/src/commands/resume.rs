@@ -4,9 +4,9 @@ use clap::Args;
 
 use super::{
     Exit,
-    pause::{Action, TargetsArg, switch},
+    pause::{TargetsArg, switch},
 };
-use crate::{args::GlobalArgs, error::Error};
+use crate::{args::GlobalArgs, error::Error, pausing::Action};
 
 /// Resume deployments, revisions or deployments to sites that are paused
 #[derive(Clone, Debug, Args)]

@@ -5,7 +5,6 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::Path,
-    process::ExitStatus,
 };
 
 use tempfile::TempDir;
@@ -15,21 +14,10 @@ use super::{
     Pair, Section,
     render::{Labels, yaml},
 };
+use crate::error::ExternalError;
 
 /// The environment variable that names the program and its arguments.
 pub(crate) const VARIABLE: &str = "KUBECTL_EXTERNAL_DIFF";
-
-/// Why another program did not show the differences.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ExternalError {
-    /// The files for it cannot be written.
-    #[error("cannot write the files for {VARIABLE}: {0}")]
-    Files(#[source] io::Error),
-    #[error("cannot run {program:?} of {VARIABLE}: {source}")]
-    Start { program: String, source: io::Error },
-    #[error("{program:?} of {VARIABLE} failed: {status}")]
-    Failed { program: String, status: ExitStatus },
-}
 
 /// A program that is run on two directories.
 #[derive(Clone, Debug, PartialEq, Eq)]

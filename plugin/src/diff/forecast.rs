@@ -25,7 +25,7 @@ use super::{
     apply::{Bringing, ChainSiblings, Request, Response, condense, evaluate, request},
     fate::Fate,
     losses::{Leaving, with_warning},
-    places::{PlacedChildren, Places, unseen},
+    places::{PlacedChildren, Places, read_again, unseen},
     plan::{Plan, as_next, itself, last_applied, of_deployment, of_revision, three_way},
     revisions::{Side, settings},
     takeover,
@@ -68,19 +68,6 @@ pub(crate) fn is_lack_of_rights(error: &Error) -> bool {
         }
         _ => false,
     }
-}
-
-/// Reads an object that has changed since it was read.
-pub(super) async fn read_again(
-    cluster: &Cluster,
-    object: &Desired,
-) -> Result<Option<Value>, Error> {
-    let path = cluster.path_of(&object.gvk, &object.key).await?;
-    let mut found = cluster.get_at(&path).await?;
-    if let Some(live) = &mut found {
-        owners::decode(live);
-    }
-    Ok(found)
 }
 
 /// Looks at an object that others may change at the same time: after a conflict it is read again, a few times. `look`

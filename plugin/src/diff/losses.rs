@@ -16,9 +16,8 @@ use super::{
     Section, Tone,
     apply::{ChainSiblings, left_behind},
     fate::Fate,
-    forecast::read_again,
     going,
-    places::unseen,
+    places::{read_again, unseen},
     plan::{Plan, as_next, of_deployment, of_revision},
 };
 use crate::{

@@ -7,12 +7,13 @@
 use std::{collections::BTreeMap, str::FromStr};
 
 use baton_apis::constants::CLASS_CLUSTER_PREFIX;
-use baton_engine::ObjectKey;
+use baton_engine::{ObjectKey, owners, revision::Desired};
 use baton_terminal::kubeconfig::ConnectionArgs;
 use baton_view::{
     children::{Children, Detail, Found},
     content::{Phase, WantedRevision},
 };
+use serde_json::Value;
 
 use crate::{
     args::GlobalArgs,
@@ -130,6 +131,19 @@ pub(crate) fn unseen(phase: &Phase) -> String {
         Some(name) => format!("it is in cluster {name}; see --cluster-context"),
         None => format!("class {class} writes it"),
     }
+}
+
+/// Reads an object that has changed since it was read.
+pub(super) async fn read_again(
+    cluster: &Cluster,
+    object: &Desired,
+) -> Result<Option<Value>, Error> {
+    let path = cluster.path_of(&object.gvk, &object.key).await?;
+    let mut found = cluster.get_at(&path).await?;
+    if let Some(live) = &mut found {
+        owners::decode(live);
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

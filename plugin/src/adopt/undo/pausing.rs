@@ -10,9 +10,9 @@ use baton_view::chain::{Chain, member::Revision, target::Target};
 
 use super::Holding;
 use crate::{
-    commands::pause::{Action, switched},
     connect::Cluster,
     error::Error,
+    pausing::{Action, switched},
     wait::chain::watch_until,
 };
 

@@ -1,0 +1,267 @@
+//! Pausing and resuming a deployment or a revision.
+
+use baton_apis::{LifecycleState, constants::ANNOTATION_PAUSED_BY_PARENT};
+use baton_kubernetes::wire::MediaType;
+use baton_view::chain::{
+    kind::ChainKind,
+    member::{Deployment, Revision},
+    target::Target,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::lists::not_found,
+    connect::{Cluster, Write},
+    error::Error,
+    output::format::name,
+};
+
+/// Attempts for a revision that changes in between.
+const ROUNDS: usize = 5;
+
+/// The wanted state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Pause,
+    Resume,
+}
+
+impl Action {
+    /// What has happened, and what is so already.
+    pub(crate) fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Pause => ("paused", "already paused"),
+            Self::Resume => ("resumed", "not paused"),
+        }
+    }
+}
+
+/// Pauses or resumes one target; as it was before, and whether that changed it.
+pub(crate) async fn switched(
+    cluster: &Cluster,
+    target: &Target,
+    action: Action,
+    dry_run: bool,
+) -> Result<(Pausable, bool), Error> {
+    let mut rounds = ROUNDS;
+    loop {
+        rounds -= 1;
+        let subject = Pausable::read(cluster, target).await?;
+        let patch = match decide(&subject, action)? {
+            Decision::Already => return Ok((subject, false)),
+            Decision::Patch(patch) => patch,
+        };
+        match write(cluster, &subject, &patch, dry_run).await {
+            Ok(()) => return Ok((subject, true)),
+            Err(error) if error.is_code(409) && rounds > 0 => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A deployment or a revision that is to be changed.
+#[derive(Clone, Debug)]
+pub(crate) enum Pausable {
+    Deployment(Box<Deployment>),
+    Revision(Box<Revision>),
+}
+
+impl Pausable {
+    pub(crate) async fn read(cluster: &Cluster, target: &Target) -> Result<Self, Error> {
+        let kinds = target.candidates();
+        for kind in &kinds {
+            if let Some(object) = cluster.get(*kind, &target.name).await? {
+                return Self::parse(*kind, object)
+                    .map_err(|error| Error::Impossible(error.to_string()));
+            }
+        }
+        Err(not_found(target, cluster.namespace_of(kinds[0])))
+    }
+
+    fn parse(kind: ChainKind, object: Value) -> Result<Self, serde_json::Error> {
+        Ok(if kind.is_deployment() {
+            Self::Deployment(Box::new(Deployment::parse(object)?))
+        } else {
+            Self::Revision(Box::new(Revision::parse(object)?))
+        })
+    }
+
+    pub(crate) fn object(&self) -> &Value {
+        match self {
+            Self::Deployment(deployment) => &deployment.object,
+            Self::Revision(revision) => &revision.object,
+        }
+    }
+
+    pub(crate) fn path(&self) -> String {
+        match self {
+            Self::Deployment(deployment) => deployment.path(),
+            Self::Revision(revision) => revision.path(),
+        }
+    }
+
+    pub(crate) fn is_deleting(&self) -> bool {
+        match self {
+            Self::Deployment(deployment) => deployment.is_deleting(),
+            Self::Revision(revision) => revision.is_deleting(),
+        }
+    }
+}
+
+pub(crate) async fn write(
+    cluster: &Cluster,
+    subject: &Pausable,
+    patch: &Value,
+    dry_run: bool,
+) -> Result<(), Error> {
+    let write = Write::new(MediaType::MergePatch, dry_run);
+    cluster.write(&subject.path(), write, patch).await.map(drop)
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Decision {
+    Already,
+    Patch(Value),
+}
+
+pub(crate) fn decide(subject: &Pausable, action: Action) -> Result<Decision, Error> {
+    let impossible = |why: &str| {
+        let name = name(subject.object());
+        Err(Error::Impossible(format!("{name} {why}")))
+    };
+    if subject.is_deleting() {
+        return impossible("is being deleted");
+    }
+    match subject {
+        Pausable::Deployment(deployment) => {
+            let wanted = action == Action::Pause;
+            Ok(if deployment.spec.paused == wanted {
+                Decision::Already
+            } else {
+                Decision::Patch(json!({ "spec": { "paused": wanted } }))
+            })
+        }
+        Pausable::Revision(revision) if revision.is_archived() => {
+            impossible("is archived, which is final")
+        }
+        Pausable::Revision(revision) => {
+            let state = match action {
+                Action::Pause => LifecycleState::Paused,
+                Action::Resume => LifecycleState::Active,
+            };
+            if revision.spec.lifecycle_state == state {
+                return Ok(Decision::Already);
+            }
+            let by_parent = revision.annotation(ANNOTATION_PAUSED_BY_PARENT) == Some("true");
+            if let (Action::Resume, true, Some(owner)) = (action, by_parent, revision.controller())
+            {
+                return impossible(&format!(
+                    "was paused with its {} {}; resume that",
+                    owner.kind, owner.name
+                ));
+            }
+            // Archival must not be undone by accident, so the version that was looked at counts.
+            Ok(Decision::Patch(json!({
+                "metadata": { "resourceVersion": revision.metadata.resource_version },
+                "spec": { "lifecycleState": state },
+            })))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subject(text: &str) -> Pausable {
+        let mut object: Value = serde_saphyr::from_str(text).unwrap();
+        object["apiVersion"] = "package-operator.run/v1alpha1".into();
+        let kind = ChainKind::of(&object).unwrap();
+        Pausable::parse(kind, object).unwrap()
+    }
+
+    /// The decision, as JSON or as the message.
+    fn decided(text: &str, action: Action) -> String {
+        match decide(&subject(text), action) {
+            Ok(Decision::Already) => "already".to_owned(),
+            Ok(Decision::Patch(patch)) => patch.to_string(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn deployments_are_paused_once() {
+        let deployment = |metadata: &str, spec: &str| {
+            format!(
+                "{{kind: ObjectDeployment, metadata: {{name: web{metadata}}}, spec: {{selector: {{}}, template: \
+                     {{metadata: {{}}, spec: {{}}}}{spec}}}}}"
+            )
+        };
+        for (metadata, spec, action, expected) in [
+            ("", "", Action::Pause, r#"{"spec":{"paused":true}}"#),
+            ("", ", paused: true", Action::Pause, "already"),
+            (
+                "",
+                ", paused: true",
+                Action::Resume,
+                r#"{"spec":{"paused":false}}"#,
+            ),
+            ("", "", Action::Resume, "already"),
+            (
+                ", deletionTimestamp: '2026-08-01T00:00:00Z'",
+                "",
+                Action::Pause,
+                "objectdeployment.package-operator.run/web is being deleted",
+            ),
+        ] {
+            assert_eq!(decided(&deployment(metadata, spec), action), expected);
+        }
+    }
+
+    #[test]
+    fn revisions_are_paused_and_resumed_in_the_state_they_were_read_in() {
+        let paused = r#"{"metadata":{"resourceVersion":"4"},"spec":{"lifecycleState":"Paused"}}"#;
+        let active = r#"{"metadata":{"resourceVersion":"4"},"spec":{"lifecycleState":"Active"}}"#;
+        let set = |metadata: &str, state: &str, status: &str| {
+            format!(
+                "{{kind: ClusterObjectSet, metadata: {{name: web-1, resourceVersion: '4'{metadata}}}, spec: \
+                     {{lifecycleState: {state}}}, status: {{{status}}}}}"
+            )
+        };
+        let by_parent = ", annotations: {package-operator.run/paused-by-parent: 'true'}, ownerReferences: \
+             [{apiVersion: v, kind: ClusterObjectDeployment, name: web, uid: u, controller: true}]";
+        let archived = "conditions: [{type: Archived, status: 'True', reason: A, message: '', lastTransitionTime: \
+             '2026-08-01T00:00:00Z'}]";
+        let name = "clusterobjectset.package-operator.run/web-1";
+        for (metadata, state, status, action, expected) in [
+            ("", "Active", "", Action::Pause, paused.to_owned()),
+            ("", "Paused", "", Action::Pause, "already".to_owned()),
+            ("", "Paused", "", Action::Resume, active.to_owned()),
+            ("", "Active", "", Action::Resume, "already".to_owned()),
+            (by_parent, "Paused", "", Action::Pause, "already".to_owned()),
+            (
+                by_parent,
+                "Paused",
+                "",
+                Action::Resume,
+                format!("{name} was paused with its ClusterObjectDeployment web; resume that"),
+            ),
+            (
+                "",
+                "Archived",
+                "",
+                Action::Resume,
+                format!("{name} is archived, which is final"),
+            ),
+            (
+                "",
+                "Active",
+                archived,
+                Action::Pause,
+                format!("{name} is archived, which is final"),
+            ),
+        ] {
+            assert_eq!(decided(&set(metadata, state, status), action), expected);
+        }
+    }
+}
