@@ -246,10 +246,8 @@ impl EventPublisher {
         // Room first: an event that the filter has let through counts as written.
         let lane = namespace_of(&regarding);
         let mut waiting = inner.backlog.waiting.lock();
-        if waiting.len() >= QUEUE
-            || waiting.waiting(&lane) >= NAMESPACE_QUEUE
-            || inner.backlog.is_ending.load(Ordering::Acquire)
-        {
+        let is_ending = inner.backlog.is_ending.load(Ordering::Acquire);
+        if is_ending || waiting.waiting(&lane) >= NAMESPACE_QUEUE {
             return inner.metrics.count(EventOutcome::Dropped);
         }
         shorten(&mut note, NOTE_LIMIT);
@@ -279,6 +277,11 @@ impl EventPublisher {
             ..Event::default()
         };
         waiting.push(lane, (event, count));
+        if waiting.len() > QUEUE {
+            // At the cost of the namespace that has most.
+            waiting.shed();
+            inner.metrics.count(EventOutcome::Dropped);
+        }
         drop(waiting);
         inner.backlog.arrived.notify_one();
     }
@@ -312,6 +315,12 @@ impl Writer {
                 Ok(Ok(())) => EventOutcome::Published,
                 Ok(Err(error)) => {
                     self.log(reason, &error);
+                    if is_namespace_gone(&error) {
+                        let lane = event.metadata.namespace.clone().unwrap_or_default();
+                        for _ in backlog.waiting.lock().clear(&lane) {
+                            self.metrics.count(EventOutcome::Failed);
+                        }
+                    }
                     EventOutcome::Failed
                 }
                 Err(_elapsed) => {
@@ -358,6 +367,16 @@ impl Writer {
         }
         events.create(&PostParams::default(), event).await.map(drop)
     }
+}
+
+/// True if no event can be written into the namespace any more.
+fn is_namespace_gone(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let details = status.details.as_ref();
+    let is_missing = status.code == 404 && details.is_some_and(|it| it.kind == "namespaces");
+    is_missing || is_namespace_terminating(status)
 }
 
 /// Names an event after its object and a number.
@@ -590,6 +609,29 @@ mod tests {
         let lines = server.lines();
         assert_eq!(lines.len(), NAMESPACE_QUEUE + 1);
         assert!(lines[1].contains("/namespaces/shop/"), "{}", lines[1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_namespaces_with_many_events_do_not_crowd_out_another() {
+        let (server, metrics) = (Server::default(), EventMetrics::default());
+        let publisher = server.publisher(&metrics);
+        for index in 0..2 * QUEUE {
+            let about = set(
+                &format!("noisy-{index}"),
+                Some(&format!("noisy-{}", index % 8)),
+            );
+            publisher.publish(about, EventKind::Normal, "Handover", String::new());
+        }
+        publisher.publish(
+            set("web-1", Some("shop")),
+            EventKind::Normal,
+            "Handover",
+            String::new(),
+        );
+        publisher.shutdown().await;
+        let lines = server.lines();
+        assert_eq!(lines.len(), QUEUE);
+        assert!(lines.iter().any(|line| line.contains("/namespaces/shop/")));
     }
 
     #[test]

@@ -55,6 +55,30 @@ impl<L: Clone + Eq + Hash, T> Turns<L, T> {
         self.order.iter().any(is_wanted)
     }
 
+    /// Takes all of a lane.
+    pub fn clear(&mut self, lane: &L) -> VecDeque<T> {
+        let waiting = self.lanes.remove(lane).unwrap_or_default();
+        self.order.retain(|other| other != lane);
+        self.len -= waiting.len();
+        waiting
+    }
+
+    /// Takes the last of the longest lane.
+    pub fn shed(&mut self) -> Option<T> {
+        let longest = self
+            .order
+            .iter()
+            .max_by_key(|lane| self.waiting(lane))?
+            .clone();
+        let waiting = self.lanes.get_mut(&longest)?;
+        let item = waiting.pop_back()?;
+        self.len -= 1;
+        if waiting.is_empty() {
+            self.clear(&longest);
+        }
+        Some(item)
+    }
+
     /// How many wait in a lane.
     pub fn waiting(&self, lane: &L) -> usize {
         self.lanes.get(lane).map_or(0, VecDeque::len)
@@ -94,6 +118,18 @@ mod tests {
         assert!(turns.is_empty());
         turns.push("d", "d1");
         assert_eq!((turns.waiting(&"d"), turns.waiting(&"a")), (1, 0));
+        for item in ["e1", "e2", "e3"] {
+            turns.push("e", item);
+        }
+        assert_eq!(
+            (turns.shed(), turns.shed(), turns.len()),
+            (Some("e3"), Some("e2"), 2)
+        );
+        assert_eq!((turns.clear(&"e").len(), turns.len()), (1, 1));
+        assert_eq!(
+            (turns.shed(), turns.shed(), turns.is_empty()),
+            (Some("d1"), None, true)
+        );
     }
 
     proptest! {
