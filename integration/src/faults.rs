@@ -195,7 +195,7 @@ impl Injection {
     /// Waits until so many requests have met it.
     pub async fn used(&self, times: usize) {
         let mut used = self.used.clone();
-        // What it returns holds a lock that whoever counts would wait for.
+        // The result holds a lock that the counting thread would wait for.
         let reached = timeout(PATIENCE, used.wait_for(|used| *used >= times)).await;
         let is_reached = reached.is_ok();
         drop(reached);

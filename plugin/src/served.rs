@@ -1,4 +1,4 @@
-//! What a server serves: every kind.
+//! Every kind that a server serves.
 
 use std::collections::BTreeSet;
 

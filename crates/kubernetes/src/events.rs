@@ -243,7 +243,7 @@ impl EventPublisher {
             annotations,
         } = note.into();
         let inner = &self.inner;
-        // Room first: an event that the filter has let through counts as written.
+        // Room first: an event that the filter has let through counts as written, also if it is shed later.
         let lane = namespace_of(&regarding);
         let mut waiting = inner.backlog.waiting.lock();
         let is_ending = inner.backlog.is_ending.load(Ordering::Acquire);

@@ -122,9 +122,9 @@ impl ListQuery {
     }
 }
 
-/// What a user wants to know, answered from lists alone.
+/// A question of a user, answered from lists alone.
 pub trait Question {
-    /// What it is answered with.
+    /// The answer.
     type Answer;
 
     /// The answer, as far as it can be given from what has been read. It asks for further lists by looking for them;
@@ -150,7 +150,7 @@ pub enum NoAnswer {
     Unreadable(String),
 }
 
-/// What does not exist.
+/// An object that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// An object.
@@ -186,7 +186,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// What becomes of a list that cannot be read.
+/// The consequence of a list that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// The question learns why, and answers all the same.
@@ -195,7 +195,7 @@ pub enum Need {
     Required,
 }
 
-/// What was read of collections, and what questions have asked for.
+/// Collections as they were read, and the requests of questions.
 #[derive(Debug, Default)]
 pub struct Lists {
     read: BTreeMap<ListRequest, List>,
@@ -204,7 +204,7 @@ pub struct Lists {
     asked: RefCell<Asked>,
 }
 
-/// What the questions asked for since [`Lists::take_asked`].
+/// The requests of questions since [`Lists::take_asked`].
 #[derive(Debug, Default)]
 pub struct Asked {
     /// The lists, whether they have been read or not.
@@ -215,7 +215,7 @@ pub struct Asked {
     pub warnings: BTreeSet<String>,
 }
 
-/// What is known of a collection.
+/// A collection as it is known.
 #[derive(Clone, Debug, Default)]
 pub struct List {
     objects: BTreeMap<(String, String), Value>,
@@ -269,12 +269,12 @@ impl Lists {
         self.asked.borrow_mut().warnings.insert(warning.into());
     }
 
-    /// What was asked for since the last time.
+    /// The requests since the last time.
     pub fn take_asked(&self) -> Asked {
         mem::take(&mut self.asked.borrow_mut())
     }
 
-    /// What is known of a collection; `None` where it was not read yet.
+    /// A collection as it is known; `None` where it was not read yet.
     pub fn get(&self, request: &ListRequest) -> Option<&List> {
         self.read.get(request)
     }

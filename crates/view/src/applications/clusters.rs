@@ -1,4 +1,4 @@
-//! What each cluster has of a Release: pods and traffic, wanted and there, and what is missing.
+//! The state of a Release in each cluster: pods and traffic, wanted and there, and the parts that are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -149,7 +149,7 @@ pub(super) fn judge_application(observed: &Observed) -> Verdict {
         }
         Some(newest) => judge_release(observed, &newest.release),
     };
-    // What keeps the Application from going on is no matter once all is done.
+    // An obstacle of the Application is no matter once all is done.
     let is_underway = verdict.outcome == Outcome::Underway;
     Verdict {
         about: about(observed).filter(|_| is_underway),

@@ -1,4 +1,4 @@
-//! What is written to go on with a rollout, or back.
+//! Patches that take a rollout on, or back.
 
 use baton_apis::Release;
 use baton_releases::{

@@ -51,14 +51,14 @@ pub(crate) fn of_revisions(lists: &Lists, revisions: Vec<Value>) -> Vec<Chain> {
 /// The chain of what a user named; `None` where that does not exist.
 #[derive(Clone, Debug)]
 pub struct OneChain {
-    /// What was named.
+    /// The named object.
     pub target: Target,
     /// Where it is looked for; `None` for cluster-scoped kinds.
     pub namespace: Option<String>,
 }
 
 impl OneChain {
-    /// What was named, in the namespace where its kind has any.
+    /// The named object, in the namespace where its kind has any.
     #[must_use]
     pub fn new(target: &Target, namespace: &str) -> Self {
         let is_namespaced = target.candidates()[0].is_namespaced;
