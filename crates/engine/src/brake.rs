@@ -1,25 +1,26 @@
-//! A brake on making the same thing again and again.
+//! Slows down the repeated creation of the same object.
 //!
-//! An object that is not found to be as it was asked for is made once more, and there may be no end to it: a
-//! webhook changes what is stored, a definition lacks a field, a program changes or deletes what it finds. The first
-//! few follow each other at once, as where somebody deletes one by hand. After those each waits twice as long as the
+//! An object that is not found in the state that was asked for is created once more. This may
+//! repeat without end: a webhook changes what is stored, a definition lacks a field, or a program
+//! changes or deletes each new object. The first few attempts follow each other at once, as they
+//! should when somebody deletes an object by hand. Each later attempt waits twice as long as the
 //! one before.
 //!
-//! All of it is derived from what exists, so a restart forgets nothing.
+//! The delay is derived from the objects that exist, so a restart does not reset it.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// So many of the same follow each other without delay.
+/// Number of equal objects that are created without a delay.
 const FREE: usize = 5;
 
-/// The delay of the one after those.
+/// Delay of the first attempt after the free ones.
 const SHORTEST: SignedDuration = SignedDuration::from_secs(10);
 
-/// The longest delay. A cause that is gone is noticed within this time.
+/// Longest delay. The end of the cause is noticed within this time.
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);
 
-/// When the next of the same may be made, after so many in a row, the last of them made at `last`; `None` if it may be
-/// made now.
+/// Time when the next equal object may be created; `None` if now. `made` is the number created in a
+/// row, and `last` the time of the last creation.
 pub fn until(made: usize, last: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     let doublings = u32::try_from(made.checked_sub(FREE)?).unwrap_or(u32::MAX);
     let factor = 2_i32.saturating_pow(doublings);

@@ -1,39 +1,39 @@
-//! A revision's number and place after the previous ones.
+//! A revision's number, which is higher than those of its previous revisions.
 
 use crate::chain_names::next_number;
 
-/// What is known of a revision by name.
+/// The data of a revision that numbering needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainLink {
-    /// Its number, if it has one yet.
+    /// Revision number, if one is assigned.
     pub number: Option<i64>,
-    /// The revisions it lists as previous.
+    /// Names of the revisions listed in `previous`.
     pub previous: Vec<String>,
-    /// Whether it will never get a number any more: archived or on its way out.
+    /// True if the revision will never get a number: it is archived or being deleted.
     pub is_closed: bool,
 }
 
-/// The number of a revision.
+/// The result of numbering a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Numbering {
-    /// It has one.
+    /// The revision has this number already.
     Given(i64),
-    /// One more than the highest before it; to be persisted.
+    /// One more than the highest number of the previous revisions; the caller has to store it.
     Computed(i64),
-    /// A previous revision has no number yet; its event brings the answer.
+    /// A previous revision, given by name, has no number yet; its next event triggers a reconcile.
     WaitFor(String),
-    /// It can have none; the text says why.
+    /// The revision cannot get a number; the text says why.
     Impossible(String),
 }
 
 /// Determines a revision's number.
 ///
-/// `lookup` gives an existing revision of the same kind and namespace by its name. Previous
-/// revisions that do not exist are skipped; no existing one at all makes it number 1.
+/// `lookup` returns an existing revision of the same kind and namespace by its name. Previous
+/// revisions that do not exist are skipped; if none exists, the number is 1.
 ///
 /// # Guarantees
-/// A cycle of revisions without numbers is found, not waited for, whether or not the asking
-/// revision is a part of it.
+/// A cycle of revisions without numbers is detected instead of waited for, even if the revision to
+/// be numbered is not part of the cycle.
 pub fn number(
     name: &str,
     own: &ChainLink,
@@ -71,9 +71,9 @@ pub fn number(
     }
 }
 
-/// Follows revisions without numbers from the end of a path; the path with its first repetition
-/// when there is one. Every unnumbered revision waits for its first unnumbered previous
-/// one, so following that one is enough.
+/// Follows revisions without numbers from the end of a path. Returns the path up to its first
+/// repetition, if there is one. Every unnumbered revision waits for its first unnumbered previous
+/// revision, so only that one is followed.
 fn cycle(
     mut path: Vec<String>,
     lookup: &impl Fn(&str) -> Option<ChainLink>,
@@ -159,7 +159,7 @@ mod tests {
             &[("a", link(0, &["b"])), ("b", link(0, &["a"]))],
             &cycle("cycle me -> a -> b -> a"),
         );
-        // A number given by hand breaks the cycle for those who have one.
+        // A number set by hand breaks the cycle for the revisions that have one.
         check(
             &link(2, &["a"]),
             &[("a", link(0, &["me"]))],

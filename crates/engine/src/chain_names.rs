@@ -1,42 +1,44 @@
 //! Labels of chains, and numbers of their next revisions.
 //!
-//! A chain that leads into one cluster is known by a label of its revisions. The next revision of it takes objects over
-//! from all that are left of it, those on their way out included, so its number has to be higher than theirs.
+//! The revisions of a chain that leads into one cluster have a common label. The next revision
+//! takes objects over from all remaining revisions of the chain, those being deleted included, so
+//! its number has to be higher than theirs.
 
 use twox_hash::XxHash64;
 
-/// Most characters of a label's value.
+/// Greatest length of a label's value.
 const LABEL_LIMIT: usize = 63;
 
-/// The label of the chain that something has in a cluster.
+/// The label of the chain that a maker of revisions has in a cluster.
 ///
-/// `maker` tells apart what makes chains: an application of Releases and a deployment to sites may have the same name.
-/// It is empty for the former, and ends with a slash otherwise.
+/// `maker` distinguishes the kinds of makers, because an application of Releases and a deployment
+/// to sites may have the same name. It is empty for the former, and ends with a slash otherwise.
 ///
 /// # Guarantees
-/// Two chains of a namespace have the same label only if two hashes of 64 bits are the same.
+/// Two chains of a namespace have the same label only if two hashes of 64 bits are equal.
 pub fn label(maker: &str, name: &str, cluster: &str) -> String {
-    // Neither may begin with what the other ends with: a slash is in no name.
+    // The slashes keep the parts apart: no name contains a slash.
     let hash = short_hash(&format!("{maker}{name}/{cluster}"));
     let readable = format!("{name}.{cluster}");
     let readable = begin(&readable, LABEL_LIMIT - hash.len() - 1);
     format!("{readable}.{hash}")
 }
 
-/// A number that is so high that what comes after it can have none.
+/// A number so high that no higher one exists for the next revision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} has the number {number}, which leaves none for what comes after it")]
 pub struct NoNextNumber {
-    /// Name of the object that has it.
+    /// Name of the object with the number.
     pub name: String,
-    /// The number.
+    /// The highest possible number.
     pub number: i64,
 }
 
-/// The number of what comes after others, by their names and numbers: one more than the highest, and at least 1.
+/// The number of the next object, by the names and numbers of the others: one more than the
+/// highest, and at least 1.
 ///
 /// # Errors
-/// With the one that has the highest number there is.
+/// Returns the object that already has the highest possible number.
 pub fn next_number(
     numbers: impl IntoIterator<Item = (impl AsRef<str>, Option<i64>)>,
 ) -> Result<i64, NoNextNumber> {
@@ -52,12 +54,12 @@ pub fn next_number(
     Ok(next)
 }
 
-/// 16 hexadecimal digits that tell a text apart from others.
+/// A hash of a text, as 16 hexadecimal digits.
 pub fn short_hash(text: &str) -> String {
     format!("{:016x}", XxHash64::oneshot(0, text.as_bytes()))
 }
 
-/// The first bytes of a name, without what may not stand in front of a separator.
+/// The first bytes of a name, without trailing characters that must not precede a separator.
 pub fn begin(name: &str, most: usize) -> &str {
     name[..name.floor_char_boundary(most)].trim_end_matches(['.', '-', '_'])
 }

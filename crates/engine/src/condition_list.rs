@@ -1,4 +1,4 @@
-//! Lists of conditions: what is in one, and one being brought up to date.
+//! Lists of conditions: lookups, and updates that preserve transition times.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -11,18 +11,19 @@ use crate::{
     texts::{self, cut},
 };
 
-/// The condition of a type.
+/// Returns the condition of a type.
 pub fn find<'a>(list: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     list.iter().find(|condition| condition.type_ == type_)
 }
 
-/// The condition of a type, if it is true.
+/// Returns the condition of a type if it is true.
 pub fn find_true<'a>(list: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     list.iter()
         .find(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
-/// The condition of a type that was observed at this generation; reports on others may stand before it.
+/// Returns the condition of a type that was observed at this generation. The list may contain
+/// conditions of that type of other generations before it.
 pub fn find_current<'a>(
     list: &'a [Condition],
     type_: &str,
@@ -33,16 +34,16 @@ pub fn find_current<'a>(
     })
 }
 
-/// True if the condition of a type is there and true.
+/// True if the condition of a type exists and is true.
 pub fn is_true(list: &[Condition], type_: &str) -> bool {
     find_true(list, type_).is_some()
 }
 
-/// The conditions of an object, being brought up to date.
+/// The conditions of an object while they are being updated.
 ///
 /// # Guarantees
-/// The transition time of a condition moves only when its status changes, so a list that says
-/// the same as before equals it.
+/// The transition time of a condition changes only if its status changes, so a list that reports
+/// the same as before is equal to the previous one.
 pub struct Conditions {
     list: Vec<Condition>,
     generation: i64,
@@ -50,8 +51,8 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Starts from the conditions as they were; `generation` is what those that are set will have
-    /// observed.
+    /// Starts from the previous conditions; `generation` is the `observedGeneration` of the
+    /// conditions that are set.
     #[must_use]
     pub fn new(previous: &[Condition], generation: i64, now: Timestamp) -> Self {
         Self {
@@ -61,17 +62,17 @@ impl Conditions {
         }
     }
 
-    /// What those that are set will have observed.
+    /// The `observedGeneration` of the conditions that are set.
     pub fn generation(&self) -> i64 {
         self.generation
     }
 
-    /// The condition of a type.
+    /// Returns the condition of a type.
     pub fn get(&self, type_: &str) -> Option<&Condition> {
         find(&self.list, type_)
     }
 
-    /// Whether the condition of a type is there and true.
+    /// True if the condition of a type exists and is true.
     pub fn is_true(&self, type_: &str) -> bool {
         is_true(&self.list, type_)
     }
@@ -108,8 +109,9 @@ impl Conditions {
         self.list.retain(|condition| condition.type_ != type_);
     }
 
-    /// Replaces all mapped conditions: those with a prefix in their type. Of several with the same type the last one
-    /// counts. Those that do not fit into a status are left out.
+    /// Replaces all mapped conditions: those with a prefix in their type. Of several conditions
+    /// with the same type the last one counts. Conditions that do not fit into a status are left
+    /// out.
     pub fn map(&mut self, mapped: Vec<MappedCondition>) {
         let mapped: Vec<_> = texts::mapped(last_of_each(mapped)).collect();
         self.list.retain(|condition| {
@@ -126,8 +128,8 @@ impl Conditions {
         }
     }
 
-    /// Sets those of these conditions that tell how far a phase is in the queue of its site, and none of the others:
-    /// that is known however its pass ended.
+    /// Sets only those of the mapped conditions that report the phase's place in the queue of its
+    /// site. The place is certain even if the pass ended early.
     pub fn set_place(&mut self, mapped: &[MappedCondition]) {
         let of_place = |it: &&MappedCondition| matches!(&*it.type_, STARTED | STOPPED);
         for condition in mapped.iter().filter(of_place) {
@@ -151,12 +153,13 @@ impl Conditions {
         self.map(mapped.map(copy).collect());
     }
 
-    /// The conditions so far.
+    /// The current conditions.
     pub fn list(&self) -> &[Condition] {
         &self.list
     }
 
-    /// The conditions as they are now. Those for general tools come last, whenever they came.
+    /// Returns the current conditions. Those for general tools come last, independent of the order
+    /// in which they were set.
     pub fn into_list(mut self) -> Vec<Condition> {
         let place = |condition: &Condition| GENERAL.iter().position(|it| *it == condition.type_);
         self.list.sort_by_key(place);
@@ -164,8 +167,9 @@ impl Conditions {
     }
 }
 
-/// The last condition of each type, in the place of the first one. Set one after the other, they would change the
-/// status of the condition back and forth, and with it its transition time, in each pass.
+/// Keeps the last condition of each type, at the position of the first one. If all of them were set
+/// one after the other, the status of the condition and its transition time would change in each
+/// pass.
 fn last_of_each(mapped: Vec<MappedCondition>) -> Vec<MappedCondition> {
     let mut places = BTreeMap::new();
     let mut last: Vec<MappedCondition> = Vec::new();

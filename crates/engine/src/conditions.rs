@@ -1,6 +1,6 @@
 //! Turns the outcome of a pass or a teardown into a status.
 //!
-//! What clients can observe of it: `docs/contract/status.md`.
+//! Observable behaviour: `docs/contract/status.md`.
 
 mod requeue;
 #[cfg(test)]
@@ -27,23 +27,24 @@ pub use requeue::{
     FIRST_LOOK, MISCONFIGURATION_RETRY, Requeue, failing_since, next_look, requeue_refused,
 };
 
-/// How many passes in a row may fail before the status reports it. A single refused connection or
-/// overload answer is not worth a report; a webhook that stays down is.
+/// Number of failed passes in a row before the status reports the failure. A single refused
+/// connection or overload answer is not worth a report; a webhook that stays down is.
 pub const FAILURES_BEFORE_REPORT: u32 = 3;
 
-/// What to write, and the requeue.
+/// The status to write, and the requeue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The whole new status.
+    /// The complete new status.
     pub status: ObjectSetStatus,
-    /// When to reconcile again although nothing changes.
+    /// Time of the next reconcile if no event triggers one before.
     pub requeue: Requeue,
-    /// Whether the status only reports progress of work that goes on by itself: the next pass is
-    /// likely to replace it. Such a status may be debounced, but is written in the end.
+    /// True if the status only reports progress of work that continues by itself, so that the next
+    /// pass is likely to replace it. The write of an interim status may be debounced, but is never
+    /// dropped.
     pub is_interim: bool,
 }
 
-/// Whether the last pass, as it was reported, was stopped by what would stop the next one too.
+/// True if the reported reason of the last pass would stop the next pass as well.
 pub fn was_refused(previous: &[Condition]) -> bool {
     find(previous, AVAILABLE).is_some_and(|condition| {
         condition.status == "False"
@@ -58,11 +59,11 @@ pub fn was_refused(previous: &[Condition]) -> bool {
 
 /// The status after a pass.
 ///
-/// `failures` counts the passes in a row before this one that failed for passing reasons.
+/// `failures` is the number of consecutive earlier passes that failed for transient reasons.
 ///
 /// # Guarantees
-/// The transition time of a condition moves only when its status changes, so a status that says
-/// the same as before equals it and needs no write.
+/// The transition time of a condition changes only if its status changes, so a status that reports
+/// the same as before is equal to the previous one and needs no write.
 pub fn report_pass(
     previous: &ObjectSetStatus,
     revision: &Revision,
@@ -84,7 +85,7 @@ pub fn report_pass(
         is_error,
         mut requeue,
     } = set_available(&mut conditions, revision, &outcome, failures, succeeded);
-    // What the pass did not reach stays as it was reported last.
+    // Conditions from objects that the pass did not reach stay as they were reported last.
     if !is_error {
         conditions.map(outcome.mapped);
         if outcome.controls_all {
@@ -117,8 +118,8 @@ pub fn report_pass(
     }
 }
 
-/// Whether a status withdraws an `Available` of the same generation: nothing else shows a reader that the
-/// previous status is outdated.
+/// True if a status withdraws an `Available` of the same generation. Only the new status shows a
+/// reader that the previous one is outdated.
 fn withdraws_available(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> bool {
     let available = |status: &ObjectSetStatus| {
         find(&status.conditions, AVAILABLE)
@@ -130,8 +131,8 @@ fn withdraws_available(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> 
     }
 }
 
-/// Whether the only news of a status is that some objects, but not the last ones, are no longer the
-/// revision's own: a newer one is taking them over, and takes more.
+/// True if the only change is that the revision no longer controls some of its objects, but still
+/// controls others. A newer revision is taking them over, and more changes follow.
 fn only_loses_objects(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> bool {
     let is_less = !status.controller_of.is_empty()
         && status.controller_of.len() < previous.controller_of.len()
@@ -150,7 +151,7 @@ fn only_loses_objects(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> b
     is_less && rest(previous) == rest(status)
 }
 
-/// The status of a delegated phase after a pass; as [`report_pass`], with fewer conditions.
+/// The status of a delegated phase after a pass; like [`report_pass`], with fewer conditions.
 pub fn report_phase(
     previous: &ObjectSetPhaseStatus,
     revision: &Revision,
@@ -201,12 +202,14 @@ fn into_phase_status(
 }
 
 struct Availability {
-    /// The pass ended early: what it did not reach stays as it was reported last.
+    /// The pass ended early: conditions of objects that it did not reach stay as they were reported
+    /// last.
     is_error: bool,
     requeue: Requeue,
 }
 
-/// Sets `Available`. `is_established`: the revision need not control all of its objects to be available.
+/// Sets `Available`. If `is_established`, the revision need not control all of its objects to be
+/// available.
 fn set_available(
     conditions: &mut Conditions,
     revision: &Revision,
@@ -238,7 +241,7 @@ fn set_available(
         }
         PassResult::ProbeFailure { phase, failures } => {
             is_error = false;
-            // The revision that a delegated phase belongs to puts its name before it.
+            // A delegated phase leaves its name out; its revision adds it.
             let message = match revision.delivery {
                 Delivery::InProcess => format!("Phase \"{phase}\" failed: {failures}"),
                 Delivery::Delegated | Delivery::Remote => failures.clone(),
@@ -256,7 +259,8 @@ fn set_available(
             is_silent: _,
         } => {
             is_error = false;
-            // What waits in the queue of its site, or for old workloads to stop, has not failed.
+            // A phase that waits in the queue of its site, or for old workloads to stop, has not
+            // failed.
             let message = match *reason {
                 reasons::QUEUED | reasons::SKIPPED | reasons::STOPPING => message.clone(),
                 _ => format!("Phase \"{phase}\" failed: {message}"),
@@ -300,7 +304,7 @@ fn set_available(
     Availability { is_error, requeue }
 }
 
-/// Brings the list of phase objects up to date, by their names; nothing is ever removed.
+/// Updates the list of phase objects by their names; no entry is ever removed.
 fn merge_remote_phases(list: &mut Vec<RemotePhaseReference>, now: Vec<RemotePhaseReference>) {
     for phase in now {
         match list.iter_mut().find(|known| known.name == phase.name) {
@@ -310,8 +314,8 @@ fn merge_remote_phases(list: &mut Vec<RemotePhaseReference>, now: Vec<RemotePhas
     }
 }
 
-/// The status after a refusal that concerns the revision as a whole, before any object is
-/// read: a missing slice, a bad probe, a duplicate, an unusable `previous`.
+/// The status after a refusal that concerns the revision as a whole, before any object is read: a
+/// missing slice, an invalid probe, a duplicate, an unusable `previous`.
 pub fn report_refusal(
     previous: &ObjectSetStatus,
     revision: &Revision,
@@ -373,8 +377,9 @@ pub fn report_archival(
     }
 }
 
-/// The status after a teardown that precedes the revision's deletion: only what it waits for. Its
-/// conditions stay as they were, and one that is deleted at once is not written to.
+/// The status after a teardown that precedes the revision's deletion: only the objects that it
+/// waits for. Conditions do not change, and a revision that is deleted at once gets no status
+/// write.
 pub fn report_deletion(previous: &ObjectSetStatus, outcome: TeardownOutcome) -> Report {
     let is_interim = matches!(outcome, TeardownOutcome::Waiting(_));
     let (waiting_for, requeue) = match outcome {
@@ -392,7 +397,7 @@ pub fn report_deletion(previous: &ObjectSetStatus, outcome: TeardownOutcome) -> 
     }
 }
 
-/// Sets `Succeeded` after the success delay; until then, the requeue for its end.
+/// Sets `Succeeded` after the success delay; before its end, returns the requeue for the end.
 fn set_succeeded(
     conditions: &mut Conditions,
     revision: &Revision,
@@ -405,8 +410,8 @@ fn set_succeeded(
     if !controls_all {
         return None;
     }
-    // The API keeps whole seconds, so the transition may have been up to one second later
-    // than it says; a delay is never cut short.
+    // The API stores whole seconds, so the transition may be up to one second later than its time
+    // says. The delay must not be shorter than asked for.
     let delay = match revision.success_delay_seconds {
         ..=0 => SignedDuration::ZERO,
         seconds => SignedDuration::from_secs(i64::from(seconds) + 1),
@@ -425,7 +430,8 @@ fn set_succeeded(
     None
 }
 
-/// Sets or removes `Paused`; `agreed`: whether all delegated phases are where the revision is.
+/// Sets or removes `Paused`. `agreed` is true if all delegated phases have the state of the
+/// revision.
 fn set_paused(conditions: &mut Conditions, revision: &Revision, agreed: bool) {
     match revision.lifecycle {
         LifecycleState::Paused | LifecycleState::Active if !agreed => {

@@ -1,6 +1,6 @@
-//! Objects that take others along when they are deleted: namespaces, and definitions of kinds.
+//! Containers: objects whose deletion deletes others, namely namespaces and definitions of kinds.
 //!
-//! What clients can observe of it: `docs/contract/lifecycle.md`.
+//! Observable behaviour: `docs/contract/lifecycle.md`.
 
 use std::collections::BTreeSet;
 
@@ -13,13 +13,13 @@ use crate::{
     object::{metadata, text},
 };
 
-/// How many of the objects that a container takes along are named.
+/// Number of lost objects that a message names.
 const NAMED: usize = 3;
 
-/// An object that others are in.
+/// An object that contains other objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Container {
-    /// All objects of a namespace, by its name.
+    /// All objects of the namespace with this name.
     Namespace(String),
     /// All objects of a kind.
     Definition {
@@ -31,13 +31,13 @@ pub enum Container {
 }
 
 impl Container {
-    /// API group and kind of the objects that are containers.
+    /// API group and kind of each type of container.
     pub const KINDS: [(&str, &str); 2] = [
         ("", "Namespace"),
         ("apiextensions.k8s.io", "CustomResourceDefinition"),
     ];
 
-    /// What an object is the container of, if it is one.
+    /// Returns the container that an object is, if it is one.
     pub fn of(gvk: &Gvk, manifest: &Value) -> Option<Self> {
         let [namespace, definition] = Self::KINDS;
         match (&*gvk.group, &*gvk.kind) {
@@ -55,7 +55,7 @@ impl Container {
         }
     }
 
-    /// Whether an object is in it.
+    /// True if the container contains the object.
     pub fn contains(&self, key: &ObjectKey) -> bool {
         match self {
             Self::Namespace(name) => !name.is_empty() && *name == key.namespace,
@@ -63,29 +63,29 @@ impl Container {
         }
     }
 
-    /// Whether any of some objects is in it.
+    /// True if the container contains at least one of the objects.
     pub(crate) fn contains_any(&self, keys: &BTreeSet<ObjectKey>) -> bool {
         keys.iter().any(|key| self.contains(key))
     }
 }
 
-/// A container that a revision has, and would delete when it ends.
+/// A container that a revision manages, and deletes when the revision ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// What it is.
+    /// The container.
     pub container: Container,
-    /// Its own identity.
+    /// Identity of the container object.
     pub key: ObjectKey,
-    /// The name of the revision.
+    /// Name of the revision.
     pub revision: String,
 }
 
 impl Held {
-    /// Why a newer revision that leaves the container out and wants these objects must not be rolled out; `None` if
-    /// nothing of it would be lost.
+    /// The reason why a newer revision must not be rolled out: it leaves the container out, but
+    /// contains objects in it. `None` if no object would be lost.
     ///
     /// # Guarantees
-    /// The text names objects and the way out, and quotes nothing of what is in them.
+    /// The text names the objects and the way out, and quotes none of their content.
     pub fn loss(&self, wants: &BTreeSet<ObjectKey>) -> Option<String> {
         if wants.contains(&self.key) {
             return None;
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// A manifest without a name has nothing in it, rather than every object without a namespace.
+    /// A manifest without a name contains no object, rather than every object without a namespace.
     #[test]
     fn a_namespace_without_a_name_is_empty() {
         let odd = json!({"apiVersion": "v1", "kind": "Namespace"});

@@ -1,7 +1,7 @@
-//! Phases of a revision that another controller runs: the requests about their objects, and the reports
-//! of these.
+//! Phases of a revision that another controller runs: the requests about phase objects, and their
+//! reports.
 //!
-//! What clients can observe of it: `docs/contract/phases.md`.
+//! Observable behaviour: `docs/contract/phases.md`.
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,7 @@ use crate::{
     names::{is_label, is_label_value, is_subdomain, quoted},
 };
 
-/// A phase that is handed to the controller of a class.
+/// A phase that is delegated to the controller of a class.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Delegated {
     /// API kind of the phase object.
@@ -29,86 +29,88 @@ pub struct Delegated {
     pub namespace: String,
     /// Name of the phase object.
     pub name: String,
-    /// The class that the phase is handed to.
+    /// The class that the phase is delegated to.
     pub class: String,
-    /// The phase object to be made; null when there is one.
+    /// The phase object to create; null if it exists.
     pub manifest: Value,
-    /// The phase object of that name, as the watch knows it.
+    /// The existing phase object of that name, as the watch observed it.
     pub state: Option<PhaseState>,
 }
 
-/// A phase object that exists.
+/// The observed state of a phase object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PhaseState {
-    /// Its uid.
+    /// `metadata.uid`.
     pub uid: String,
     /// Version of the whole object.
     pub resource_version: u64,
     /// `metadata.generation`.
     pub generation: i64,
-    /// Whether the revision is its managing owner.
+    /// True if the revision is its managing owner.
     pub is_ours: bool,
-    /// Whether it is on its way out.
+    /// True if it is being deleted.
     pub is_deleting: bool,
-    /// Whether it is to be paused.
+    /// True if it is to be paused.
     pub paused: bool,
-    /// What its controller reported.
+    /// The conditions that its controller reported.
     pub conditions: Vec<Condition>,
-    /// The objects it controls, as its controller reported.
+    /// The objects that it controls, as its controller reported.
     pub controller_of: Vec<ControlledObjectReference>,
 }
 
-/// What is asked about a phase object.
+/// A request about a phase object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delegation {
-    /// Read it from the server.
+    /// Read the phase object from the server.
     Get,
-    /// Make it.
+    /// Create the phase object.
     Create(Value),
-    /// Pause it, or end its pause.
+    /// Pause the phase object (`true`), or end its pause.
     Pause(bool),
-    /// Delete it in the state that this was decided upon; its finalizer decides when it is gone.
+    /// Delete the phase object in the state that the decision is based on; its finalizer decides
+    /// when it is gone.
     Delete {
-        /// Its uid.
+        /// `metadata.uid` in that state.
         uid: String,
-        /// Its version.
+        /// Version in that state.
         resource_version: u64,
     },
 }
 
-/// What the API server answered about a phase object.
+/// The API server's answer to a request about a phase object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DelegationAnswer {
-    /// It is like this now.
+    /// The present state of the phase object.
     Object(PhaseState),
-    /// It does not exist, or no longer.
+    /// The phase object does not exist, or no longer exists.
     Gone,
-    /// It is not in the state that was decided upon; an event follows.
+    /// The phase object is not in the state that the decision is based on; an event follows.
     Changed,
     /// The server refused the content or the right to write it; the text is for people.
     Refused(String),
-    /// The request failed for a reason that may pass.
+    /// The request failed for a transient reason.
     Failed(String),
 }
 
-/// What a phase object reports about its phase.
+/// The report of a phase object about its phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PhaseReport<'a> {
     /// All objects are written and pass their probes.
     Passed,
-    /// Nothing yet about the object as it is now.
+    /// No report yet about the present generation of the phase object.
     Nothing,
-    /// They are not, or that is unknown: the status, the reason and the message of its condition.
+    /// Some objects are not written or fail their probes, or their state is unknown: status, reason
+    /// and message of `Available`.
     Not(&'a str, &'a str, &'a str),
 }
 
 impl PhaseState {
-    /// A condition, if it was observed at the present generation.
+    /// Returns a condition if it was observed at the present generation.
     fn condition(&self, type_: &str) -> Option<&Condition> {
         find_current(&self.conditions, type_, self.generation)
     }
 
-    /// What its controller reported about the phase.
+    /// The report of its controller about the phase.
     pub fn report(&self) -> PhaseReport<'_> {
         if self.is_deleting {
             return PhaseReport::Not("False", reasons::PROBE_FAILURE, "being deleted");
@@ -122,7 +124,7 @@ impl PhaseState {
         }
     }
 
-    /// Whether its controller has seen that it is paused.
+    /// True if its controller reported that the phase is paused.
     pub fn reports_pause(&self) -> bool {
         self.condition(PAUSED)
             .is_some_and(|condition| condition.status == "True")
@@ -133,7 +135,7 @@ impl PhaseState {
         handed_up(&self.conditions, self.generation)
     }
 
-    /// Why it is not gone yet, for people.
+    /// The reason why the phase object is not gone yet, for people.
     pub fn why_waiting(&self) -> String {
         match self.condition(AVAILABLE) {
             Some(condition)
@@ -157,12 +159,12 @@ impl Delegated {
         })
     }
 
-    /// Whether no server can hold the phase object, so that it was never made.
+    /// True if no server accepts the phase object, so that it was never created.
     pub fn is_impossible(&self) -> bool {
         !is_subdomain(&self.name) || !is_label_value(&self.class)
     }
 
-    /// Why the phase object cannot be made.
+    /// The reason why the phase object cannot be created.
     pub fn violation(&self) -> Option<String> {
         if !is_label_value(&self.class) {
             return Some(format!(
@@ -194,16 +196,16 @@ impl Delegated {
     }
 }
 
-/// The longest name of a phase object: that of a DNS label.
+/// Greatest length of a phase object's name: that of a DNS label.
 const MOST: usize = 63;
 
-/// Whether a phase object can be made with the name.
+/// True if a phase object can be created with the name.
 fn is_name(name: &str) -> bool {
     is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
-/// The one of the [`names`] that a phase object is made with: the first, unless that is taken, or too long and nothing
-/// else is wrong with it.
+/// Returns the name among [`names`] that a phase object is created with. This is the first, unless
+/// that is taken, or its length is all that is wrong with it.
 pub fn name_to_make(names: &[String; 2], is_free: bool) -> &str {
     let [plain, other] = names;
     let is_too_long =
@@ -215,15 +217,15 @@ pub fn name_to_make(names: &[String; 2], is_free: bool) -> &str {
     }
 }
 
-/// The names that a phase object may have: `<revision>-<phase>`, and a shorter one with a hash for when that is too
-/// long
-/// or taken by the phase of another revision, as `a-b` and `c` give the same as `a` and `b-c`.
+/// The names that a phase object may have: `<revision>-<phase>`, and a shorter one with a hash. The
+/// shorter one is used if the first is too long or taken by the phase of another revision, as `a-b`
+/// and `c` give the same name as `a` and `b-c`.
 pub fn names(revision: &str, phase: &str) -> [String; 2] {
     let name = format!("{revision}-{phase}");
-    // The separator is in neither name.
+    // A JSON list keeps the two names apart; a separator that they may contain would not.
     let print = super::diff::content_fingerprint(&serde_json::json!([revision, phase]));
     let mut other = name.clone();
-    // A phase may have any name; `Delegated::violation` reports those that an object cannot have.
+    // A phase may have any name; `Delegated::violation` reports those that are no object names.
     other.truncate(other.floor_char_boundary(MOST - 9));
     let other = format!(
         "{}-{:08x}",

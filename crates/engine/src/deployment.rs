@@ -1,10 +1,9 @@
-//! A chain of revisions made from a template: when to make the next one, which ones to pause, to
-//! archive and to delete.
+//! A chain of revisions made from a template: when to create, pause, archive and delete revisions.
 //!
-//! A pass asks for [`Action`]s until there are none, and then for the status. Both are derived
-//! from the same [`Snapshot`], which the caller brings up to date after each action.
+//! A pass asks for [`Action`]s until there are none, and then for the status. Both are derived from
+//! the same [`Snapshot`], which the caller updates after each action.
 //!
-//! What clients can observe of it: `docs/contract/deployments.md`.
+//! Observable behaviour: `docs/contract/deployments.md`.
 
 pub mod archival;
 mod next;
@@ -30,7 +29,7 @@ use crate::{
     preflight,
 };
 
-/// What is wanted of a deployment.
+/// The wanted state of a deployment.
 #[derive(Clone, Debug, Default)]
 pub struct Deployment {
     /// Name; names of revisions start with it.
@@ -41,19 +40,19 @@ pub struct Deployment {
     pub revision_kind: &'static str,
     /// `metadata.generation`, the `observedGeneration` of its conditions.
     pub generation: i64,
-    /// Whether nothing may be written or deleted.
+    /// True if no revision may be created, archived or deleted.
     pub paused: bool,
-    /// How many archived revisions stay.
+    /// Number of archived revisions that are kept.
     pub history_limit: usize,
     /// Seconds that a new revision may take to become available.
     pub progress_deadline_seconds: Option<i32>,
-    /// Why its content was changed, as its author wrote it.
+    /// Reason for the last change of its content, as its author wrote it.
     pub change_cause: Option<String>,
-    /// How much a revision checks before its first write, as its author wrote it.
+    /// Extent of the preflight checks of a revision, as its author wrote it.
     pub preflight: Option<String>,
-    /// Whether the template has any phase: a deployment may be made empty first.
+    /// True if the template has any phase; a deployment may be created empty first.
     pub has_phases: bool,
-    /// The status as it was reported last.
+    /// The last reported status.
     pub status: ObjectDeploymentStatus,
 }
 
@@ -62,93 +61,94 @@ pub struct Deployment {
 pub struct Member {
     /// Name.
     pub name: String,
-    /// Number, if it has one yet.
+    /// Revision number, if one is assigned.
     pub number: Option<i64>,
     /// `metadata.generation`.
     pub generation: i64,
-    /// When it was made.
+    /// Creation time.
     pub created: Option<Timestamp>,
-    /// Wanted life cycle state.
+    /// Wanted lifecycle state.
     pub lifecycle: LifecycleState,
-    /// Whether the deployment, and not a person, paused it.
+    /// True if the deployment, and not a person, paused the revision.
     pub paused_by_parent: bool,
-    /// Whether its condition `Archived` is true: final.
+    /// True if the condition `Archived` is true, which is final.
     pub is_archived: bool,
-    /// Whether it is on its way out.
+    /// True if the revision is being deleted.
     pub is_deleting: bool,
-    /// Hash of its template, as whoever made it computed it.
+    /// Hash of the template that the revision was made from, as its maker computed it.
     pub hash: Option<String>,
-    /// Digest of its template's metadata, if it is known.
+    /// Digest of that template's metadata, if known.
     pub digest: Option<String>,
-    /// Why it was made.
+    /// The reason why the revision was made.
     pub change_cause: Option<String>,
-    /// How much it checks before its first write.
+    /// Extent of the preflight checks of the revision.
     pub preflight: Option<String>,
-    /// What its controller reported.
+    /// The status that its controller reported.
     pub status: ObjectSetStatus,
 }
 
 /// Identities of objects.
 pub type Objects = BTreeSet<ControlledObjectReference>;
 
-/// A deployment and everything that decisions about it depend on.
+/// A deployment and all state that decisions about it depend on.
 pub struct Snapshot<'a> {
     /// The deployment.
     pub deployment: Deployment,
     /// Its revisions, oldest first: see [`sort`].
     pub members: Vec<Member>,
-    /// Whether the newest revision has the content that the template asks for.
+    /// True if the newest revision has the content that the template asks for.
     pub newest_fits: bool,
-    /// What the manifests of live revisions name, slices included, as far as it is known. Needed
-    /// for those that [`archival::wanted_contents`] names.
+    /// Identities of the objects in the manifests of live revisions, slices included; revisions
+    /// whose content is unknown are missing. Needed for the revisions that
+    /// [`archival::wanted_contents`] names.
     pub contents: BTreeMap<String, Objects>,
-    /// Whether a revision of any owner has a name.
+    /// True if a revision with the name exists, whoever owns it.
     pub is_taken: Box<dyn Fn(&str) -> bool + Send + Sync + 'a>,
-    /// The template's hash, by the number of collisions.
+    /// The template's hash by the number of collisions.
     pub hash: Box<dyn Fn(i32) -> String + Send + Sync + 'a>,
     /// The present time.
     pub now: Timestamp,
 }
 
-/// A revision to be made.
+/// A revision to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRevision {
     /// Name: the deployment's name, a hyphen and the hash.
     pub name: String,
     /// The template's hash.
     pub hash: String,
-    /// How often a name was taken, this time included; `None` if never.
+    /// Number of collisions of names, including this one; `None` if there were none.
     pub collision_count: Option<i32>,
-    /// Its number.
+    /// Revision number.
     pub number: i64,
-    /// The revisions it takes objects over from, oldest first.
+    /// The revisions whose objects it takes over, oldest first.
     pub previous: Vec<String>,
 }
 
-/// Something to be written.
+/// A write that a deployment needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Makes the next revision.
+    /// Creates the next revision.
     Create(NewRevision),
-    /// Pauses a revision, because the deployment is paused (and it is to be resumed with it), or
-    /// because it is about to be archived.
+    /// Pauses a revision, either because the deployment is paused (it resumes with the deployment),
+    /// or because the revision is to be archived.
     Pause {
         /// Name of the revision.
         name: String,
-        /// Whether it is marked as paused by the deployment.
+        /// True if the pause is marked as that of the deployment.
         by_parent: bool,
     },
     /// Ends a pause that came from the deployment.
     Resume(String),
     /// Archives a revision.
     Archive(String),
-    /// Brings annotations of the current revision in step with the deployment.
+    /// Updates annotations of the current revision to those of the deployment.
     Annotate(String),
     /// Deletes an archived revision.
     Delete(String),
 }
 
-/// Puts revisions into the order of their numbers, oldest first.
+/// Sorts revisions by their numbers, oldest first.
 pub fn sort(members: &mut [Member]) {
     members.sort_by(|a, b| {
         let key = |m: &Member| (m.number.unwrap_or(0), m.created);
@@ -157,7 +157,7 @@ pub fn sort(members: &mut [Member]) {
 }
 
 impl Member {
-    /// A condition, if it was observed at the present generation.
+    /// Returns a condition if it was observed at the present generation.
     pub fn condition(&self, type_: &str) -> Option<&Condition> {
         find_current(&self.status.conditions, type_, self.generation)
     }
@@ -167,29 +167,30 @@ impl Member {
             .is_some_and(|condition| condition.status == "True")
     }
 
-    /// Whether it is available now.
+    /// True if the revision is available now.
     pub fn is_available(&self) -> bool {
         self.is_live() && self.is(AVAILABLE)
     }
 
-    /// Whether it was ever available while it controlled all of its objects.
+    /// True if the revision was ever available while it controlled all of its objects.
     pub fn has_succeeded(&self) -> bool {
         is_true(&self.status.conditions, SUCCEEDED)
     }
 
-    /// Whether its controller has seen that it is paused.
+    /// True if the revision is paused and its controller has observed this.
     pub fn is_known_paused(&self) -> bool {
         self.lifecycle == LifecycleState::Paused && self.is(PAUSED)
     }
 
-    /// Whether it takes part in the chain and will go on to.
+    /// True if the revision takes part in the chain: it is neither archived nor being deleted, and
+    /// not about to be archived.
     pub fn is_live(&self) -> bool {
         !self.is_archived && !self.is_deleting && self.lifecycle != LifecycleState::Archived
     }
 
-    /// The objects it controls, if that was observed since its last change. An empty list
-    /// is not the same as no report. The content hash shows that the report covers all phases, not
-    /// only those up to the first that failed.
+    /// The objects that the revision controls, if this was reported for its present generation. An
+    /// empty list differs from a missing report. The content hash shows that the report covers all
+    /// phases, not only those up to the first that failed.
     pub fn observed_objects(&self) -> Option<&[ControlledObjectReference]> {
         let reported = self.condition(AVAILABLE).is_some() && self.status.content_hash.is_some();
         reported.then_some(self.status.controller_of.as_slice())
@@ -202,27 +203,28 @@ impl Snapshot<'_> {
         self.members.last()
     }
 
-    /// The revision that the template asks for, if it was made already.
+    /// The revision that the template asks for, if it was created already.
     pub fn current(&self) -> Option<&Member> {
         self.newest()
             .filter(|newest| self.newest_fits && !newest.is_deleting)
     }
 
-    /// A revision whose number is not known yet, but will be: nothing can be decided before.
+    /// A revision that has no number yet but will get one; no decision is possible before.
     pub fn unnumbered(&self) -> Option<&Member> {
         self.members
             .iter()
             .find(|member| member.number.is_none() && member.is_live())
     }
 
-    /// What to write now; empty when there is nothing left to do.
+    /// The writes to do now; empty when none is left.
     ///
     /// # Guarantees
-    /// - While the deployment is paused nothing but pauses is asked for.
-    /// - A revision is archived only after its controller has seen that it is paused, and deleted
-    ///   only when it is archived.
-    /// - A new revision is made at most once per answer, and only if no other action is pending. It has a higher number
-    ///   than any other, or is not made. If the same was made again and again, it waits ever longer.
+    /// - While the deployment is paused, only pauses are asked for.
+    /// - A revision is archived only after its controller has observed the pause, and deleted only
+    ///   when it is archived.
+    /// - At most one new revision is created per call, and only if no other action is pending. Its
+    ///   number is higher than all others; if there is no such number, none is created. Repeated
+    ///   creation of the same revision is delayed ever longer.
     pub fn actions(&self) -> Vec<Action> {
         if self.unnumbered().is_some() {
             return Vec::new();
@@ -242,7 +244,7 @@ impl Snapshot<'_> {
         actions
     }
 
-    /// Pauses or resumes the revisions as the deployment is.
+    /// Pauses or resumes the live revisions as the deployment is paused or not.
     fn lifecycle(&self) -> Vec<Action> {
         let live = self.members.iter().filter(|member| member.is_live());
         live.filter_map(|member| {

@@ -1,26 +1,26 @@
-//! Compares a live object with what our server-side apply would say, without asking the server.
+//! Compares a live object with the configuration that our server-side apply would send, without a
+//! request.
 //!
-//! The only witness is our manager's `Apply` entry in `metadata.managedFields`. Nobody can change a
-//! field that we own without its path leaving that entry (a forced apply and an update both take it
-//! away), and an apply that says more or less than the last one adds or drops paths. So [`compare`]
-//! asks for two things: the entry covers exactly the wanted paths, and each wanted leaf equals the
-//! live one.
+//! The only evidence is our manager's `Apply` entry in `metadata.managedFields`. If anybody changes
+//! a field that we own, its path leaves that entry (a forced apply and an update both remove it).
+//! An apply of more or fewer fields than the last one adds or drops paths. So [`compare`] checks
+//! two things: the entry covers exactly the wanted paths, and each wanted leaf equals the live one.
 //!
-//! The schema is unknown here; whether a list is keyed, a set or one atomic value is read from the
-//! entry itself. Where the server writes a value differently from what was applied (`1000m` becomes
-//! `1`, a default appears inside an atomic list, `hostNetwork: false` is not written at all) the
-//! answer is a difference, although an apply would change nothing. The caller settles that once, by
-//! the answer to its write or by that to a dry-run apply, and then remembers a pair of
-//! fingerprints, [`wanted_fingerprint`] and [`live_fingerprint`]: this body was applied, and this
-//! is what the server made of it. While both stay the same there is nothing to write. For a dry
-//! run: its answer has the fingerprint of the live object exactly when the apply would change
-//! neither an owned value nor what is owned.
+//! The schema is not available here; the entry itself shows if a list is keyed, a set or one atomic
+//! value. Where the server writes a value differently from what was applied (`1000m` becomes `1`, a
+//! default appears inside an atomic list, `hostNetwork: false` is not written at all) the result is
+//! a difference, although an apply would change nothing. The caller settles that once, by the
+//! answer to its write or to a dry-run apply. It then remembers a pair of fingerprints,
+//! [`wanted_fingerprint`] and [`live_fingerprint`]: that of the applied body, and that of the
+//! object that the server made of it. While both stay the same there is nothing to write. The
+//! answer to a dry run has the fingerprint of the live object exactly if the apply would change
+//! neither an owned value nor the set of owned paths.
 //!
-//! Two things that the server loses are known here, so that they cost no dry run: an empty list or
-//! a `null` that a built-in kind does not keep (`args: []`, `creationTimestamp: null`), and a
+//! Two losses in the server are built in here, so that they cost no dry run: an empty list or a
+//! `null` that a built-in kind does not store (`args: []`, `creationTimestamp: null`), and a
 //! Secret's `stringData`, whose values appear in `data` while the ownership stays with
-//! `stringData`. A `null` is owned like any value; where the server puts a default or an empty
-//! value in its place that is a difference of form.
+//! `stringData`. A `null` is owned like any value; where the server replaces it by a default or an
+//! empty value, that is a difference of form.
 //!
 //! [`legacy`] handles the entries of other kinds that Package Operator has left.
 
@@ -54,11 +54,11 @@ mod properties;
 mod tests;
 mod walk;
 
-/// The write-only field of a Secret, which the server turns into base64 and adds to `data`. The
+/// The write-only field of a Secret, which the server encodes in base64 and adds to `data`. The
 /// ownership stays with `stringData`, whoever changes `data` later.
 const STRING_DATA: &str = "stringData";
 
-/// Fields of the root's `metadata` that the server keeps out of `managedFields`.
+/// Fields of the root's `metadata` that the server leaves out of `managedFields`.
 const UNOWNED_METADATA: [&str; 8] = [
     "creationTimestamp",
     "generation",
@@ -70,28 +70,29 @@ const UNOWNED_METADATA: [&str; 8] = [
     "uid",
 ];
 
-/// How a live object differs from what we would apply. Each variant but the first carries one path,
-/// for logs.
+/// The difference between a live object and the configuration that we would apply. Each variant but
+/// the first has one path, for logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// An apply would change nothing.
     None,
     /// We own the field, and the live value is not the wanted one, or is written differently.
     Fields(String),
-    /// The field is wanted, and our entry does not have it: never applied by us, or taken over by
-    /// another manager.
+    /// The field is wanted, but our entry lacks it: we never applied it, or another manager took it
+    /// over.
     NotOwned(String),
-    /// Our entry has the field, and it is no longer wanted: an apply would remove it, or give up
+    /// Our entry has the field, but it is no longer wanted: an apply would remove it, or give up
     /// our share in it.
     Surplus(String),
 }
 
-/// Whether an object is a Secret of the core.
+/// True if an object is a Secret of the core group.
 pub fn is_secret(object: &Value) -> bool {
     text(object, "kind") == "Secret" && text(object, "apiVersion") == "v1"
 }
 
-/// A manifest whose `stringData`, if it is a Secret, is in its `data` as well, where a server puts it.
+/// Returns a manifest in which the `stringData` of a Secret is in its `data` as well, as on a
+/// server.
 pub fn with_string_data(manifest: &Value) -> Cow<'_, Value> {
     let texts = manifest.get(STRING_DATA).and_then(Value::as_object);
     let Some(texts) = texts.filter(|_| is_secret(manifest)) else {
@@ -104,24 +105,24 @@ pub fn with_string_data(manifest: &Value) -> Cow<'_, Value> {
 
 /// The fields that our manager's applies own in a live object, in the `fieldsV1` form.
 ///
-/// `None`: we never applied the object, or somebody cleared its `managedFields`.
+/// Returns `None` if we never applied the object, or if somebody cleared its `managedFields`.
 pub fn owned_fields(live: &Value) -> Option<&Value> {
     apply_entry(live)?.get("fieldsV1")
 }
 
-/// Compares what we would apply with the live object.
+/// Compares the configuration that we would apply with the live object.
 ///
 /// # Guarantees
 ///
 /// [`Difference::None`] means that an apply of `wanted`, forced or not, would change no value.
-/// Fields of other managers, `status` and the order of map keys never make a difference; the order
+/// Fields of other managers, `status` and the order of map keys never make a difference. The order
 /// of a keyed list's items does, since containers start and variables expand in that order.
 ///
 /// # Caveats
 ///
 /// The converse is not guaranteed, see the module's documentation: a difference may be one of form
-/// only. An empty map that is wanted and owned is taken for an atomic value, so what others put
-/// into it is reported.
+/// only. A wanted and owned empty map is assumed to be an atomic value, so fields of others in it
+/// are reported.
 ///
 /// An apply may still change what has no meaning: the order of a set, and our claim to an empty
 /// list.
@@ -132,12 +133,12 @@ pub fn compare(wanted: &Value, live: &Value) -> Difference {
     }
 }
 
-/// A fingerprint of what an apply of `wanted` would say.
+/// A fingerprint of the configuration that an apply of `wanted` would send.
 ///
 /// # Guarantees
 ///
-/// The same for equal bodies, in any order of the map keys, in any process. `status`, the name and
-/// namespace, and the server's own metadata do not count.
+/// Equal bodies have the same fingerprint in every process, in any order of the map keys. `status`,
+/// the name and namespace, and the server's own metadata do not count.
 pub fn wanted_fingerprint(wanted: &Value) -> u64 {
     let Some(root) = wanted.as_object() else {
         return of_value(wanted);
@@ -157,25 +158,25 @@ pub fn wanted_fingerprint(wanted: &Value) -> u64 {
     }))
 }
 
-/// A fingerprint of any JSON value, the same for equal values in whatever order of their keys.
+/// A fingerprint of any JSON value, independent of the order of keys.
 pub fn content_fingerprint(value: &Value) -> u64 {
     of_value(value)
 }
 
-/// A fingerprint of what our manager owns in `live`: the paths, and the values at them.
+/// A fingerprint of the fields that our manager owns in `live`: their paths and values.
 ///
 /// # Guarantees
 ///
-/// Changes when an owned value does, when an owned path is added or taken away, and when the owned
+/// Changes when an owned value changes, when an owned path is added or removed, and when the owned
 /// items of a keyed list change their order among each other. Nothing else counts: not owner
-/// references, which come and go with a chain's revisions and are compared separately, not
+/// references, which change with a chain's revisions and are compared separately, not
 /// `resourceVersion`, not timestamps, not fields and list items of other managers, not the order of
 /// map keys or of a set. `None` as for [`owned_fields`], unless there are legacy entries.
 ///
 /// # Caveats
 ///
-/// Below an empty map that we own everything counts, as it may be an atomic value. All fields of
-/// legacy entries count, also those that nobody wants.
+/// Below an empty map that we own every field counts, as the map may be an atomic value. All fields
+/// of legacy entries count, also unwanted ones.
 pub fn live_fingerprint(live: &Value) -> Option<u64> {
     let ownership = OwnedFields::of(live)?;
     let owned = ownership.fields();
@@ -203,7 +204,7 @@ pub fn live_fingerprint(live: &Value) -> Option<u64> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldPath(Vec<String>);
 
-/// Why a text is no [`FieldPath`].
+/// The reason why a text is no [`FieldPath`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// The text does not begin with a dot.
@@ -217,7 +218,7 @@ pub enum PathError {
     /// The path leads into a list.
     #[error("path {0:?} leads into a list, only keys of maps are supported")]
     List(String),
-    /// The path covers what identifies an object, its status, or metadata that is always managed.
+    /// The path covers the object's identity, its status, or metadata that is always managed.
     #[error(
         "path {0:?} covers fields that are always managed; of the metadata only a single label or \
          annotation can be left to others"
@@ -230,7 +231,7 @@ impl FieldPath {
     ///
     /// # Errors
     ///
-    /// When the text is not a path of map keys, or covers a field that cannot be left to others.
+    /// If the text is not a path of map keys, or covers a field that cannot be left to others.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let rest = text
             .strip_prefix('.')
@@ -259,7 +260,7 @@ impl FieldPath {
         Ok(Self(keys))
     }
 
-    /// Whether it is at, above or below the field with these keys.
+    /// True if the path is at, above or below the field with these keys.
     pub fn overlaps(&self, keys: &[&str]) -> bool {
         self.0.iter().zip(keys).all(|(own, key)| own == key)
     }
@@ -279,27 +280,27 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// Turns the body of a create into one for an object that exists, for fields that are set when an
-/// object is created and then left to others: what the paths cover is taken from the live object
-/// where our manager owns it, and left out everywhere else.
+/// Turns the body of a create into one for an existing object, where some fields are only set on
+/// creation and then left to others. A field that the paths cover has its live value where our
+/// manager owns it, and is left out everywhere else.
 ///
 /// An apply that leaves out a field which only its manager owns *removes* it (`spec.replicas` then
-/// falls back to 1), and one that says the original value takes the field back from an autoscaler.
-/// So an apply carries such a field with its live value exactly while our manager still owns it,
-/// and leaves it out once somebody else has changed it.
+/// falls back to 1), and an apply of the original value takes the field back from an autoscaler. So
+/// an apply contains the field with its live value exactly while our manager still owns it, and
+/// leaves it out once somebody else has changed it.
 ///
 /// # Guarantees
 ///
-/// An apply of the result changes nothing at or below the paths, provided that it has the live
-/// object's `resourceVersion` as its precondition. Of a map or a list only the parts that we own
-/// are carried, so that fields of others do not become ours. A map that holds nothing more is left
-/// out as well: empty, it would be a claim of its own.
+/// An apply of the result changes nothing at or below the paths, if its precondition is the live
+/// object's `resourceVersion`. Of a map or a list only our own parts are included, so that fields
+/// of others do not become ours. A map without any such part is left out as well: an empty map
+/// would be a claim of its own.
 ///
 /// # Caveats
 ///
-/// A path into an atomic map is followed while we own that map. Once somebody else does, an apply
-/// of the map's other keys takes the whole map back, without the path: the server knows no share in
-/// an atomic value.
+/// A path into an atomic map is followed while we own that map. Once somebody else owns it, an
+/// apply of the map's other keys takes the whole map back, without the path: the server has no
+/// shares in an atomic value.
 pub fn with_create_only(wanted: &mut Value, live: &Value, paths: &[FieldPath]) {
     let owned = owned_fields(live).and_then(Value::as_object);
     for FieldPath(keys) in paths {
@@ -315,7 +316,7 @@ pub fn with_create_only(wanted: &mut Value, live: &Value, paths: &[FieldPath]) {
     }
 }
 
-/// Whether an apply must always say what is at these keys.
+/// True if an apply must always contain the field with these keys.
 fn is_managed(keys: &[String]) -> bool {
     let mut keys = keys.iter().map(String::as_str);
     match (keys.next(), keys.next(), keys.next(), keys.next()) {
@@ -327,8 +328,8 @@ fn is_managed(keys: &[String]) -> bool {
     }
 }
 
-/// Our manager's entry for applies of the object itself. There is at most one: the server keeps a
-/// manager's applies together, in whichever version they were made.
+/// Our manager's entry for applies of the object itself. There is at most one: the server stores
+/// all applies of a manager in one entry, of whichever version they are.
 fn apply_entry(live: &Value) -> Option<&Value> {
     live.get("metadata")?
         .get("managedFields")?

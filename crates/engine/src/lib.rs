@@ -1,9 +1,10 @@
-//! The pure core: compares what a revision wants with what exists, and decides what to do.
+//! The pure core: compares the objects that a revision wants with those that exist, and decides
+//! which requests to send.
 //!
-//! Nothing in here does I/O, reads a clock or awaits. A pass over a revision is a loop:
-//! the engine names [`Request`]s that may be sent side by side, the caller sends them and returns
-//! the [`Answer`]s, until the engine has an outcome. The controllers run that loop with an API
-//! server, the property tests with a model of one.
+//! The engine does no I/O, reads no clock and awaits nothing. A pass over a revision is a loop: the
+//! engine names the [`Request`]s that may be sent side by side, the caller sends them and returns
+//! the [`Answer`]s, until the engine has an outcome. The controllers run the loop with an API
+//! server, the property tests with a model of an API server.
 
 pub mod brake;
 pub mod chain;
@@ -41,7 +42,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// A kind in a version, as an object names it.
+/// A kind and its version, as an object names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gvk {
     /// API group, empty for the core group.
@@ -53,7 +54,7 @@ pub struct Gvk {
 }
 
 impl Gvk {
-    /// Splits an object's `apiVersion` and joins it with its `kind`.
+    /// Splits an object's `apiVersion` and adds its `kind`.
     #[must_use]
     pub fn new(api_version: &str, kind: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -73,7 +74,7 @@ impl Gvk {
         }
     }
 
-    /// The identity of an object of this kind; the namespace is empty for a cluster-scoped one.
+    /// The identity of an object of this kind; the namespace is empty for a cluster-scoped object.
     pub fn key(&self, namespace: &str, name: &str) -> ObjectKey {
         ObjectKey {
             group: self.group.clone(),
@@ -91,7 +92,7 @@ impl fmt::Display for Gvk {
     }
 }
 
-/// An object's identity in one cluster, whatever version it is read in.
+/// An object's identity in one cluster, independent of the version that the object is read in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// API group, empty for the core group.
@@ -115,82 +116,90 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// What the engine asks of the API server for one object.
+/// A request of the engine to the API server about one object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// Read the object from the server, not from a cache.
     Get,
-    /// Apply unforced, as a dry run, an object that is believed to be absent; the body is that of the create.
+    /// Apply unforced, as a dry run, an object that is believed to be absent; the body is that of
+    /// the create.
     DryRunCreate(Value),
-    /// Apply forced, as a dry run. The body carries the `resourceVersion` it was decided upon.
+    /// Apply forced, as a dry run. The body has the `resourceVersion` that the decision is based
+    /// on.
     DryRunApply(Value),
-    /// Apply unforced an object that is believed to be absent. The body carries a `resourceVersion` that no
-    /// object has, so a server that compares versions answers [`Answer::Conflict`] if it exists. One that does
-    /// not merges, and answers [`Answer::Merged`].
+    /// Apply unforced an object that is believed to be absent. The body has a `resourceVersion`
+    /// that no object has: if the object exists, a server that compares versions answers
+    /// [`Answer::Conflict`]. A server that does not compare them merges, and answers
+    /// [`Answer::Merged`].
     Create(Value),
-    /// Apply forced. The body carries the `resourceVersion` it was decided upon.
+    /// Apply forced. The body has the `resourceVersion` that the decision is based on.
     Apply(Value),
-    /// Unite the legacy entries of `managedFields`, and those of former managers, with that of our applies
-    /// ([`diff::legacy::migrated`]). An object in any other state than this one is left as it is,
-    /// and answered.
+    /// Unite the legacy entries of `managedFields`, and those of former managers, with the entry of
+    /// our applies ([`diff::legacy::migrated`]). An object in another state than `live` is not
+    /// changed, and the answer has the object as it is.
     Migrate {
-        /// The live object it was decided upon.
+        /// The state of the live object that the decision is based on.
         live: Precondition,
-        /// The former managers, if it is taken over.
+        /// The former managers, if the object is taken over.
         former: Vec<String>,
     },
-    /// Apply an empty configuration: gives up all that an unforced apply merged into a stranger.
+    /// Apply an empty configuration, which gives up every field that an unforced apply merged into
+    /// a stranger's object.
     TakeBack,
-    /// Remove the owner reference with this uid, nothing else.
+    /// Remove the owner reference with this uid and change nothing else.
     Release {
         /// UID in the owner reference to remove.
         owner_uid: String,
-        /// The live object it was decided upon.
+        /// The state of the live object that the decision is based on.
         live: Precondition,
-        /// Where the owners are listed in the annotation: its text without this one.
+        /// Text of the annotation without the removed owner, if the owners are listed in the
+        /// annotation.
         left: Option<String>,
     },
-    /// Give the object another controller and revision number, by a merge patch of its metadata. The body has all
-    /// owners, and the uid and `resourceVersion` it was decided upon.
+    /// Give the object another controller and revision number by a merge patch of its metadata. The
+    /// body has all owners, and the uid and `resourceVersion` that the decision is based on.
     HandOver(Value),
     /// Delete the object.
     Delete(Precondition),
-    /// Delete the object after whatever belongs to it, to create it anew.
+    /// Delete the object after all its dependents, to create it anew.
     DeleteForRecreation(Precondition),
 }
 
-/// The state of an object that a write was decided upon; any other state refuses the write.
+/// The state of an object that a write is based on; the server refuses the write in any other
+/// state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Precondition {
     /// UID of the object.
     pub uid: String,
-    /// Its `resourceVersion`.
+    /// `metadata.resourceVersion` of the object.
     pub resource_version: String,
-    /// For a release: position of the owner reference in the list, valid for that version.
+    /// For a release: position of the owner reference in the list; valid only for this
+    /// `resourceVersion`.
     pub owner_index: usize,
 }
 
-/// What the API server answered.
+/// The API server's answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// The object as it is now (`Get`), as it was written, or as a dry run would write it.
-    /// A `Delete` that left the object waiting for finalizers answers so as well.
+    /// The object as it is now (`Get`), as it was written, or as a dry run would write it. Also the
+    /// answer to a `Delete` if the object remains and waits for finalizers.
     Object(Value),
-    /// The object did not exist and was created, or would be by a dry run.
+    /// The object did not exist and was created; or a dry run would create it.
     Created(Value),
-    /// An apply of a believed-absent object met one. `Create` has merged into it.
+    /// An apply of an object that was believed to be absent found one. `Create` has merged into it.
     Merged(Value),
-    /// The object does not exist, or no longer: also after a `Delete` that removed it.
+    /// The object does not exist, or no longer exists; also the answer to a `Delete` that removed
+    /// it.
     NotFound,
-    /// The object is not in the state that the request was decided upon, or exists with
-    /// conflicting fields: read it again and decide anew.
+    /// The object is not in the state that the request is based on, or exists with conflicting
+    /// fields. The object has to be read again and the decision made anew.
     Conflict,
-    /// The server does not serve the kind (any more).
+    /// The server does not serve the kind, or no longer serves it.
     KindNotServed,
-    /// The server refused the content or the right to write it; the text is for people.
-    /// Trying again helps only after something else has changed.
+    /// The server refused the content or the right to write it; the text is for people. A retry
+    /// helps only after something else has changed.
     Refused(String),
-    /// As [`Answer::Refused`], to an apply, for no other reason than that fields must not be changed.
+    /// As [`Answer::Refused`], to an apply, for the only reason that fields are immutable.
     Immutable(String),
     /// The request failed for a reason that may pass: network, overload, server error.
     Failed(String),

@@ -70,7 +70,7 @@ fn conditions_of_each_result() {
     );
     assert_eq!(rolling.status.phase, ObjectSetStatusPhase::NotReady);
 
-    // A fresh set that is refused shows only that.
+    // A new revision that is refused reports only the refusal.
     let refused = report(
         &fresh,
         PassResult::Preflight(vec!["a".into(), "b".into()]),
@@ -82,21 +82,21 @@ fn conditions_of_each_result() {
     );
     assert_eq!(refused.requeue, Requeue::After(MISCONFIGURATION_RETRY));
 
-    // What the pass did not reach stays as it was reported.
+    // Conditions from objects that the pass did not reach stay as they were reported.
     let collided = report(&rolling.status, PassResult::Collision("c".into()), false);
     assert_eq!(
         types(&collided.status),
         ["Available=False", "InTransition=True"]
     );
 
-    // Handed over: still available, no longer in control.
+    // After a handover the revision is still available, but no longer in control.
     let handed_over = report(&available.status, PassResult::Passed, false);
     assert_eq!(
         types(&handed_over.status),
         ["Available=True", "Succeeded=True", "InTransition=True"]
     );
 
-    // A failure is not reported until it lasts.
+    // A failure is reported only if it lasts.
     let failed = || outcome(PassResult::Failed(vec!["no route".into()]), true);
     let once = report_pass(&available.status, &revision(), failed(), 0, now);
     assert_eq!(
@@ -107,7 +107,8 @@ fn conditions_of_each_result() {
     assert_eq!(lasting.status.conditions[0].reason, "WriteError");
 }
 
-/// Empty differs from unreported: a revision that has nothing left shows that in `phase`.
+/// An empty list of controlled objects differs from a missing one: `phase` shows that the revision
+/// controls no object.
 #[test]
 fn a_revision_that_never_was_available_and_controls_nothing_is_not_ready() {
     let report = report_pass(
@@ -151,7 +152,7 @@ fn success_needs_the_delay_without_interruption() {
     };
     let first = report(&ObjectSetStatus::default(), PassResult::Passed, 0);
     assert_eq!(types(&first.status), ["Available=True"]);
-    // The API has whole seconds, so one more makes sure that none is missing.
+    // The API stores whole seconds, so the delay is one second longer than asked for.
     assert_eq!(first.requeue, Requeue::After(Duration::from_secs(4)));
     let early = report(&first.status, PassResult::Passed, 2);
     assert_eq!(early.requeue, Requeue::After(Duration::from_secs(2)));
@@ -235,7 +236,7 @@ fn archival_and_deletion_are_reported() {
             .message
             .ends_with("listing is forbidden")
     );
-    // Under deletion the conditions stay as they were.
+    // The conditions of a revision that is being deleted do not change.
     let report = report_deletion(&before, blocked);
     assert_eq!(report.status.conditions, before.conditions);
     assert_eq!(report.status.waiting_for[0].message, "listing is forbidden");
@@ -255,7 +256,7 @@ fn messages_are_cut_to_the_length_that_the_schema_allows() {
     assert!((32_000..=32_768).contains(&length), "{length}");
 }
 
-/// What is refused stays refused until something changes, and not all of that wakes a revision.
+/// A refusal lasts until something changes, and not every change triggers a reconcile.
 #[test]
 fn a_refusal_that_stands_is_requeued_later_and_later() {
     let now = Timestamp::UNIX_EPOCH;
@@ -278,7 +279,7 @@ fn a_refusal_that_stands_is_requeued_later_and_later() {
     for (name, previous, result, expected) in [
         ("first", &fresh, refusal("a"), first),
         ("again", &refused, refusal("a"), Requeue::Refused),
-        // Texts of a webhook may differ each time.
+        // The texts of a webhook may differ each time.
         ("other text", &refused, refusal("b"), Requeue::Refused),
         ("other reason", &refused, write_error(), first),
         (
@@ -289,7 +290,7 @@ fn a_refusal_that_stands_is_requeued_later_and_later() {
         ),
         ("was failing", &failing, refusal("a"), first),
         ("edited since", &edited, refusal("a"), first),
-        // The object in the way is watched.
+        // The object in the way is watched, so the delay need not grow.
         (
             "collision",
             &refused,
@@ -328,7 +329,7 @@ fn a_refusal_that_stands_is_requeued_later_and_later() {
     }
 }
 
-/// The last one counts, and a pass that finds the same again has nothing to write.
+/// The last condition counts, and a pass that finds the same again writes nothing.
 #[test]
 fn objects_mapped_to_the_same_type_do_not_take_turns() {
     let mapped = |statuses: [&str; 2]| {
@@ -360,7 +361,8 @@ fn objects_mapped_to_the_same_type_do_not_take_turns() {
     }
 }
 
-/// Sixteen objects that fail with long texts, and as much to map: the status is still one that a server takes.
+/// Sixteen objects fail with long texts, and as many conditions are mapped: the server still
+/// accepts the status.
 #[test]
 fn a_status_can_be_written_whatever_there_is_to_say() {
     let long = "ä\"\\".repeat(50_000);
@@ -398,7 +400,7 @@ fn a_status_can_be_written_whatever_there_is_to_say() {
     );
 }
 
-/// Nothing else tells what pods say, or that a storage class is there: no watch on the objects does.
+/// No watch on the objects reports the state of their pods, or that a storage class exists.
 #[test]
 fn what_fails_unseen_is_looked_at_again_and_again_and_less_and_less() {
     let report = |kind: (&str, &str), seconds| {

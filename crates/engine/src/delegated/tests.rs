@@ -1,4 +1,4 @@
-//! What phase objects are called, and what their reports say.
+//! Names and reports of phase objects.
 
 use super::*;
 use crate::tests::fixtures::delegation::{condition, done, reports};
@@ -25,7 +25,7 @@ fn names_of_phase_objects() {
         };
         (delegated.violation().is_some(), delegated.is_impossible())
     };
-    // Name, class, whether it is refused, whether no server can hold it.
+    // Name, class, expected: refused, impossible on every server.
     for (name, class, expected) in [
         ("web-v1-deploy", "default", (false, false)),
         (&*"x".repeat(63), "default", (false, false)),
@@ -45,7 +45,8 @@ fn names_of_phase_objects() {
     }
 }
 
-/// Revision, phase, and the name that the object gets: as ever, unless its length is all that is wrong with that.
+/// Revision, phase, and the name of the phase object: the plain one, unless its length is all that
+/// is wrong with it.
 #[test]
 fn names_that_are_too_long_are_made_short() {
     let long = "x".repeat(60);
@@ -67,8 +68,8 @@ fn names_that_are_too_long_are_made_short() {
     assert_ne!(one, other);
 }
 
-/// What a phase object reports, by the status of `Available`, the generation that it was reported for
-/// (the object is in its second), and whether it is being deleted.
+/// Reports by the status of `Available`, its observed generation (the object has generation 2), and
+/// whether the phase object is being deleted.
 #[test]
 fn reports_by_status_generation_and_deletion() {
     for (status, row) in [
@@ -99,7 +100,7 @@ fn reports_by_status_generation_and_deletion() {
     assert_eq!(unreported.report(), PhaseReport::Nothing);
 }
 
-/// What people read while a phase object is being deleted, by its last report.
+/// Texts for people while a phase object is being deleted, by its last report.
 #[test]
 fn the_reason_why_a_phase_object_is_not_gone() {
     for (status, reason, expected) in [
@@ -115,8 +116,8 @@ fn the_reason_why_a_phase_object_is_not_gone() {
     }
 }
 
-/// A name is impossible because of one character, wherever it is: every ASCII character as the first, the
-/// middle, the last and the only one.
+/// One character can make a name impossible, wherever it stands: every ASCII character as the
+/// first, the middle, the last and the only one.
 #[test]
 fn every_character_in_every_place_of_a_name() {
     let letters = "abcdefghijklmnopqrstuvwxyz";
@@ -160,7 +161,7 @@ fn the_text_about_an_impossible_name() {
     }
 }
 
-/// The names of phase objects outlive a release: another name would be another object.
+/// Phase objects outlive a release of Baton: another name would be another object.
 #[test]
 fn names_stay_the_same_from_release_to_release() {
     for (revision, phase, plain, other) in [
@@ -177,7 +178,7 @@ fn names_stay_the_same_from_release_to_release() {
     }
 }
 
-/// All texts of up to four characters that can be confused with the separator.
+/// All texts of up to four characters that may be confused with the separator.
 fn short_names() -> Vec<String> {
     let mut all = vec![String::new()];
     let mut longest = all.clone();
@@ -189,8 +190,8 @@ fn short_names() -> Vec<String> {
     all
 }
 
-/// Whichever revisions and phases have the same plain name, the other names tell them apart, and no other
-/// name is the plain one of a third.
+/// If two pairs of revision and phase have the same plain name, their other names differ, and no
+/// other name equals the plain name of a third pair.
 #[test]
 fn other_names_tell_apart_what_has_the_same_plain_name() {
     let mut seen = std::collections::BTreeMap::<String, (String, String)>::new();
@@ -214,7 +215,7 @@ fn other_names_tell_apart_what_has_the_same_plain_name() {
     assert_eq!(seen.len(), 121 * 121);
 }
 
-/// However long the names are, the other one has at most 63 bytes and keeps as much of them as there is room for.
+/// The other name has at most 63 bytes, and keeps as much of long names as there is room for.
 #[test]
 fn other_names_are_cut_to_a_label() {
     for (length, expected) in [(1, 3 + 9), (50, 52 + 9), (52, 63), (53, 63), (80, 63)] {
@@ -231,7 +232,7 @@ fn other_names_are_cut_to_a_label() {
         };
         assert_eq!(delegated.violation(), None, "{other}");
     }
-    // A hyphen is not left at the cut, nor half a character.
+    // The cut leaves neither a hyphen nor half a character at the end.
     for (name, kept) in [
         (format!("{}--{}", "x".repeat(50), "y".repeat(20)), 52),
         (format!("{}ä{}", "x".repeat(51), "y".repeat(20)), 53),
@@ -255,7 +256,7 @@ fn references_and_waiting_entries() {
     for (state, expected) in [
         (None, false),
         (state(true, false), true),
-        // Until it is gone its objects are there.
+        // The objects of the phase exist until the phase object is gone.
         (state(true, true), true),
         (state(false, false), false),
         (state(false, true), false),
@@ -295,7 +296,7 @@ fn references_and_waiting_entries() {
     }
 }
 
-/// What counts as a report, by type, status and generation of a condition; the object is in its second.
+/// Reports by type, status and generation of a condition; the phase object has generation 2.
 #[test]
 fn reports_by_type_status_and_generation() {
     for (type_, status, row) in [
@@ -336,7 +337,7 @@ fn reports_by_type_status_and_generation() {
     }
 }
 
-/// A condition is found among others, and only the one of the present generation counts.
+/// The condition of the present generation is found among others.
 #[test]
 fn the_present_report_is_found_among_others() {
     let mut outdated = condition(AVAILABLE, "False", "ProbeFailure", "old");
@@ -359,8 +360,8 @@ fn the_present_report_is_found_among_others() {
     assert_eq!(state.mapped().len(), 1);
 }
 
-/// What people read while a phase object goes, by every status and reason; that it is being deleted hides
-/// its report from the revision, not from them.
+/// Texts for people while a phase object is being deleted, by status and reason. The deletion hides
+/// the report from the revision, but not from people.
 #[test]
 fn the_reason_for_waiting_by_status_and_reason() {
     for (status, row) in [

@@ -1,4 +1,4 @@
-//! Which revisions are superseded, and which ones history has no room for.
+//! Selection of the revisions that are superseded, and of those beyond the history limit.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use baton_apis::LifecycleState;
 
 use super::{Action, Member, Objects, Snapshot};
 
-/// The live revisions whose contents decide whether older ones are superseded.
+/// The live revisions whose contents decide if older ones are superseded.
 pub fn wanted_contents<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a str> {
     if snapshot.deployment.paused || snapshot.current().is_none() {
         return Vec::new();
@@ -30,24 +30,24 @@ pub fn wanted_contents<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a str> {
     names
 }
 
-/// The live revisions that nobody needs any more, oldest first.
+/// The live revisions that are superseded, oldest first.
 ///
 /// - An available revision supersedes all older ones. Its condition must have been observed at the
 ///   present generation, and it must control all of its objects, or have done so once and still
-///   control some. An older one that still controls what a revision newer than the available one
-///   contains, and has not reached yet, stays until that one has taken it.
-/// - A revision that is not available is skipped when nothing that it controls is in any newer live
-///   revision, slices included. The last one that ever succeeded stays while it still controls
-///   something: what it controls may be all that works.
+///   control some. An older revision is not superseded while it controls an object that a revision
+///   newer than the available one contains; that one has to take the object over first.
+/// - A revision that is not available is skipped if no newer live revision contains any object that
+///   it controls, slices included. The last revision that ever succeeded is not skipped while it
+///   controls an object: its objects may be all that works.
 ///
 /// # Guarantees
-/// The current revision is never among them. Without a current one nothing is superseded.
+/// The current revision is never superseded. Without a current revision none is.
 pub fn superseded<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a Member> {
     let Some(current) = snapshot.current() else {
         return Vec::new();
     };
     let mut candidates = Vec::new();
-    // `None` once the contents of a newer one are not known.
+    // `None` after the first newer revision whose contents are unknown.
     let mut newer = Some(Objects::new());
     let mut newer_succeeded = false;
     let mut live = snapshot.members.iter().rev().filter(|m| m.is_live());
@@ -70,7 +70,7 @@ pub fn superseded<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a Member> {
     candidates
 }
 
-/// Whether a revision is skipped, given what the newer live ones contain.
+/// True if a revision is skipped, given the contents of the newer live ones.
 fn is_skipped(member: &Member, newer: Option<&Objects>, newer_succeeded: bool) -> bool {
     let Some(objects) = member.observed_objects().filter(|_| may_be_skipped(member)) else {
         return false;
@@ -79,7 +79,7 @@ fn is_skipped(member: &Member, newer: Option<&Objects>, newer_succeeded: bool) -
     objects.is_empty() || (!is_last_resort && has_nothing_of(member, newer))
 }
 
-/// Whether a revision controls nothing that newer ones contain, as far as that is known.
+/// True if it is certain that a revision controls nothing that newer ones contain.
 fn has_nothing_of(member: &Member, newer: Option<&Objects>) -> bool {
     newer.is_some_and(|newer| {
         let mut objects = member.status.controller_of.iter();
@@ -87,8 +87,8 @@ fn has_nothing_of(member: &Member, newer: Option<&Objects>) -> bool {
     })
 }
 
-/// Whether a revision supersedes the older ones. One whose objects others have taken over, down to the last,
-/// is available by what these made of them, and does not show that its own content works.
+/// True if a revision supersedes the older ones. A revision that has lost all of its objects to
+/// others is available because of their content, which does not show that its own content works.
 fn supersedes(member: &Member) -> bool {
     let is_empty_handed = member.status.controller_of.is_empty()
         && member
@@ -97,7 +97,7 @@ fn supersedes(member: &Member) -> bool {
     member.is_available() && has_controlled_all(member) && !is_empty_handed
 }
 
-/// Whether a revision is skipped if newer ones contain nothing of it.
+/// True if a revision is skipped in case newer ones contain nothing that it controls.
 fn may_be_skipped(member: &Member) -> bool {
     !member.is_available() && member.observed_objects().is_some()
 }
@@ -109,8 +109,8 @@ fn has_controlled_all(member: &Member) -> bool {
             .is_none()
 }
 
-/// What brings superseded revisions closer to being archived: first a pause, and when their
-/// controller has seen it, archival.
+/// The next step of each superseded revision towards archival: first a pause, then, when its
+/// controller has observed the pause, archival.
 pub fn steps(superseded: &[&Member]) -> Vec<Action> {
     superseded
         .iter()
@@ -128,8 +128,8 @@ pub fn steps(superseded: &[&Member]) -> Vec<Action> {
         .collect()
 }
 
-/// The archived revisions that are more than the history may hold, oldest first. Only archived
-/// ones are ever counted or deleted.
+/// The archived revisions beyond the history limit, oldest first. Only archived revisions are
+/// counted and deleted.
 pub fn surplus<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a Member> {
     let current: BTreeSet<_> = snapshot.current().map(|m| &m.name).into_iter().collect();
     let archived: Vec<_> = snapshot

@@ -1,4 +1,4 @@
-//! The next revision of a deployment, and what may be in its way.
+//! The next revision of a deployment, and the obstacles to its creation.
 
 use std::{cmp::Reverse, fmt};
 
@@ -8,20 +8,20 @@ use jiff::Timestamp;
 use super::{Member, NewRevision, Snapshot};
 use crate::{brake, chain_names::next_number, conditions::Requeue};
 
-/// Why no revision is made although the template asks for one.
+/// The reason why no revision is created although the template asks for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
-    /// A number was to be one more than the highest there is; the text says which, and what to do.
+    /// No higher number exists; the text names the object with the highest number, and the way out.
     NoNumber(String),
-    /// Revisions were made from this template again and again, and the newest is still not what it asks for.
+    /// Revisions were made from this template several times, and the newest still differs from it.
     Repeated {
         /// API kind of the revisions.
         kind: &'static str,
-        /// How many of them.
+        /// Number of these revisions.
         made: usize,
-        /// Name of the newest.
+        /// Name of the newest revision.
         newest: String,
-        /// When the next one is made.
+        /// Time when the next revision is created.
         until: Timestamp,
     },
 }
@@ -35,7 +35,7 @@ impl Obstacle {
         }
     }
 
-    /// When it may be gone although nothing changes.
+    /// The requeue for the time when the obstacle may be gone without an event.
     pub(super) fn requeue(&self, now: Timestamp) -> Requeue {
         match self {
             Self::NoNumber(_) => Requeue::OnEvent,
@@ -66,22 +66,25 @@ impl fmt::Display for Obstacle {
 }
 
 impl Snapshot<'_> {
-    /// The obstacle to the next revision, where one is to be made.
+    /// The obstacle to the next revision, if one is to be created.
     pub(super) fn obstacle(&self) -> Option<Obstacle> {
         let is_wanted = self.wants_next() && !self.deployment.paused;
         is_wanted.then(|| self.next().err()).flatten()
     }
 
-    /// Whether the template asks for a revision that was not made yet.
+    /// True if the template asks for a revision that does not exist yet.
     pub(super) fn wants_next(&self) -> bool {
         self.current().is_none() && self.deployment.has_phases
     }
 
-    /// The revision that the template asks for. A name that is taken counts as a collision, for
-    /// instance that of the archived revision that an earlier content was made as. So does that of a
-    /// member which has gone since it was observed: a revision must not name itself as a previous one.
+    /// The revision that the template asks for. A name that is taken counts as a collision, such as
+    /// the name of an archived revision that was made from the same content. The name of a member
+    /// that is gone since the snapshot counts as well: a revision must not name itself as a
+    /// previous one.
     ///
     /// # Errors
+    /// Returns an error if there is no number or no name for it, or if the same revision was made
+    /// repeatedly.
     /// When it has no number or no name, or the same was made again and again.
     pub(super) fn next(&self) -> Result<NewRevision, Obstacle> {
         let numbers = self.members.iter().map(|it| (&it.name, it.number));
@@ -117,8 +120,9 @@ impl Snapshot<'_> {
         format!("{}-{hash}", self.deployment.name)
     }
 
-    /// Whether the members that were made last were all made from this template. Each of them has the name that was
-    /// taken when the one after it was made, whatever became of its annotations.
+    /// Returns an error while the last members were all made from this template and the delay has
+    /// not passed. A member made from it has the name that was a collision when the next one was
+    /// made; its annotations do not count.
     fn brake(&self, collision_count: Option<i32>) -> Result<(), Obstacle> {
         let mut members: Vec<&Member> = self.members.iter().collect();
         members.sort_by_key(|member| Reverse((member.created, member.number)));

@@ -1,5 +1,5 @@
-//! What holds for a deployment whatever happens in whatever order: a small model of its revisions
-//! and their controller, disturbed at random.
+//! Properties of a deployment under random events: a small model of its revisions and their
+//! controller.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use super::{
     *,
 };
 
-/// What a template asks for: objects by name, in the order of their phases, and whether they get
-/// ready. One that does not stops after its first objects.
+/// The content of a template: objects by name, in the order of their phases, and whether they
+/// become ready. A content that does not become ready stops after its first objects.
 #[derive(Clone, Debug, PartialEq)]
 struct Content {
     objects: Vec<u8>,
@@ -25,9 +25,9 @@ struct Content {
 enum Event {
     /// The template changes.
     Edit(Content),
-    /// It changes back to what it was so many edits ago.
+    /// The template returns to its content of so many edits ago.
     Revert(usize),
-    /// The deployment is paused, or goes on.
+    /// The deployment is paused (`true`) or resumed.
     Pause(bool),
     /// A pass over the deployment.
     Deployment,
@@ -39,9 +39,9 @@ enum Event {
 struct Revision {
     member: Member,
     content: Content,
-    /// The highest number there was when its archival was asked for; that is final.
+    /// The highest number that existed when archival was requested; archival is final.
     archived_at: i64,
-    /// The revisions that were serving then.
+    /// The revisions that were serving at that time.
     archived_for: Vec<i64>,
 }
 
@@ -51,10 +51,10 @@ struct World {
     paused: bool,
     status: ObjectDeploymentStatus,
     revisions: Vec<Revision>,
-    /// Which revision controls an object that exists, by number.
+    /// Number of the revision that owns each existing object.
     owners: BTreeMap<u8, i64>,
     clock: i64,
-    /// Whether revisions are stored as something else than what they were made from.
+    /// True if the stored revisions differ from those that were created.
     garbled: bool,
 }
 
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// Acts until there is nothing to do, as the controller does. Returns how many writes it took.
+    /// Runs actions until none is left, as the controller does. Returns the number of writes.
     fn deployment(&mut self) -> Result<usize, TestCaseError> {
         let mut writes = 0;
         for _ in 0..20 {
@@ -180,7 +180,7 @@ impl World {
         Ok(())
     }
 
-    /// What the controller of revisions does in a pass.
+    /// One pass of the controller of revisions.
     fn revision(&mut self, at: usize) -> Result<(), TestCaseError> {
         let Some(revision) = self.revisions.get(at) else {
             return Ok(());
@@ -200,8 +200,9 @@ impl World {
             LifecycleState::Archived => {
                 for object in &content.objects {
                     if self.owners.get(object) == Some(&number) {
-                        // What a newer one contains is never torn down under its feet, unless that
-                        // one is superseded as well, or was when this one's end was decided.
+                        // A revision is not torn down while a serving revision contains one of its
+                        // objects, unless that one is superseded as well, or was when this archival
+                        // was decided.
                         let mut serving = self.serving();
                         serving.extend(&archived_for);
                         let mut others = self.revisions.iter().map(|r| (&r.member, &r.content));
@@ -299,7 +300,7 @@ impl World {
         Ok(())
     }
 
-    /// Numbers of the revisions that are available and control something.
+    /// Numbers of the revisions that are available and control at least one object.
     fn serving(&self) -> Vec<i64> {
         let revisions = self.revisions.iter().map(|r| &r.member);
         revisions
@@ -349,9 +350,9 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// However often the template changed, and however the passes interleaved: once it asks for
-    /// something that works, that is what there is, the rest is archived, and then nothing is
-    /// written any more.
+    /// After any changes of the template and any order of passes: once the template asks for a
+    /// content that works, that content exists, all other revisions are archived, and no write
+    /// follows.
     #[test]
     fn a_chain_settles(
         first in content(),
@@ -383,8 +384,8 @@ proptest! {
         prop_assert_eq!(world.status.revision, Some(number));
     }
 
-    /// The next revision has a higher number than all others, whatever they are, or there is none, and the
-    /// status says why. Deleting what is in the way is enough.
+    /// The next revision has a higher number than all others. If no such number exists, no revision
+    /// is created and the status gives the reason; deleting the revision in the way is enough.
     #[test]
     fn the_next_number_is_the_highest(
         template in content(),
@@ -422,11 +423,11 @@ proptest! {
 }
 
 proptest! {
-    // Each of them is a day.
+    // Each case simulates a day.
     #![proptest_config(ProptestConfig::with_cases(30))]
 
-    /// A day of passes makes few revisions, whatever becomes of them when they are stored, and another
-    /// content is made at once.
+    /// A day of passes creates few revisions, however the stored revisions differ, and another
+    /// content is delivered at once.
     #[test]
     fn nothing_is_made_without_end(template in content(), pace in 300..3000_i64) {
         let mut world = World::new(Content { healthy: true, ..template });
@@ -446,7 +447,7 @@ proptest! {
     }
 }
 
-/// Numbers, those at the ends of their range among them.
+/// Numbers, including those at both ends of their range.
 fn any_number() -> impl Strategy<Value = i64> {
     prop_oneof![
         3 => 0..20_i64,

@@ -1,22 +1,23 @@
-//! What a deployment's revisions keep in slices: the objects of large phases.
+//! Slices of a deployment's revisions: the objects of large phases.
 //!
-//! Every write of a revision costs an API server the more the longer it is, and a revision is written about ten times.
-//! A slice is written twice, and revisions whose phase has not changed share it.
+//! The cost of a write grows with the length of the object, and a revision is written about ten
+//! times. A slice is written twice, and revisions with the same phase share it.
 
 use baton_apis::{ObjectSetSpec, ObjectSetTemplateSpec};
 use serde_json::{Value, json};
 
 use super::template::hash;
 
-/// So many JSON values make a phase worth a slice of its own: below, the requests about the slice cost more than it
-/// saves. What a write costs depends on the number of values more than on their length. A small `ConfigMap` has ten of
-/// them, a `Deployment` fifty.
+/// Number of JSON values that make a phase worth its own slice; below it, the requests about the
+/// slice cost more than it saves. The cost of a write depends on the number of values more than on
+/// their length. A small `ConfigMap` has ten values, a `Deployment` fifty.
 pub const WORTH_A_SLICE: usize = 128;
 
-/// So many bytes make a phase worth one as well: each write of a revision is one more copy of it in the storage.
+/// Number of bytes that make a phase worth its own slice: each write of a revision stores one more
+/// copy.
 pub const LONG_ENOUGH: usize = 16 * 1024;
 
-/// The phases of a template whose inline objects belong into a slice: index and objects.
+/// The phases of a template whose inline objects belong in a slice: index and objects.
 pub fn large_phases(template: &Value) -> impl Iterator<Item = (usize, &Value)> {
     let phases = template.pointer("/spec/phases").and_then(Value::as_array);
     let phases = phases.into_iter().flatten().enumerate();
@@ -47,15 +48,16 @@ fn is_large(objects: &Value) -> bool {
     false
 }
 
-/// The name of the slice with these objects, after so many that were taken.
+/// The name of the slice with these objects, if the first `taken` names are taken.
 ///
 /// # Guarantees
-/// Equal objects have equal names, so that revisions find the slices of those before them.
+/// Equal objects have equal names, so that revisions find the slices of their predecessors.
 pub fn name(deployment: &str, objects: &Value, taken: i32) -> String {
     format!("{deployment}-{}", hash(objects, taken))
 }
 
-/// Puts a slice in the place of the inline objects of a phase. Objects of slices follow inline ones, so it goes first.
+/// Replaces the inline objects of a phase by a slice. The slice goes first, because objects of
+/// slices follow inline objects.
 pub fn replace_objects(spec: &mut Value, phase: usize, slice: &str) {
     let Some(phase) = spec.pointer_mut(&format!("/phases/{phase}")) else {
         return;
@@ -68,7 +70,7 @@ pub fn replace_objects(spec: &mut Value, phase: usize, slice: &str) {
     }
 }
 
-/// The slices that may hold what the template has inline, by their phases.
+/// The slices that may contain the template's inline objects, in the order of their phases.
 pub fn instead_of_objects<'a>(
     revision: &'a ObjectSetSpec,
     template: &'a ObjectSetTemplateSpec,
@@ -89,7 +91,7 @@ mod tests {
     #[test]
     fn phases_of_many_values_or_bytes_are_worth_a_slice() {
         let object = |length: usize| json!({"object": {"kind": "ConfigMap", "data": {"k": "x".repeat(length)}}});
-        // Five values each.
+        // Each object has five values.
         let many = vec![object(1); WORTH_A_SLICE.div_ceil(5)];
         let long = vec![object(LONG_ENOUGH)];
         let small = vec![object(10)];
@@ -105,7 +107,7 @@ mod tests {
         }
     }
 
-    /// Slices of existing revisions are found by these names.
+    /// Existing slices are found by these names.
     #[test]
     fn names_never_change() {
         let objects = json!([{"object": {"kind": "ConfigMap", "data": {"k": "v"}}}]);

@@ -14,18 +14,18 @@ use crate::{condition_list::Conditions, conditions::Requeue, readiness};
 /// The result of the attempt to create the next revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Creation {
-    /// There is nothing to be made, or not yet.
+    /// No revision is to be created now.
     None,
-    /// It was made.
+    /// The server created this revision.
     Done(NewRevision),
-    /// The server refused it.
+    /// The server refused the revision; the text is for people.
     Refused(String),
 }
 
-/// The status to write, and when to reconcile again although nothing changes.
+/// The status to write, and the requeue.
 ///
 /// # Guarantees
-/// A status that says the same as before equals it and needs no write.
+/// A status that reports the same as before is equal to the previous one and needs no write.
 pub fn report(snapshot: &Snapshot<'_>, creation: &Creation) -> (ObjectDeploymentStatus, Requeue) {
     let deployment = &snapshot.deployment;
     let old = &deployment.status;
@@ -73,17 +73,17 @@ pub fn report(snapshot: &Snapshot<'_>, creation: &Creation) -> (ObjectDeployment
     (status, requeue)
 }
 
-/// The conditions for general tools, and the state in one word.
+/// Sets the conditions for general tools, and returns the state in one word.
 fn readiness(conditions: &mut Conditions, current: Option<&Member>) -> ObjectDeploymentStatusPhase {
     let stalled = current.and_then(|current| current.condition(STALLED));
-    // An archived one says nothing of it any more.
+    // An archived revision reports no `Available`; the deployment's own condition stands in for it.
     let own = conditions.get(AVAILABLE).cloned();
     let available = current.and_then(|current| current.condition(AVAILABLE).or(own.as_ref()));
     readiness::set_of_deployment(conditions, stalled, available)
 }
 
-/// Whether a status has no more to tell than that there is a current revision, which has not reported yet and will in a
-/// moment: the next status will have more.
+/// True if the status reports only that the current revision has not reported yet. The revision
+/// reports soon, and the next status replaces this one.
 pub fn is_interim(snapshot: &Snapshot<'_>, status: &ObjectDeploymentStatus) -> bool {
     let old = &snapshot.deployment.status;
     let current = snapshot.current().filter(|current| current.is_live());
@@ -92,13 +92,13 @@ pub fn is_interim(snapshot: &Snapshot<'_>, status: &ObjectDeploymentStatus) -> b
         && current.is_some_and(|current| current.status.conditions.is_empty())
 }
 
-/// `Available`: the current revision is, or one before it.
+/// Sets `Available`: true if the current revision or a previous one is available.
 fn available(conditions: &mut Conditions, snapshot: &Snapshot<'_>, current: Option<&Member>) {
     if current.is_some_and(Member::is_available) {
         let text = messages::LATEST_AVAILABLE;
         return conditions.set(AVAILABLE, "True", reasons::AVAILABLE, text);
     }
-    // It has not been observed yet: the previous condition stays.
+    // The current revision has not reported yet: the previous condition stays.
     let is_unknown = current.is_some_and(|current| current.condition(AVAILABLE).is_none());
     if is_unknown && conditions.get(AVAILABLE).is_some() {
         return;
@@ -108,7 +108,8 @@ fn available(conditions: &mut Conditions, snapshot: &Snapshot<'_>, current: Opti
         others.filter(|member| {
             current.is_none_or(|current| current.name != member.name)
                 && member.is_available()
-                // One that controls nothing is available by what newer ones own.
+                // A revision that controls nothing is available because of objects that newer ones
+                // own.
                 && !member.status.controller_of.is_empty()
         })
     };
@@ -128,7 +129,7 @@ fn available(conditions: &mut Conditions, snapshot: &Snapshot<'_>, current: Opti
     conditions.set(AVAILABLE, status, reasons::OBJECT_SET_UNREADY, text);
 }
 
-/// `Progressing`, and when the deadline passes.
+/// Sets `Progressing`; returns the requeue for the end of the deadline.
 fn progress(
     conditions: &mut Conditions,
     snapshot: &Snapshot<'_>,
@@ -184,7 +185,7 @@ fn progress(
     }
     if let (Some(seconds), Some(current)) = (deadline, current) {
         let limit = SignedDuration::from_secs(i64::from(seconds));
-        // Not so once the deadline was raised beyond its age: it has all that time from now on.
+        // If the deadline was raised beyond the revision's age, it counts anew from now on.
         let is_older = current
             .created
             .is_none_or(|created| snapshot.now.duration_since(created) >= limit);
@@ -192,7 +193,7 @@ fn progress(
             return late(conditions, snapshot, current, seconds);
         }
         conditions.set(PROGRESSING, status, reason, &text);
-        // It began when the revision was made, or when a paused rollout went on.
+        // The rollout began when the revision was created, or when a paused rollout was resumed.
         let reported = conditions.get(PROGRESSING);
         let began = current
             .created
@@ -208,7 +209,7 @@ fn progress(
     Requeue::OnEvent
 }
 
-/// Whether the status reports this revision as late already.
+/// True if the status already reports this revision as late.
 fn is_reported_late(conditions: &Conditions, current: &Member) -> bool {
     conditions.get(PROGRESSING).is_some_and(|reported| {
         reported.reason == reasons::PROGRESS_DEADLINE_EXCEEDED
@@ -216,7 +217,7 @@ fn is_reported_late(conditions: &Conditions, current: &Member) -> bool {
     })
 }
 
-/// Reports that a revision is late. The rollout goes on all the same.
+/// Reports that a revision is late. The rollout continues.
 fn late(
     conditions: &mut Conditions,
     snapshot: &Snapshot<'_>,
@@ -237,7 +238,7 @@ fn late(
     Requeue::OnEvent
 }
 
-/// `Paused`, in every state of the rollout.
+/// Sets `Paused`, independent of the state of the rollout.
 fn paused(conditions: &mut Conditions, snapshot: &Snapshot<'_>) {
     let latest: Option<&Condition> = snapshot
         .newest()
@@ -271,7 +272,7 @@ fn template_hash(
     if let Some(made) = made {
         return made.hash.clone();
     }
-    // A revision's name ends in its hash.
+    // A revision's name ends with its hash.
     let prefix = format!("{}-", snapshot.deployment.name);
     let of_current = current.and_then(|current| {
         let of_name = || current.name.strip_prefix(&prefix).map(ToOwned::to_owned);
@@ -281,7 +282,7 @@ fn template_hash(
     of_current.unwrap_or_else(|| (snapshot.hash)(collision_count))
 }
 
-/// All revisions that exist, oldest first. One that is on its way out is not counted any more.
+/// All existing revisions, oldest first, without those that are being deleted.
 fn controller_of(
     snapshot: &Snapshot<'_>,
     made: Option<&NewRevision>,
@@ -297,7 +298,7 @@ fn controller_of(
     };
     let existing = snapshot.members.iter().filter(|m| !m.is_deleting);
     let names = existing.map(|member| member.name.as_str());
-    // It may be among them already.
+    // The snapshot may contain the new revision already.
     let made = made
         .map(|made| made.name.as_str())
         .filter(|made| snapshot.members.iter().all(|m| m.name != *made));

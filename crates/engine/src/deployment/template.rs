@@ -1,4 +1,4 @@
-//! Whether a revision is what the template asks for, and the names that are made from templates.
+//! Comparison of a revision with the template, and the names that are made from templates.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use crate::diff::content_fingerprint;
 
-/// The letters that stand for the decimal digits. No vowels and nothing that could be mistaken for
-/// one, so that no name ever reads as something.
+/// The characters that stand for the decimal digits: no vowels and none that look like one, so that
+/// no name can be read as a word.
 const DIGITS: &[u8; 10] = b"456789bcdf";
 
-/// The hash of a template after so many collisions, as names of revisions end in it: one to ten
-/// characters of `[4-9bcdf]`.
+/// The hash of a template after a number of collisions, with which the names of revisions end: one
+/// to ten characters of `[4-9bcdf]`.
 ///
 /// # Guarantees
-/// Blind to the order of keys, and the same in every version of Baton for the same template. It
-/// only makes names: whether a revision is outdated is decided by its content.
+/// The hash is independent of the order of keys, and the same in every version of Baton. It only
+/// serves for names: the content decides if a revision is outdated.
 pub fn hash(template: &Value, collision_count: i32) -> String {
     let fingerprint = content_fingerprint(&json!([template, collision_count]));
     let short = (fingerprint >> 32) ^ (fingerprint & u64::from(u32::MAX));
@@ -24,16 +24,17 @@ pub fn hash(template: &Value, collision_count: i32) -> String {
     short.to_string().bytes().map(digit).collect()
 }
 
-/// A digest of the template's metadata. A change in it asks for a new revision even when the
-/// content stays the same: that is how a restart is forced.
+/// A digest of the template's metadata. A change of the metadata asks for a new revision even if
+/// the content is unchanged, so that a restart can be forced.
 pub fn metadata_digest(template: &Value) -> String {
     let metadata = template.get("metadata").unwrap_or(&Value::Null);
     format!("{:016x}", content_fingerprint(metadata))
 }
 
-/// Whether a revision's content is what the template asks for. An absent list and an empty one are
-/// the same, and so are an absent delay and none. Objects may be inline in the template and in a slice of the revision:
-/// `slices` has the content of those that [`slices::instead_of_objects`](super::slices::instead_of_objects) names.
+/// True if a revision's content is what the template asks for. An absent list equals an empty one,
+/// and an absent delay equals 0. The template may have objects inline that the revision has in a
+/// slice: `slices` contains the slices that
+/// [`slices::instead_of_objects`](super::slices::instead_of_objects) names.
 pub fn same_content(
     revision: &ObjectSetSpec,
     template: &ObjectSetTemplateSpec,
@@ -44,7 +45,7 @@ pub fn same_content(
         availability_probes,
         success_delay_seconds,
         service_account_name,
-        // Not content but place and state.
+        // These fields are place and state, not content.
         lifecycle_state: _,
         previous: _,
         revision: _,
@@ -83,7 +84,7 @@ fn same_phases(
     ones.len() == others.len() && ones.iter().zip(others).all(|(one, other)| same(one, other))
 }
 
-/// Whether two lists of objects ask for the same.
+/// True if two lists of objects ask for the same.
 pub fn same_objects(ones: &[ObjectSetObject], others: &[ObjectSetObject]) -> bool {
     let same = |one: &ObjectSetObject, other: &ObjectSetObject| {
         let ObjectSetObject {
@@ -100,8 +101,9 @@ pub fn same_objects(ones: &[ObjectSetObject], others: &[ObjectSetObject]) -> boo
     ones.len() == others.len() && ones.iter().zip(others).all(|(one, other)| same(one, other))
 }
 
-/// A manifest without what is empty in its metadata. Servers used to drop that from embedded manifests, and still do
-/// where the definitions are those of Package Operator, so that a revision may lack what its template has.
+/// A manifest without the empty fields of its metadata. Servers used to drop these from embedded
+/// manifests, and still do if the definitions are those of Package Operator, so a revision may lack
+/// fields that its template has.
 fn comparable(manifest: &Value) -> Value {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -117,8 +119,8 @@ fn comparable(manifest: &Value) -> Value {
     manifest
 }
 
-/// Whether a revision without a digest, one that another implementation made, can have come from
-/// a template with these labels.
+/// True if a revision without a digest, as other implementations make them, can come from a
+/// template with these labels.
 pub fn has_labels(
     revision: &BTreeMap<String, String>,
     template: &BTreeMap<String, String>,
@@ -145,9 +147,9 @@ mod tests {
         })
     }
 
-    /// Names of existing revisions are made from these hashes. Should one change, a rollback to a
-    /// template would not notice that its old name is taken and merely choose another one; still,
-    /// a change is a mistake.
+    /// Names of existing revisions are made from these hashes. If a hash changed, a rollback to a
+    /// template would only choose another name instead of noticing that the old one is taken;
+    /// still, a change is a mistake.
     #[test]
     fn hashes_never_change() {
         let hashes: Vec<_> = [0, 1, 2].map(|count| hash(&template(), count)).into();

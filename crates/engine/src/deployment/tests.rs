@@ -38,8 +38,9 @@ fn object(name: &str) -> ControlledObjectReference {
     }
 }
 
-/// A revision from its traits: `available`, `failing`, `succeeded`, `transition`, `paused`, `archived`,
-/// `archiving`, `deleting`, `parent`; `+a` controls object a, `a` is in its manifests.
+/// Makes a revision from its traits: `available`, `failing`, `succeeded`, `transition`, `paused`,
+/// `archived`, `archiving`, `deleting`, `parent`; `+a`: it controls object a; `a`: its manifests
+/// contain a.
 fn member(number: i64, traits: &str) -> (Member, Objects) {
     let mut objects = Objects::new();
     let mut member = Member {
@@ -145,7 +146,7 @@ fn pauses_come_from_the_parent_and_go_with_it() {
     let mut snapshot = chain(&["archived", "available +a", "paused", "parent paused"]);
     assert_eq!(list(&snapshot.actions()), "resume web-4");
     snapshot.deployment.paused = true;
-    // The one paused by hand is left alone only until now.
+    // A revision that was paused by hand is left alone only until the deployment is paused.
     assert_eq!(
         list(&snapshot.actions()),
         "pause-by-parent web-2, pause-by-parent web-3"
@@ -169,13 +170,14 @@ fn a_new_content_makes_a_new_revision() {
     assert_eq!(list(&snapshot.actions()), third);
     snapshot.deployment.status.collision_count = Some(2);
     assert_eq!(list(&snapshot.actions()), third);
-    // It has the name of one that was deleted, and has gone since: nothing takes over from itself.
+    // The new name is that of a member that is gone since the snapshot: no revision takes over from
+    // itself.
     let mut snapshot = chain(&["archived", "deleting +a"]);
     snapshot.newest_fits = false;
     snapshot.hash = Box::new(|count| ["2", "h1"][usize::try_from(count).unwrap()].to_owned());
     let other = "create web-h1 #3 after [\"web-1\", \"web-2\"] collisions Some(1)";
     assert_eq!(list(&snapshot.actions()), other);
-    // Nothing is archived while there is no current one.
+    // Without a current revision none is archived.
     let mut snapshot = chain(&["failing", "failing"]);
     snapshot.newest_fits = false;
     assert!(list(&snapshot.actions()).starts_with("create"));
@@ -250,7 +252,7 @@ fn a_missing_number_is_waited_for_and_reported() {
         progressing.message,
         "Waiting for the revision number of ObjectSet web-2."
     );
-    // It will never have one.
+    // An archived revision without a number never gets one.
     let mut closed = chain(&["available +a", "unnumbered archived"]);
     closed.newest_fits = false;
     assert!(list(&closed.actions()).starts_with("create"));
@@ -268,7 +270,7 @@ fn only_archived_revisions_count_as_history() {
     );
     snapshot.deployment.history_limit = 3;
     assert_eq!(list(&snapshot.actions()), "");
-    // An archived current revision is not history.
+    // An archived current revision does not count as history.
     let mut alone = chain(&["archived"]);
     alone.deployment.history_limit = 0;
     assert_eq!(list(&alone.actions()), "");

@@ -1,11 +1,11 @@
-//! The parts of [`with_create_only`](super::with_create_only): what we own at a path, and edits of
-//! a body.
+//! The parts of [`with_create_only`](super::with_create_only): the owned fields at a path, and
+//! edits of a body.
 
 use serde_json::{Map, Value};
 
 use super::fields::{Marker, field, has_keys, is_leaf, same};
 
-/// The node at or above the keys, as an atomic value is owned as a whole.
+/// The node at or above the keys; above, because an atomic value is owned as a whole.
 pub(super) fn owned_at<'a>(root: &'a Map<String, Value>, keys: &[String]) -> Option<&'a Value> {
     let (first, rest) = keys.split_first()?;
     let mut node = field(root, first)?;
@@ -19,7 +19,7 @@ pub(super) fn owned_at<'a>(root: &'a Map<String, Value>, keys: &[String]) -> Opt
     Some(node)
 }
 
-/// A copy of the part of a live value that we own, if there is any.
+/// A copy of the part of a live value that we own, if any.
 pub(super) fn owned_part(node: &Value, live: &Value) -> Option<Value> {
     let owned = node.as_object()?;
     if is_leaf(owned) {
@@ -57,8 +57,9 @@ pub(super) fn owned_part(node: &Value, live: &Value) -> Option<Value> {
     }
 }
 
-/// A part of an item with what the item is known by. An apply that claims a part has said the keys too, but for those
-/// that have a default; an update, as earlier releases wrote, may have left all of them to whoever made the item.
+/// Adds the keys that identify a list item to a part of it. An apply that claims a part contains
+/// the keys too, except those with a default. An update, as earlier releases sent them, may have
+/// left all keys to the maker of the item.
 fn with_keys(mut part: Value, keys: &Map<String, Value>) -> Value {
     if let Value::Object(part) = &mut part
         && !keys.keys().any(|key| part.contains_key(key))
@@ -68,7 +69,7 @@ fn with_keys(mut part: Value, keys: &Map<String, Value>) -> Value {
     part
 }
 
-/// Puts a value in, with the maps that lead to it. A scalar or list on the way stays.
+/// Inserts a value and the maps that lead to it. A scalar or list on the way is not replaced.
 pub(super) fn set(at: &mut Value, keys: &[String], value: Value) {
     let Some((key, rest)) = keys.split_first() else {
         *at = value;
@@ -82,7 +83,7 @@ pub(super) fn set(at: &mut Value, keys: &[String], value: Value) {
     }
 }
 
-/// Takes a value out, with the maps above that contained nothing else.
+/// Removes a value, and the maps above it that become empty.
 pub(super) fn remove(at: &mut Value, keys: &[String]) {
     let (Some((key, rest)), Value::Object(map)) = (keys.split_first(), at) else {
         return;
@@ -140,7 +141,7 @@ mod tests {
             ("{a: {b: {c: 1}}, x: 1}", ".a.b.c", "{x: 1}"),
             ("{a: {b: {c: 1}, x: 1}}", ".a.b.c", "{a: {x: 1}}"),
             ("{a: {b: {c: 1}}}", ".a.b", "{}"),
-            // What is not there takes nothing with it.
+            // If the value is absent, the maps above it stay.
             ("{a: {}}", ".a.b", "{a: {}}"),
             ("{a: {b: {}}}", ".a.b.c", "{a: {b: {}}}"),
             ("{a: {b: 1}}", ".a.c", "{a: {b: 1}}"),
@@ -206,7 +207,8 @@ mod tests {
                 Some("[{n: a}]"),
             ),
             (&format!("{{{a}: {{f:n: {{}}}}}}"), "[{n: x}]", None),
-            // Ours by an update that left the key to others: an item without keys is refused.
+            // Ours by an update that left the key to others: the server refuses an item without
+            // keys.
             (
                 &format!("{{{a}: {{f:v: {{}}}}}}"),
                 "[{n: x}, {n: a, v: 1, w: 2}]",
@@ -217,7 +219,7 @@ mod tests {
                 "[{p: 80, q: T, v: 0}, {p: 80, q: U, v: 1}]",
                 Some("[{p: 80, q: U, v: 1}]"),
             ),
-            // An apply that left one key to its default did not claim it.
+            // An apply that left one key to its default did not claim that key.
             (
                 r#"{'k:{"p":80,"q":"T"}': {'.': {}, f:p: {}, f:v: {}}}"#,
                 "[{p: 80, q: T, v: 1}]",
@@ -235,12 +237,12 @@ mod tests {
         }
     }
 
-    /// The body, what we own, the live object, and the body that is to be applied when the path is
+    /// The body, the owned fields, the live object, and the body to be applied if the path is
     /// create-only.
     #[test]
     fn bodies() {
         for (path, body, owned, actual, expected) in [
-            // Ours: with the live value.
+            // Owned by us: the live value.
             (
                 ".spec.replicas",
                 "{spec: {replicas: 3, x: 1}}",
@@ -255,7 +257,7 @@ mod tests {
                 "{spec: {replicas: 3}}",
                 "{spec: {replicas: 3, x: 1}}",
             ),
-            // A template that has given it up must not remove it.
+            // A template without the field must not remove it.
             (
                 ".spec.replicas",
                 "{spec: {x: 1}}",
@@ -270,7 +272,7 @@ mod tests {
                 "{spec: {replicas: 3}}",
                 "{spec: {replicas: 3}}",
             ),
-            // Somebody else's: left out.
+            // Owned by somebody else: left out.
             (
                 ".spec.replicas",
                 "{spec: {replicas: 3, x: 1}}",
@@ -292,7 +294,7 @@ mod tests {
                 "{spec: {replicas: 7}}",
                 "{spec: {x: 1}}",
             ),
-            // Owned, and gone from the object: there is nothing to keep.
+            // Owned, but gone from the object: no value to preserve.
             (
                 ".spec.paused",
                 "{spec: {paused: false, x: 1}}",
@@ -300,7 +302,7 @@ mod tests {
                 "{spec: {}}",
                 "{spec: {x: 1}}",
             ),
-            // Of a map only our keys.
+            // Of a map only our own keys are included.
             (
                 ".data",
                 "{data: {a: x, b: y}}",
@@ -322,7 +324,7 @@ mod tests {
                 "{data: {a: z, b: w, c: v}}",
                 "{data: {a: x}}",
             ),
-            // Inside an atomic value of ours.
+            // The path leads into an atomic value of ours.
             (
                 ".spec.sel.a",
                 "{spec: {sel: {a: 1, b: 2}}}",

@@ -1,19 +1,23 @@
-//! Which fields of an object were not as they were last applied, and who had changed them.
+//! Drift: the fields of an object that differed from the last apply, and the managers that had
+//! changed them.
 //!
-//! The witness is `metadata.managedFields`, before and after an apply of the same content: nobody can change a field
-//! that we own without its path leaving the entry of our applies, and the apply puts it back. So what the entry has
-//! afterwards, and had not before, is what was changed in between. Until then the field belongs to whoever changed it.
+//! The evidence is `metadata.managedFields`, before and after an apply of the same content. If
+//! anybody changes a field that we own, its path leaves the entry of our applies, and the next
+//! apply puts it back. So a path that the entry has after the apply, and did not have before, was
+//! changed in between. Until the apply, the field belongs to the manager that changed it.
 //!
 //! # Guarantees
 //!
-//! No value of a field is told: only paths, which have the names of keys in them, and the names of managers. Elements
-//! of sets are values, and are left out of paths but in the metadata. All of it is bounded, whatever the object holds.
+//! No value of a field is reported: only paths, which contain the names of keys, and the names of
+//! managers. Elements of sets are values, so paths contain them only in the metadata. All texts are
+//! bounded, whatever the object contains.
 //!
 //! # Caveats
 //!
-//! Who removes a field leaves no trace of that: the server records what is set. All that can be said is who has
-//! written to the object since our own last write. Kubernetes' own controllers are not said to have: they write to many
-//! an object soon after anybody has changed it.
+//! The removal of a field leaves no trace of its manager, because the server records only fields
+//! that are set. All that can be reported is the manager that has written to the object since our
+//! own last write. Kubernetes' own controllers are not reported as such: they write to many objects
+//! soon after any change.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -29,59 +33,59 @@ use crate::ObjectKey;
 use crate::object::text;
 use crate::texts::cut;
 
-/// Fields of an object that are told one by one; of the others the number is told.
+/// Number of fields of an object that are reported one by one; the rest are counted.
 const MAX_FIELDS: usize = 16;
-/// Fields of an object that a person is told; the annotation of the event has more.
+/// Number of fields of an object in a text for people; the annotation of the event has more.
 const MAX_SHOWN: usize = 4;
-/// Longest path, in bytes.
+/// Greatest length of a path, in bytes.
 const MAX_PATH: usize = 200;
-/// Managers of a field.
+/// Number of managers that are reported for a field.
 const MAX_MANAGERS: usize = 4;
-/// Longest name of a manager, in bytes.
+/// Greatest length of a manager's name, in bytes.
 const MAX_MANAGER: usize = 64;
 
-/// An object in an annotation takes more bytes than this.
+/// Fewer bytes than any object takes in an annotation.
 const MIN_OBJECT: usize = 64;
 
-/// The marker of a Secret's texts.
+/// The marker of a Secret's `stringData`.
 const STRING_DATA_FIELD: &str = "f:stringData";
 
-/// What became of a field.
+/// The change of a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
-    /// It was set by the managers, who own it.
+    /// The managers have set the field and own it.
     Set,
-    /// It was removed. The manager, if one is named, has written to the object since our own last write, and is perhaps
-    /// the one who did it.
+    /// The field was removed. If a manager is named, it has written to the object since our own
+    /// last write, and may have removed the field.
     Removed,
-    /// Nobody is known to own it.
+    /// No owner of the field is known.
     #[default]
     Unknown,
 }
 
-/// A field that was not as it was applied.
+/// A field that differed from the last apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Field {
-    /// Where it is, as `kubectl`'s `JSONPath` has it.
+    /// Path of the field, in the `JSONPath` notation of `kubectl`.
     pub path: String,
-    /// What became of it.
+    /// The change of the field.
     pub change: Change,
     /// Names of field managers; see [`Change`].
     pub managers: Vec<String>,
-    /// Whether it is in the object alone, and not wanted.
+    /// True if the field exists only in the object and is not wanted.
     #[serde(skip)]
     pub is_surplus: bool,
 }
 
-/// How an object had drifted.
+/// The drift of an object: its changed fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Drift {
-    /// The first fields.
+    /// The first changed fields.
     pub fields: Vec<Field>,
-    /// How many more there were.
+    /// Number of further changed fields.
     pub more: usize,
 }
 
@@ -89,21 +93,21 @@ pub struct Drift {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Drifted {
-    /// Its group, empty for the core.
+    /// API group, empty for the core group.
     pub group: String,
-    /// Its kind.
+    /// API kind.
     pub kind: String,
-    /// Its namespace, empty for a cluster-scoped object.
+    /// Namespace, empty for a cluster-scoped object.
     pub namespace: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// What was otherwise.
+    /// The changed fields.
     #[serde(flatten)]
     pub drift: Drift,
 }
 
 impl Drift {
-    /// The drift of an object, by its states before and after an apply of what was applied before.
+    /// The drift of an object, from its states before and after an apply of the same content.
     #[must_use]
     pub fn between(before: &Value, after: &Value) -> Self {
         let mut walk = Walk {
@@ -119,7 +123,7 @@ impl Drift {
         walk.found
     }
 
-    /// The drift of one field that nobody is known to own.
+    /// The drift of one field without a known owner.
     #[must_use]
     pub fn at(path: &str) -> Self {
         Self {
@@ -141,7 +145,8 @@ impl Drift {
         drift
     }
 
-    /// The same for whoever may not read the object: what its own manifest wants, and not what others do with it.
+    /// The same drift for readers who may not read the object: only fields of its own manifest, and
+    /// no managers.
     #[must_use]
     pub fn without_managers(mut self) -> Self {
         self.fields.retain(|field| !field.is_surplus);
@@ -152,12 +157,12 @@ impl Drift {
         self
     }
 
-    /// Whether nothing has drifted.
+    /// True if no field has drifted.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
-    /// How many fields have drifted.
+    /// Number of fields that have drifted.
     pub fn count(&self) -> usize {
         self.fields.len() + self.more
     }
@@ -202,7 +207,7 @@ impl fmt::Display for Drift {
 }
 
 impl Drifted {
-    /// An object and how it had drifted.
+    /// An object and its drift.
     #[must_use]
     pub fn new(key: &ObjectKey, drift: Drift) -> Self {
         let ObjectKey {
@@ -220,7 +225,7 @@ impl Drifted {
         }
     }
 
-    /// Which object it is.
+    /// Identity of the object.
     pub fn key(&self) -> ObjectKey {
         ObjectKey {
             group: self.group.clone(),
@@ -231,8 +236,8 @@ impl Drifted {
     }
 }
 
-/// Objects as the value of an annotation of so many bytes at most; those that do not fit are left out, and no
-/// more are looked at than could fit.
+/// Writes objects into an annotation value of at most `most` bytes. Objects that do not fit are
+/// left out, and no more objects are examined than could fit.
 pub fn to_annotation(objects: &[Drifted], most: usize) -> String {
     let mut text = "[".to_owned();
     for object in objects.iter().take(most / MIN_OBJECT) {
@@ -249,23 +254,24 @@ pub fn to_annotation(objects: &[Drifted], most: usize) -> String {
     text
 }
 
-/// What [`to_annotation`] has written; nothing where that is none.
+/// Reads the text of [`to_annotation`]; empty if the text is malformed.
 pub fn from_annotation(text: &str) -> Vec<Drifted> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-/// A walk through what we own after an apply.
+/// A walk through the fields that we own after an apply.
 struct Walk<'a> {
     before: &'a Value,
-    /// When we had applied the object, as the server writes times.
+    /// Time of our apply before the change, in the notation of the server.
     written: &'a str,
-    /// Where it stands, as markers.
+    /// Position of the walk, as markers.
     trail: Vec<&'a str>,
     found: Drift,
 }
 
 impl<'a> Walk<'a> {
-    /// Compares what we own below a node after and before, where the object had `live`.
+    /// Compares the fields that we own below a node after and before the apply; `live` is the
+    /// object's value before.
     fn compare(
         &mut self,
         after: &'a Map<String, Value>,
@@ -273,7 +279,8 @@ impl<'a> Walk<'a> {
         live: Option<&Value>,
     ) {
         for (marker, node) in after.iter().filter(|(marker, _)| *marker != ".") {
-            // Owners are the chain's own business, and the texts of a Secret are looked for where they are.
+            // Owner references are managed separately, and a Secret's texts are compared in its
+            // `data`.
             let is_owners = marker == "f:ownerReferences" && self.trail == ["f:metadata"];
             let is_texts = marker == STRING_DATA_FIELD && self.trail.is_empty();
             if is_owners || (is_texts && is_secret(self.before)) {
@@ -290,7 +297,7 @@ impl<'a> Walk<'a> {
                     self.report(live.is_none());
                 }
             } else if owned.is_none() && live.is_none() {
-                // All of it is gone, which one path says.
+                // The whole value is gone; one path is enough.
                 self.report(true);
             } else {
                 self.compare(node, owned, live);
@@ -299,7 +306,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What was written as the `stringData` of a Secret is changed in its `data`, and our own entry does not tell that.
+    /// Compares the texts that were written as the `stringData` of a Secret: others change them in
+    /// its `data`, and our own entry does not show that.
     fn compare_string_data(&mut self, after: &'a Map<String, Value>, object: &Value) {
         if !is_secret(self.before) {
             return;
@@ -317,7 +325,7 @@ impl<'a> Walk<'a> {
         self.trail.clear();
     }
 
-    /// Notes that the field at the trail had drifted.
+    /// Records the field at the present position as drifted.
     fn report(&mut self, is_absent: bool) {
         if self.found.fields.len() == MAX_FIELDS {
             self.found.more += 1;
@@ -341,13 +349,14 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// The entries of others. Those of the status say nothing about what is applied.
+    /// The entries of others. Entries of the status subresource do not concern applied fields.
     fn others(&self) -> impl Iterator<Item = &'a Value> {
         let entries = entries(self.before).iter();
         entries.filter(|entry| !is_apply(entry) && text(entry, "subresource") != "status")
     }
 
-    /// Who owned the field at the trail before. A text of a Secret may be theirs by either name.
+    /// The managers that owned the field at the present position before. They may own a Secret's
+    /// text as `data` or as `stringData`.
     fn owners(&self) -> Vec<String> {
         let by_text = match self.trail[..] {
             ["f:data", key] if is_secret(self.before) => Some([STRING_DATA_FIELD, key]),
@@ -363,8 +372,8 @@ impl<'a> Walk<'a> {
         owners.into_iter().take(MAX_MANAGERS).collect()
     }
 
-    /// Who has written to the object last, if that was after us, but for Kubernetes' own controllers. Times have whole
-    /// seconds.
+    /// The last manager that has written to the object after us, without Kubernetes' own
+    /// controllers. Times have whole seconds, so a write in the same second counts.
     fn last_writer(&self) -> Option<String> {
         let named = self
             .others()
@@ -375,7 +384,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The name of an entry's manager, fit for one line.
+/// The name of an entry's manager, on one line.
 fn manager(entry: &Value) -> String {
     let name = text(entry, "manager").replace(char::is_control, "?");
     match name.as_str() {
@@ -384,7 +393,7 @@ fn manager(entry: &Value) -> String {
     }
 }
 
-/// Whether a set of fields has a path, or all of a value that the path leads into.
+/// True if a set of fields contains a path, or owns as a whole a value that the path leads into.
 fn owns(fields: &Map<String, Value>, trail: &[&str]) -> bool {
     let mut node = fields;
     for (depth, marker) in trail.iter().enumerate() {
@@ -396,13 +405,13 @@ fn owns(fields: &Map<String, Value>, trail: &[&str]) -> bool {
     true
 }
 
-/// What a marker leads to; nothing where that is a null.
+/// The value that a marker leads to; `None` for a null.
 fn value_at<'v>(value: &'v Value, marker: &str) -> Option<&'v Value> {
     let found = Marker::parse(marker).find(value);
     found.filter(|value| !value.is_null())
 }
 
-/// A path of markers, for people.
+/// A path of markers, displayed for people.
 struct Path<'a>(&'a [&'a str]);
 
 impl fmt::Display for Path<'_> {
@@ -456,7 +465,7 @@ mod tests {
         let edit = ("kubectl-edit", "", "30", "{f:data: {f:a: {}}}");
         let before = map("{a: x, b: '2'}", "{f:data: {f:b: {}}}", &[edit]);
         told(&before, AFTER, ".data.a by kubectl-edit");
-        // The status is not what is applied, and what others have beside ours is theirs.
+        // The status is not applied, and fields beside ours belong to others.
         let status = ("kubelet", "status", "40", "{f:data: {f:a: {}}}");
         let beside = ("sidecar", "", "40", "{f:data: {f:z: {}}}");
         let before = map(
@@ -465,7 +474,7 @@ mod tests {
             &[status, beside, edit],
         );
         told(&before, AFTER, ".data.a by kubectl-edit");
-        // A subresource that writes to the spec is as good as the object itself.
+        // A write to the spec through a subresource counts like a write to the object.
         let scale = ("hpa", "scale", "30", "{f:data: {f:a: {}}}");
         let before = map("{a: x, b: '2'}", "{f:data: {f:b: {}}}", &[scale]);
         told(&before, AFTER, ".data.a by hpa");
@@ -494,7 +503,7 @@ mod tests {
         let before = map("{b: '2'}", left, &[last, after_us, before_us]);
         let expected = ".data.a removed, object last written by kubectl-edit";
         told(&before, AFTER, expected);
-        // Kubernetes' own controllers write something down after each change.
+        // Kubernetes' own controllers update the object after each change.
         let counted = (
             "kube-controller-manager",
             "",
@@ -510,7 +519,7 @@ mod tests {
     #[test]
     fn what_went_with_its_parent_is_one_path() {
         told(&map("null", "{}", &[]), AFTER, ".data removed");
-        // What is there under another owner is told one by one.
+        // Fields of another owner are reported one by one.
         let taken = ("x", "", "30", "{f:data: {f:a: {}}}");
         let before = map("{a: x}", "{}", &[taken]);
         told(
@@ -536,7 +545,7 @@ mod tests {
         let before = map("{a: x}", "{}", &[edit]);
         let drift = Drift::between(&before, &map("{a: '1', b: '2'}", AFTER, &[]));
         assert_eq!(drift.without_managers().to_string(), ".data.a, .data.b");
-        // What the manifest has not is not theirs to know.
+        // Readers without access to the object get only fields of its manifest.
         assert_eq!(Drift::surplus(".data.c").to_string(), ".data.c");
         assert!(Drift::surplus(".data.c").without_managers().is_empty());
     }
@@ -546,7 +555,7 @@ mod tests {
         let before = map("{a: '1', b: '2', c: x}", AFTER, &[]);
         let drift = Drift::between(&before, &map("{a: '1', b: '2'}", AFTER, &[]));
         assert!(drift.is_empty(), "{drift}");
-        // Nor are owners what a revision wants.
+        // Owner references are not wanted fields of a revision.
         let owners = "{f:metadata: {f:ownerReferences: {'k:{\"uid\":\"1\"}': {}}}}";
         let drift = Drift::between(&map("{}", "{}", &[]), &map("{}", owners, &[]));
         assert!(drift.is_empty(), "{drift}");
@@ -600,7 +609,7 @@ mod tests {
         };
         let drift = Drift::between(&with("[]", "{}"), &with("[{name: a, image: b}]", item));
         assert_eq!(drift.to_string(), r#".spec.list[{"name":"a"}] removed"#);
-        // One whose owner is another as a whole is atomic for that one.
+        // A list that another manager owns as a whole is atomic for that manager.
         let theirs = ("x", "", "30", "{f:spec: {f:list: {}}}");
         let mut before = with("[{name: a, image: c}]", "{}");
         let entry =
@@ -625,7 +634,8 @@ mod tests {
         let expected =
             ".data.pin by kubectl-edit; .data.user removed, object last written by kubectl-edit";
         assert_eq!(drift.to_string(), expected);
-        // Whoever applies a text owns that, and not what the server makes of it.
+        // A manager that applies a text owns that text, and not the value that the server derives
+        // from it.
         let theirs = ("intruder", "", "30", "{f:stringData: {f:pin: {}}}");
         let mut taken = secret("{pin: Mg==, user: YQ==}", &[theirs]);
         let left = json!({"f:stringData": {"f:user": {}}});
@@ -678,7 +688,7 @@ mod tests {
             ..Drifted::default()
         };
         assert!(to_annotation(&vec![one.clone(); 100], 8192).len() <= 8192);
-        // One that does not fit keeps no other away.
+        // An object that does not fit keeps no other object out.
         let least = Drifted::default();
         let told = from_annotation(&to_annotation(&[one, least.clone()], 1024));
         assert_eq!(told, std::slice::from_ref(&least));
@@ -707,7 +717,7 @@ mod tests {
         for text in ["", "no", "{}", "[1]", "null"] {
             assert_eq!(from_annotation(text), [], "{text}");
         }
-        // What an older or newer release leaves out is empty.
+        // Fields that an older or newer release leaves out are empty.
         assert_eq!(from_annotation(r#"[{"name":"x","new":1}]"#)[0].name, "x");
     }
 }

@@ -1,5 +1,5 @@
-//! What goes from a live object when it is taken over: the fields that former tools applied and the revision leaves
-//! out.
+//! The fields that a live object loses when it is taken over: former tools applied them, and the
+//! revision leaves them out.
 
 use serde_json::{Map, Value};
 
@@ -10,18 +10,20 @@ use super::with_string_data;
 /// Fields of a live object that become ours with the take-over and are not wanted.
 ///
 /// # Caveats
-/// A tool that does not apply on the server owns the server's defaults as well. These go with the rest, and come back:
-/// only the server knows them, so ask it what becomes of an object [without](Dropped::remove_from) the fields, and
-/// then [which of them](Dropped::gone) are really gone.
+/// A tool that does not use server-side apply owns the server's defaults as well. These are removed
+/// with the others, and the server sets them again. Only the server knows its defaults: ask it for
+/// the result of an apply to an object [without](Dropped::remove_from) the fields, and then compute
+/// [which of them](Dropped::gone) are really gone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dropped {
     fields: Map<String, Value>,
-    /// What nobody takes from the other managers.
+    /// Fields of the other managers, which stay theirs.
     others: Vec<Map<String, Value>>,
 }
 
 impl Dropped {
-    /// What an apply of `wanted` drops once the fields of `former` managers are ours.
+    /// The fields that an apply of `wanted` drops once the fields of the `former` managers are
+    /// ours.
     #[must_use]
     pub fn of(live: &Value, wanted: &Value, former: &[String]) -> Self {
         let entries = migrated(live, former).unwrap_or_default();
@@ -36,19 +38,19 @@ impl Dropped {
         for other in &others {
             subtract(&mut fields, other);
         }
-        // Owners are the chain's own business.
+        // Owner references are managed separately.
         if let Some(metadata) = fields.get_mut("f:metadata").and_then(Value::as_object_mut) {
             metadata.remove("f:ownerReferences");
         }
         Self { fields, others }
     }
 
-    /// Whether there is nothing of the kind.
+    /// True if there are no such fields.
     pub fn is_empty(&self) -> bool {
         is_leaf(&self.fields)
     }
 
-    /// Takes the fields out of a state of the object.
+    /// Removes the fields from a state of the object.
     pub fn remove_from(&self, object: &mut Value) {
         prune(
             &self.fields,
@@ -57,7 +59,7 @@ impl Dropped {
         );
     }
 
-    /// The paths of those fields whose values are not the same afterwards.
+    /// The paths of the fields whose values differ afterwards.
     pub fn gone(&self, live: &Value, after: &Value) -> Vec<String> {
         let mut found = Vec::new();
         let others: Vec<_> = self.others.iter().collect();
@@ -73,7 +75,7 @@ impl Dropped {
     }
 }
 
-/// What the other managers own below a marker.
+/// The fields of the other managers below a marker.
 fn below<'a>(others: &[&'a Map<String, Value>], marker: &str) -> Vec<&'a Map<String, Value>> {
     let nodes = others
         .iter()
@@ -81,7 +83,7 @@ fn below<'a>(others: &[&'a Map<String, Value>], marker: &str) -> Vec<&'a Map<Str
     nodes.collect()
 }
 
-/// Whether a node goes with all that is below it.
+/// True if a node is removed with everything below it.
 fn is_whole(node: &Map<String, Value>, others: &[&Map<String, Value>]) -> bool {
     others.is_empty() && (is_leaf(node) || node.contains_key("."))
 }
@@ -165,7 +167,7 @@ mod tests {
 
     const KUBECTL: &str = "kubectl-client-side-apply";
 
-    /// A live object of these fields, owned by these managers.
+    /// A live object with these fields, owned by these managers.
     fn live(object: &str, owned: &[(&str, &str, &str)]) -> Value {
         let mut object = yaml(object);
         object["apiVersion"] = "v1".into();
@@ -177,7 +179,7 @@ mod tests {
         object
     }
 
-    /// What is left of the `spec`, and what is said to be gone.
+    /// The remaining `spec`, and the paths that are reported as gone.
     fn dropped(live: &Value, wanted: &str) -> (Value, Vec<String>) {
         let dropped = Dropped::of(live, &yaml(wanted), &[KUBECTL.to_owned()]);
         let mut after = live.clone();
@@ -216,7 +218,8 @@ mod tests {
                 "{x: 1, z: 2}",
                 &[],
             ),
-            // The map goes as a whole, with what nobody has in it, but for what others have.
+            // The map is removed as a whole, with fields that nobody owns, except for the fields of
+            // others.
             (
                 "{m: {x: 1, z: 2}, n: 1}",
                 "{f:m: {.: {}, f:x: {}}}",
@@ -288,7 +291,7 @@ mod tests {
         }
     }
 
-    /// What the server puts back is not gone.
+    /// Fields that the server sets again are not reported as gone.
     #[test]
     fn defaults_that_come_back_are_not_told() {
         let fields = "{f:spec: {f:policy: {}, f:size: {}, f:old: {}}}";

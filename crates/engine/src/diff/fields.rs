@@ -1,23 +1,23 @@
-//! How a `fieldsV1` set is read: its markers, and the path of the node at hand.
+//! Reading of a `fieldsV1` set: its markers, and the path of the current node.
 
 use std::fmt::{self, Write};
 
 use serde_json::{Map, Number, Value};
 
-/// What the name of an entry in a `fieldsV1` node says.
+/// A parsed name of an entry in a `fieldsV1` node.
 ///
-/// The server also knows `i:<n>` for a list's index, and never writes it: a list is keyed, a set,
-/// or owned as a whole.
+/// The format also has `i:<n>` for a list's index, but the server never writes it: a list is keyed,
+/// a set, or owned as a whole.
 pub(super) enum Marker<'a> {
     /// `.`: the node itself.
     This,
     /// `f:<name>`: a map's key.
     Field(&'a str),
-    /// `k:<json>`: the item of a keyed list that has these values.
+    /// `k:<json>`: the item of a keyed list with these values.
     Item(Map<String, Value>),
     /// `v:<json>`: an element of a set.
     Element(Value),
-    /// Nothing we know.
+    /// Any other name.
     Unknown,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Marker<'a> {
         parsed.unwrap_or(Self::Unknown)
     }
 
-    /// What it leads to in a value.
+    /// Returns the value that the marker leads to.
     pub(super) fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         match self {
             Self::Field(name) => value.get(name),
@@ -44,7 +44,7 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// Where in a list the item or element is that it leads to.
+    /// Returns the position in a list of the item or element that the marker leads to.
     pub(super) fn position(&self, list: &Value) -> Option<usize> {
         let mut items = list.as_array()?.iter();
         match self {
@@ -55,7 +55,8 @@ impl<'a> Marker<'a> {
     }
 }
 
-/// Writes a marker as a part of a path. The elements of sets are values, and left out unless `with_elements`.
+/// Writes a marker as a part of a path. The elements of sets are values, so they are left out
+/// unless `with_elements`.
 pub(super) fn write_marker(
     f: &mut fmt::Formatter<'_>,
     marker: &str,
@@ -69,15 +70,15 @@ pub(super) fn write_marker(
     }
 }
 
-/// A node without anything below it owns the whole value: a scalar, or a list or map that the
-/// schema calls atomic.
+/// A node without children owns the whole value: a scalar, or a list or map that is atomic in the
+/// schema.
 pub(super) fn is_leaf(node: &Map<String, Value>) -> bool {
     node.keys().all(|marker| marker == ".")
 }
 
-/// What is owned below the map key `name`.
+/// Returns the node below the map key `name`.
 ///
-/// Looks at each marker in turn: building `f:<name>` to look it up would cost an allocation.
+/// Compares each marker in turn, because building `f:<name>` for a lookup would cost an allocation.
 pub(super) fn field<'a>(node: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     let is_named = |marker: &String| marker.strip_prefix("f:") == Some(name);
     node.iter()
@@ -85,14 +86,14 @@ pub(super) fn field<'a>(node: &'a Map<String, Value>, name: &str) -> Option<&'a 
         .map(|(_, below)| below)
 }
 
-/// Whether a list's item has all the values of a `k:` marker.
+/// True if a list's item has all the values of a `k:` marker.
 pub(super) fn has_keys(item: &Value, keys: &Map<String, Value>) -> bool {
     keys.iter()
         .all(|(key, value)| item.get(key).is_some_and(|actual| same(actual, value)))
 }
 
-/// Whether a wanted item can be the one of a `k:` marker: the server adds the defaults of keys that
-/// were left out (a port's `protocol`), so only what is there has to be equal.
+/// True if a wanted item can be that of a `k:` marker. The server adds the defaults of keys that
+/// were left out (a port's `protocol`), so only keys that are present have to be equal.
 pub(super) fn may_have_keys(item: &Value, keys: &Map<String, Value>) -> bool {
     item.is_object()
         && keys
@@ -100,8 +101,7 @@ pub(super) fn may_have_keys(item: &Value, keys: &Map<String, Value>) -> bool {
             .all(|(key, value)| item.get(key).is_none_or(|actual| same(actual, value)))
 }
 
-/// Equality of JSON values, where a number's notation does not matter: `1`, `1.0` and `1e0` are one
-/// value.
+/// Equality of JSON values, independent of a number's notation: `1`, `1.0` and `1e0` are one value.
 pub(super) fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || same_number(one, other),
@@ -118,7 +118,7 @@ pub(super) fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// An integer and a float; only up to 2^53 is each integer also a float.
+/// Compares an integer and a float; each integer is also a float only up to 2^53.
 fn same_number(one: &Number, other: &Number) -> bool {
     let exact = |number: &Number| {
         number.is_f64() || number.as_i64().is_some_and(|n| n.unsigned_abs() <= 1 << 53)
@@ -126,10 +126,11 @@ fn same_number(one: &Number, other: &Number) -> bool {
     exact(one) && exact(other) && one.as_f64() == other.as_f64()
 }
 
-/// Where a walk stands, as a chain through the callers' frames: text is made only when there is
-/// something to report.
+/// The position of a walk, as a chain through the callers' frames; the text is built only for a
+/// report.
 ///
-/// That text has no control characters, and no elements of sets but those in the metadata: they are values.
+/// The text has no control characters, and elements of sets only in the metadata, because they are
+/// values.
 #[derive(Clone, Copy)]
 pub(super) struct OnPath<'a> {
     above: Option<&'a OnPath<'a>>,
@@ -172,7 +173,7 @@ impl<'a> OnPath<'a> {
         }
     }
 
-    /// Its text with all elements of sets, for whoever reads the object anyway.
+    /// The text of the path with all elements of sets, for people who may read the object anyway.
     pub(super) fn in_full(&'a self) -> impl fmt::Display {
         fmt::from_fn(|f| self.write(f, true))
     }
@@ -204,13 +205,13 @@ impl fmt::Display for OnPath<'_> {
     }
 }
 
-/// As [`write_key`], for people: without control characters.
+/// Like [`write_key`], without control characters, for people.
 fn write_printable_key(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
     write_key(f, &name.replace(char::is_control, "?"))
 }
 
-/// Writes `.name`, with a backslash before each dot that is part of the name, as kubectl's
-/// `JSONPath` has it.
+/// Writes `.name`, with a backslash before each dot that is part of the name, as in kubectl's
+/// `JSONPath`.
 pub(super) fn write_key(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
     f.write_str(".")?;
     for char in name.chars() {
@@ -295,7 +296,7 @@ mod tests {
 
     #[test]
     fn items_and_keys() {
-        // What a wanted item leaves out may be a default; a live item has each of its keys.
+        // A wanted item may leave out a key with a default; a live item has every key.
         for (item, keys, may, has) in [
             (json!({"name": "a"}), json!({"name": "a"}), true, true),
             (
@@ -345,7 +346,7 @@ mod tests {
             ("null", "{}", false),
             ("\"\"", "null", false),
             ("[]", "{}", false),
-            // Above 2^53 two integers may have one float.
+            // Above 2^53 two integers may have the same float.
             ("9007199254740993", "9007199254740992.0", false),
             ("9007199254740993", "9007199254740993", true),
             ("9007199254740993", "9007199254740992", false),
@@ -403,7 +404,7 @@ mod tests {
         assert_eq!(tokens.marker(pin).in_full().to_string(), all);
         let finalizer = r#".metadata.finalizers["1234"]"#;
         assert_eq!(finalizers.marker(pin).to_string(), finalizer);
-        // Only that of the object itself.
+        // Only elements in the metadata of the object itself are shown.
         let template = spec.field("metadata");
         assert_eq!(template.marker(pin).to_string(), ".spec.metadata[…]");
         assert_eq!(spec.field("a\u{1b}[2J").to_string(), ".spec.a?[2J");

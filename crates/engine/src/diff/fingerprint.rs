@@ -1,14 +1,14 @@
-//! Hashes of JSON values and of what is owned in them: deterministic, and blind to the order of map
-//! keys.
+//! Hashes of JSON values and of the owned parts of values: deterministic, and independent of the
+//! order of map keys.
 
 use serde_json::{Number, Value};
 
 use super::fields::{Marker, is_leaf};
 
-/// Stands for a value that is owned and not there.
+/// The hash of an owned value that is absent.
 pub(super) const ABSENT: u64 = 0;
 
-/// Hashes owned markers with what is live below each of them.
+/// Hashes owned markers with the live value below each marker.
 pub(super) fn of_owned<'a>(
     owned: impl Iterator<Item = (&'a String, &'a Value)>,
     live: Option<&Value>,
@@ -54,7 +54,7 @@ pub(super) fn of_value(value: &Value) -> u64 {
     }
 }
 
-/// Integers by value, as not each of them has a float of its own.
+/// Hashes integers by value, as not every integer has its own float.
 fn of_number(number: &Number) -> u64 {
     if let Some(number) = number.as_u64() {
         mix(seed(3), number)
@@ -65,7 +65,7 @@ fn of_number(number: &Number) -> u64 {
     }
 }
 
-/// Adds the entries up, so that their order does not matter.
+/// Adds up the hashes of the entries, so that their order does not matter.
 pub(super) fn of_map<'a>(entries: impl Iterator<Item = (&'a String, u64)>) -> u64 {
     let sum = entries.fold(0_u64, |sum, (name, value)| {
         sum.wrapping_add(mix(of_text(name), value))
@@ -73,7 +73,7 @@ pub(super) fn of_map<'a>(entries: impl Iterator<Item = (&'a String, u64)>) -> u6
     mix(seed(6), sum)
 }
 
-/// Eight bytes at a time, as a `ConfigMap` may hold a megabyte.
+/// Hashes eight bytes at a time, as a `ConfigMap` may contain a megabyte.
 fn of_text(text: &str) -> u64 {
     let (chunks, rest) = text.as_bytes().as_chunks::<8>();
     let hash = chunks.iter().fold(text.len() as u64, |hash, chunk| {
@@ -83,14 +83,14 @@ fn of_text(text: &str) -> u64 {
         .fold(hash, |hash, byte| mix(hash, u64::from(*byte)))
 }
 
-/// Each input alone is mapped one to one, so a change of a single value or byte never goes unseen
-/// here.
+/// Mixes a value into a hash. The mapping is one to one for each input, so this step never hides a
+/// change of a single value or byte.
 pub(super) const fn mix(hash: u64, value: u64) -> u64 {
     let mixed = (hash.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 32)
 }
 
-/// A start that differs from that of other kinds of values in many bits.
+/// An initial hash that differs from those of other kinds of values in many bits.
 const fn seed(kind: u64) -> u64 {
     mix(kind, u64::MAX)
 }
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn hashes_are_the_same_in_every_process() {
-        // Pinned: whoever stores fingerprints beyond a process has to know when this changes.
+        // Pinned: anybody who stores fingerprints beyond a process has to notice a change.
         let value = json!({"text": "some text", "list": [1, 2.5, null, true], "map": {}});
         assert_eq!(of_value(&value), 13_425_893_965_914_561_202);
     }

@@ -1,8 +1,8 @@
-//! Whatever several managers have done to an object: what is compared as equal, an apply does not change, and after an
-//! apply nothing differs.
+//! Random writes of several managers: an apply changes no object that compares as equal, and after
+//! an apply there is no difference.
 //!
-//! The server is a model of server-side apply over one schema, see [`server`]. It is written from the documentation of
-//! the merge and shares no code with what is tested.
+//! The server is a model of server-side apply over one schema, see [`server`]. It follows the
+//! documentation of the merge and shares no code with the tested modules.
 
 mod server;
 
@@ -14,7 +14,8 @@ use crate::tests::draw::Draw;
 
 use server::{Manager, Server, draw_config, has_empty, normal, schema};
 
-/// Who writes: we, another one that applies, somebody who updates, and what an earlier release did.
+/// The writers: we, another manager that applies, a manager that updates, and an earlier release of
+/// ours.
 const MANAGERS: [Manager; 4] = [
     (FIELD_MANAGER, "Apply"),
     ("other", "Apply"),
@@ -24,7 +25,7 @@ const MANAGERS: [Manager; 4] = [
 const OURS: Manager = MANAGERS[0];
 const LEGACY: Manager = MANAGERS[3];
 
-/// Paths that lead into nothing atomic, as an atomic value has one owner only.
+/// Paths that do not lead into an atomic value, as that has one owner only.
 const PATHS: [&str; 6] = [
     ".spec.replicas",
     ".spec.labels",
@@ -54,7 +55,7 @@ fn check(draw: &mut Draw<'_>) {
             last = Some(config).filter(|_| manager == OURS).or(last);
         }
     }
-    // The same again, or something else.
+    // The last configuration again, or another one.
     let wanted = match last {
         Some(config) if draw.flag() => config,
         _ => draw_config(draw),
@@ -64,7 +65,7 @@ fn check(draw: &mut Draw<'_>) {
     leaves_paths_to_others(&server, &wanted, draw);
 }
 
-/// What was written in earlier ways is ours as well once it is migrated, and nothing else is.
+/// A migration makes the fields of earlier releases ours, and no other fields.
 fn unite_legacy(server: &mut Server) {
     let live = server.live();
     let entries = migrated(&live, &[]);
@@ -102,8 +103,8 @@ fn settles(server: &Server, wanted: &Value) {
             "{wanted} is compared as equal"
         );
     }
-    // What the caller settles by fingerprints: a map or list without content, of which the server records nothing or
-    // something that may be atomic.
+    // The caller settles these by fingerprints: for a map or list without content, the server
+    // records nothing, or an entry that may be atomic.
     if !has_empty(wanted, &schema()) {
         assert_eq!(
             compare(wanted, &after),
@@ -118,7 +119,7 @@ fn settles(server: &Server, wanted: &Value) {
     );
 }
 
-/// An apply that leaves some paths to others changes nothing there.
+/// An apply that leaves some paths to others changes nothing at these paths.
 fn leaves_paths_to_others(server: &Server, wanted: &Value, draw: &mut Draw<'_>) {
     let text = draw.of(&PATHS);
     let path = FieldPath::parse(text).expect("a path");
@@ -133,8 +134,8 @@ fn leaves_paths_to_others(server: &Server, wanted: &Value, draw: &mut Draw<'_>) 
         found.cloned()
     };
     let after = applied.live();
-    // A list without items is nobody's, and a map without keys is taken for an atomic one: what holds nothing else may
-    // go.
+    // A list without items has no owner, and a map without keys counts as atomic: an empty value
+    // may be removed.
     if at(&live).is_some_and(|value| holds_nothing(&value)) {
         return;
     }
@@ -156,7 +157,7 @@ fn leaves_paths_to_others(server: &Server, wanted: &Value, draw: &mut Draw<'_>) 
     );
 }
 
-/// Takes out maps and lists without content, of which it makes no difference whether they are there.
+/// Removes maps and lists without content, whose presence makes no difference.
 fn strip(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -168,7 +169,7 @@ fn strip(value: &mut Value) {
     }
 }
 
-/// Whether a list or map without content is in a value.
+/// True if a value contains a list or map without content.
 fn holds_nothing(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.is_empty() || items.iter().any(holds_nothing),

@@ -1,4 +1,4 @@
-//! Whose the fields of a live object are that a revision does not want.
+//! The owners of the fields of a live object that a revision does not want.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use super::legacy::{entries, fields_of, is_legacy_entry, subtract, wanted_part};
 use super::{is_apply, with_string_data};
 use crate::object::text;
 
-/// Managers of Kubernetes itself. What they write beside a status is their own bookkeeping, but for scaling.
+/// Managers of Kubernetes itself. Their fields outside of the status are bookkeeping, except for
+/// the scale subresource.
 pub(super) const BUILT_IN: [&str; 5] = [
     "cloud-controller-manager",
     "kube-apiserver",
@@ -21,14 +22,16 @@ pub(super) const BUILT_IN: [&str; 5] = [
 /// The fields of others in a live object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Others {
-    /// Paths by manager; one that writes through a subresource has that behind its name.
+    /// Paths by manager. If a manager writes through a subresource, its name ends with the
+    /// subresource.
     pub by_manager: BTreeMap<String, Vec<String>>,
-    /// How many fields are the bookkeeping of Kubernetes' own controllers.
+    /// Number of fields that are bookkeeping of Kubernetes' own controllers.
     pub built_in: usize,
 }
 
-/// The fields that others have set in a live object and that are not wanted, without its status. Fields that nobody has
-/// set, such as defaults, are nobody's, and so are those of `former` managers, which become ours.
+/// The unwanted fields that others have set in a live object, without its status. Fields without an
+/// owner, such as defaults, are not included, nor are the fields of `former` managers, which become
+/// ours.
 pub fn others(live: &Value, wanted: &Value, former: &[String]) -> Others {
     let is_former = |entry: &Value| former.iter().any(|name| name == text(entry, "manager"));
     let is_others =
@@ -64,7 +67,7 @@ pub fn others(live: &Value, wanted: &Value, former: &[String]) -> Others {
     found
 }
 
-/// The paths of a set; what is owned as a whole is one.
+/// Lists the paths of a set; a value that is owned as a whole has one path.
 fn list(path: OnPath<'_>, node: &Map<String, Value>, found: &mut Vec<String>) {
     for (text, below) in node {
         let path = match Marker::parse(text) {
@@ -136,7 +139,8 @@ mod tests {
         assert_eq!(found.built_in, 2);
     }
 
-    /// What is wanted as text is there as bytes: whoever changed it has changed what is wanted.
+    /// A Secret's wanted texts are stored as bytes in `data`; a manager that changed those has
+    /// changed a wanted field.
     #[test]
     fn the_texts_of_a_secret_are_its_data() {
         let live = yaml(

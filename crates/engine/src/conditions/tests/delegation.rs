@@ -25,7 +25,7 @@ fn report(previous: &ObjectSetStatus, revision: &Revision, outcome: &Outcome) ->
     )
 }
 
-/// All is well, and these objects are the revision's own.
+/// The outcome of a pass in which all is well, and the revision controls these objects.
 fn controls(names: &[&str]) -> Outcome {
     let key = |name: &&str| ObjectKey {
         kind: "ConfigMap".into(),
@@ -42,7 +42,7 @@ fn controls(names: &[&str]) -> Outcome {
     }
 }
 
-/// Nothing but the phase object was made, or was found as it was made.
+/// The outcome of a pass that created only the phase object, or found it without a report.
 fn silent() -> Outcome {
     let made = |_: &Delegation| {
         DelegationAnswer::Object(PhaseState {
@@ -64,7 +64,7 @@ fn edited() -> Revision {
     }
 }
 
-/// A status that only says that a phase object has not reported yet may be debounced.
+/// A status whose only news is that a phase object has not reported yet may be debounced.
 #[test]
 fn a_missing_report_may_be_debounced() {
     let reported = |status, reason| Outcome {
@@ -101,7 +101,7 @@ fn a_missing_report_may_be_debounced() {
             silent(),
             false,
         ),
-        // Its conditions speak of an older generation, and say so.
+        // The conditions show by their generation that they are outdated.
         ("edited since", &available, edited(), silent(), true),
     ] {
         let report = report(previous, &revision, &outcome);
@@ -109,7 +109,7 @@ fn a_missing_report_may_be_debounced() {
     }
 }
 
-/// A site that waits for its turn has not failed, and does not say so.
+/// A site that waits in the queue has not failed, so its message does not call it a failure.
 #[test]
 fn only_a_failure_of_a_phase_is_called_one() {
     for (reason, expected) in [
@@ -162,17 +162,17 @@ fn phase_objects_report_less_than_revisions() {
     let types: Vec<_> = status.conditions.iter().map(|c| &*c.type_).collect();
     let expected = vec![AVAILABLE, READY, RECONCILING];
     assert_eq!((types, requeue), (expected, Requeue::OnEvent));
-    // The revision puts the name of the phase before it.
+    // The revision adds the name of the phase.
     assert_eq!(status.conditions[0].message, "x");
     assert_eq!(status.controller_of.len(), 3);
-    // Nothing could be found out: what is controlled is not forgotten.
+    // The state of the objects is unknown: the list of controlled objects stays.
     let cause = ("Unknown", reasons::CLUSTER_UNREACHABLE);
     let lost = report_phase_unknown(&status, &own, cause, "gone", now);
     assert_eq!(lost.controller_of, status.controller_of);
     assert_eq!(lost.conditions[0].status, "Unknown");
 }
 
-/// A phase that makes way for a newer one may have been refused before it wrote anything.
+/// A phase that stops for a newer one may have been refused before it wrote anything.
 #[test]
 fn a_phase_that_is_refused_says_that_nothing_of_it_runs() {
     use baton_apis::conditions::{STARTED, STOPPED};
@@ -209,7 +209,7 @@ fn a_phase_that_is_refused_says_that_nothing_of_it_runs() {
         assert_eq!(find(AVAILABLE).unwrap().reason, reason);
         assert_eq!(find(STOPPED).unwrap().message, "for the next one");
         assert!(find(STARTED).is_some());
-        // What its objects say is as it was: the pass did not come to all of them.
+        // Conditions mapped from objects stay as they were: the pass did not reach all objects.
         assert_eq!(find("example.com/Other"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Which revisions are archived, paused for it, or kept.
+//! Archival, and the pause before it, by the state of the chain.
 
 use super::*;
 use crate::deployment::archival::wanted_contents;
@@ -33,12 +33,13 @@ fn availability_counts_when_it_is_current_and_in_control() {
     check(&["available +b", "available transition succeeded a"], "");
 }
 
-/// What the second one had worked, and is in the hands of one that fails: only the first one is sure.
+/// The second revision worked, but a failing one has taken its objects: only the first one is
+/// certain to work.
 #[test]
 fn a_revision_that_has_handed_over_everything_supersedes_nobody() {
     let second = "available succeeded transition d";
     check(&["available succeeded paused +c", second, "failing +d"], "");
-    // It does as long as it has something left, or never had anything.
+    // A revision that still controls an object, or never contained any, supersedes the older ones.
     let some = "available succeeded transition +d e";
     let first = "available succeeded paused +c";
     check(&[first, some, "failing +e"], "archive web-1");
@@ -50,8 +51,8 @@ fn a_revision_that_has_handed_over_everything_supersedes_nobody() {
 
 #[test]
 fn failed_intermediates_with_nothing_in_common_are_archived() {
-    // The failed intermediate of the three pictures: the configuration was handed on, the workload
-    // is in no newer revision.
+    // The failed intermediate revision has handed the configuration on, and no newer revision
+    // contains its workload.
     check(
         &[
             "available succeeded transition c +w1",
@@ -60,12 +61,12 @@ fn failed_intermediates_with_nothing_in_common_are_archived() {
         ],
         "pause web-2",
     );
-    // Something is still to be handed over.
+    // Some object is still to be handed over.
     check(
         &["available succeeded +w1", "failing +c +w2", "failing c +w3"],
         "",
     );
-    // An available intermediate stays until the newest one is available.
+    // An available intermediate revision stays until the newest one is available.
     check(
         &[
             "available succeeded +w1",
@@ -78,11 +79,11 @@ fn failed_intermediates_with_nothing_in_common_are_archived() {
 
 #[test]
 fn all_newer_live_revisions_count() {
-    // What 1 controls is not in 2 but in 3, which has not come to it yet.
+    // Revision 3, and not 2, contains the object of revision 1, and has not reached it yet.
     check(&["failing +a", "failing +b", "failing a b +c"], "");
-    // Archived ones say nothing.
+    // Archived revisions do not count.
     check(&["failing +a", "archived a", "failing +c"], "pause web-1");
-    // A slice is missing: what the newest one contains is not known.
+    // A slice is missing, so the content of the newest revision is unknown.
     let mut snapshot = chain(&["failing +a", "failing +c"]);
     snapshot.contents.clear();
     assert_eq!(list(&snapshot.actions()), "");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// The condition `Progressing` after a report, and when to reconcile again.
+/// The condition `Progressing` after a report, and the requeue.
 fn progressing(snapshot: &Snapshot<'_>) -> (String, Requeue) {
     let (status, requeue) = report(snapshot, &Creation::None);
     let mut conditions = status.conditions.iter();
@@ -57,7 +57,8 @@ fn names_do_not_begin_anew_after_the_last_one() {
     assert_eq!(progressing(&snapshot).0, text);
 }
 
-/// Revisions in the order in which they were made, a second apart, the last one now. Each is named by its hash.
+/// Revisions in the order of their creation, one per second, the last one now. Each name ends with
+/// its hash.
 fn made(hashes: &[&str], collision_count: i32) -> Snapshot<'static> {
     let mut snapshot = chain(&vec!["failing"; hashes.len()]);
     snapshot.newest_fits = false;
@@ -77,17 +78,17 @@ fn the_same_made_again_and_again_waits_ever_longer() {
         (&six[..4], 3, None),
         (&six[..5], 4, Some(10)),
         (&six, 5, Some(20)),
-        // Another content in between, whatever came before it.
+        // Another content between them ends the series.
         (&["h0", "h1", "h2", "h3", "h4", "x"][..], 4, None),
         (&["h0", "h1", "x", "h2", "h3", "h4"], 4, None),
         (&["x", "h1", "h2", "h3", "h4", "h5"], 5, Some(10)),
-        // To and fro between two contents.
+        // Two contents alternate.
         (
             &["h0", "x", "h1", "y", "h2", "z", "h3", "x2", "h4"],
             4,
             None,
         ),
-        // One of them was deleted.
+        // One revision of the series was deleted.
         (&["h0", "h1", "h3", "h4", "h5"], 5, None),
     ] {
         let mut snapshot = made(hashes, count);
@@ -104,7 +105,7 @@ fn the_same_made_again_and_again_waits_ever_longer() {
         );
         let newest = format!("ObjectSet web-{}, the newest", hashes.last().unwrap());
         assert!(text.contains(&newest), "{text}");
-        // Nothing but the time has to change.
+        // The passing of time is enough.
         snapshot.now += Duration::from_secs(waits);
         assert!(list(&snapshot.actions()).starts_with("create"));
         assert!(progressing(&snapshot).0.starts_with("True Progressing"));

@@ -1,4 +1,4 @@
-//! What a deployment reports.
+//! Reports of a deployment.
 
 use super::*;
 use crate::{conditions::Requeue, deployment::status::is_interim};
@@ -83,7 +83,8 @@ fn objects_of_newer_revisions_make_nobody_available() {
         ),
         none
     );
-    // The oldest one in full control comes first; one that handed a part over is reported as such.
+    // The oldest revision that controls all of its objects is named first; one that handed a part
+    // over is reported with that.
     let chosen = shown(
         &chain(&["available transition +a", "available +b", "failing c"]),
         AVAILABLE,
@@ -128,11 +129,11 @@ fn a_late_revision_is_reported_and_not_given_up() {
     snapshot.now = at(NOW + 101);
     let late = "False ProgressDeadlineExceeded: ObjectSet web-1 was not available within 200 seconds: probe a: no";
     assert_eq!(shown(&snapshot, PROGRESSING), late);
-    // It stays late, also in later passes.
+    // The revision stays late in later passes.
     snapshot.deployment.status = report(&snapshot, &Creation::None).0;
     assert_eq!(shown(&snapshot, PROGRESSING), late);
 
-    // A deadline that is raised beyond its age counts anew.
+    // A deadline that is raised beyond the revision's age counts anew.
     snapshot.deployment.progress_deadline_seconds = Some(500);
     let (status, again) = report(&snapshot, &Creation::None);
     assert_eq!(again, Requeue::After(std::time::Duration::from_secs(500)));
@@ -182,11 +183,11 @@ fn the_rest_of_the_status() {
     assert_eq!(names, ["web-1", "web-3"]);
     assert_eq!(status.controller_of[0].namespace.as_deref(), Some("shop"));
     assert_eq!(shown(&snapshot, "example.com/Ready"), "True Reason: mapped");
-    // A report that says the same needs no write, however much later.
+    // A report of the same needs no write, however much later.
     snapshot.deployment.status = status.clone();
     snapshot.now = at(NOW + 77);
     assert_eq!(report(&snapshot, &Creation::None).0, status);
-    // The condition goes with its source.
+    // The mapped condition is removed with its source.
     snapshot.members[2].status.conditions.pop();
     assert_eq!(shown(&snapshot, "example.com/Ready"), "");
 }
@@ -206,7 +207,8 @@ fn a_new_revision_is_reported_at_once_and_so_is_a_refused_one() {
     assert_eq!(status.collision_count, Some(1));
     assert_eq!(status.controller_of[1].name, "web-h1");
 
-    // It is known already: the same, but that it is the current one.
+    // The new revision is in the snapshot already: the same report, except that it is the current
+    // one.
     let mut known = chain(&["available succeeded +a", ""]);
     known.members[1].name = "web-h1".to_owned();
     let (known, _) = report(&known, &made);
@@ -228,7 +230,7 @@ fn a_new_revision_is_reported_at_once_and_so_is_a_refused_one() {
     assert_eq!(status.collision_count, None);
 }
 
-/// A new revision reports in a moment. What nobody else will tell does not wait.
+/// A new revision reports soon; news that no later report brings are not debounced.
 #[test]
 fn a_status_is_interim_until_the_current_revision_has_reported() {
     let interim = |snapshot: &Snapshot<'_>, creation: &Creation| {

@@ -1,5 +1,5 @@
-//! A model of what server-side apply does to an object of one schema: the merge of typed values, who owns which path
-//! afterwards, and what goes with the last owner.
+//! A model of server-side apply to an object of one schema: the merge of typed values, the owners
+//! of paths, and the removal of values with their last owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use crate::tests::draw::Draw;
 
-/// Name and operation.
+/// Name and operation of a field manager.
 pub(super) type Manager = (&'static str, &'static str);
 
-/// What the server knows about a value.
+/// The type of a value.
 #[derive(Clone, Debug)]
 pub(super) enum Schema {
     /// A scalar, or a map or list that is replaced as a whole.
@@ -19,13 +19,13 @@ pub(super) enum Schema {
     Struct(BTreeMap<&'static str, Schema>),
     /// A map with any keys, to scalars.
     Map,
-    /// A list of items with these fields, keyed by `name` and by `proto`, which is `TCP` if it is not given.
+    /// A list of items with these fields, keyed by `name` and by `proto`, whose default is `TCP`.
     Keyed(BTreeMap<&'static str, Schema>),
-    /// A list of texts without order or repetition.
+    /// A list of texts; order and repetition do not count.
     Set,
 }
 
-/// The schema of the objects here: a custom resource, which loses nothing.
+/// The schema of the test objects: a custom resource, of which the server drops no value.
 pub(super) fn schema() -> Schema {
     let item = || {
         BTreeMap::from([
@@ -53,12 +53,12 @@ pub(super) fn schema() -> Schema {
 const NAMES: [&str; 3] = ["a", "b", "c.d"];
 const PROTOS: [&str; 2] = ["TCP", "UDP"];
 
-/// A configuration to apply.
+/// Draws a configuration to apply.
 pub(super) fn draw_config(draw: &mut Draw<'_>) -> Value {
     let mut config = draw_value(draw, &schema());
     config["apiVersion"] = json!("diff.test/v1");
     config["kind"] = json!("Test");
-    // As every object that we write; without any field an apply says nothing.
+    // Every object that we write has this label; an apply without any field would own nothing.
     config["metadata"] = json!({"labels": {"cache": "True"}});
     config
 }
@@ -83,7 +83,7 @@ fn draw_value(draw: &mut Draw<'_>, schema: &Schema) -> Value {
                 if proto != "TCP" || draw.flag() {
                     item["proto"] = proto.into();
                 }
-                // The server refuses an item that is there twice.
+                // The server refuses duplicate items.
                 if seen.insert((name, proto)) {
                     items.push(item);
                 }
@@ -130,8 +130,8 @@ fn draw_scalar(draw: &mut Draw<'_>) -> Value {
     }
 }
 
-/// Whether a configuration has a map or list without content that owners share: of that the server records nothing, or
-/// what may as well be an atomic value.
+/// True if a configuration has a map or list without content that owners share. For these the
+/// server records nothing, or an entry that may be atomic.
 pub(super) fn has_empty(value: &Value, schema: &Schema) -> bool {
     match (schema, value) {
         (Schema::Whole, _) => false,
@@ -148,7 +148,7 @@ pub(super) fn has_empty(value: &Value, schema: &Schema) -> bool {
     }
 }
 
-/// An object without what is recorded of it, and with its sets in order, as theirs means nothing.
+/// An object without its `managedFields`, and with its sets sorted, as their order has no meaning.
 pub(super) fn normal(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -160,10 +160,10 @@ pub(super) fn normal(object: &Value) -> Value {
     object
 }
 
-/// A path as `managedFields` write it, a marker for each step.
+/// A path in the notation of `managedFields`, with one marker for each step.
 type Path = Vec<String>;
 
-/// An object, and who owns what of it.
+/// An object, and the paths that each manager owns.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     object: Value,
@@ -171,7 +171,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// The object that is there before anybody has applied anything.
+    /// The object before the first apply.
     pub(super) fn new() -> Self {
         Self {
             object: json!({"apiVersion": "diff.test/v1", "kind": "Test", "metadata": {}}),
@@ -179,7 +179,7 @@ impl Server {
         }
     }
 
-    /// The object as it is read.
+    /// The object as a client reads it.
     pub(super) fn live(&self) -> Value {
         let mut live = self.object.clone();
         let entries = self.owners.iter().filter(|(_, paths)| !paths.is_empty());
@@ -193,8 +193,9 @@ impl Server {
         live
     }
 
-    /// A forced write of a manager. An update adds what it has changed to what its manager owns. An apply owns all that
-    /// it says; what it leaves out goes unless somebody else owns it too.
+    /// A forced write of a manager. An update adds the changed paths to those that its manager
+    /// owns. An apply owns every path of the configuration; values that it leaves out are removed
+    /// unless another manager owns them too.
     pub(super) fn apply(&mut self, manager: Manager, config: &Value) {
         let mut owned = BTreeSet::new();
         own(config, &schema(), &mut Vec::new(), &mut owned);
@@ -215,7 +216,7 @@ impl Server {
             return;
         }
         let last = self.owners.insert(manager, owned).unwrap_or_default();
-        // What is below goes first.
+        // Inner paths are removed first.
         for path in last.iter().rev() {
             let is_kept =
                 |paths: &BTreeSet<Path>| paths.iter().any(|owned| owned.starts_with(path));
@@ -225,7 +226,7 @@ impl Server {
         }
     }
 
-    /// Somebody takes out one of the values that have owners.
+    /// Removes one of the values that have owners.
     pub(super) fn lose(&mut self, which: usize) {
         let mut all: BTreeSet<_> = self.owners.values().flatten().cloned().collect();
         all.retain(|path| !is_key(path));
@@ -238,7 +239,7 @@ impl Server {
         }
     }
 
-    /// One manager gets what another one owned.
+    /// Moves the paths of one manager to another.
     pub(super) fn unite(&mut self, from: Manager, into: Manager) {
         let paths = self.owners.remove(&from).unwrap_or_default();
         if !paths.is_empty() {
@@ -246,7 +247,7 @@ impl Server {
         }
     }
 
-    /// What a manager owns: the paths, the values at those with nothing below, and the order of its items.
+    /// The part that a manager owns: the paths, the values of leaves, and the order of its items.
     pub(super) fn owned_part(&self, manager: Manager) -> Vec<(Path, Option<Value>)> {
         let owned = self.owners.get(&manager).cloned().unwrap_or_default();
         let is_leaf = |path: &Path| {
@@ -255,7 +256,7 @@ impl Server {
         };
         let value = |path: &Path| {
             let found = at(&self.object, path);
-            // Its position counts among those of the same list that are owned too.
+            // The position counts only owned items of the same list.
             let position = path.last().filter(|step| step.starts_with("k:")).map(|_| {
                 let earlier = owned.iter().filter(|other| {
                     let is_sibling = other.len() == path.len()
@@ -277,7 +278,7 @@ impl Server {
     }
 }
 
-/// The keys by which an item is known.
+/// The keys that identify an item.
 fn keys(item: &Value) -> Value {
     let proto = item.get("proto").cloned().unwrap_or_else(|| json!("TCP"));
     json!({"name": item["name"], "proto": proto})
@@ -328,7 +329,7 @@ fn with_keys(fields: &BTreeMap<&'static str, Schema>) -> BTreeMap<&'static str, 
     fields
 }
 
-/// A live value with a configuration put over it.
+/// Merges a configuration into a live value.
 fn merged(live: Option<&Value>, config: &Value, schema: &Schema) -> Value {
     match (schema, live, config) {
         (Schema::Struct(fields), _, Value::Object(config)) => {
@@ -365,7 +366,8 @@ fn merged(live: Option<&Value>, config: &Value, schema: &Schema) -> Value {
     }
 }
 
-/// The items of both, those of the configuration in its order, and the others behind those that they were behind.
+/// The items of both lists: those of the configuration in its order, the others in their positions
+/// relative to the live items.
 fn in_order(
     live: &[Value],
     config: &[Value],
@@ -386,12 +388,12 @@ fn in_order(
     items
 }
 
-/// Whether a path leads to a key of an item.
+/// True if a path leads to a key of an item.
 fn is_key(path: &[String]) -> bool {
     matches!(path, [.., item, key] if item.starts_with("k:") && ["f:name", "f:proto"].contains(&key.as_str()))
 }
 
-/// A value by its path.
+/// Returns the value at a path.
 fn at<'a>(object: &'a Value, path: &Path) -> Option<&'a Value> {
     path.iter()
         .try_fold(object, |value, step| match step.split_at(2) {
@@ -400,7 +402,7 @@ fn at<'a>(object: &'a Value, path: &Path) -> Option<&'a Value> {
         })
 }
 
-/// Where an item or element is in its list.
+/// Returns the position of an item or element in its list.
 fn position(list: &Value, step: &str) -> Option<usize> {
     list.as_array()?
         .iter()
@@ -410,13 +412,14 @@ fn position(list: &Value, step: &str) -> Option<usize> {
         })
 }
 
-/// Where the item at the end of a path is.
+/// Returns the position of the item at the end of a path.
 fn index(object: &Value, path: &Path) -> Option<usize> {
     let (last, above) = path.split_last()?;
     position(at(object, &above.to_vec())?, last)
 }
 
-/// Takes a value out, and what is empty without it. An item keeps its keys: what it is known by is there by default.
+/// Removes a value, and the values above it that become empty. The keys of an item stay, because
+/// they are owned with the item.
 fn take_out(object: &mut Value, path: &[String]) {
     if is_key(path) {
         return;
@@ -448,14 +451,14 @@ fn take_out(object: &mut Value, path: &[String]) {
     }
 }
 
-/// A set of paths as `managedFields` write it.
+/// A set of paths in the notation of `managedFields`.
 fn fields(paths: &BTreeSet<Path>) -> Value {
     let mut root = json!({});
     for path in paths {
         let mut node = &mut root;
         for (depth, step) in path.iter().enumerate() {
             let map = node.as_object_mut().expect("maps only");
-            // Paths are in order, so the one above was there first, if it is a member.
+            // Paths are sorted, so a path above this one was inserted before, if it is in the set.
             if depth > 0 && map.is_empty() && paths.contains(&path[..depth]) {
                 map.insert(".".to_owned(), json!({}));
             }
