@@ -1,6 +1,7 @@
-//! Decides a handover: who owns a live object, and whether a revision that wants it may take it.
+//! Decides a handover: the owner of a live object, and if a revision that wants the object may take
+//! it.
 //!
-//! What clients can observe of it: `docs/contract/handover.md`.
+//! Observable behaviour: `docs/contract/handover.md`.
 
 #[cfg(test)]
 mod tests;
@@ -16,41 +17,43 @@ use crate::{
     revision::{Delivery, Desired, Revision},
 };
 
-/// A revision of the same kind and namespace that exists, found by a uid in an owner reference:
-/// its own, or that of one of its delegated phases.
+/// An existing revision of the same kind and namespace, found by a uid in an owner reference: the
+/// uid of the revision itself or that of one of its delegated phases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sibling {
-    /// Its name.
+    /// Name of the revision.
     pub name: String,
-    /// Its number, 0 if it has none yet.
+    /// Revision number; 0 if none is assigned yet.
     pub number: i64,
-    /// Whether the asking revision lists it as previous.
+    /// True if the revision that looks it up lists it in `previous`.
     pub is_previous: bool,
-    /// Whether it is archived: then it no longer keeps objects from other revisions.
+    /// True if it is archived, so that it no longer protects its objects from other revisions.
     pub is_archived: bool,
 }
 
-/// What a revision knows about the others.
+/// Lookups of other revisions by a revision.
 pub trait Siblings: Send + Sync {
-    /// The existing revision behind a uid, unless it is the asking one itself.
+    /// Returns the existing revision with a uid, unless it is the revision that looks it up.
     fn sibling(&self, uid: &str) -> Option<Sibling>;
 
-    /// The newer sibling in force that contains an object and had taken it over before the object vanished: only that
-    /// one creates the object again. One whose content is not known counts as well.
+    /// Returns the newer sibling that contains a missing object and had taken it over before it
+    /// vanished. The sibling is neither archived nor being deleted, and only it creates the object
+    /// again. A sibling of unknown content counts as well.
     fn taken_by_newer(&self, key: &ObjectKey) -> Option<Claim>;
 }
 
-/// Why a missing object is left to a newer revision.
+/// The reason why a missing object is left to a newer revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// Name of the newer revision.
     pub revision: String,
-    /// Why it is not known whether that one contains the object; `None` if it does.
+    /// The reason why the content of that revision is unknown; `None` if it certainly contains the
+    /// object.
     pub doubt: Option<String>,
 }
 
 impl Claim {
-    /// That of a revision that contains the object.
+    /// The claim of a revision that contains the object.
     #[must_use]
     pub fn of(revision: &str) -> Self {
         Self {
@@ -70,56 +73,56 @@ impl fmt::Display for Claim {
     }
 }
 
-/// Who owns a live object, as seen by one revision.
+/// The owner of a live object from the view of one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Situation {
     /// The revision controls it.
     Ours,
-    /// A known revision with a higher number took it.
+    /// A sibling controls it, and its number is higher.
     Newer(Sibling),
-    /// A listed previous revision controls it.
+    /// A previous revision controls it.
     Previous(Sibling),
-    /// A known revision that is not listed as previous controls it.
+    /// A sibling that is not a previous revision controls it.
     Unrelated(Sibling),
-    /// Somebody who is no known revision controls it.
+    /// The controller is no sibling.
     Foreign,
-    /// It has no controller, because the revision that wrote it last is gone, and this revision
-    /// or a listed previous one is still among its owners. Deletion in the foreground can leave
-    /// that behind: garbage collection takes the deleted owner out instead of handing back.
+    /// It has no controller, because the revision that wrote it last is gone; but this revision or
+    /// a previous one is still among its owners. Foreground deletion can have this result: garbage
+    /// collection removes the deleted owner without handing the object back.
     Abandoned,
     /// It has no controller.
     Unowned,
 }
 
-/// What a revision may do with a live object.
+/// The action on a live object that is open to a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Adoption {
-    /// Keep it as wanted.
+    /// Keep the object in the wanted state.
     Keep,
-    /// Take it over from the named revision, or from nobody in particular.
+    /// Take the object over from the named revision; `None` if its controller is no sibling.
     Adopt(Option<String>),
-    /// Leave it to the named newer revision.
+    /// Leave the object to the named newer revision.
     Leave(String),
-    /// It may not be taken.
+    /// The object may not be taken.
     Refuse(Refusal),
 }
 
-/// Why a live object may not be taken.
+/// The reason why a live object may not be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A revision has orphaned it, and a delegated phase wants it.
+    /// A revision has orphaned the object, and a delegated phase wants it.
     LeftBehind,
-    /// Another revision with the same number controls it.
+    /// Another revision with the same number controls the object.
     SameNumber,
-    /// The collision protection leaves it to its owner, or to nobody.
+    /// The collision protection leaves the object to its owner, or without one.
     Protected,
 }
 
-/// Names the situation of a live object.
+/// Determines the situation of a live object.
 ///
 /// # Guarantees
-/// The revision annotation ranks revisions only when its controller is a revision that exists. On an object without a
-/// controller it only tells whether the writer is gone ([`Situation::Abandoned`]).
+/// The revision annotation ranks revisions only if the controller is an existing revision. On an
+/// object without a controller it only shows if the last writer is gone ([`Situation::Abandoned`]).
 pub fn classify(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> Situation {
     if revision.identity.controls(live) {
         return Situation::Ours;
@@ -146,9 +149,9 @@ pub fn classify(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> S
     }
 }
 
-/// Whether the revision that wrote an object without a controller last is gone, and left it to this
-/// one or to one before it. An object whose last writer is still among its owners is not: somebody
-/// cleared the flag, and that is a collision.
+/// True if the last writer of an object without a controller is gone, and this revision or a
+/// previous one is an owner. If the last writer is still an owner, somebody has cleared its
+/// controller flag, which is a collision.
 fn is_abandoned(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> bool {
     let writer = revision_number(live);
     let mut is_heir = false;
@@ -165,11 +168,12 @@ fn is_abandoned(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> b
     is_heir && writer != 0 && writer != revision.number
 }
 
-/// Decides what the revision may do with a live object.
+/// Decides the action on a live object that is open to the revision.
 ///
 /// # Caveats
-/// `None` adopts from anybody with one exception: an object controlled by another existing revision
-/// under the same number stays with it. Both would adopt it in turn for ever otherwise.
+/// The collision protection `None` adopts from every owner with one exception: an object that
+/// another existing revision with the same number controls stays there. Otherwise both revisions
+/// would adopt it in turn for ever.
 pub fn decide_adoption(
     revision: &Revision,
     desired: &Desired,
@@ -207,7 +211,7 @@ pub fn decide_adoption(
     }
 }
 
-/// Objects of the package manager's own package are always adopted.
+/// True for objects of the package manager's own package, which are always adopted.
 fn is_own_package(desired: &Desired) -> bool {
     desired
         .manifest
@@ -215,7 +219,8 @@ fn is_own_package(desired: &Desired) -> bool {
         .is_some_and(|labels| text(labels, LABEL_PACKAGE) == "package-operator")
 }
 
-/// The message of a collision. The namespace in front is the one that is written, that behind is where the object is.
+/// The message of a collision. It begins with the namespace in the manifest, and names the object's
+/// namespace at the end.
 pub fn collision_message(desired: &Desired, refusal: Refusal) -> String {
     let (key, written) = (&desired.key, &desired.written_namespace);
     let object = format!("{} {}/{}", desired.gvk, key.namespace, key.name);

@@ -1,6 +1,6 @@
-//! Hands an object of a deleted revision back to an older one that wants it as well.
+//! Hands an object of a deleted revision back to an older revision that contains it.
 //!
-//! What clients can observe of it: `docs/contract/lifecycle.md`.
+//! Observable behaviour: `docs/contract/lifecycle.md`.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,11 @@ use crate::{
     revision::{Desired, Heir, Phase, Revision, prepare},
 };
 
-/// A revision as an heir, by its identity, number and way of delivery, with the phases whose objects it owns itself.
+/// A revision as an heir: its identity and number, and the objects of the phases that it delivers
+/// itself.
 ///
 /// # Caveats
-/// An object with an invalid manifest is not wanted: nothing of the heir's would ever be written to it.
+/// An object with an invalid manifest is not included, because the heir would never write it.
 pub fn heir(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Heir {
     Heir {
         identity: revision.identity.clone(),
@@ -25,19 +26,20 @@ pub fn heir(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Heir {
     }
 }
 
-/// The objects that phases have themselves and that can be written.
+/// The valid objects that phases deliver themselves.
 pub fn wants(phases: &[Phase]) -> BTreeSet<ObjectKey> {
     let objects = phases.iter().flat_map(Phase::own_objects);
     let valid = objects.filter(|object| object.violations.is_empty());
     valid.map(|object| object.key.clone()).collect()
 }
 
-/// The write that makes the first heir that wants an object its controller, in place of the deleted revision; `None`
-/// without any.
+/// The write that makes the first heir of an object its controller, in place of the deleted
+/// revision; `None` if there is no heir.
 ///
 /// # Guarantees
-/// The write is bound to the state that is seen. It changes owners and revision number together, so that the object is
-/// never without a controller and the number is always that of its controller; all other owners stay.
+/// The write has the observed state as its precondition. It changes owners and revision number
+/// together, so the object always has a controller and the number of that controller. All other
+/// owners stay.
 pub(crate) fn hand_back(revision: &Revision, desired: &Desired, live: &Value) -> Option<Request> {
     let mut heirs = revision.heirs.iter();
     let heir = heirs.find(|heir| heir.wants.contains(&desired.key))?;
@@ -51,7 +53,8 @@ pub(crate) fn hand_back(revision: &Revision, desired: &Desired, live: &Value) ->
     Some(Request::HandOver(handed_over(live, &owners, heir.number)))
 }
 
-/// What gives an object these owners and the number of its controller, in the state that is seen.
+/// A patch that gives an object these owners and the number of its controller; its precondition is
+/// the observed state.
 pub(crate) fn handed_over(live: &Value, owners: &[Value], number: i64) -> Value {
     json!({
         "metadata": {

@@ -1,27 +1,28 @@
-//! Objects that stay when their revision goes.
+//! Objects that are kept when their revision ends.
 //!
-//! What clients can observe of it: `docs/contract/lifecycle.md`.
+//! Observable behaviour: `docs/contract/lifecycle.md`.
 
 use baton_apis::constants::{ANNOTATION_DELETION, DELETION_KEEP};
 use serde_json::Value;
 
 use crate::object::annotation;
 
-/// Annotations that say so, ours and those of Helm and kapp.
+/// Annotations that keep an object: ours, and those of Helm and kapp.
 const KEPT: [(&str, &str); 3] = [
     (ANNOTATION_DELETION, DELETION_KEEP),
     ("helm.sh/resource-policy", "keep"),
     ("kapp.k14s.io/delete-strategy", "orphan"),
 ];
 
-/// Whether an object is to be let go instead of deleted, by the annotations that it has in one of these forms.
+/// True if an object is kept on deletion. An annotation in any of the given forms of the object is
+/// enough.
 pub fn is_kept<'v>(forms: impl IntoIterator<Item = &'v Value>) -> bool {
     forms.into_iter().any(says_keep)
 }
 
 fn says_keep(object: &Value) -> bool {
     KEPT.iter().any(|(name, value)| {
-        // Helm compares in lower case, without the spaces around it.
+        // Helm compares in lower case and trims spaces.
         let found = annotation(object, name).trim();
         found.eq_ignore_ascii_case(value)
     })

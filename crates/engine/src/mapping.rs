@@ -25,14 +25,14 @@ pub struct MappedCondition {
     pub message: String,
 }
 
-/// Stands in for a reason that is empty or that the API server would refuse.
+/// Replaces a reason that is empty or that the API server would refuse.
 const NO_REASON: &str = "Unspecified";
 
-/// The conditions of a live object that are mapped and current.
+/// Returns the mapped conditions of a live object that are current.
 ///
 /// # Guarantees
-/// What comes out can be written: a missing or malformed reason is replaced,
-/// since one such condition would make every write of the revision's status fail.
+/// The API server accepts each result: a missing or malformed reason is replaced, because it would
+/// make every write of the revision's status fail.
 pub fn mapped<'a>(
     mappings: &'a [ConditionMapping],
     live: &'a Value,
@@ -64,8 +64,9 @@ pub fn mapped<'a>(
     })
 }
 
-/// Conditions that the controller of another object has mapped, those with a prefix in their type, as
-/// far as they were observed at its present generation. That it has begun does not change with its generation.
+/// Conditions that the controller of another object has mapped, which have a prefix in their type.
+/// Conditions of older generations are left out, except `Started`, which does not depend on the
+/// generation.
 pub fn handed_up(conditions: &[Condition], generation: i64) -> Vec<MappedCondition> {
     let current = conditions.iter().filter(|condition| {
         let is_current = condition.observed_generation == Some(generation);
@@ -81,7 +82,8 @@ pub fn handed_up(conditions: &[Condition], generation: i64) -> Vec<MappedConditi
         .collect()
 }
 
-/// Leaves out that phases have stopped, unless that many, all of them, say so.
+/// Removes the conditions that report stopped phases, unless all phases (`phases` of them) have
+/// stopped.
 pub(crate) fn stopped_as_a_whole(mapped: &mut Vec<MappedCondition>, phases: usize) {
     let says_so = |it: &&MappedCondition| it.type_ == STOPPED && it.status == "True";
     if mapped.iter().filter(says_so).count() < phases {
@@ -89,7 +91,7 @@ pub(crate) fn stopped_as_a_whole(mapped: &mut Vec<MappedCondition>, phases: usiz
     }
 }
 
-/// `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`, at most 1024 long.
+/// True for `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$` of at most 1024 bytes.
 fn is_reason(reason: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || c == '_';
     reason.len() <= 1024
@@ -98,7 +100,7 @@ fn is_reason(reason: &str) -> bool {
         && reason.chars().all(|c| inner(c) || c == ',' || c == ':')
 }
 
-/// Whether the API server accepts a condition of this type: an optional DNS prefix and a name.
+/// True if the API server accepts a condition of this type: an optional DNS prefix and a name.
 pub fn is_condition_type(type_: &str) -> bool {
     let (prefix, name) = type_
         .split_once('/')

@@ -1,15 +1,17 @@
-//! Which names an API server can hold.
+//! The names that an API server accepts.
 
 use std::borrow::Cow;
 
-/// No URL holds a longer one, escaped and with all that surrounds it, and no client has ever sent one. Kinds with DNS
-/// names stop at 253 already; those of RBAC know no limit of their own.
+/// Greatest length of a path segment. No URL has room for a longer one with its escapes, and no
+/// client sends one. Kinds with DNS names allow at most 253 bytes; kinds of RBAC have no limit of
+/// their own.
 const LONGEST_SEGMENT: usize = 16 * 1024;
 
-/// Why a name cannot be a segment of an API path; the rule of the API server, for kinds of any sort of names.
+/// The reason why a name cannot be a segment of an API path. The rule is that of the API server for
+/// all kinds.
 ///
-/// A name comes from a user's manifest. `..` in a path is resolved by servers and proxies alike, and would turn a
-/// request for an object into one for its namespace.
+/// A name comes from a user's manifest. Servers and proxies resolve `..` in a path, which would
+/// turn a request for an object into one for its namespace.
 pub fn segment_problem(name: &str) -> Option<&'static str> {
     match name {
         "" => Some("must not be empty"),
@@ -21,12 +23,12 @@ pub fn segment_problem(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether it is a DNS label: what a namespace can be named.
+/// True for a DNS label, the form of a namespace's name.
 pub fn is_label(name: &str) -> bool {
     name.len() <= 63 && !name.contains('.') && is_subdomain(name)
 }
 
-/// Whether it is a DNS subdomain: what a custom resource can be named.
+/// True for a DNS subdomain, the form of a custom resource's name.
 pub fn is_subdomain(name: &str) -> bool {
     let is_part = |part: &str| {
         let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -38,7 +40,7 @@ pub fn is_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_part)
 }
 
-/// Whether it can be the value of a label.
+/// True if the text is valid as the value of a label.
 pub fn is_label_value(value: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let outer = |c: char| c.is_ascii_alphanumeric();
@@ -48,7 +50,7 @@ pub fn is_label_value(value: &str) -> bool {
         && value.chars().next_back().is_none_or(outer)
 }
 
-/// A name in a message: as it is, unless it would break or fill the message.
+/// A name for a message: unchanged, unless it would break or fill the message.
 pub fn shown(name: &str) -> Cow<'_, str> {
     if name.len() > 253 || name.chars().any(char::is_control) {
         quoted(name).into()
@@ -57,7 +59,7 @@ pub fn shown(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text as messages quote it: escaped, and cut when it is long.
+/// A text as messages quote it: escaped, and cut if it is long.
 pub fn quoted(text: &str) -> String {
     const MOST: usize = 80;
     let cut = text.floor_char_boundary(MOST);
@@ -81,7 +83,7 @@ mod tests {
         }
     }
 
-    /// Name, whether it is a label, a subdomain, the value of a label.
+    /// Name; expected: label, subdomain, value of a label.
     #[test]
     fn names_by_what_they_can_be() {
         let (l63, l64) = ("a".repeat(63), "a".repeat(64));

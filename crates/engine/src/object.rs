@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{Gvk, ObjectKey, Precondition};
 
-/// Who a revision is, as owner references name it.
+/// The identity of a revision in owner references.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// `ObjectSet` or `ClusterObjectSet`.
@@ -20,7 +20,7 @@ pub struct Identity {
     pub name: String,
     /// UID.
     pub uid: String,
-    /// Whether its objects live in another cluster than itself.
+    /// True if the objects of the revision are in another cluster than the revision.
     pub is_remote: bool,
 }
 
@@ -47,7 +47,7 @@ impl Identity {
         })
     }
 
-    /// Whether an owner reference names this revision: by group, kind, name and uid.
+    /// True if an owner reference names this revision, by group, kind, name and uid.
     pub fn is(&self, reference: &Value) -> bool {
         text(reference, "uid") == self.uid
             && text(reference, "kind") == self.kind
@@ -57,39 +57,39 @@ impl Identity {
                 .is_some_and(|(group, _)| group == GROUP)
     }
 
-    /// Whether an object names this revision as its controller. It can have two: one in its own cluster, and one
-    /// elsewhere.
+    /// True if an object names this revision as its controller. An object can have two controllers:
+    /// one in its own cluster, and one in another.
     pub fn controls(&self, live: &Value) -> bool {
         let mut references = owner_references(live).iter();
         references.any(|reference| is_controller(reference) && self.is(reference))
     }
 
-    /// Whether the revision may only own objects of its own namespace.
+    /// True if the revision may own only objects of its own namespace.
     pub fn is_namespaced(&self) -> bool {
         !self.namespace.is_empty()
     }
 }
 
-/// A string field, empty when it is absent or no string.
+/// Returns a string field; empty if it is absent or no string.
 pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A string field of the metadata, empty when absent.
+/// Returns a string field of the metadata; empty if absent.
 pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
     object
         .get("metadata")
         .map_or("", |metadata| text(metadata, field))
 }
 
-/// An annotation, empty when absent.
+/// Returns an annotation; empty if absent.
 pub fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
     let metadata = object.get("metadata");
     let annotations = metadata.and_then(|metadata| metadata.get("annotations"));
     annotations.map_or("", |annotations| text(annotations, name))
 }
 
-/// The owner references; empty when there are none.
+/// Returns the owner references; empty if there are none.
 pub fn owner_references(object: &Value) -> &[Value] {
     object
         .pointer("/metadata/ownerReferences")
@@ -97,7 +97,7 @@ pub fn owner_references(object: &Value) -> &[Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// Whether an owner reference is the managing one.
+/// True if an owner reference is that of the controller.
 pub fn is_controller(reference: &Value) -> bool {
     reference
         .get("controller")
@@ -105,24 +105,24 @@ pub fn is_controller(reference: &Value) -> bool {
         .unwrap_or(false)
 }
 
-/// The managing owner reference, if any. The API server admits one at most.
+/// Returns the owner reference of the controller, if any. The API server admits at most one.
 pub fn controller(object: &Value) -> Option<&Value> {
     owner_references(object)
         .iter()
         .find(|reference| is_controller(reference))
 }
 
-/// The revision number in the annotation; 0 when it is missing or no number.
+/// Returns the revision number in the annotation; 0 if it is missing or no number.
 pub fn revision_number(object: &Value) -> i64 {
     annotation(object, ANNOTATION_REVISION).parse().unwrap_or(0)
 }
 
-/// Whether the object waits for finalizers or its grace period.
+/// True if the object is being deleted: it waits for finalizers or its grace period.
 pub fn is_terminating(object: &Value) -> bool {
     !metadata(object, "deletionTimestamp").is_empty()
 }
 
-/// Why an object that is being deleted is still there.
+/// The reason why an object that is being deleted still exists.
 pub fn why_terminating(object: &Value) -> String {
     let finalizers = object.pointer("/metadata/finalizers");
     let finalizers = finalizers.and_then(Value::as_array).into_iter().flatten();
@@ -133,7 +133,7 @@ pub fn why_terminating(object: &Value) -> String {
     }
 }
 
-/// The state that a later write depends on.
+/// The observed state, as the precondition of a later write.
 pub fn precondition(object: &Value) -> Precondition {
     Precondition {
         uid: metadata(object, "uid").to_owned(),
@@ -142,12 +142,12 @@ pub fn precondition(object: &Value) -> Precondition {
     }
 }
 
-/// The object's metadata as a map that can be written to; makes one when there is none.
+/// Returns the object's metadata as a mutable map; creates it if it is missing.
 pub(super) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     map_mut(object, "metadata")
 }
 
-/// A field of an object as a map that can be written to; replaces whatever is no map.
+/// Returns a field of an object as a mutable map; replaces a value of another type.
 pub(super) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     if !object.is_object() {
         *object = Value::Object(Map::new());
@@ -159,8 +159,8 @@ pub(super) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<Str
     map.as_object_mut().expect("was made an object above")
 }
 
-/// The entry of `status.controllerOf` for the object that a manifest names; `namespace` is the
-/// revision's own, where the manifest names none.
+/// The entry of `status.controllerOf` for the object of a manifest; `namespace` is that of the
+/// revision, for manifests without one.
 pub fn manifest_reference(manifest: &Value, namespace: &str) -> ControlledObjectReference {
     let gvk = Gvk::new(text(manifest, "apiVersion"), text(manifest, "kind"));
     let written = metadata(manifest, "namespace");
@@ -178,7 +178,8 @@ pub fn manifest_reference(manifest: &Value, namespace: &str) -> ControlledObject
     }
 }
 
-/// The entry of `status.controllerOf` for an object. `version` stays empty, as the API has it.
+/// The entry of `status.controllerOf` for an object. `version` stays empty, as in the API of
+/// Package Operator.
 pub fn controlled_reference(key: &ObjectKey) -> ControlledObjectReference {
     ControlledObjectReference {
         kind: key.kind.clone(),

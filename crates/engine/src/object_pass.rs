@@ -1,4 +1,4 @@
-//! One wanted object during a pass: what is known about it, and which request follows from that.
+//! The pass over one wanted object: its observed state, and the request that follows.
 
 mod answers;
 mod references;
@@ -24,29 +24,30 @@ use crate::{
 use baton_apis::constants::{ANNOTATION_REVISION, LABEL_CACHE, LABEL_CACHE_VALUE};
 use references::References;
 
-/// What a cache or a server knows of an object.
+/// The state of an object according to a cache or a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Live {
-    /// Nothing reliable: it has to be read from the server.
+    /// No reliable state is available: the object has to be read from the server.
     #[default]
     Unread,
-    /// It is not in the cache. The cache sees labelled objects only, so a stranger may exist.
+    /// The object is not in the cache. The cache has labelled objects only, so an object of
+    /// somebody else may exist.
     Uncached,
-    /// The server said that it does not exist.
+    /// The server reported that the object does not exist.
     Gone,
-    /// It exists.
+    /// The object exists.
     Present(Value),
 }
 
-/// Fingerprints of a wanted body and of the live fields with which the server answered it.
-/// While both stay the same nothing differs, in whatever form the server stores a value.
+/// Fingerprints of a wanted body and of the live fields in the server's answer to it. While both
+/// stay the same there is no difference, in whatever form the server stores a value.
 pub type Settled = (u64, u64);
 
-/// A `resourceVersion` that no object has: it is that of an etcd without any. An apply that carries it creates an
-/// object, and is refused where there is one.
+/// A `resourceVersion` that no object has: it is the version of an empty etcd. An apply with this
+/// version creates an object, and is refused if the object exists.
 const NO_VERSION: &str = "1";
 
-/// How often a pass reads an object again that others change at the same time.
+/// Number of times that a pass reads an object again because others change it at the same time.
 const MAX_ROUNDS: u8 = 8;
 
 #[derive(Clone)]
@@ -64,72 +65,74 @@ pub(super) struct ObjectPass<'a> {
     pub write: Option<WriteResult>,
 }
 
-/// How far the present decision about an object has come.
+/// Progress of the present decision about an object.
 #[derive(Clone, Debug, PartialEq)]
 enum Progress {
     Fresh,
-    /// Its write goes without a dry run, before every other write of the phase.
+    /// The write goes out without a dry run, before every other write of the phase.
     Leading,
-    /// A dry run accepted the write that the present live state asks for.
+    /// A dry run accepted the write that the present live state requires.
     Checked,
-    /// The create met an object that had appeared in between; what it merged must be taken back.
+    /// The create found an object that had appeared in between; the fields that it merged have to
+    /// be taken back.
     MergedIntoStranger,
-    /// A dry run was refused while legacy entries own fields that the write would remove. The
-    /// refusal may be about these fields, so the entries are migrated and the dry run is repeated.
+    /// A dry run was refused while legacy entries own fields that the write would remove. These
+    /// fields may be the reason, so the entries are migrated and the dry run is repeated.
     RefusedUnmigrated,
-    /// The server refuses the change as one of immutable fields, and the object is to be created anew.
+    /// The server refuses the change of immutable fields, and the object is to be created anew.
     Immutable,
-    /// A create's dry run was refused, possibly because the object exists.
+    /// The dry run of a create was refused, possibly because the object exists.
     RefusedOrTaken(String),
     Blocked(Problem, String),
 }
 
-/// A write that happened.
+/// A completed write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteResult {
     /// The object was created.
     Created,
-    /// The object was taken over, from the named revision if it was one.
+    /// The object was taken over, from the named revision if its controller was one.
     TookOver(Option<String>),
     /// Drift was corrected.
     Repaired(Drift),
-    /// A workload of its own was stopped, or started again.
+    /// A workload of the revision was stopped, or started again.
     Switched,
-    /// The object was deleted to be created anew, and perhaps is already.
+    /// The object was deleted to be created anew; it may have been created already.
     Recreated,
 }
 
-/// What stops the roll-out of an object, the most serious first.
+/// A problem that stops the roll-out of an object, the most serious first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Problem {
     /// The server refuses the object.
     Violation,
-    /// The server refused the write itself, although its dry run had passed.
+    /// The server refused the write, although it had accepted the dry run.
     WriteRefused,
-    /// A request failed; a later one may succeed.
+    /// A request failed; a retry may succeed.
     Failed,
-    /// It belongs to somebody else.
+    /// The object belongs to somebody else.
     Collision,
 }
 
-/// What is to be done about an object now.
+/// The next action on an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Need {
-    /// It is as it should be, or belongs to a newer revision.
+    /// The object is in the wanted state, or belongs to a newer revision.
     Nothing,
-    /// A request that changes none of the object's content, and precedes every write of the phase.
+    /// A request that does not change the object's content, and precedes every write of the phase.
     Check(Request),
-    /// A dry run of a write that is certain to follow. It is a check, unless the write goes before all others.
+    /// A dry run of a write that is certain to follow. It is a check, unless the write goes before
+    /// all others.
     DryRun(Request),
-    /// As a check, but sent only when no checks are left and nothing was refused.
+    /// Like a check, but sent only when no checks are left and none was refused.
     Prepare(Request),
     Write(Request),
-    /// It waits for something else, named in the text.
+    /// The object waits for an event that the text names.
     Wait(String),
     Blocked(Problem, String),
 }
 
-/// As that of a [`Pass`](crate::pass::Pass).
+/// Has the same fields as that of a [`Pass`](crate::pass::Pass).
 impl fmt::Debug for ObjectPass<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -189,12 +192,12 @@ impl<'a> ObjectPass<'a> {
             .is_some_and(|live| self.revision.identity.controls(live))
     }
 
-    /// Whether it exists with the wanted content, whoever controls it.
+    /// True if the object exists with the wanted content, whoever controls it.
     pub fn is_as_wanted(&self) -> bool {
         self.live().is_some_and(|live| self.has_content(live))
     }
 
-    /// Takes it that a dry run has said nothing: what is written before its phase may change the answer.
+    /// Discards the result of a dry run, because writes before this phase may change the answer.
     pub fn check_again(&mut self) {
         if self.progress == Progress::Checked {
             self.progress = Progress::Fresh;
@@ -238,8 +241,8 @@ impl<'a> ObjectPass<'a> {
         }
     }
 
-    /// Makes the write go without its dry run, before every other write of its phase. To be called when the need is
-    /// [`Need::DryRun`].
+    /// Sends the write without its dry run, before every other write of its phase. May be called
+    /// only if the need is [`Need::DryRun`].
     pub fn lead(&mut self) {
         self.progress = Progress::Leading;
     }
@@ -304,12 +307,12 @@ impl<'a> ObjectPass<'a> {
         self.need_to_apply(body, live, differs || self.progress == Progress::Checked)
     }
 
-    /// The next step on the way to an apply to an existing object.
+    /// The next step towards an apply to an existing object.
     ///
-    /// A dry run comes first: it shows whether anything differs at all, and stops what is invalid
-    /// before the object is touched. It is not final where legacy entries own fields: those that are
-    /// to go still stand (a volume can change from one source to another, but not have two), and those
-    /// that the body lacks are not missed yet. So another dry run follows the migration.
+    /// A dry run goes first: it shows if there is any difference, and stops invalid content before
+    /// the object is changed. It is not final if legacy entries own fields. Fields to be removed
+    /// still exist then (a volume can change from one source to another, but not have two), and
+    /// fields that the body lacks are not missing yet. So another dry run follows the migration.
     fn need_to_apply(&self, body: Value, live: &Value, is_checked: bool) -> Need {
         let migrate = || Request::Migrate {
             live: precondition(live),
@@ -326,10 +329,10 @@ impl<'a> ObjectPass<'a> {
         }
     }
 
-    /// The next step on the way to an object that is deleted and created anew.
+    /// The next step towards an object that is deleted and created anew.
     ///
-    /// It is taken over first, and the older revisions are told so by the status: when it is gone they leave it to
-    /// this one.
+    /// The object is taken over first, and the status reports this to the older revisions: once the
+    /// object is gone, they leave it to this revision.
     fn need_to_recreate(&self, live: &Value) -> Need {
         let revision = self.revision;
         match self.classify(live) {
@@ -354,8 +357,8 @@ impl<'a> ObjectPass<'a> {
         }
     }
 
-    /// Whether the live object has the wanted content already, so that only owner and revision
-    /// number change and no dry run is needed.
+    /// True if the live object has the wanted content, so that only owner and revision number
+    /// change and no dry run is needed.
     fn has_content(&self, live: &Value) -> bool {
         let mut body = self.body(live, References::AsLive);
         let number = annotation(live, ANNOTATION_REVISION);
@@ -363,7 +366,7 @@ impl<'a> ObjectPass<'a> {
         diff::compare(&body, live) == Difference::None
     }
 
-    /// What to apply to an existing object.
+    /// The body of an apply to an existing object.
     fn body(&self, live: &Value, references: References) -> Value {
         let mut body = self.desired.manifest.clone();
         let create_only = &self.desired.create_only;
@@ -383,7 +386,8 @@ impl<'a> ObjectPass<'a> {
         classify(self.revision, self.siblings, live)
     }
 
-    /// Whose fields become ours: nobody's, unless the object is taken over from somebody who is no revision.
+    /// The managers whose fields become ours: none, unless the object is taken over from an owner
+    /// that is no revision.
     fn former_managers(&self, live: &Value) -> Vec<String> {
         match self.classify(live) {
             Situation::Foreign | Situation::Unowned => {
@@ -398,8 +402,8 @@ impl<'a> ObjectPass<'a> {
     }
 }
 
-/// The body with uid and `resourceVersion` of the object it was decided upon: the server refuses
-/// it if anybody wrote in between.
+/// The body with uid and `resourceVersion` of the object that the decision is based on. The server
+/// refuses it if anybody wrote in between.
 fn versioned(mut body: Value, live: &Value) -> Value {
     let fields = metadata_mut(&mut body);
     for field in ["uid", "resourceVersion"] {

@@ -1,10 +1,11 @@
 //! Owners of objects in other clusters.
 //!
-//! An owner reference means nothing in a cluster that the owner does not live in; garbage collection
-//! would even delete the object. So there the annotation `package-operator.run/owners` holds the list.
-//! The rest of the engine does not know: an object that is read gets the entries of the annotation as
-//! further owner references, and one that is written has them in the annotation. An entry of the
-//! annotation has the field `namespace`, which an owner reference of the API never has.
+//! An owner reference is meaningless in a cluster where the owner does not exist; garbage
+//! collection would even delete the object. There, the annotation `package-operator.run/owners` has
+//! the list. The rest of the engine is independent of this. An object that is read gets the entries
+//! of the annotation as further owner references, and an object that is written gets them as the
+//! annotation. An entry of the annotation has the field `namespace`, which an owner reference of
+//! the API never has.
 
 use baton_apis::constants::ANNOTATION_OWNERS;
 use serde::Serialize;
@@ -14,7 +15,7 @@ use crate::object::{is_controller, owner_references, text};
 
 const FIELD: &str = "f:package-operator.run/owners";
 
-/// An entry of the annotation, its fields in the order of Package Operator.
+/// An entry of the annotation; the order of its fields is that of Package Operator.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry<'a> {
@@ -27,12 +28,12 @@ struct Entry<'a> {
     controller: bool,
 }
 
-/// Whether an owner reference is an entry of the annotation.
+/// True if an owner reference is an entry of the annotation.
 pub fn is_remote(reference: &Value) -> bool {
     reference.get("namespace").is_some()
 }
 
-/// The owners that the text of the annotation lists; those that are none are left out.
+/// The owners in the text of the annotation; malformed entries are left out.
 pub fn parse(annotation: &str) -> Vec<Value> {
     let list: Vec<Value> = serde_json::from_str(annotation).unwrap_or_default();
     let owners = list.into_iter().filter_map(|mut owner| {
@@ -43,7 +44,7 @@ pub fn parse(annotation: &str) -> Vec<Value> {
     owners.collect()
 }
 
-/// The text of the annotation for those of some owner references that belong there.
+/// The text of the annotation, made from those owner references that are its entries.
 fn render<'a>(references: impl Iterator<Item = &'a Value>) -> String {
     let entries = references
         .filter(|reference| is_remote(reference))
@@ -58,8 +59,8 @@ fn render<'a>(references: impl Iterator<Item = &'a Value>) -> String {
     serde_json::to_string(&entries.collect::<Vec<_>>()).unwrap_or_default()
 }
 
-/// The text of the annotation once the owner with a uid is removed; `None` when that owner is an owner
-/// reference of the API. The last one leaves an empty list.
+/// The text of the annotation without the owner with a uid; `None` if that owner is an owner
+/// reference of the API. Without the last owner the list is empty.
 pub fn without(live: &Value, uid: &str) -> Option<String> {
     let references = owner_references(live);
     let owner = references
@@ -71,8 +72,8 @@ pub fn without(live: &Value, uid: &str) -> Option<String> {
     is_remote(owner).then(|| render(left))
 }
 
-/// Moves the entries of the annotation to the owner references, for an object that was read; also in
-/// what our manager owns of it.
+/// Moves the entries of the annotation of an object that was read to its owner references, and
+/// their ownership too.
 pub fn decode(live: &mut Value) {
     let Some(metadata) = live.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
@@ -101,7 +102,7 @@ pub fn decode(live: &mut Value) {
     }
 }
 
-/// Makes whoever owns the annotation the one who owns its entries.
+/// Gives the owner of the annotation the ownership of its entries.
 fn own(entry: &mut Value, owners: &[Value]) {
     let Some(fields) = entry
         .pointer_mut("/fieldsV1/f:metadata")
@@ -118,7 +119,7 @@ fn own(entry: &mut Value, owners: &[Value]) {
     if annotations.remove(FIELD).is_none() {
         return;
     }
-    // With nothing below it, the node would stand for all annotations.
+    // A node without children would own all annotations.
     if annotations.is_empty() {
         fields.remove("f:annotations");
     }
@@ -130,12 +131,13 @@ fn own(entry: &mut Value, owners: &[Value]) {
     }
 }
 
-/// How `managedFields` name an owner reference.
+/// The marker of an owner reference in `managedFields`.
 pub(crate) fn marker(reference: &Value) -> String {
     format!("k:{{\"uid\":\"{}\"}}", text(reference, "uid"))
 }
 
-/// Moves the owner references that belong there to the annotation, for an object that is written.
+/// Moves the owner references that are entries of the annotation back to it, for an object that is
+/// written.
 pub fn encode(body: &mut Value) {
     if !owner_references(body).iter().any(is_remote) {
         return;
@@ -194,7 +196,7 @@ mod tests {
         );
         decode(&mut written);
         assert_eq!(written, body);
-        // Owners of the same cluster only: nothing changes.
+        // Without an owner in another cluster nothing changes.
         let mut native = json!({"metadata": {"ownerReferences": [native]}});
         let before = native.clone();
         encode(&mut native);

@@ -1,18 +1,19 @@
-//! Fields that are ours by an entry other than that of our applies.
+//! Fields that are ours by another entry than that of our applies.
 //!
-//! Package Operator has written objects in several ways: by a POST or an update under the very name
-//! that our applies have, by updates and applies under the names in [`LEGACY_FIELD_MANAGERS`]. The
-//! server keeps an entry of `managedFields` per name and operation, and an apply removes a field
-//! that it leaves out only when no other entry has it. So what such a *legacy entry* owns would
-//! stay for ever. Before an object is written, its legacy entries are therefore united into the
-//! entry of our applies ([`migrated`]); the apply that follows prunes what is no longer wanted.
+//! Package Operator has written objects in several ways: by a POST or an update under the same name
+//! as our applies, and by updates and applies under the names in [`LEGACY_FIELD_MANAGERS`]. The
+//! server has one entry of `managedFields` per name and operation, and an apply removes a field
+//! that it leaves out only if no other entry has it. So fields of such a *legacy entry* would stay
+//! for ever. Before an object is written, its legacy entries are therefore united with the entry of
+//! our applies ([`migrated`]); the apply that follows prunes unwanted fields.
 //!
-//! The same goes for an object that is taken over from a tool that people apply with: what its
-//! *former* managers own becomes ours. Otherwise what a later revision drops would stay for ever.
+//! The same holds for an object that is taken over from a tool with which people apply: the fields
+//! of its *former* managers become ours. Otherwise a field that a later revision drops would stay
+//! for ever.
 //!
-//! An object that is only compared needs none of that: a wanted field that a legacy entry owns is
-//! as good as one that we applied. What a legacy entry owns beyond that says nothing, because an
-//! update owns the server's defaults as well.
+//! A comparison needs no migration: a wanted field of a legacy entry counts as one that we applied.
+//! Other fields of a legacy entry do not count, because an update owns the server's defaults as
+//! well.
 
 use std::borrow::Cow;
 use std::iter;
@@ -28,14 +29,14 @@ use super::{apply_entry, is_apply};
 use crate::object::{annotation, owner_references, text};
 use crate::owners;
 
-/// Whether an entry of `managedFields` is a legacy one, by its manager, operation and subresource.
+/// True if an entry of `managedFields` is a legacy one, by its manager, operation and subresource.
 pub fn is_legacy(manager: &str, operation: &str, subresource: &str) -> bool {
     subresource.is_empty()
         && (LEGACY_FIELD_MANAGERS.contains(&manager)
             || (manager == FIELD_MANAGER && operation == "Update"))
 }
 
-/// The managers whose entries become ours when an object is taken over, by what its manifest says.
+/// The managers whose entries become ours when an object is taken over, according to its manifest.
 pub fn former_managers(manifest: &Value) -> Vec<String> {
     let named = annotation(manifest, ANNOTATION_FORMER_MANAGERS).split(',');
     let named = named.map(str::trim).filter(|it| !it.is_empty());
@@ -43,16 +44,17 @@ pub fn former_managers(manifest: &Value) -> Vec<String> {
     known.chain(named).map(ToOwned::to_owned).collect()
 }
 
-/// Whether entries of an object have to be united ([`migrated`]) before it is written.
+/// True if entries of an object have to be united ([`migrated`]) before it is written.
 ///
-/// A legacy one that owns nothing but the annotation of owners need not be: a release in another cluster has left it.
-/// Every apply sets the annotation, to another value as owners come and go, and so becomes the one that owns it.
+/// A legacy entry that owns only the annotation of owners is no reason: it is left by a release in
+/// another cluster. Every apply sets the annotation, whose value changes as owners are added and
+/// removed, and so becomes its owner.
 pub fn needs_migration(live: &Value, former: &[String]) -> bool {
     mergeable(live, former).any(|entry| !is_legacy_entry(entry) || !is_of_release(entry, live))
 }
 
-/// Whether an entry owns nothing but owners that the annotation lists, which stand among the references of an object
-/// that was read.
+/// True if an entry owns only owners that the annotation lists; in an object that was read these
+/// are among its references.
 fn is_of_release(entry: &Value, live: &Value) -> bool {
     let only = |map: &Map<String, Value>, child: &str| {
         let child = map.get(child).filter(|_| map.len() == 1)?;
@@ -70,26 +72,25 @@ fn is_of_release(entry: &Value, live: &Value) -> bool {
         .is_some_and(|owned| !owned.is_empty() && owned.keys().all(|key| remote.contains(key)))
 }
 
-/// The `managedFields` of an object with its legacy entries, and those of `former` managers, united into that of our
-/// applies, or `None` when there is nothing to unite.
+/// Returns the `managedFields` of an object with its legacy entries, and those of `former`
+/// managers, united with the entry of our applies; `None` if there is nothing to unite.
 ///
 /// # Guarantees
 ///
-/// Entries of other managers and of subresources stay as they are, and no field becomes ours that
-/// was not in one of the united entries. There is one exception: what kubectl applied last, and another command of
-/// kubectl owns, becomes ours with the rest; an apply of kubectl would have removed it as well. The annotations of
-/// [`ANNOTATIONS_OF_TOOLS`] become nobody's, so that they stay.
+/// Entries of other managers and of subresources do not change, and only fields of the united
+/// entries become ours. There is one exception: fields of kubectl's last apply that another command
+/// of kubectl owns become ours too; an apply of kubectl would have removed them as well. The
+/// annotations of [`ANNOTATIONS_OF_TOOLS`] become nobody's, so that they stay.
 ///
 /// # Caveats
 ///
-/// `live` must have all of its entries: the result is to replace the whole list.
+/// `live` must have all of its entries, because the result replaces the whole list.
 ///
-/// Paths are those of one version, so entries of another version than our applies' are left alone.
-/// `status` is nobody's to prune: where a legacy entry owns it, nobody does afterwards.
+/// Paths are those of one version, so entries of another version than that of our applies do not
+/// change. `status` is never pruned: if a legacy entry owns it, it has no owner afterwards.
 ///
-/// Objects of our own API group are left alone as well. Controllers write to them under the same
-/// names, and what they own there are finalizers and life cycle states, not the content of an
-/// earlier revision.
+/// Objects of our own API group do not change either. Controllers write to them under the same
+/// names, and own finalizers and lifecycle states there, not the content of an earlier revision.
 pub fn migrated(live: &Value, former: &[String]) -> Option<Vec<Value>> {
     let legacy: Vec<&Value> = mergeable(live, former).collect();
     let first = *legacy.first()?;
@@ -133,8 +134,8 @@ pub fn migrated(live: &Value, former: &[String]) -> Option<Vec<Value>> {
     Some(iter::once(united).chain(others).collect())
 }
 
-/// Whether two states of an object say the same, whoever owns what in them. What kubectl applied last
-/// does not count, as the children's cache does not keep it.
+/// True if two states of an object have the same content, whoever owns its fields. The annotation
+/// of kubectl's last apply does not count, because the children's cache drops it.
 pub fn same_content(one: &Value, other: &Value) -> bool {
     let rest = |object: &Value| {
         let mut object = object.clone();
@@ -155,7 +156,7 @@ pub fn same_content(one: &Value, other: &Value) -> bool {
     rest(one) == rest(other)
 }
 
-/// What we own in an object, by applies and by legacy entries.
+/// The fields that we own in an object, by applies and by legacy entries.
 pub(super) struct OwnedFields<'a> {
     /// Version of the paths.
     pub version: Option<&'a Value>,
@@ -164,7 +165,7 @@ pub(super) struct OwnedFields<'a> {
 }
 
 impl<'a> OwnedFields<'a> {
-    /// `None` when we own nothing, as far as anybody knows.
+    /// Returns `None` if no entry is ours.
     pub(super) fn of(live: &'a Value) -> Option<Self> {
         let applied = apply_entry(live).and_then(fields_of);
         let legacy: Vec<_> = mergeable(live, &[]).filter_map(fields_of).collect();
@@ -175,12 +176,12 @@ impl<'a> OwnedFields<'a> {
         })
     }
 
-    /// All of it.
+    /// All owned fields.
     pub(super) fn fields(&self) -> Cow<'a, Map<String, Value>> {
         self.with(|legacy| Some(legacy.clone()))
     }
 
-    /// What we applied, and of the rest what is wanted.
+    /// The fields that we applied, and of the legacy fields those that are wanted.
     pub(super) fn fields_for(&self, wanted: &Value) -> Cow<'a, Map<String, Value>> {
         self.with(|legacy| wanted_part(legacy, wanted))
     }
@@ -221,7 +222,7 @@ pub(super) fn is_legacy_entry(entry: &Value) -> bool {
     )
 }
 
-/// Whether an entry becomes ours: a legacy one, or one of a former manager.
+/// True if an entry becomes ours: a legacy one, or that of a former manager.
 fn is_migrated(entry: &Value, former: &[String]) -> bool {
     let of_former = || {
         let manager = text(entry, "manager");
@@ -230,17 +231,18 @@ fn is_migrated(entry: &Value, former: &[String]) -> bool {
     is_legacy_entry(entry) || (!is_apply(entry) && of_former())
 }
 
-/// Whether an entry is of a command of kubectl other than apply, such as `create` or `edit`.
+/// True if an entry is that of a kubectl command other than a server-side apply, such as `create`
+/// or `edit`.
 fn is_of_kubectl(entry: &Value) -> bool {
     text(entry, "subresource").is_empty() && text(entry, "manager").starts_with("kubectl-")
 }
 
-/// What kubectl applied last.
+/// The object of kubectl's last apply, from its annotation.
 fn last_applied(live: &Value) -> Option<Value> {
     serde_json::from_str(annotation(live, ANNOTATION_LAST_APPLIED)).ok()
 }
 
-/// Takes the annotations that tools need out of what is owned.
+/// Removes the annotations that tools need from a set of owned fields.
 fn forget_records(fields: &mut Map<String, Value>) {
     let Some(metadata) = fields.get_mut("f:metadata").and_then(Value::as_object_mut) else {
         return;
@@ -253,7 +255,7 @@ fn forget_records(fields: &mut Map<String, Value>) {
         let name = marker.strip_prefix("f:");
         name.is_none_or(|name| !ANNOTATIONS_OF_TOOLS.contains(&name))
     });
-    // With nothing below it, the node would stand for all annotations, whoever has set them.
+    // A node without children would own all annotations, whoever has set them.
     if is_leaf(annotations) {
         metadata.remove("f:annotations");
         if metadata.is_empty() {
@@ -262,7 +264,7 @@ fn forget_records(fields: &mut Map<String, Value>) {
     }
 }
 
-/// The entries that can be united with our applies'.
+/// The entries that can be united with the entry of our applies.
 fn mergeable<'v>(live: &'v Value, former: &[String]) -> impl Iterator<Item = &'v Value> {
     let own_api = text(live, "apiVersion")
         .strip_prefix(GROUP)
@@ -274,8 +276,8 @@ fn mergeable<'v>(live: &'v Value, former: &[String]) -> impl Iterator<Item = &'v
         .filter(move |entry| is_migrated(entry, former) && entry.get("apiVersion") == version)
 }
 
-/// The version of our applies, or the one that they would have: that of the object, or else that
-/// of the first entry that becomes ours.
+/// The version of our applies: that of their entry, else that of the object, else that of the first
+/// entry that becomes ours.
 fn version<'v>(live: &'v Value, former: &[String]) -> Option<&'v Value> {
     if let Some(entry) = apply_entry(live) {
         return entry.get("apiVersion");
@@ -302,7 +304,7 @@ fn unite(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     }
 }
 
-/// Takes the paths of one set out of another.
+/// Removes the paths of one set from another.
 pub(super) fn subtract(from: &mut Map<String, Value>, paths: &Map<String, Value>) {
     from.retain(|marker, node| {
         let Some(path) = paths.get(marker) else {
@@ -319,8 +321,8 @@ pub(super) fn subtract(from: &mut Map<String, Value>, paths: &Map<String, Value>
     });
 }
 
-/// A node with others below it says by a marker of its own that it is in the set as well; one
-/// without any says so by being there.
+/// Unites two nodes. A node with children is a member of the set only if it has the marker `.`; a
+/// node without children is a member by its presence.
 fn unite_nodes(into: &mut Value, from: &Value) {
     let (Value::Object(into), Value::Object(from)) = (into, from) else {
         return;
@@ -333,7 +335,7 @@ fn unite_nodes(into: &mut Value, from: &Value) {
     }
 }
 
-/// The part of an owned set whose paths lead to something wanted.
+/// The part of an owned set whose paths lead to wanted values.
 pub(super) fn wanted_part(
     owned: &Map<String, Value>,
     wanted: &Value,
@@ -401,7 +403,7 @@ mod tests {
     const USER: [&str; 3] = ["kubectl-edit", "Update", "v1"];
     const OTHER_VERSION: [&str; 3] = ["package-operator", "Update", "v1beta1"];
 
-    /// Who owns what: manager, operation, version, fields.
+    /// An entry: manager, operation, version, fields.
     type Owns<'a> = [&'a str; 4];
 
     const fn with<'a>(who: [&'a str; 3], fields: &'a str) -> Owns<'a> {
@@ -446,7 +448,7 @@ mod tests {
                 "{f:a: {f:c: {}}, f:d: {}}",
                 "{f:a: {f:b: {}, f:c: {}}, f:d: {}}",
             ),
-            // A map that is owned itself stays so when something below it is added.
+            // A map that is owned itself stays owned when a path below it is added.
             ("{f:a: {}}", "{f:a: {f:b: {}}}", "{f:a: {'.': {}, f:b: {}}}"),
             (
                 "{f:a: {'.': {}, f:b: {}}}",
@@ -480,7 +482,7 @@ mod tests {
         }
     }
 
-    /// In this cluster an apply leaves references alone that another entry owns.
+    /// References of another cluster's owners are no reason for a migration.
     #[test]
     fn a_release_in_another_cluster_leaves_nothing_to_migrate() {
         let object = |fields: &str| {
@@ -504,8 +506,8 @@ mod tests {
         assert!(needs_migration(&live, &[]), "a reference of this cluster");
     }
 
-    /// Entries before, and those after a migration as manager, operation, version and fields;
-    /// nothing where there is nothing to migrate.
+    /// The entries before and after a migration: manager, operation, version and fields; empty if
+    /// there is nothing to migrate.
     #[test]
     fn migrations() {
         let (ab, bc) = ("{f:a: {}, f:b: {}}", "{f:b: {}, f:c: {}}");
@@ -531,7 +533,7 @@ mod tests {
                 ],
                 &[with(OURS, abc), with(USER, ab)],
             ),
-            // Paths of another version cannot be distinguished from ours.
+            // Entries of another version than that of our applies do not change.
             (&[with(OURS, ab), with(OTHER_VERSION, bc)], &[]),
             (
                 &[with(OTHER_VERSION, bc), with(POST, ab)],
@@ -563,7 +565,8 @@ mod tests {
     const HELM: [&str; 3] = ["helm", "Update", "v1"];
     const FLUX: [&str; 3] = ["flux", "Apply", "v1"];
 
-    /// Entries of an object that is taken over, what kubectl applied last, and the entries after it.
+    /// Entries before a take-over, the object of kubectl's last apply, and the entries after the
+    /// take-over.
     #[test]
     fn what_former_managers_own_becomes_ours() {
         let (ab, bc) = ("{f:a: {}, f:b: {}}", "{f:b: {}, f:c: {}}");
@@ -578,14 +581,14 @@ mod tests {
             (&[with(FLUX, ab)], "", &[with(OURS, ab)]),
             (&[with(HELM, ab), with(APPLIED, bc)], "", &[with(OURS, abc)]),
             (&[with(OURS, ab), with(HELM, bc)], "", &[with(OURS, abc)]),
-            // Others keep theirs.
+            // Other managers keep their fields.
             (
                 &[with(APPLIED, ab), with(USER, bc)],
                 "",
                 &[with(OURS, ab), with(USER, bc)],
             ),
             (&[with(USER, ab)], "{a: 1}", &[]),
-            // What kubectl applied is applied by whichever command.
+            // Fields of kubectl's last apply become ours, whichever kubectl command owns them.
             (
                 &[with(APPLIED, ab), with(USER, bc)],
                 "{a: 1, b: 1, z: 1}",
@@ -596,7 +599,7 @@ mod tests {
                 "{a: 1, l: [{n: x, v: 2}]}",
                 &[with(OURS, ax), with(USER, y)],
             ),
-            // Nothing can be read, so nothing follows.
+            // The annotation is malformed, so it has no effect.
             (
                 &[with(APPLIED, ab), with(USER, bc)],
                 "oops",
@@ -647,7 +650,7 @@ mod tests {
         let former = former_managers(&json!({}));
         assert_eq!(former, FORMER_FIELD_MANAGERS);
         assert_eq!(migrated(&live, &former).unwrap(), [ours]);
-        // A node without anything below it is the whole value.
+        // A node without children owns the whole value.
         for (labels, left) in [
             ("", "{}"),
             (
@@ -681,11 +684,11 @@ mod tests {
             migrated(&live, &[]).unwrap(),
             [entry("package-operator", "Apply", "v1", ours)]
         );
-        // An entry through a subresource is another one.
+        // An entry of a subresource does not change.
         live["metadata"]["managedFields"][0]["subresource"] = "status".into();
         let entries = migrated(&live, &[]).unwrap();
         assert_eq!(entries[1], live["metadata"]["managedFields"][0]);
-        // Without fields there is nothing to unite, and the entry goes.
+        // An entry without fields is removed.
         live["metadata"]["managedFields"] =
             json!([{"manager": "remote-phase-manger", "operation": "Apply", "apiVersion": "v1"}]);
         assert_eq!(
@@ -694,7 +697,7 @@ mod tests {
         );
     }
 
-    /// Finalizers and life cycle states of these are written by controllers under the same names.
+    /// Controllers write finalizers and lifecycle states of these objects under the same names.
     #[test]
     fn objects_of_our_own_api_are_left_alone() {
         let mut live = object("{a: 1}", &[with(POST, "{f:a: {}}")]);
@@ -716,7 +719,7 @@ mod tests {
     const ITEMS: &str = "{l: [{n: x, p: TCP, v: 1}, {n: x, p: UDP}, {n: theirs}]}";
     const SET: &str = "{f:s: {'.': {}, 'v:1': {}, 'v:2': {}}}";
 
-    /// A body, who owns what, the live object, and the difference between the two.
+    /// The wanted body, the entries, the live object, and the difference.
     const TABLE: [(&str, &[Owns<'_>], &str, &str); 26] = [
         (AB, &[with(POST, OWNED)], ACTUAL, "none"),
         (AB, &[with(OLD_UPDATE, OWNED)], ACTUAL, "none"),
@@ -728,7 +731,7 @@ mod tests {
             ACTUAL,
             "not owned .apiVersion",
         ),
-        // Partly ours, partly theirs.
+        // Some fields are ours, others are not.
         (
             AB,
             &[with(OURS, "{f:a: {}}"), with(POST, OWNED)],
@@ -747,7 +750,7 @@ mod tests {
             ACTUAL,
             "not owned .spec.b.c",
         ),
-        // A map that is owned itself, without its keys, is taken for an atomic value.
+        // A map that is owned without its keys counts as an atomic value.
         (
             AB,
             &[with(POST, "{f:a: {}, f:b: {'.': {}}}")],
@@ -760,7 +763,7 @@ mod tests {
             "{a: 1, b: {c: y}}",
             "fields .spec.b",
         ),
-        // What we applied and do not want is one thing, a server's default another.
+        // An unwanted field that we applied differs from a default of the server.
         (
             "{a: 1}",
             &[with(OURS, "{f:a: {}, f:old: {}}"), with(POST, OWNED)],
@@ -788,7 +791,7 @@ mod tests {
             "{a: 1, z: 1}",
             "not owned .spec.z",
         ),
-        // Another shape than the wanted one.
+        // Values of another shape than the wanted one.
         (
             "{a: 1, b: x}",
             &[with(POST, OWNED)],
@@ -814,7 +817,7 @@ mod tests {
             ITEMS,
             "none",
         ),
-        // Which of the two items it is only the schema shows; a dry run decides.
+        // Only the schema shows which of the two items is meant; a dry run decides.
         (
             "{l: [{n: x, v: 1}]}",
             &[with(POST, LIST)],
@@ -866,7 +869,7 @@ mod tests {
         }};
     }
 
-    /// Objects that a 1.36 server made of a POST by Package Operator.
+    /// Objects that a 1.36 server made from a POST of Package Operator.
     #[test]
     fn posted_objects_are_as_wanted_until_they_are_migrated() {
         for (default, (wanted, mut live)) in [
@@ -883,7 +886,7 @@ mod tests {
             let print = live_fingerprint(&live);
             assert!(print.is_some());
             live["metadata"]["managedFields"] = migrated(&live, &[]).unwrap().into();
-            // The same fields, by another entry.
+            // The same fields, owned by another entry.
             assert_eq!(live_fingerprint(&live), print);
             assert_eq!(show(&compare(&wanted, &live)), default);
         }

@@ -1,6 +1,6 @@
-//! What holds for every body, tried on a model of an apply: random trees of what a schema can say
-//! about a value, written as the body, as the set of fields that the server records for it, and as
-//! a live object among the fields of others.
+//! Properties of every body, tested on a model of an apply. Random trees describe a value and its
+//! schema. They are written as the body, as the set of fields that the server records for it, and
+//! as a live object among the fields of others.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,26 @@ use serde_json::{Map, Value, json};
 use super::tests::live;
 use super::*;
 
-/// A value as its schema has it.
+/// A value with its schema.
 #[derive(Clone, Debug, PartialEq)]
 enum Node {
     /// A scalar, or a list or map that is one atomic value.
     Whole(Value),
-    /// A map whose keys have owners of their own.
+    /// A map whose keys have their own owners.
     Map(BTreeMap<String, Node>),
-    /// A list of items keyed by `name` and, where an item does not say it, by the default `proto:
-    /// TCP`.
+    /// A list of items keyed by `name` and `proto`; the default of the latter is `TCP`.
     Keyed(Vec<(String, Option<&'static str>, BTreeMap<String, Node>)>),
-    /// A list without order or repetition.
+    /// A list of texts; order and repetition do not count.
     Set(Vec<String>),
 }
 
-/// How a live object looks, apart from what we own.
+/// The parts of a live object that we do not own.
 #[derive(Clone, Copy, Debug)]
 enum Among {
     Nobody,
     /// Other managers with fields, items and elements of their own.
     Others,
-    /// The same, with other values and in other places.
+    /// Other managers with other values, in other places.
     MoreOthers,
 }
 
@@ -95,7 +94,7 @@ impl Node {
         };
         match (&mut value, among) {
             (_, Among::Nobody) => {}
-            // An empty map that we own may be an atomic one.
+            // An empty map that we own may be atomic.
             (Value::Object(map), _) if map.is_empty() => {}
             (Value::Object(map), Among::Others) => drop(map.insert("others".to_owned(), json!(1))),
             (Value::Object(map), Among::MoreOthers) => {
@@ -114,7 +113,7 @@ impl Node {
         value
     }
 
-    /// All nodes that differ from this one in the value of a single leaf.
+    /// All nodes that differ from this node in the value of one leaf.
     fn with_one_changed(&self) -> Vec<Self> {
         match self {
             Self::Whole(value) => vec![Self::Whole(match value {
@@ -139,7 +138,7 @@ impl Node {
         }
     }
 
-    /// All nodes that lack a single key, item or element that the server records.
+    /// All nodes that lack one key, item or element that the server records.
     fn with_one_left_out(&self) -> Vec<Self> {
         match self {
             Self::Whole(_) => Vec::new(),
@@ -207,7 +206,7 @@ fn left_out_in(map: &BTreeMap<String, Node>) -> impl Iterator<Item = BTreeMap<St
     })
 }
 
-/// An empty list may be a keyed one, of which nothing is recorded.
+/// True if the server records no owner: an empty list may be keyed.
 fn leaves_no_trace(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.is_empty(),
@@ -273,12 +272,12 @@ fn specs() -> impl Strategy<Value = Node> {
     maps(nodes(), 1).prop_map(Node::Map)
 }
 
-/// A kind that loses nothing, so that each value counts.
+/// The body is of a kind of which the server drops no value, so that each value counts.
 fn body(spec: &Node) -> Value {
     json!({"apiVersion": "diff.test/v1", "kind": "Test", "metadata": {"name": "n"}, "spec": spec.wanted()})
 }
 
-/// What the server makes of an apply of `owned`, when the values are those of `actual`.
+/// The result of an apply of `owned`, if the values are those of `actual`.
 fn applied(owned: &Node, actual: &Node, among: Among) -> Value {
     let content = json!({"apiVersion": "diff.test/v1", "kind": "Test", "spec": actual.live(among)});
     let mut live = live(content, &json!({"f:spec": owned.owned()}));
@@ -288,8 +287,7 @@ fn applied(owned: &Node, actual: &Node, among: Among) -> Value {
     live
 }
 
-/// The same value with the keys of each map in the opposite order, as far as the map keeps an
-/// order.
+/// The same value with the keys of each map in reverse order, where the map has an order.
 fn reversed(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -351,7 +349,7 @@ proptest! {
         let left = &all[which.index(all.len())];
         let taken = applied(left, &spec, Among::Others);
         let difference = compare(&body(&spec), &taken);
-        // Where nothing of a map or list is ours any more the model leaves its marker, as that of
+        // If we own nothing below a map or list any more, the model leaves its marker, like that of
         // an atomic value.
         prop_assert_ne!(difference, Difference::None);
         let before = applied(&spec, &spec, Among::Others);
@@ -389,7 +387,7 @@ proptest! {
         let mut other = map.clone();
         other.insert(key.clone(), all[changed.index(all.len())].clone());
         let other = Node::Map(other);
-        // The template wants another value by now, or none at all.
+        // The template now has another value, or lacks the field.
         for template in [body(&other), body(&spec)] {
             let live = applied(&spec, &spec, Among::Others);
             let mut applied = template;

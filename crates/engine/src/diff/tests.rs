@@ -1,9 +1,9 @@
-//! What real servers answered: each file in `fixtures` holds a body and an object.
+//! Answers of real servers: each file in `fixtures` has a body and an object.
 //!
-//! The object is what a 1.36 server made of the first apply of that body by our manager (`kubectl
-//! apply --server-side --field-manager=package-operator -o json --show-managed-fields`), or what it
-//! had become after somebody else did what the file's name says. Left out are `status`, times, uids
-//! and versions, and in most files the defaults of a pod.
+//! The object is the result of the first apply of that body by our manager to a 1.36 server
+//! (`kubectl apply --server-side --field-manager=package-operator -o json --show-managed-fields`),
+//! or its state after the change that the file's name describes. `status`, times, uids and versions
+//! are left out, and in most files the defaults of a pod.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ pub(super) fn live(mut content: Value, fields: &Value) -> Value {
     content
 }
 
-/// A difference in one short line.
+/// A difference as one short line.
 pub(super) fn show(difference: &Difference) -> String {
     match difference {
         Difference::None => "none".to_owned(),
@@ -54,7 +54,7 @@ pub(super) fn show(difference: &Difference) -> String {
     }
 }
 
-/// Compares two values of `.spec`, given what we own there.
+/// Compares two values of `.spec`, given the fields that we own there.
 pub(super) fn difference(wanted: &str, owned: &str, actual: &str) -> String {
     let object = |spec| {
         yaml(&format!(
@@ -75,7 +75,7 @@ pub(super) fn check_spec(wanted: &str, owned: &str, actual: &str, expected: &str
     );
 }
 
-/// A fixture.
+/// A fixture: a body, and the object of the server.
 #[derive(Clone)]
 struct Recorded {
     name: &'static str,
@@ -103,8 +103,8 @@ impl Recorded {
         show(&compare(&self.wanted, &self.live))
     }
 
-    /// With one form of the values that the server writes in its own way: its own, or ours where it
-    /// writes nothing.
+    /// Makes both sides equal in the values that the server rewrites: the server's value, or ours
+    /// if the server stores none.
     fn settled(mut self) -> Self {
         for (_, pointer) in normalised(self.name) {
             if let Some(form) = self.live.pointer(pointer) {
@@ -119,7 +119,7 @@ impl Recorded {
     }
 }
 
-/// Everything right after the first apply.
+/// The fixtures with the object right after the first apply.
 fn untouched() -> [Recorded; 17] {
     recorded![
         "clusterrole",
@@ -142,7 +142,7 @@ fn untouched() -> [Recorded; 17] {
     ]
 }
 
-/// The values of a fixture that the server writes in its own way: our path, and the JSON pointer.
+/// The values of a fixture that the server rewrites: our path, and the JSON pointer.
 fn normalised(name: &str) -> &'static [(&'static str, &'static str)] {
     match name {
         "deployment" => &[
@@ -210,7 +210,7 @@ fn normalised(name: &str) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Pointers to all values below the root, but for what identifies the object.
+/// Pointers to all values below the root, except those that identify the object.
 fn pointers(of: &Value) -> Vec<String> {
     fn collect(value: &Value, at: &str, into: &mut Vec<String>) {
         let mut enter = |key: &str, below: &Value| {
@@ -241,7 +241,7 @@ fn pointers(of: &Value) -> Vec<String> {
     pointers
 }
 
-/// Another value of the same type, where there is one.
+/// Another value of the same type, if there is one.
 fn changed(value: &Value) -> Value {
     match value {
         Value::Null => json!("set"),
@@ -309,8 +309,8 @@ fn any_wanted_value_that_is_left_out_is_noticed() {
     for recorded in untouched() {
         let settled = recorded.settled();
         for pointer in pointers(&settled.wanted) {
-            // An empty list may be a keyed one, which is the same as none; the metadata hold
-            // nothing but such lists and the name.
+            // An empty list may be keyed, which equals an absent one; the metadata contain only
+            // such lists and the name.
             let nothing =
                 settled.wanted.pointer(&pointer) == Some(&json!([])) || pointer == "/metadata";
             let mut without = settled.clone();
@@ -331,7 +331,7 @@ fn any_other_live_value_that_we_own_is_noticed() {
         let settled = recorded.settled();
         for pointer in pointers(&settled.wanted) {
             let mut drifted = settled.clone();
-            // A list or map that holds more is somebody else's addition, unless it is atomic.
+            // A longer list or map has additions of others, unless it is atomic.
             let Some(value) = drifted
                 .live
                 .pointer_mut(&pointer)
@@ -342,7 +342,8 @@ fn any_other_live_value_that_we_own_is_noticed() {
             *value = changed(value);
             assert_ne!(drifted.compare(), "none", "{} {pointer}", settled.name);
             if pointer.starts_with("/metadata/ownerReferences") {
-                // They come and go with the revisions of a chain; `compare` judges them.
+                // Owner references change with the revisions of a chain, so only `compare` covers
+                // them.
                 continue;
             }
             assert_ne!(
@@ -412,7 +413,7 @@ fn a_fingerprint_changes_with_our_fields_alone() {
 fn a_secret_is_watched_through_its_write_only_texts() {
     let [mut drifted] = recorded!["secret_drifted"];
     let print = live_fingerprint(&drifted.live);
-    // Another manager's own key.
+    // A key of another manager.
     drifted.live["data"]["c"] = json!("Yw==");
     assert_eq!(live_fingerprint(&drifted.live), print);
     drifted.live["data"]["b"] = json!("dGV4dA==");
@@ -427,7 +428,7 @@ fn an_autoscaler_keeps_what_it_set() {
     with_create_only(&mut scaled.wanted, &scaled.live, &paths);
     assert_eq!(scaled.wanted["spec"].get("replicas"), None);
     assert_eq!(scaled.compare(), "none");
-    // Nobody scaled this one; the template wants another number by now.
+    // Nobody has scaled this object, but the template now has another number.
     ours.wanted["spec"]["replicas"] = json!(5);
     assert_eq!(ours.compare(), "fields .spec.replicas");
     with_create_only(&mut ours.wanted, &ours.live, &paths);

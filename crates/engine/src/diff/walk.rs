@@ -1,5 +1,5 @@
-//! The walk behind [`compare`](super::compare): the wanted body, what we own and the live object,
-//! side by side.
+//! The walk behind [`compare`](super::compare): through the wanted body, the owned fields and the
+//! live object in parallel.
 
 mod lists;
 
@@ -11,11 +11,11 @@ use super::fields::{Marker, OnPath, field, is_leaf, same};
 use super::legacy::OwnedFields;
 use super::{Difference, STRING_DATA, UNOWNED_METADATA, is_secret};
 
-/// Fields at the root that an apply does not own: what identifies the object, and `status`, which
-/// is never applied.
+/// Fields at the root that an apply does not own: those that identify the object, and `status`,
+/// which is never applied.
 const UNOWNED_ROOT: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 
-/// [`UNOWNED_ROOT`], and the field of a Secret that is compared by itself.
+/// [`UNOWNED_ROOT`], and the field of a Secret that is compared separately.
 const UNOWNED_SECRET: [&str; 5] = ["apiVersion", "kind", "metadata", "status", STRING_DATA];
 
 /// The first difference ends the walk.
@@ -28,12 +28,12 @@ pub(super) fn compare_roots(wanted: &Value, live: &Value) -> Walk {
     let owned = owned.as_ref();
     let is_secret = is_secret(wanted);
     let wanted = wanted.as_object().ok_or_else(|| differs(root))?;
-    // The paths of an entry are those of the version it was applied in; another version may name
-    // them differently.
+    // The paths of an entry are those of the version that was applied; fields may have other names
+    // in another version.
     if wanted.get("apiVersion") != ownership.version {
         return Err(not_owned(root.field("apiVersion")));
     }
-    // The items of a list may come without these.
+    // Items of a list may lack these fields.
     for name in ["apiVersion", "kind"] {
         if live
             .get(name)
@@ -66,7 +66,7 @@ pub(super) fn compare_roots(wanted: &Value, live: &Value) -> Walk {
     types.compare_fields(root, wanted, owned, Some(live), &UNOWNED_SECRET)
 }
 
-/// The map that a value is, or else an empty one.
+/// Returns the map of a value, or an empty map.
 fn map<'a>(value: Option<&'a Value>, none: &'a Map<String, Value>) -> &'a Map<String, Value> {
     value.and_then(Value::as_object).unwrap_or(none)
 }
@@ -83,22 +83,23 @@ pub(super) fn encoded(texts: &Map<String, Value>) -> Map<String, Value> {
         .collect()
 }
 
-/// How the server keeps the objects of a kind, as far as it changes what an absent field means.
+/// The way in which the server stores the objects of a kind, if that changes the meaning of an
+/// absent field.
 #[derive(Clone, Copy)]
 pub(super) struct Types {
-    /// Decoded into Go structs, which leave out empty lists and nulls when they are written: such a
-    /// value that is wanted, and owned where the server records that, is present in an object that has
-    /// no such field. A custom resource keeps what it was given, and there the same would be a
-    /// difference.
+    /// The server decodes objects into Go structs, which omit empty lists and nulls when they are
+    /// encoded. So such a value counts as present, if it is wanted (and owned, where the server
+    /// records that), although the object lacks the field. A custom resource stores all values, so
+    /// there the absence is a difference.
     go: bool,
 }
 
 impl Types {
-    /// The server's own kinds, and the metadata of all kinds.
+    /// The built-in kinds of the server, and the metadata of all kinds.
     const GO: Self = Self { go: true };
 
-    /// The group of a custom resource has a dot in its name. So have some of the server's own, and
-    /// these lose nothing but a shortcut.
+    /// The group of a custom resource has a dot in its name. Some groups of the server have one
+    /// too; for these only the shortcut is lost.
     fn of(wanted: &Map<String, Value>) -> Self {
         let version = wanted
             .get("apiVersion")
@@ -110,7 +111,7 @@ impl Types {
         }
     }
 
-    /// Compares a map, key by key: first what we own, then what is wanted beyond that.
+    /// Compares a map key by key: first the owned keys, then the other wanted ones.
     fn compare_fields(
         self,
         path: OnPath<'_>,
@@ -180,8 +181,8 @@ impl Types {
         }
     }
 
-    /// A wanted value that leaves no trace among the owned fields: an empty list may be keyed, and
-    /// then has no items to own.
+    /// Compares a wanted value that no owned field records: an empty list may be keyed, and then
+    /// has no items to own.
     fn compare_unowned(self, path: OnPath<'_>, wanted: &Value, live: Option<&Value>) -> Walk {
         match wanted {
             Value::Array(items) if items.is_empty() && self.is_present(live, wanted) => Ok(()),
@@ -198,14 +199,14 @@ impl Types {
         }
     }
 
-    /// Whether a live value is the wanted one.
+    /// True if a live value equals the wanted one.
     fn is_present(self, live: Option<&Value>, wanted: &Value) -> bool {
         live.map_or_else(|| self.go && is_nothing(wanted), |live| same(wanted, live))
     }
 }
 
-/// A value that in Go says no more than an absent one. Zeros and empty texts and structs may: where
-/// the field is a pointer they are stored, which only the schema shows.
+/// True for a value that Go does not distinguish from an absent one. Zeros, empty texts and empty
+/// structs may be distinct: they are stored if the field is a pointer, which only the schema shows.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -279,7 +280,7 @@ mod tests {
         for (wanted, live, expected) in [
             ("{a: {b: 1}}", "{a: {b: 1}}", "none"),
             ("{a: {b: 1, c: [2]}}", "{a: {c: [2], b: 1}}", "none"),
-            // Something that was added may be a default or drift.
+            // An added field may be a default or drift.
             ("{a: {b: 1}}", "{a: {b: 1, c: 2}}", "fields .spec.a"),
             ("{a: {b: 1}}", "{a: {}}", "fields .spec.a"),
             ("{a: [1, 2]}", "{a: [1, 2]}", "none"),
@@ -298,19 +299,19 @@ mod tests {
             check_spec(wanted, r#"{"f:a": {".": {}}}"#, live, expected);
             check_spec(wanted, r#"{".": {}, "f:a": {}}"#, live, expected);
         }
-        // An empty set of fields owns nothing, not everything.
+        // An empty set of fields owns nothing, rather than everything.
         check_spec("{a: 1}", "{f:b: {}}", "{a: 1, b: 2}", "surplus .spec.b");
     }
 
-    /// Wanted, live and what is expected of a built-in kind and of a custom resource, when
+    /// Wanted value, live value, and the result for a built-in kind and for a custom resource, if
     /// `.spec.a` is owned.
     #[test]
     fn built_in_kinds_lose_empty_lists_and_nulls() {
         for (wanted, live, built_in, custom) in [
             ("[]", "{}", "none", "fields .spec.a"),
             ("null", "{}", "none", "fields .spec.a"),
-            // Some of these are lost and some are not: an optional `false` is stored. What we own may
-            // be a `null` by which the field was absent before.
+            // The server drops some of these values and stores others, such as an optional `false`.
+            // The owned value may be an earlier `null`, which left the field absent.
             ("false", "{}", "fields .spec.a", "fields .spec.a"),
             ("0", "{}", "fields .spec.a", "fields .spec.a"),
             ("''", "{}", "fields .spec.a", "fields .spec.a"),
@@ -320,7 +321,7 @@ mod tests {
             ("'0'", "{}", "fields .spec.a", "fields .spec.a"),
             ("[0]", "{}", "fields .spec.a", "fields .spec.a"),
             ("{b: 0}", "{}", "fields .spec.a", "fields .spec.a"),
-            // What is there is not absent.
+            // A live value is not an absent one.
             ("false", "{a: true}", "fields .spec.a", "fields .spec.a"),
             ("null", "{a: x}", "fields .spec.a", "fields .spec.a"),
             ("[]", "{a: null}", "fields .spec.a", "fields .spec.a"),
@@ -368,7 +369,7 @@ mod tests {
                 "none",
                 "none",
             ),
-            // Items of others in a keyed list, or an atomic list of another manager: unknown.
+            // Items of others in a keyed list, or another manager's atomic list: unknown.
             (
                 "{a: []}",
                 "{a: [{n: x}]}",
@@ -381,7 +382,7 @@ mod tests {
                 "not owned .spec.a",
                 "not owned .spec.a",
             ),
-            // All else that is empty would be owned.
+            // Any other empty value would be owned.
             (
                 "{a: {}}",
                 "{a: {}}",
@@ -417,7 +418,7 @@ mod tests {
         check_spec("{a: 1}", r#"{"f:a": 1}"#, "{a: 1}", "fields .spec.a");
     }
 
-    /// Body, owned fields, live data and what is expected.
+    /// Body, owned fields, live data and result.
     const TEXTS: [(&str, &str, &str, &str); 17] = [
         (
             "{stringData: {b: text}}",
@@ -543,7 +544,7 @@ mod tests {
                 if (kind, version) == ("Secret", "v1") {
                     assert_eq!(difference, expected, "{wanted}");
                 } else if wanted["stringData"]["b"] == "text" {
-                    // Nothing special about that name elsewhere.
+                    // The name has no special meaning in other kinds.
                     assert_ne!(difference, "none", "{kind} {version}");
                 }
             }
@@ -564,7 +565,7 @@ mod tests {
                 "not owned .apiVersion",
             ),
             ("/metadata/managedFields/0/manager", "other", "not owned ."),
-            // What Package Operator has sent in an update is as good as applied.
+            // An update by Package Operator counts as an apply.
             ("/metadata/managedFields/0/operation", "Update", "none"),
             ("/metadata/managedFields/0/fieldsV1", "x", "not owned ."),
             ("/metadata/managedFields", "[]", "not owned ."),
@@ -574,13 +575,13 @@ mod tests {
             *live.pointer_mut(pointer).unwrap() = yaml(value);
             assert_eq!(show(&compare(&wanted, &live)), expected, "{pointer}");
         }
-        // The items of a list have no type.
+        // Items of a list lack `apiVersion` and `kind`.
         let mut item = same.clone();
         item.as_object_mut()
             .unwrap()
             .retain(|name, _| name != "apiVersion" && name != "kind");
         assert_eq!(compare(&wanted, &item), Difference::None);
-        // An apply through a subresource is another entry.
+        // An apply through a subresource has its own entry.
         let mut scaled = same.clone();
         scaled["metadata"]["managedFields"][0]["subresource"] = "".into();
         assert_eq!(compare(&wanted, &scaled), Difference::None);

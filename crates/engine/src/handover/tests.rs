@@ -1,4 +1,4 @@
-//! The decisions about live objects, for every combination of what they depend on.
+//! Decisions about live objects, for every combination of the inputs.
 
 use baton_apis::CollisionProtection::{IfNoController, None as Unprotected, Prevent};
 use serde_json::json;
@@ -30,13 +30,13 @@ fn show(adoption: &Adoption) -> String {
     }
 }
 
-/// Every owner of an object, with every number that makes a difference for revision 2, by the
-/// collision protections `Prevent`, `IfNoController` and `None`.
+/// Every owner of an object, with every relevant number for revision 2, by the collision
+/// protections `Prevent`, `IfNoController` and `None`.
 const ADOPTION: [(&str, &str, [&str; 3]); 35] = [
     ("plain me*", "", ["keep", "keep", "keep"]),
     ("plain me*", "1", ["keep", "keep", "keep"]),
     ("plain me*", "2", ["keep", "keep", "keep"]),
-    // The annotation does not make somebody else the owner.
+    // The annotation does not make another revision the owner.
     ("plain me*", "9", ["keep", "keep", "keep"]),
     ("plain previous*", "", ["from v1", "from v1", "from v1"]),
     ("plain previous*", "1", ["from v1", "from v1", "from v1"]),
@@ -48,7 +48,7 @@ const ADOPTION: [(&str, &str, [&str; 3]); 35] = [
     ("plain newer*", "2", ["foreign", "foreign", "equal"]),
     ("plain newer*", "3", ["leave v3", "leave v3", "leave v3"]),
     ("plain newer*", "9", ["leave v3", "leave v3", "leave v3"]),
-    // An archived revision keeps nothing from anybody.
+    // An archived revision does not protect its objects.
     ("plain archived*", "", ["foreign", "foreign", "from v4"]),
     ("plain archived*", "1", ["foreign", "foreign", "from v4"]),
     ("plain archived*", "2", ["foreign", "foreign", "equal"]),
@@ -59,7 +59,7 @@ const ADOPTION: [(&str, &str, [&str; 3]); 35] = [
         "1",
         ["foreign", "foreign", "from other"],
     ),
-    // Both would take it in turn.
+    // Otherwise both revisions would take the object in turn.
     ("plain unrelated*", "2", ["foreign", "foreign", "equal"]),
     (
         "plain unrelated*",
@@ -67,7 +67,7 @@ const ADOPTION: [(&str, &str, [&str; 3]); 35] = [
         ["leave other", "leave other", "leave other"],
     ),
     ("plain stranger*", "", ["foreign", "foreign", "adopt"]),
-    // A stale number on somebody else's or nobody's object says nothing.
+    // A stale number on an object without a sibling as its controller does not count.
     ("plain stranger*", "1", ["foreign", "foreign", "adopt"]),
     ("plain stranger*", "2", ["foreign", "foreign", "adopt"]),
     ("plain stranger*", "9", ["foreign", "foreign", "adopt"]),
@@ -77,10 +77,10 @@ const ADOPTION: [(&str, &str, [&str; 3]); 35] = [
     ("", "9", ["foreign", "adopt", "adopt"]),
     ("plain", "", ["foreign", "adopt", "adopt"]),
     ("plain", "9", ["foreign", "adopt", "adopt"]),
-    // Its last writer is gone.
+    // The last writer is gone.
     ("me", "3", ["adopt", "adopt", "adopt"]),
     ("previous", "7", ["adopt", "adopt", "adopt"]),
-    // Its last writer has lost the flag only.
+    // The last writer has only lost the controller flag.
     ("previous", "1", ["foreign", "adopt", "adopt"]),
 ];
 
@@ -102,7 +102,8 @@ fn adoption_by_owner_number_protection_force_package_and_delivery() {
                         let situation = classify(&revision, &Family, &live);
                         let is_free = force_adoption || label.contains("operator}");
                         let expected = match () {
-                            // A delegated phase takes nothing that a revision has orphaned.
+                            // A delegated phase does not take an object that a revision has
+                            // orphaned.
                             () if delivery != Delivery::InProcess
                                 && situation == Situation::Unowned
                                 && !number.is_empty() =>
@@ -125,7 +126,8 @@ fn adoption_by_owner_number_protection_force_package_and_delivery() {
     }
 }
 
-/// Which owners without a controller inherit an object (`A`), by the number of its last writer.
+/// Owners without the controller flag that inherit an object (`A`), by the number of its last
+/// writer.
 #[test]
 fn an_object_is_abandoned_when_its_last_writer_is_no_owner_and_an_heir_is() {
     const NUMBERS: [&str; 6] = ["", "x", "1", "2", "3", "7"];
@@ -133,7 +135,8 @@ fn an_object_is_abandoned_when_its_last_writer_is_no_owner_and_an_heir_is() {
         //                      "" x 1 2 3 7
         ("", ". . . . . ."),
         ("me", ". . A . A A"),
-        // The flag of the last writer was cleared: ours, or that of another one that exists.
+        // The flag of the last writer was cleared: the writer is this revision, or another that
+        // exists.
         ("previous", ". . . . A A"),
         ("newer", ". . . . . ."),
         ("me previous", ". . . . A A"),
@@ -180,7 +183,7 @@ fn a_reference_that_resembles_the_revision_is_a_stranger() {
     assert_eq!(classify(&revision(), &Family, &live), Situation::Ours);
 }
 
-/// One controller is in the object's own cluster, the other elsewhere.
+/// An object can have one controller in its own cluster and one in another.
 #[test]
 fn an_object_with_two_controllers_is_ours_if_one_of_them_is() {
     for owners in ["me* stranger*", "stranger* me*", "newer* me*"] {
@@ -215,9 +218,9 @@ fn a_collision_names_the_object_as_its_manifest_does() {
     }
 }
 
-/// Every situation by the number on the object, the protection, and whether the phase is delegated: `K` keep,
-/// `A` adopt from nobody in particular, `S` adopt from the sibling, `L` leave to the sibling, and the
-/// refusals: `=` the same number, `o` orphaned, `-` not owned.
+/// Every situation by the number on the object, the protection, and the delivery of the phase: `K`
+/// keep, `A` adopt without a sibling's name, `S` adopt from the sibling, `L` leave to the sibling,
+/// and the refusals: `=` the same number, `o` orphaned, `-` not owned.
 #[test]
 fn adoption_by_situation_number_and_protection() {
     let sibling = || Sibling {
@@ -227,7 +230,7 @@ fn adoption_by_situation_number_and_protection() {
         is_archived: false,
     };
     for (situation, protections, in_process, delegated) in [
-        // The numbers "", x, 0, 1, 2 and 3.
+        // Columns: the numbers "", x, 0, 1, 2 and 3.
         (Situation::Ours, &PROTECTIONS[..], "KKKKKK", "KKKKKK"),
         (
             Situation::Newer(sibling()),
@@ -292,7 +295,7 @@ fn adoption_by_situation_number_and_protection() {
     }
 }
 
-/// One sibling that is whatever the table says.
+/// Siblings that consist of the one in the table.
 struct Only(Sibling);
 
 impl Siblings for Only {
@@ -305,8 +308,9 @@ impl Siblings for Only {
     }
 }
 
-/// What a sibling that controls an object is to revision 2: `n` newer, `p` previous, `u` unrelated. The number
-/// on the object decides, not that of the sibling, and an archived sibling is never newer.
+/// The situation with a sibling as the controller, for revision 2: `n` newer, `p` previous, `u`
+/// unrelated. The number on the object decides, not that of the sibling, and an archived sibling is
+/// never newer.
 #[test]
 fn the_controlling_sibling_by_what_it_is_and_the_number_on_the_object() {
     for (is_previous, is_archived, row) in [
@@ -343,7 +347,7 @@ fn the_controlling_sibling_by_what_it_is_and_the_number_on_the_object() {
     }
 }
 
-/// An object without owners, annotations or metadata is nobody's.
+/// An object without owners, annotations or metadata has no owner.
 #[test]
 fn an_object_without_owners_is_unowned() {
     for live in [
@@ -366,7 +370,7 @@ fn an_object_without_owners_is_unowned() {
     );
 }
 
-/// Only the very name of the package lifts the protection.
+/// Only the exact name of the package lifts the protection.
 #[test]
 fn the_own_package_is_known_by_its_whole_name() {
     for (label, expected) in [
@@ -386,7 +390,8 @@ fn the_own_package_is_known_by_its_whole_name() {
     }
 }
 
-/// The namespace in front is the one that is written, that behind is where the object is.
+/// The message begins with the namespace in the manifest, and names the object's namespace at the
+/// end.
 #[test]
 fn a_refusal_says_where_the_object_is() {
     for (manifest, expected) in [

@@ -1,4 +1,5 @@
-//! Whatever objects and other controllers report: what is copied from them fits into a status, and the server takes it.
+//! Conditions from any reports of objects and controllers: the copies fit into a status, and the
+//! server accepts them.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -10,13 +11,14 @@ use regex::Regex;
 use super::*;
 use crate::condition_list::Conditions;
 
-/// What the texts of all mapped conditions may take, with what a condition takes besides.
+/// Greatest size of the types, reasons and messages of all mapped conditions.
 const MOST: usize = 10 * 1024;
-/// What a server holds for a reason and a type.
+/// Greatest lengths of a reason and a type in the API.
 const LONGEST_REASON: usize = 1024;
 const LONGEST_TYPE: usize = 316;
 
-/// As the API conventions have it: <https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1#Condition>.
+/// The pattern of the API conventions:
+/// <https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1#Condition>.
 static TYPE: LazyLock<Regex> = LazyLock::new(|| {
     let text = concat!(
         r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?",
@@ -38,8 +40,8 @@ fn what_is_mapped_can_be_written() {
         });
 }
 
-/// An input has `objects`, each with its `mappings` and `live`, `conditions` of a phase object, those that the revision
-/// has, and how often the texts are repeated.
+/// An input has `objects`, each with its `mappings` and `live`; the `conditions` of a phase object;
+/// the `previous` conditions of the revision; and a number of repetitions for the texts.
 fn check(input: &Value) {
     let repeat = input["repeat"].as_u64().unwrap_or(1).min(10_000);
     let mut found = Vec::new();
@@ -48,14 +50,14 @@ fn check(input: &Value) {
             continue;
         };
         let mappings: Vec<ConditionMapping> = mappings;
-        // The others are refused before anything is written.
+        // Other mappings are refused before the first write.
         let mappings: Vec<_> = mappings
             .into_iter()
             .filter(|mapping| is_mapped(&mapping.destination_type))
             .collect();
         found.extend(mapped(&mappings, &object["live"]));
     }
-    // The server has checked these.
+    // The server has validated these conditions.
     let generation = input["generation"].as_i64().unwrap_or(1);
     let [conditions, previous] = ["conditions", "previous"].map(|field| {
         let conditions = serde_json::from_value(input[field].clone());
@@ -93,13 +95,13 @@ fn check(input: &Value) {
     }
     assert!(size <= MOST, "{size}");
     assert_eq!(unique(written.clone()), written, "each type is there once");
-    // What says the same as before is not written again.
+    // The same conditions again change nothing.
     let mut again = Conditions::new(&written, generation, Timestamp::MAX);
     again.map(found);
     assert_eq!(again.into_list(), written);
 }
 
-/// Whether preflight lets a mapping to this type through, and the schema.
+/// True if preflight and the schema accept a mapping to this type.
 fn is_mapped(type_: &str) -> bool {
     type_.contains('/') && is_condition_type(type_)
 }
@@ -113,7 +115,7 @@ fn is_acceptable(condition: &Condition) -> bool {
         && condition.message.len() <= MAX_MESSAGE_LENGTH
 }
 
-/// The conditions of a status that a server holds.
+/// The conditions that a server accepts in a status.
 fn unique(mut conditions: Vec<Condition>) -> Vec<Condition> {
     let mut seen = BTreeSet::new();
     conditions.retain(|condition| is_acceptable(condition) && seen.insert(condition.type_.clone()));

@@ -1,4 +1,4 @@
-//! What an answer of the server changes about an object in a pass.
+//! The effect of an answer of the server on an object in a pass.
 
 use std::mem;
 
@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl ObjectPass<'_> {
-    /// Takes the answer to the request that [`ObjectPass::need`] asked for.
+    /// Processes the answer to the request that [`ObjectPass::need`] returned.
     pub fn answer(&mut self, request: &Request, answer: Answer) {
         match (request, answer) {
             (_, Answer::KindNotServed) => {
@@ -35,7 +35,7 @@ impl ObjectPass<'_> {
             (Request::Get, Answer::NotFound) => {
                 self.live = Live::Gone;
                 self.progress = match mem::replace(&mut self.progress, Progress::Fresh) {
-                    // The object does not exist, so the refusal was about the content.
+                    // The object does not exist, so its content was refused.
                     Progress::RefusedOrTaken(text) => Progress::Blocked(Problem::Violation, text),
                     _ => Progress::Fresh,
                 };
@@ -67,7 +67,8 @@ impl ObjectPass<'_> {
             (Request::DeleteForRecreation(_), Answer::NotFound) => {
                 self.write = Some(WriteResult::Recreated);
                 self.live = Live::Gone;
-                // What is to be created has passed a dry run but for what must not be changed.
+                // The dry run found no other fault than the immutable fields, so the create needs
+                // none.
                 self.progress = Progress::Checked;
             }
             (Request::DeleteForRecreation(_), Answer::Object(live)) => {
@@ -78,7 +79,7 @@ impl ObjectPass<'_> {
             (Request::Migrate { .. }, Answer::Object(live)) => {
                 self.begin_round();
                 self.live = Live::Present(live);
-                // The fingerprints were taken while other entries owned fields as well.
+                // The fingerprints were computed while other entries owned fields as well.
                 (self.settled, self.learned) = (None, None);
             }
             (Request::Create(_), Answer::Created(live)) => self.wrote(live, WriteResult::Created),
@@ -98,13 +99,13 @@ impl ObjectPass<'_> {
 
     fn take_refusal(&mut self, request: &Request, text: String) {
         self.progress = match request {
-            // An object with another controller is refused as well: it would have two of them.
+            // The server also refuses to add a second controller to an existing object.
             Request::DryRunCreate(_) | Request::Create(_)
                 if self.live != Live::Gone && self.progress != Progress::Checked =>
             {
                 Progress::RefusedOrTaken(text)
             }
-            // Nothing of the phase is written yet when the first write is refused.
+            // If the leading write is refused, no object of the phase has been written yet.
             Request::Create(_)
             | Request::Apply(_)
             | Request::HandOver(_)
@@ -120,13 +121,13 @@ impl ObjectPass<'_> {
         };
     }
 
-    /// Every other answer means that the object is not in the state that was decided upon.
+    /// Every other answer shows that the object is not in the state that the request was based on.
     fn start_over(&mut self) {
         self.begin_round();
         self.live = Live::Unread;
     }
 
-    /// What an accepted write to the live object is, by what the server answered.
+    /// The kind of an accepted write to the live object, by the server's answer.
     fn took_over(&self, answered: &Value) -> WriteResult {
         let was_stopped = self.live().is_some_and(is_stopped);
         match self.live().map(|live| self.classify(live)) {
@@ -140,7 +141,7 @@ impl ObjectPass<'_> {
         }
     }
 
-    /// What was not as wanted before the server answered so.
+    /// The fields that differed before the server accepted the write.
     fn drift(&self, answered: &Value) -> Drift {
         let Some(live) = self.live() else {
             return Drift::default();
@@ -149,7 +150,7 @@ impl ObjectPass<'_> {
         if !drift.is_empty() {
             return drift;
         }
-        // The order of a list, say, which nobody's ownership tells.
+        // No entry shows the difference, as with the order of a list.
         match diff::compare(&self.body(live, References::Owned), live) {
             Difference::Fields(path) | Difference::NotOwned(path) => Drift::at(&path),
             Difference::Surplus(path) => Drift::surplus(&path),
@@ -157,12 +158,12 @@ impl ObjectPass<'_> {
         }
     }
 
-    /// Whether the object is never to be deleted.
+    /// True if the object must never be deleted.
     fn is_kept(&self) -> bool {
         is_kept(self.live().into_iter().chain([&self.desired.manifest]))
     }
 
-    /// What has run stays as it is, and is not asked about again.
+    /// Keeps an object that has run, and sends no further request about it.
     fn settle_what_ran(&mut self) {
         let Some(live) = self.live() else { return };
         if self.is_controlled() && self.revision.ran.contains(&self.desired.key) {
@@ -170,7 +171,7 @@ impl ObjectPass<'_> {
         }
     }
 
-    /// What is remembered of an object that is as it should be.
+    /// The fingerprints of an object in the wanted state.
     fn fingerprints(&self, live: &Value) -> Option<Settled> {
         let print = diff::live_fingerprint(live)?;
         Some((diff::wanted_fingerprint(&self.desired.manifest), print))
@@ -193,7 +194,7 @@ impl ObjectPass<'_> {
             return;
         };
         let is_unchanged = if self.needs_migration(live) {
-            // The apply would own wanted fields twice, and change nothing else.
+            // The apply would only own wanted fields a second time.
             legacy::same_content(live, answered)
         } else {
             diff::live_fingerprint(answered) == Some(print)
@@ -216,14 +217,15 @@ impl ObjectPass<'_> {
         if self.is_controlled() {
             self.progress = Progress::Fresh;
         } else {
-            // A webhook can undo what a write says about the owner: that is not repeated for ever.
+            // A webhook can revert the owner of each write, so the number of repetitions is
+            // limited.
             self.begin_round();
         }
     }
 }
 
-/// Whether we created an object that a create merged into, say by a write of a killed manager that
-/// arrived late: then no other apply or update is recorded.
+/// True if we created an object that a create merged into, for instance by a late write of a killed
+/// manager. Then there is no entry of another apply or update.
 fn is_own_creation(live: &Value) -> bool {
     live.pointer("/metadata/managedFields")
         .and_then(Value::as_array)

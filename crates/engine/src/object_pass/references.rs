@@ -9,19 +9,20 @@ use crate::{
     revision::Revision,
 };
 
-/// Which owner references an apply carries.
+/// The selection of owner references in an apply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum References {
-    /// Those that exist, none of them controlling any more, and ours as the controller.
+    /// All existing references, none of them controlling any more, and ours as the controller.
     All,
-    /// Those that our manager owns. One that somebody else wrote survives being left out.
+    /// The references that our manager owns. Leaving out the references of others does not remove
+    /// them.
     Owned,
-    /// Those that exist, as they are.
+    /// The existing references, unchanged.
     AsLive,
 }
 
 impl References {
-    /// The references of an apply to the live object.
+    /// Returns the references for an apply to the live object.
     pub(super) fn list(self, live: &Value, revision: &Revision) -> Vec<Value> {
         let identity = &revision.identity;
         let existing = owner_references(live);
@@ -40,8 +41,9 @@ impl References {
             if identity.is(reference) {
                 list.extend(own.take());
             } else if identity.is_remote && !owners::is_remote(reference) {
-                // An owner in the object's own cluster that is deleted takes the object along, so it
-                // does not become ours. What somebody else wrote survives being left out.
+                // Garbage collection deletes the object with an owner of its own cluster, so we
+                // must not own that reference. Leaving out the references of others does not remove
+                // them.
             } else if self == Self::All {
                 let mut reference = reference.clone();
                 if reference.get("controller").is_some() {

@@ -42,7 +42,7 @@ fn a_taken_over_object_is_written_in_the_state_that_was_seen() {
     );
 }
 
-/// An object of the revision before, as that has applied it.
+/// An object as the previous revision has applied it.
 fn applied_by_the_previous_one() -> Value {
     fn owned(value: &Value) -> Value {
         let fields = value.as_object().into_iter().flatten();
@@ -71,7 +71,8 @@ fn applied_by_the_previous_one() -> Value {
     written(&object, "41")
 }
 
-/// Its content would pass, but perhaps not who writes it: that is to be known before the first write of the phase.
+/// The content is valid, but the account may lack rights: a dry run shows that before the first
+/// write of the phase.
 #[test]
 fn whose_rights_may_lack_is_checked_also_where_only_the_owner_changes() {
     for (is_impersonated, expected) in [(false, "AA"), (true, "D A A")] {
@@ -101,7 +102,7 @@ fn a_conflict_is_read_again_and_decided_anew() {
             Request::Apply(_) if reads == 0 => Answer::Conflict,
             Request::Get => {
                 reads += 1;
-                // Meanwhile somebody else has become its controller.
+                // In between, the object got another controller.
                 Answer::Object(at_version(live("", "foreign*"), "42"))
             }
             _ => willing(name, request),
@@ -217,7 +218,7 @@ fn an_object_that_keeps_changing_ends_the_pass() {
     );
 }
 
-/// What an object is in when the table below starts.
+/// The states at the start of the table below.
 fn initial(name: &str) -> Live {
     let present = |live| Live::Present(live);
     match name {
@@ -240,7 +241,7 @@ const INITIAL: [&str; 10] = [
     "legacy",
 ];
 
-/// Every kind of answer; those with an object name it as [`initial`] does.
+/// Every kind of answer; an answer with an object has the name of its state in [`initial`].
 const ANSWERS: [&str; 12] = [
     "ours", "previous", "newer", "stranger", "created", "merged", "mixed", "absent", "conflict",
     "unserved", "refused", "failed",
@@ -263,8 +264,8 @@ fn answer(name: &str) -> Answer {
     }
 }
 
-/// The letter of a request as in [`letter`], `.` for nothing, `w` waits, and the problems: `V` violation,
-/// `R` refused write, `F` failure, `C` collision.
+/// The letter of a request as in [`letter`]; `.` for no request, `w` for waiting, and the problems:
+/// `V` violation, `R` refused write, `F` failure, `C` collision.
 fn need_letter(need: &Need) -> char {
     match need {
         Need::Nothing => '.',
@@ -280,7 +281,7 @@ fn need_letter(need: &Need) -> char {
     }
 }
 
-/// Answers the request that the object asks for now; whether it asked for any.
+/// Answers the next request of the object; returns false if there is none.
 fn give(pass: &mut ObjectPass<'_>, name: &str) -> bool {
     match pass.need() {
         Need::Check(request)
@@ -304,7 +305,7 @@ fn with_object(revision: &Revision, live: Live, test: impl FnOnce(ObjectPass<'_>
     ));
 }
 
-/// Every request on every way to an object, and what each answer to it leads to.
+/// Every request on every path to an object, and the effect of each answer.
 #[test]
 fn every_answer_to_every_request() {
     for (path, request, row) in [
@@ -351,7 +352,7 @@ fn every_answer_to_every_request() {
     }
 }
 
-/// What there is to do about an object before anything was asked, by what the revision may do now.
+/// The first request about an object, by its state, the delivery and the pause of the revision.
 #[test]
 fn every_state_of_an_object_by_delivery_and_pause() {
     //          in-process       delegated        remote
@@ -387,7 +388,7 @@ fn every_state_of_an_object_by_delivery_and_pause() {
     }
 }
 
-/// All sequences of answers of a length.
+/// All sequences of answers of a given length.
 fn sequences(length: usize) -> Vec<Vec<&'static str>> {
     (0..length).fold(vec![Vec::new()], |shorter, _| {
         let longer = |sequence: Vec<&'static str>| {
@@ -397,8 +398,8 @@ fn sequences(length: usize) -> Vec<Vec<&'static str>> {
     })
 }
 
-/// Whatever is there and whatever the server answers: a write follows its own dry run or, with legacy
-/// entries, their migration; nothing is written to what others own or while paused; a problem lasts.
+/// For any state and any answers: a write follows its own dry run or, with legacy entries, their
+/// migration; no object of others is written, and none during a pause; a problem lasts.
 #[test]
 fn no_sequence_of_answers_leads_to_an_unchecked_or_foreign_write() {
     for lifecycle in [LifecycleState::Active, LifecycleState::Paused] {
@@ -451,10 +452,11 @@ fn check_sequence(mut pass: ObjectPass<'_>, case: &str, sequence: &[&str]) {
     }
 }
 
-/// The number of requests about one object is bounded, however reads, dry runs and writes are answered.
+/// The number of requests about one object is bounded, whatever the answers to reads, dry runs and
+/// writes.
 #[test]
 fn an_object_is_given_up_after_a_bounded_number_of_rounds() {
-    // One answer of each effect.
+    // One answer for each effect.
     let effects = [
         "ours", "previous", "newer", "legacy", "created", "mixed", "absent", "conflict", "refused",
     ];
@@ -470,7 +472,7 @@ fn an_object_is_given_up_after_a_bounded_number_of_rounds() {
             let mut requests = 0;
             loop {
                 let answer = match need_letter(&pass.need()) {
-                    // What accepts a create is an object to an apply.
+                    // An apply gets an object if the create would succeed.
                     'D' if check == "created" => "ours",
                     'd' | 'D' => check,
                     'c' | 'A' => write,
@@ -486,7 +488,7 @@ fn an_object_is_given_up_after_a_bounded_number_of_rounds() {
     }
 }
 
-/// A webhook that undoes every handover does not keep a pass going for ever.
+/// A webhook that reverts every handover must not keep a pass running for ever.
 #[test]
 fn a_handover_that_is_undone_at_once_is_given_up() {
     let before = || live("1", "previous*");
@@ -499,7 +501,7 @@ fn a_handover_that_is_undone_at_once_is_given_up() {
     assert_eq!(outcome.result, PassResult::Failed(vec![text]));
 }
 
-/// What people read about an object that waits or is blocked, by its way there.
+/// Texts for people about an object that waits or is blocked, by the path to that state.
 #[test]
 fn texts_of_what_stops_an_object() {
     use Delivery::{Delegated, InProcess, Remote};
@@ -517,7 +519,7 @@ fn texts_of_what_stops_an_object() {
         ("ours ours refused", "no"),
         ("uncached refused absent", "no"),
     ];
-    // Nothing of a paused delegated phase is written, and what would be is said.
+    // A paused delegated phase writes nothing, and reports the writes that are missing.
     let paused = [
         ("leaving", "being deleted"),
         ("stranger", not_owned),
@@ -551,7 +553,7 @@ fn texts_of_what_stops_an_object() {
                     let (Need::Wait(text) | Need::Blocked(_, text)) = pass.need() else {
                         panic!("{path}: {:?}", pass.need())
                     };
-                    // Only in-process is there a default namespace.
+                    // Only in-process phases have a default namespace.
                     let name = if delivery == InProcess { "ns/a" } else { "/a" };
                     assert_eq!(text, expected.replace("ns/a", name), "{path}");
                 },
@@ -560,7 +562,7 @@ fn texts_of_what_stops_an_object() {
     }
 }
 
-/// The eighth answer that does not fit ends the pass; what was written until then stays reported.
+/// The eighth unexpected answer ends the pass; earlier writes are still reported.
 #[test]
 fn an_object_is_given_up_in_the_eighth_round() {
     for (path, answer, rounds) in [("ours", "conflict", 8), ("uncached created", "conflict", 8)] {

@@ -418,8 +418,8 @@ fn index(object: &Value, path: &Path) -> Option<usize> {
     position(at(object, &above.to_vec())?, last)
 }
 
-/// Removes a value, and the values above it that become empty. The keys of an item stay, because
-/// they are owned with the item.
+/// Removes a value, and the values above it that become empty. The keys of an item are not removed,
+/// because they identify the item.
 fn take_out(object: &mut Value, path: &[String]) {
     if is_key(path) {
         return;

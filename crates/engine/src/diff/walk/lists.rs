@@ -1,11 +1,11 @@
-//! The walk through lists that are not owned as a whole.
+//! The part of the walk for lists that are not owned as a whole.
 
 use serde_json::{Map, Value};
 
 use super::{Types, Walk, differs, not_owned, surplus};
 use crate::diff::fields::{Marker, OnPath, has_keys, may_have_keys, same};
 
-/// Compares a list that is a set: the order of its elements has no meaning.
+/// Compares a set, in which the order of the elements has no meaning.
 pub(super) fn compare_set(
     path: OnPath<'_>,
     wanted: &[Value],
@@ -36,8 +36,8 @@ pub(super) fn compare_set(
 }
 
 impl Types {
-    /// Compares a keyed list: each wanted item is one that we own, lies in the live list under its
-    /// keys, and after the wanted items before it.
+    /// Compares a keyed list: we own each wanted item, and the live list has it under its keys,
+    /// after the preceding wanted items.
     pub(super) fn compare_keyed(
         self,
         path: OnPath<'_>,
@@ -67,7 +67,7 @@ impl Types {
             };
             item.wanted = true;
             let below = path.marker(item.text);
-            // Nearly always the item is the next one.
+            // In most cases the wanted item is the next live item.
             let position = live
                 .iter()
                 .skip(next)
@@ -91,12 +91,12 @@ struct Item<'a> {
     wanted: bool,
 }
 
-/// Several owned items may be the wanted one, or the one it is was already taken by another wanted
-/// item.
+/// The wanted item may be several owned items, or only one that another wanted item has taken
+/// already.
 struct Ambiguous;
 
-/// The owned item that a wanted one is. Where the wanted item leaves out a key and so fits several,
-/// those are set aside that another wanted item names in full.
+/// Finds the owned item of a wanted item. If the wanted item leaves out a key and so fits several,
+/// the items that other wanted items name in full are excluded.
 fn owned_item<'a, 'b>(
     value: &Value,
     wanted: &[Value],
@@ -202,7 +202,7 @@ mod tests {
                 "[{n: a}, {n: b, v: 1}, {n: c}]",
                 "not owned .spec[2]",
             ),
-            // The server refuses these two; whatever it says, it has to be asked.
+            // The server refuses the duplicate, so a request has to be sent in any case.
             (
                 "[{n: a}, {n: b, v: 1}, {n: a}]",
                 "[{n: a}, {n: b, v: 1}]",
@@ -245,13 +245,13 @@ mod tests {
                 format!("{{{tcp}: {plain}}}"),
                 "not owned .spec[0]",
             ),
-            // The default can only be the one that no other item names.
+            // The item with the default is the one that no other wanted item names.
             (
                 "[{p: 53}, {p: 53, proto: UDP}]",
                 format!("{{{tcp}: {plain}, {udp}: {full}}}"),
                 "none",
             ),
-            // Here it could be either, and one of the two would be surplus.
+            // The wanted item could be either of them, and the other would be surplus.
             (
                 "[{p: 53}]",
                 format!("{{{tcp}: {plain}, {udp}: {full}}}"),
@@ -267,8 +267,7 @@ mod tests {
                 format!("{{{tcp}: {plain}}}"),
                 "fields .spec[1]",
             ),
-            // The key was written out at the last apply and is not any more, or the other way
-            // round.
+            // The last apply had the key and this one leaves it out, or the reverse.
             (
                 "[{p: 53}]",
                 format!("{{{tcp}: {full}}}"),

@@ -1,9 +1,9 @@
-//! What requests carry, and what is made of their answers.
+//! Bodies of requests, and reactions to their answers.
 
 use super::*;
 use crate::object::{Identity, is_controller, text};
 
-/// The bodies of everything that is sent about an object, by the state that they were decided upon.
+/// The bodies of all requests about an object, by the state that they are based on.
 #[test]
 fn bodies_carry_owner_and_state() {
     let me = revision().identity.controller_reference();
@@ -22,7 +22,7 @@ fn bodies_carry_owner_and_state() {
             body["metadata"]["uid"] = "uid-a".into();
             body["metadata"]["resourceVersion"] = "41".into();
         } else {
-            // No object has it, so the server refuses to write to any.
+            // No object has this version, so the server refuses a write to any object.
             body["metadata"]["resourceVersion"] = "1".into();
         }
         body
@@ -67,7 +67,7 @@ fn bodies_carry_owner_and_state() {
     }
 }
 
-/// A field that is only wanted at the creation is sent then, and left to others afterwards.
+/// A create-only field is part of the create, and is left to others afterwards.
 #[test]
 fn create_only_fields_are_sent_to_absent_objects_only() {
     let revision = revision();
@@ -93,8 +93,8 @@ fn create_only_fields_are_sent_to_absent_objects_only() {
     }
 }
 
-/// Whether a create that merged into an object is taken for ours (`.`) or is taken back (`t`), by the other
-/// entries of `managedFields`, as manager, operation and subresource.
+/// The result of a create that merged into an object: our own creation (`.`) or to be taken back
+/// (`t`), by the entries of `managedFields` as manager, operation and subresource.
 #[test]
 fn an_object_is_our_own_creation_when_nobody_else_wrote_it() {
     for (entries, expected) in [
@@ -102,7 +102,7 @@ fn an_object_is_our_own_creation_when_nobody_else_wrote_it() {
         (&["package-operator Update"], 't'),
         (&["kubectl Apply"], 't'),
         (&["kubectl Update"], 't'),
-        // A status says nothing about who made the object.
+        // An entry of the status does not identify the creator of the object.
         (&["package-operator Apply", "kubelet Update status"], '.'),
         (
             &["package-operator Apply", "package-operator Update status"],
@@ -137,7 +137,7 @@ fn an_object_is_our_own_creation_when_nobody_else_wrote_it() {
             assert_eq!(pass.is_controlled(), is_ours, "{entries:?}");
         });
     }
-    // Without any entry there is no telling.
+    // Without any entry the creator is unknown.
     with_object(&revision(), Live::Gone, |mut pass| {
         pass.answer(
             &Request::Create(Value::Null),
@@ -147,8 +147,8 @@ fn an_object_is_our_own_creation_when_nobody_else_wrote_it() {
     });
 }
 
-/// An owner in the object's own cluster does not become ours where the revision is elsewhere. Owners with a
-/// `~` are entries of the annotation, those in brackets are owned by our manager.
+/// The revision is in another cluster: an owner in the object's own cluster does not become ours.
+/// Owners with a `~` are entries of the annotation, those in brackets are owned by our manager.
 #[test]
 fn owner_references_of_an_apply_to_another_cluster() {
     for (owners, handover, repair) in [
@@ -195,7 +195,7 @@ fn owner_references_of_an_apply_to_another_cluster() {
     }
 }
 
-/// A flag that says `false` is no more than one that is absent, and only an existing one is cleared.
+/// A controller flag with the value `false` equals an absent one; only an existing flag is cleared.
 #[test]
 fn a_handover_clears_the_flag_of_whoever_has_one() {
     let mut live = live("1", "previous* pod");
@@ -212,7 +212,7 @@ fn a_handover_clears_the_flag_of_whoever_has_one() {
     assert_eq!(list[2], revision().identity.controller_reference());
 }
 
-/// What a write is reported as, by whose the object was.
+/// The reported kind of a write, by the former owner of the object.
 #[test]
 fn a_write_is_reported_by_the_owner_before_it() {
     let took_over = |name: &str| WriteResult::TookOver(Some(name.to_owned()));
@@ -265,7 +265,8 @@ fn a_write_is_reported_by_the_owner_before_it() {
     }
 }
 
-/// Whoever applies under our name can give us fields that are not wanted: nothing of these is in the manifest.
+/// A manager that applies under our name can give us fields that the manifest lacks: they are
+/// reported without values.
 #[test]
 fn what_somebody_has_added_in_our_name_is_told_without_its_value() {
     let revision = revision();
@@ -301,7 +302,7 @@ fn what_somebody_has_added_in_our_name_is_told_without_its_value() {
     assert!(drift.without_managers().is_empty());
 }
 
-/// To stop a workload, and to start it again, is no repair: nobody had changed it.
+/// Stopping and starting a workload is no repair, because nobody had changed it.
 #[test]
 fn a_workload_that_is_stopped_was_not_repaired() {
     let revision = revision();
@@ -330,8 +331,8 @@ fn a_workload_that_is_stopped_was_not_repaired() {
     }
 }
 
-/// The owner references of an apply, by those of the live object. Those in brackets are owned by our
-/// manager, a star marks the controller.
+/// The owner references of an apply, by those of the live object. References in brackets are owned
+/// by our manager; a star marks the controller.
 #[test]
 fn owner_references_of_an_apply() {
     for (owners, handover, repair) in [
@@ -368,7 +369,7 @@ fn owner_references_of_an_apply() {
     }
 }
 
-/// Makes our manager own the owner references that are in brackets.
+/// Gives our manager the ownership of the owner references in brackets.
 fn own_bracketed(live: &mut Value, owners: &str) {
     let bracketed = owners
         .split_whitespace()
@@ -382,7 +383,7 @@ fn own_bracketed(live: &mut Value, owners: &str) {
         "apiVersion": "v1", "fieldsV1": {"f:metadata": {"f:ownerReferences": owned}}}]);
 }
 
-/// The uids of a list of owner references, with a star behind controllers.
+/// The uids of a list of owner references; a star marks controllers.
 fn show(references: References, live: &Value, revision: &Revision) -> String {
     let show = |reference: &Value| {
         let star = if is_controller(reference) { "*" } else { "" };

@@ -1,9 +1,9 @@
-//! Differences in form, which a dry run settles and fingerprints remember, and legacy entries.
+//! Differences of form, which dry runs settle and fingerprints record, and legacy entries.
 
 use super::*;
 use crate::{Precondition, diff};
 
-/// An object of which our manager's apply owns everything that is wanted.
+/// An object in which our manager's apply owns all wanted fields.
 fn applied(uid: &str, number: &str, content: &str) -> Value {
     let mut live = posted(uid, number, content, false);
     live["metadata"]["managedFields"][0]["operation"] = "Apply".into();
@@ -30,8 +30,8 @@ fn with_settled(live: &Value, settled: Option<Settled>, test: impl FnOnce(Object
     ));
 }
 
-/// The first request by what differs and by what is remembered: nothing; the present body and the present
-/// live object; another live object; another body; both.
+/// The first request, by the difference and by the recorded fingerprints: none; those of the
+/// present body and object; another object; another body; both others.
 #[test]
 fn remembered_fingerprints_save_dry_runs_and_writes() {
     for (case, live, row) in [
@@ -41,10 +41,10 @@ fn remembered_fingerprints_save_dry_runs_and_writes() {
             applied("me", "2", "1000m"),
             "D . A D D",
         ),
-        // With legacy entries the fingerprint covers fields that nobody wants.
+        // With legacy entries the fingerprint also covers unwanted fields.
         ("legacy", posted("me", "2", "1000m", false), "D . D D D"),
         ("never applied", live("2", "me*"), "D D A D D"),
-        // A handover is no question of form.
+        // A handover is more than a difference of form.
         ("previous", applied("previous", "1", "1000m"), "D D D D D"),
         ("newer", applied("newer", "3", "1000m"), ". . . . ."),
     ] {
@@ -57,7 +57,8 @@ fn remembered_fingerprints_save_dry_runs_and_writes() {
             Some((wanted() ^ 1, now ^ 1)),
         ];
         for (settled, expected) in remembered.into_iter().zip(row.split_whitespace()) {
-            // Nothing can be remembered of an object without owned fields, but its entries may be gone now.
+            // An object without owned fields has no fingerprint; but fingerprints may exist from a
+            // time when it had entries.
             let expected = match settled {
                 Some(settled) if case == "never applied" && settled.0 == wanted() => "A",
                 _ => expected,
@@ -73,7 +74,7 @@ fn remembered_fingerprints_save_dry_runs_and_writes() {
     }
 }
 
-/// What a dry run teaches, by its answer: whether its result is remembered, and what follows.
+/// The result of a dry run, by its answer: true if it is recorded, and the next request.
 #[test]
 fn a_dry_run_that_changes_nothing_is_remembered() {
     let with = |mut live: Value, path: &str, value: Value| {
@@ -107,7 +108,7 @@ fn a_dry_run_that_changes_nothing_is_remembered() {
             false,
             'A',
         ),
-        // Owner references are no part of the fingerprint.
+        // Owner references are not part of the fingerprint.
         (
             "our flag is missing",
             with(ours(), blocks, false.into()),
@@ -158,8 +159,8 @@ fn a_dry_run_that_changes_nothing_is_remembered() {
     }
 }
 
-/// A write is remembered as the server answered it, in whatever form; a migration makes everything that was
-/// remembered worthless.
+/// The answer to a write is recorded, in whatever form; a migration discards all recorded
+/// fingerprints.
 #[test]
 fn writes_are_remembered_and_migrations_forget() {
     let drifted = applied("me", "2", "old");
@@ -173,7 +174,7 @@ fn writes_are_remembered_and_migrations_forget() {
         assert_eq!(pass.need(), Need::Nothing);
         assert_eq!(pass.live(), Some(&answered));
     });
-    // An answer without our entry cannot be remembered.
+    // An answer without our entry cannot be recorded.
     with_settled(&drifted, Some((wanted(), 0)), |mut pass| {
         pass.answer(
             &Request::Apply(Value::Null),
@@ -188,7 +189,7 @@ fn writes_are_remembered_and_migrations_forget() {
         owner_index: 0,
     };
     for learned in [None, Some((wanted(), print(&drifted)))] {
-        // Both would say that nothing differs.
+        // Either of the two would prove that there is no difference.
         with_settled(&legacy, Some((wanted(), print(&drifted))), |mut pass| {
             pass.learned = learned;
             pass.answer(
@@ -207,7 +208,7 @@ fn writes_are_remembered_and_migrations_forget() {
     }
 }
 
-/// What was learned in this pass counts more than what was remembered before it.
+/// A fingerprint of this pass counts more than an older one.
 #[test]
 fn a_dry_run_of_this_pass_outweighs_an_older_fingerprint() {
     let live = applied("me", "2", "1000m");
@@ -279,21 +280,22 @@ fn a_handover_of_equal_content_needs_no_dry_run() {
     }
 }
 
-/// The requests about an object that was written by an update: `D` and `A` are about its content, `m`
+/// The requests about an object that was written by an update: `D` and `A` concern its content, `m`
 /// makes its fields ours.
 #[test]
 fn fields_of_a_legacy_entry_become_ours_before_a_write() {
     for (uid, number, content, surplus, before, after, expected) in [
-        // Controlled by us and as wanted, whatever else the update holds: nothing is sent.
+        // The revision controls the object, and its content is as wanted, whatever else the update
+        // owns: no request.
         ("me", "2", "v", false, true, true, ""),
         ("me", "2", "v", true, true, true, ""),
         // Drift, and a handover.
         ("me", "2", "drifted", false, true, true, "D m D A"),
         ("previous", "1", "other", false, true, true, "D m A"),
-        // Of equal content, until it turns out that there is more.
+        // A handover of equal content; the migration may reveal further fields.
         ("previous", "1", "v", false, true, true, "m A"),
         ("previous", "1", "v", true, true, true, "m A"),
-        // What stays keeps the new content from being valid, or the other way round.
+        // A field that stays makes the new content invalid, or the reverse.
         ("previous", "1", "other", true, false, true, "D m A"),
         ("previous", "1", "other", true, true, false, "D m A"),
         ("previous", "1", "other", true, false, false, "D m A"),
@@ -313,8 +315,8 @@ fn fields_of_a_legacy_entry_become_ours_before_a_write() {
     }
 }
 
-/// The update says a value in another form than the body: the dry run finds that out, and it is
-/// remembered.
+/// The update wrote a value in another form than the body: the dry run shows that, and the result
+/// is recorded.
 #[test]
 fn a_legacy_entry_that_differs_in_form_only_is_left_alone() {
     let live = posted("me", "2", "1000m", false);

@@ -4,7 +4,7 @@ use super::*;
 use crate::object::{is_controller, owner_references, text};
 use crate::{pass::Outcome, recreate};
 
-/// A revision that has reported the object `a`, or not, and whose Job `a` has run before, or not.
+/// A revision that has reported the object `a` or not, and whose Job `a` has run before or not.
 fn revision_that(has_reported: bool, has_run: bool) -> Revision {
     let mut next = revision();
     let key = phases(&next, &[&["a"]])[0].objects[0].key.clone();
@@ -14,7 +14,7 @@ fn revision_that(has_reported: bool, has_run: bool) -> Revision {
     next
 }
 
-/// Runs a pass over the object `a` with this annotation of what is to be done with it.
+/// Runs a pass over the object `a` with this value of the annotation `baton.run/update`.
 fn pass(revision: &Revision, update: &str, live: &Value, server: Server<'_>) -> (String, Outcome) {
     let text = format!(
         "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: a, annotations: {{baton.run/update: {update}}}}}, data: \
@@ -25,7 +25,7 @@ fn pass(revision: &Revision, update: &str, live: &Value, server: Server<'_>) -> 
     run_phases(revision, &phases, &no_probes(), observed, server)
 }
 
-/// A server that lets nobody change the object; what becomes of it when it is deleted.
+/// A server that refuses every change of the object; `deleted` is its answer to a deletion.
 fn server(deleted: Answer) -> impl FnMut(&str, &Request) -> Answer {
     move |name, request| match request {
         Request::DryRunApply(_) | Request::Apply(_) => {
@@ -53,7 +53,7 @@ fn an_immutable_object_is_created_anew_where_that_is_asked_for() {
         ("recreate", ours(), true, false, gone(), "D X c", "passed"),
         ("rerun", ours(), true, false, gone(), "D X c", "passed"),
         ("recreate", kept, true, false, gone(), "D", "preflight"),
-        // Whatever belongs to it goes first.
+        // The dependents of the object are deleted first.
         (
             "recreate",
             ours(),
@@ -63,7 +63,7 @@ fn an_immutable_object_is_created_anew_where_that_is_asked_for() {
             "D X",
             "probes: being deleted",
         ),
-        // The older revisions are told first.
+        // The status reports the take-over first, for the older revisions.
         (
             "recreate",
             ours(),
@@ -82,7 +82,7 @@ fn an_immutable_object_is_created_anew_where_that_is_asked_for() {
             "A h",
             "failed: taken over, to be deleted and created anew",
         ),
-        // What has run stays, and becomes ours.
+        // An object that has run stays, and becomes ours.
         ("recreate", ours(), true, true, gone(), "D", "passed"),
         ("recreate", theirs(), false, true, gone(), "A h", "passed"),
         (
@@ -127,7 +127,7 @@ fn an_immutable_object_is_created_anew_where_that_is_asked_for() {
     }
 }
 
-/// A take-over without a change of the content names all owners, and who selects it.
+/// A take-over without a change of content names all owners, and keeps the label of the cache.
 #[test]
 fn what_is_taken_over_first_keeps_its_content() {
     let mut bodies = Vec::new();
