@@ -178,8 +178,8 @@ pub fn manifest_reference(manifest: &Value, namespace: &str) -> ControlledObject
     }
 }
 
-/// The entry of `status.controllerOf` for an object. `version` stays empty, as in the API of
-/// Package Operator.
+/// The entry of `status.controllerOf` for an object. `version` stays empty, because the object is
+/// the same in every version.
 pub fn controlled_reference(key: &ObjectKey) -> ControlledObjectReference {
     ControlledObjectReference {
         kind: key.kind.clone(),

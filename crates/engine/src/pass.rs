@@ -1,6 +1,6 @@
-//! One pass over a revision that is to be rolled out, or maintained: phase after phase.
+//! One pass over a revision that is to be rolled out or maintained, phase after phase.
 //!
-//! What clients can observe of it: `docs/contract/phases.md`.
+//! Observable behaviour: `docs/contract/phases.md`.
 
 mod ahead;
 mod delegates;
@@ -29,22 +29,22 @@ use delegates::Delegate;
 
 pub use outcome::{Outcome, PassResult};
 
-/// Everything that a pass is decided upon.
+/// The complete input of a pass.
 #[derive(Clone, Copy)]
 pub struct Snapshot<'a> {
     /// The revision.
     pub revision: &'a Revision,
-    /// Its phases, slices included.
+    /// The phases of the revision, slices included.
     pub phases: &'a [Phase],
-    /// Its probes.
+    /// The probes of the revision.
     pub probes: &'a Probes,
-    /// What the server serves.
+    /// The kinds that the server serves.
     pub kinds: &'a Kinds,
     /// The other revisions.
     pub siblings: &'a dyn Siblings,
 }
 
-/// Which object a request is about: index of the phase, index of the object in it.
+/// The position of an object in a revision: index of the phase, index of the object in the phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// Index of the phase.
@@ -54,18 +54,18 @@ pub struct Position {
 }
 
 impl Position {
-    /// The object there.
+    /// Returns the object at the position.
     pub fn of(self, phases: &[Phase]) -> &Desired {
         &phases[self.phase].objects[self.object]
     }
 }
 
-/// What the caller has to do next.
+/// The next action of the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Send these requests side by side and hand each answer back.
+    /// Send these requests side by side and return each answer.
     Send(Vec<(Position, Request)>),
-    /// Do this about the object of the phase with this index and hand the answer back.
+    /// Send this request about the phase object of the phase with this index and return the answer.
     Delegate(usize, Delegation),
     /// The pass is over.
     Done,
@@ -74,26 +74,28 @@ pub enum Step {
 /// A pass in progress.
 ///
 /// # Guarantees
-/// - Every dry run of a phase precedes its first write, and no write is asked for when any of
-///   them was refused: an invalid object stops its phase before anything was touched. One object needs none: when all
-///   others are accepted its write goes first and alone, and when that is refused nothing was touched either; not so in
-///   a revision that was refused before, which tries again and again. What earlier releases left in `managedFields` is
-///   migrated between the dry runs that need no migration and those that do; that changes no object's content.
-/// - A phase is asked for only when every object of the one before was written and passed its
-///   probes in this very pass.
+/// - Every dry run of a phase precedes its first write, and no write follows if a dry run was
+///   refused: an invalid object stops its phase before anything is written. One object needs no dry
+///   run: if all others are accepted, its write goes first and alone, and if that is refused,
+///   nothing has been written either. A revision that was refused before does not use this
+///   exception, because it would retry the write again and again. Legacy entries of `managedFields`
+///   are migrated between the dry runs that need no migration and those that do; a migration
+///   changes no object's content.
+/// - Requests about a phase follow only after every object of the preceding phase was written and
+///   passed its probes in this pass.
 /// - Objects before the first collision of a phase are written, those after it are not.
-/// - A revision that [checks all first](Revision::checks_all_first), and controls nothing yet, writes nothing before
-///   every object that can be checked is, of all phases.
-/// - The number of steps is bounded, however the answers fall, and so is the time that probes take.
+/// - A revision that [checks all first](Revision::checks_all_first), and controls no object yet,
+///   writes nothing before all objects of all phases are checked that can be checked.
+/// - The number of steps is bounded, whatever the answers, and so is the time for probes.
 #[derive(Clone)]
 pub struct Pass<'a> {
     snapshot: Snapshot<'a>,
     objects: Vec<Vec<ObjectPass<'a>>>,
-    /// By phase; `None` for those that are run in-process.
+    /// By phase; `None` for phases that are run in-process.
     delegates: Vec<Option<Delegate>>,
-    /// Until the objects of all phases are checked, if that is to be done first.
+    /// Present until the objects of all phases are checked, if that has to precede the first write.
     ahead: Option<Ahead>,
-    /// It is over when they are.
+    /// True if the pass ends after these checks.
     only_checks: bool,
     phase: usize,
     result: Option<PassResult>,
@@ -102,8 +104,8 @@ pub struct Pass<'a> {
     budget: Budget,
 }
 
-/// Shows all that changes while the pass goes on, so that two passes over the same revision which show the
-/// same go on in the same way. What it was started with is left out.
+/// Shows all state that changes during the pass, and leaves the input out. Two passes over the same
+/// revision that show the same continue in the same way.
 impl fmt::Debug for Pass<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -134,7 +136,7 @@ impl fmt::Debug for Pass<'_> {
 impl<'a> Pass<'a> {
     /// Starts a pass.
     ///
-    /// `observe` gives what a cache knows of an object and the fingerprints remembered for it.
+    /// `observe` returns the cached state of an object and its recorded fingerprints.
     pub fn new(
         snapshot: Snapshot<'a>,
         mut observe: impl FnMut(Position) -> (Live, Option<Settled>),
@@ -166,8 +168,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Starts a pass that writes nothing: it has passed when every object that can be checked is, of all phases. For
-    /// phases that are not delegated.
+    /// Starts a pass that writes nothing, for phases that are not delegated. It has passed when all
+    /// objects of all phases are checked that can be checked.
     pub fn check(
         snapshot: Snapshot<'a>,
         observe: impl FnMut(Position) -> (Live, Option<Settled>),
@@ -179,7 +181,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What to do next.
+    /// Returns the next action.
     pub fn step(&mut self) -> Step {
         if let Some(step) = self.pause_delegates() {
             return step;
@@ -223,12 +225,12 @@ impl<'a> Pass<'a> {
         Step::Done
     }
 
-    /// Takes the answer to a request that [`Pass::step`] named.
+    /// Processes the answer to a request of [`Pass::step`].
     pub fn answer(&mut self, at: Position, request: &Request, answer: Answer) {
         self.objects[at.phase][at.object].answer(request, answer);
     }
 
-    /// The next requests of the current phase; ends the pass when the phase has failed.
+    /// Returns the next requests of the current phase; ends the pass if the phase has failed.
     fn requests(&mut self) -> Vec<(Position, Request)> {
         let phase = self.phase;
         let mut checks = Vec::new();
@@ -246,7 +248,7 @@ impl<'a> Pass<'a> {
                 Need::Write(request) => writes.push((at, request)),
                 Need::Blocked(Problem::Collision, text) => {
                     problems.push((Problem::Collision, at, text));
-                    // The first collision ends the phase: objects after it are skipped.
+                    // Objects after the first collision are skipped.
                     break;
                 }
                 Need::Blocked(problem, text) => {
@@ -257,7 +259,8 @@ impl<'a> Pass<'a> {
         }
         let stops_writes = |problem| matches!(problem, Problem::Violation | Problem::Failed);
         let is_stopped = problems.iter().any(|(problem, ..)| stops_writes(*problem));
-        // Nothing is left to be gained when the phase is stopped: then all that is wrong is to be told at once.
+        // If the phase is stopped anyway, all objects are checked, so that all faults are reported
+        // at once.
         let may_lead = !is_stopped && preparations.is_empty();
         let leader = dry_runs.pop_if(|_| may_lead && !self.snapshot.revision.was_refused);
         checks.append(&mut dry_runs);
@@ -285,7 +288,7 @@ impl<'a> Pass<'a> {
         Vec::new()
     }
 
-    /// Ends the pass with the most serious kind of problem, if there is any.
+    /// Ends the pass with the most serious kind of problem, if any.
     fn fail(&mut self, problems: Vec<(Problem, Position, String)>) {
         let Some(worst) = problems.iter().map(|(problem, ..)| *problem).min() else {
             return;
@@ -314,7 +317,7 @@ impl<'a> Pass<'a> {
         self.result = Some(result(texts));
     }
 
-    /// Probes the objects of the current phase and goes on to the next one if they pass.
+    /// Probes the objects of the current phase, and continues with the next phase if they pass.
     fn finish_phase(&mut self, phase: &Phase) {
         let mut failures = Joined::default();
         for (object, desired) in phase.objects.iter().enumerate() {
@@ -342,7 +345,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Why an object does not pass its probes; `None` when it does.
+    /// The reason why an object does not pass its probes; `None` if it passes.
     fn probe(&mut self, at: Position) -> Option<String> {
         let object = &self.objects[at.phase][at.object];
         if let Need::Wait(text) = object.need() {
@@ -359,7 +362,7 @@ impl<'a> Pass<'a> {
             Verdict::True => None,
             Verdict::False(messages) | Verdict::Unknown(messages) => {
                 let messages = messages.join(", ");
-                // Only of what is probed it is known that it may be told of.
+                // Only for probed objects it is checked that the account may read them.
                 let reason = reason.clone().or_else(|| workload::own_reason(key, live));
                 Some(match reason {
                     Some(reason) => workload::with_reason(&messages, &reason),
@@ -373,7 +376,7 @@ impl<'a> Pass<'a> {
     }
 
     fn wait_for(&mut self, at: Position, reason: &str, message: &str) {
-        // No more are reported, and there may be thousands, each with a long text.
+        // The status has no room for more, and there may be thousands, each with a long text.
         if self.waiting_for.len() >= MAX_WAITING_FOR {
             return;
         }
@@ -384,7 +387,7 @@ impl<'a> Pass<'a> {
     /// Ends the pass.
     ///
     /// # Panics
-    /// When [`Pass::step`] has not said [`Step::Done`] yet.
+    /// If [`Pass::step`] has not returned [`Step::Done`] yet.
     pub fn outcome(self) -> Outcome {
         let mut outcome = Outcome {
             result: self

@@ -1,18 +1,18 @@
-//! How much of a revision is checked before its first write.
+//! The extent of the checks before the first write of a revision.
 //!
-//! What clients can observe of it: `docs/contract/phases.md`.
+//! Observable behaviour: `docs/contract/phases.md`.
 
 use baton_apis::constants::{ANNOTATION_PREFLIGHT, PREFLIGHT_ALL, PREFLIGHT_PHASE};
 
 use crate::names::quoted;
 
-/// How much of a revision is checked before its first write.
+/// The extent of the checks before the first write of a revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preflight {
-    /// The objects of the first phase, and those of each other one when it is reached.
+    /// The objects of the first phase; those of each later phase are checked when it is reached.
     #[default]
     Phase,
-    /// Those of all phases.
+    /// The objects of all phases.
     All,
 }
 
@@ -20,7 +20,8 @@ impl Preflight {
     /// Reads the annotation.
     ///
     /// # Errors
-    /// What is wrong with its value: who asks for more than usual is not to get less because of a typing error.
+    /// Returns a text if the value is invalid. A typing error must not turn a request for more
+    /// checks into fewer.
     pub fn parse(annotation: Option<&str>) -> Result<Self, String> {
         match annotation {
             None | Some(PREFLIGHT_PHASE) => Ok(Self::Phase),
@@ -33,10 +34,11 @@ impl Preflight {
     }
 }
 
-/// What a deployment wants its current revision to say, which says `current`; nothing where that stays as it is.
+/// Returns the annotation that a deployment wants on its current revision, which now has the value
+/// `current`; `None` if it does not change.
 ///
-/// A deployment without the annotation leaves the revision to whoever has annotated that one, but for a value that
-/// means nothing: it came from the deployment, and goes with it.
+/// A deployment without the annotation leaves a value on the revision to whoever set it, except an
+/// invalid value: that came from the deployment, and is replaced.
 pub fn wanted<'a>(own: Option<&'a str>, current: Option<&str>) -> Option<&'a str> {
     let is_refused = || Preflight::parse(current).is_err();
     own.or_else(|| is_refused().then_some(PREFLIGHT_PHASE))

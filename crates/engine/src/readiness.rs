@@ -1,10 +1,12 @@
-//! The state of an object in the three conditions that general tools know: `Ready`, `Reconciling`, `Stalled`.
+//! The state of an object in the three conditions of general tools: `Ready`, `Reconciling`,
+//! `Stalled`.
 //!
-//! They follow the conventions of kstatus, which Flux, Argo CD, Helm and others wait by: `Ready` is always there,
-//! `Reconciling` and `Stalled` only while they are true, and `status.observedGeneration` says of which spec all of
-//! it is. They repeat in general words what the other conditions say, and are derived from those alone.
+//! They follow the conventions of kstatus, on which Flux, Argo CD, Helm and others rely: `Ready` is
+//! always present, `Reconciling` and `Stalled` only while they are true, and
+//! `status.observedGeneration` is the generation of the spec that all of them are about. They
+//! repeat the other conditions in general words, and are derived from those alone.
 //!
-//! What clients can observe of it: `docs/contract/status.md`.
+//! Observable behaviour: `docs/contract/status.md`.
 
 #[cfg(test)]
 mod tests;
@@ -20,26 +22,27 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{condition_list::Conditions, texts::cut};
 
-/// Longest message of the three, in bytes: it is one column of a table. The whole text is in the condition that it
-/// was taken from.
+/// Greatest length of the message of the three conditions, in bytes: it is one column of a table.
+/// The condition that it is taken from has the whole text.
 const MAX_MESSAGE: usize = 256;
 
-/// What is to be expected of an object, and why.
+/// The state of an object in the terms of general tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Readiness {
-    /// All that was asked for is there.
+    /// The object has the wanted state.
     Ready,
-    /// It is not, and work goes on. `Ready` is false, or unknown.
+    /// The object does not have the wanted state, and work continues. `Ready` is false or unknown.
     Reconciling { ready: &'static str },
-    /// It is not, and will not be unless somebody changes something.
+    /// The object does not have the wanted state, and will not get it until somebody changes
+    /// something.
     Stalled,
-    /// It was, and is not now: nothing is to be written.
+    /// The object had the wanted state and lost it; no write is pending.
     NotReady,
-    /// There is nothing to be ready: an archived revision.
+    /// The object has no state to wait for, because it is an archived revision.
     AtRest,
 }
 
-/// A readiness with the reason and the message of the condition that says why.
+/// A readiness, with reason and message of the condition that it is derived from.
 struct Verdict {
     readiness: Readiness,
     reason: String,
@@ -77,12 +80,13 @@ impl Verdict {
     }
 }
 
-/// Brings the three conditions of a revision, or of a delegated phase, in step with its others.
+/// Updates the three conditions of a revision, or of a delegated phase, from its other conditions.
 ///
-/// `waits_for_success`: whether it is ready only when it has succeeded, as revisions are; phases never say that.
+/// If `waits_for_success`, it is ready only after it has succeeded; this is so for revisions, but
+/// not for phases.
 ///
-/// Returns the generation that the status as a whole was reported for: the present one, unless the pass ended before
-/// there was anything to say of it.
+/// Returns the generation that the status as a whole reports on: the present one, unless the pass
+/// ended before there was anything to report.
 pub(crate) fn set_of_revision(
     conditions: &mut Conditions,
     observed: Option<i64>,
@@ -108,14 +112,15 @@ pub(crate) fn set_of_revision(
             }
         }
         (None, Some(available)) => Verdict::of(unavailable(available, is_true(PAUSED)), available),
-        // A request failed before there was anything to say: what stands there is of an earlier spec.
+        // A request failed before there was anything to report, so the conditions are those of an
+        // earlier spec.
         (None, None) => return observed,
     };
     verdict.write(conditions);
     Some(generation)
 }
 
-/// What is to be expected of a revision that is not available.
+/// The readiness of a revision that is not available.
 fn unavailable(available: &Condition, is_paused: bool) -> Readiness {
     if reasons::REFUSALS.contains(&&*available.reason) {
         Readiness::Stalled
@@ -128,10 +133,11 @@ fn unavailable(available: &Condition, is_paused: bool) -> Readiness {
     }
 }
 
-/// Brings the three conditions of a rollout over sites in step with its others.
+/// Updates the three conditions of a rollout over sites from its other conditions.
 ///
-/// It is stalled when it was aborted, when what is asked for cannot be done or understood, and when it is complete but
-/// for sites that it was not given; what waits for a version to appear goes on by itself.
+/// The rollout is stalled if it was aborted, if the request is invalid or impossible, and if it is
+/// complete except for sites that were not assigned to it. A rollout that waits for a version to
+/// appear continues by itself.
 pub fn set_of_rollout(conditions: &mut Conditions) {
     let is = |type_: &str, status: &str| {
         let found = conditions.get(type_);
@@ -162,8 +168,9 @@ pub fn set_of_rollout(conditions: &mut Conditions) {
     verdict.write(conditions);
 }
 
-/// Brings the three conditions of a deployment in step with its others and with its current revision: `stalled` is
-/// that revision's condition of this type, if it is true, and `available` how it stands now.
+/// Updates the three conditions of a deployment from its other conditions and its current revision.
+/// `stalled` is the revision's condition of this type, if it is true, and `available` its present
+/// one.
 ///
 /// Returns the state in one word.
 pub(crate) fn set_of_deployment(
@@ -189,7 +196,7 @@ pub(crate) fn set_of_deployment(
             let readiness = Readiness::Reconciling { ready: "False" };
             (Verdict::of(readiness, progressing), Phase::Progressing)
         }
-        // It had succeeded.
+        // The revision had succeeded.
         (None, Some(available)) if available.status != "True" => {
             let readiness = match &*available.status {
                 "Unknown" => Readiness::Reconciling { ready: "Unknown" },
@@ -197,7 +204,7 @@ pub(crate) fn set_of_deployment(
             };
             (Verdict::of(readiness, available), Phase::NotReady)
         }
-        // Nothing is left to do, also where the template asks for nothing.
+        // No write is pending; this includes a template without phases.
         (None, _) => (Verdict::of(Readiness::Ready, progressing), Phase::Ready),
     };
     verdict.write(conditions);

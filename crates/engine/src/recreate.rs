@@ -1,6 +1,6 @@
-//! Objects that are deleted and created anew where the server refuses a change of them as immutable.
+//! Objects that are deleted and created anew if the server refuses a change of immutable fields.
 //!
-//! What clients can observe of it: `docs/contract/lifecycle.md`.
+//! Observable behaviour: `docs/contract/lifecycle.md`.
 
 use crate::{
     diff::wanted_fingerprint,
@@ -12,11 +12,12 @@ use baton_apis::{
     constants::{ANNOTATION_REVISION, ANNOTATION_UPDATE, UPDATE_RECREATE, UPDATE_RERUN},
 };
 
-/// What Helm calls a hook, such as a Job, and when it deletes one: by default before it creates it anew.
+/// The annotation of Helm's hooks, such as Jobs. By default Helm deletes a hook before it creates
+/// it anew.
 const HELM_HOOK: &str = "helm.sh/hook";
 const HELM_POLICY: (&str, &str) = ("helm.sh/hook-delete-policy", "before-hook-creation");
 
-/// What API servers say of fields that an update must not change.
+/// Phrases of API servers about fields that an update must not change.
 const IMMUTABLE: [&str; 7] = [
     "immutable",
     "updates to ",
@@ -27,17 +28,17 @@ const IMMUTABLE: [&str; 7] = [
     "can't be changed",
 ];
 
-/// What is said of an object that is not to be recreated, behind the refusal.
+/// The end of the message about a refused object that is not to be recreated.
 pub(crate) const HINT: &str =
     "; the annotation baton.run/update=recreate lets it be deleted and created anew";
 
-/// Whether a cause of a refusal is that a field must not be changed; its content may be as valid as it can be.
+/// True if a cause of a refusal is that a field is immutable; the content itself may be valid.
 pub fn is_about_immutability(cause: &str) -> bool {
     let cause = cause.to_ascii_lowercase();
     IMMUTABLE.iter().any(|words| cause.contains(words))
 }
 
-/// Whether an object is to be recreated, by its manifest.
+/// True if the manifest allows to recreate the object.
 pub fn is_recreated(desired: &Desired) -> bool {
     let is_asked_for = matches!(update(desired), UPDATE_RECREATE | UPDATE_RERUN);
     let (name, policy) = HELM_POLICY;
@@ -50,12 +51,13 @@ pub fn is_recreated(desired: &Desired) -> bool {
     is_asked_for || (is_job(desired) && by_helm)
 }
 
-/// Whether an object runs to its end, once for each content.
+/// True if an object runs to its end, once for each content.
 pub fn runs_once(desired: &Desired) -> bool {
     is_job(desired) && is_recreated(desired) && update(desired) != UPDATE_RERUN
 }
 
-/// Of what a revision controls by its last report, the objects that are to be recreated: nobody asks about others.
+/// The objects that are to be recreated, among those that a revision controls by its last report.
+/// No other reported objects are needed.
 pub fn reported(
     phases: &[Phase],
     controlled: &[ControlledObjectReference],
@@ -66,7 +68,8 @@ pub fn reported(
     references.filter(|it| controlled.contains(it)).collect()
 }
 
-/// A fingerprint of what a manifest makes run: that of any revision with the same.
+/// A fingerprint of the content that a manifest runs. Manifests of several revisions have the same
+/// fingerprint if only their revision numbers differ.
 pub fn content(desired: &Desired) -> u64 {
     let mut manifest = desired.manifest.clone();
     if let Some(annotations) = metadata_mut(&mut manifest).get_mut("annotations") {

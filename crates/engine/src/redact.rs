@@ -1,15 +1,16 @@
-//! Takes the values of fields out of a server's messages.
+//! Removes the values of fields from a server's messages.
 //!
-//! A refusal goes into conditions and events, which more people may read than the object. The server quotes values in
-//! few forms: those of Kubernetes' validation (`data[k]: Invalid value: "hunter2": must ...`), of a typed patch
-//! (`expected string, got &value.valueUnstructured{...}`) and of Go's parsers (`parsing "hunter2": ...`). What
-//! admission webhooks write is free text, and stays.
+//! A refusal is copied into conditions and events, which more people may read than the object. The
+//! server quotes values in few forms: those of Kubernetes' validation (`data[k]: Invalid value:
+//! "hunter2": must ...`), of a typed patch (`expected string, got &value.valueUnstructured{...}`)
+//! and of Go's parsers (`parsing "hunter2": ...`). Texts of admission webhooks have no form, and
+//! are not changed.
 
 use baton_probes::shape::Shape;
 use serde_json::Value;
 
-/// What stands before a value, up to its quote where it has one: types of errors of Kubernetes' validation, and
-/// parsers.
+/// The texts that precede a value, up to its quote if it has one: types of errors of Kubernetes'
+/// validation, and parsers.
 const VALUE_FOLLOWS: [&str; 6] = [
     "Invalid value: ",
     "Unsupported value: ",
@@ -19,7 +20,7 @@ const VALUE_FOLLOWS: [&str; 6] = [
     "parsing \"",
 ];
 
-/// What the validation of custom resources names in the place of a value.
+/// The types that the validation of custom resources names in the place of a value.
 const TYPES: [&str; 7] = [
     "\"object\"",
     "\"array\"",
@@ -30,16 +31,16 @@ const TYPES: [&str; 7] = [
     "\"null\"",
 ];
 
-/// The longest value that a person reads.
+/// Greatest length of a value that is shown, in bytes.
 const READABLE: usize = 100;
 
-/// A message without the values that it quotes; of each the kind and length stay.
+/// A message without the values that it quotes; the kind and length of each value stay.
 pub fn without_values(message: &str) -> String {
     rewritten(message, without_value, |_| false)
 }
 
-/// A message with the values that a person can read: of structures, which a server prints as Go does, only the kind is
-/// known.
+/// A message with only those values that people can read: long ones, and structures, which a server
+/// prints in the notation of Go, are replaced by their kind.
 pub fn with_short_values(message: &str) -> String {
     let is_short = |value: &str| value.len() <= READABLE && !value.contains('{');
     let shown = |value: &str| {
@@ -52,7 +53,8 @@ pub fn with_short_values(message: &str) -> String {
     rewritten(message, shown, is_short)
 }
 
-/// A message with something else in the place of its values, and its last part where that is to stay.
+/// Replaces the values of a message by `shown`; a last value after `got` is replaced unless `stays`
+/// is true for it.
 fn rewritten(
     message: &str,
     shown: impl Fn(&str) -> String,
@@ -72,7 +74,7 @@ fn rewritten(
         out.push_str(&shown(value));
         rest = after;
     }
-    // The last in its message, and without an end that could be told from its content.
+    // This value is the last part of its message; its end cannot be recognised by its content.
     match rest.find(", got ") {
         Some(at)
             if rest
@@ -89,8 +91,8 @@ fn rewritten(
     out
 }
 
-/// Where a value ends: a quoted one with its quote, any other before `: ` or `, ` outside of brackets, or with the
-/// brackets around the whole list of errors.
+/// The position at which a value ends: a quoted value ends with its quote, any other before `: ` or
+/// `, ` outside of brackets, or at the bracket that closes the whole list of errors.
 fn end_of_value(text: &str) -> usize {
     let mut depth = 0_usize;
     let mut quoted = false;
@@ -126,7 +128,7 @@ fn without_value(value: &str) -> String {
     }
     match serde_json::from_str::<Value>(value) {
         Ok(value) => Shape(&value).to_string(),
-        // A string with Go's escapes, or a structure as Go prints it.
+        // The text is a string with Go's escapes, or a structure in the notation of Go.
         Err(_) => "a value".to_owned(),
     }
 }
@@ -184,7 +186,7 @@ mod tests {
                 r#"spec.l: Invalid value: core.Spec{A:(*int)(nil), B:[]string{"hunter2"}}"#,
                 "spec.l: Invalid value: a value",
             ),
-            // Of a type that is wrong, and of rules of custom resources, the server names the type.
+            // For a wrong type, and for rules of custom resources, the server names the type.
             (
                 r#"spec: Invalid value: "object": phases is immutable"#,
                 r#"spec: Invalid value: "object": phases is immutable"#,
@@ -207,7 +209,7 @@ mod tests {
                 r#"parsing time "hunter2" as "2006": cannot parse"#,
                 r#"parsing time a string of 7 bytes as "2006": cannot parse"#,
             ),
-            // An unfinished value reaches to the end.
+            // A value without an end reaches to the end of the message.
             (r#"a: Invalid value: "hunter2"#, "a: Invalid value: a value"),
             (r#"configmaps "a" not found"#, r#"configmaps "a" not found"#),
             ("", ""),

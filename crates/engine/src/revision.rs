@@ -1,6 +1,7 @@
-//! A revision as the engine sees it: prepared phases of wanted objects, and its place in a chain.
+//! A revision from the view of the engine: prepared phases of wanted objects, and its place in a
+//! chain.
 //!
-//! What clients can observe of it: `docs/contract/revisions.md`.
+//! Observable behaviour: `docs/contract/revisions.md`.
 
 mod kinds;
 mod manifest;
@@ -34,71 +35,73 @@ use manifest::{forbidden, malformed};
 
 pub use kinds::{KindScope, KindState, Kinds};
 
-/// A revision and everything about it that does not depend on live objects.
+/// A revision with all its data that does not depend on live objects.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, Default)]
 pub struct Revision {
-    /// Who it is.
+    /// Identity of the revision.
     pub identity: Identity,
-    /// Its number in the chain.
+    /// Revision number.
     pub number: i64,
     /// `metadata.generation`, the `observedGeneration` of all conditions.
     pub generation: i64,
-    /// Wanted life cycle state.
+    /// Wanted lifecycle state.
     pub lifecycle: LifecycleState,
     /// Seconds that `Available` has to last before `Succeeded`.
     pub success_delay_seconds: i32,
-    /// Values of the labels of package origin, copied to every object.
+    /// Value of the package label, which is copied to every object.
     pub package: Option<String>,
-    /// As `package`.
+    /// Value of the instance label, which is copied to every object.
     pub instance: Option<String>,
-    /// Collision protection is off for the whole manager.
+    /// True if collision protection is off for the whole manager.
     pub force_adoption: bool,
-    /// Objects that the server does not let go are left behind.
+    /// True if objects that the server refuses to release are left behind.
     pub is_abandoned: bool,
-    /// How its objects are delivered.
+    /// Way of delivery of the objects.
     pub delivery: Delivery,
-    /// Its objects are written with the rights of somebody else, which may lack.
+    /// True if objects are written as another account, which may lack rights.
     pub is_impersonated: bool,
-    /// Its last pass was stopped by a refusal or a collision, and this one probably is as well: no write goes without
-    /// its dry run.
+    /// True if the last pass was stopped by a refusal or a collision. The same is likely again, so
+    /// no write goes out without its dry run.
     pub was_refused: bool,
-    /// Since when objects have failed their probes, by its last report.
+    /// Time since when objects have failed their probes, by the last report.
     pub failing_since: Option<Timestamp>,
-    /// It has written nothing yet, and is to check the objects of all phases before it does.
+    /// True if the objects of all phases are to be checked before the first write.
     pub checks_all_first: bool,
-    /// The objects of all of its delegated phases are made at once, and not each when the phases before it have passed.
+    /// True if the objects of all delegated phases are created at once, instead of each after the
+    /// phases before it have passed.
     pub delegates_ahead: bool,
-    /// Where its objects may be.
+    /// Extent of the places where its objects may be.
     pub reach: Reach,
-    /// Who gets objects of it back when it is torn down, the first that wants them; nobody, unless it is deleted and
-    /// says so.
+    /// Candidates to get objects back when the revision is torn down; the first one that wants an
+    /// object gets it. Empty unless the revision is deleted and asks for this.
     pub heirs: Vec<Heir>,
-    /// Of the objects that are to be recreated those that it controls by its last report, which older revisions go by.
+    /// The objects that are to be recreated and that the revision controls by its last report, on
+    /// which older revisions rely.
     pub reported: Vec<ControlledObjectReference>,
-    /// The Jobs that an older revision of its chain has run to its end in the same form.
+    /// The Jobs that an older revision of the chain has run to their end with the same content.
     pub ran: BTreeSet<ObjectKey>,
-    /// The objects that newer revisions of its chain want where its own are. Only a teardown asks.
+    /// The objects that newer revisions of the chain want in the same cluster; only for a teardown.
     pub newer_wants: BTreeSet<ObjectKey>,
 }
 
-/// An older revision, or one of its phase objects, that gets objects back from a deleted one.
+/// An older revision, or one of its phase objects, that gets objects back from a deleted revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heir {
-    /// Its identity as the owner of its objects.
+    /// Identity of the owner of the heir's objects.
     pub identity: Identity,
-    /// The number of its revision.
+    /// Revision number of the heir.
     pub number: i64,
-    /// The objects that it wants, in the cluster of the deleted ones.
+    /// The objects that the heir wants, in the cluster of the deleted revision's objects.
     pub wants: BTreeSet<ObjectKey>,
 }
 
-/// Where the objects of a namespaced revision may be. One without a namespace is an administrator's, and its objects
-/// may be anywhere.
+/// The places where the objects of a namespaced revision may be. A revision without a namespace is
+/// an administrator's, and its objects may be anywhere.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Reach {
-    /// In its own namespace and in these.
+    /// In the revision's own namespace and in these.
     Namespaces(BTreeSet<String>),
     /// Anywhere.
     Cluster,
@@ -110,8 +113,8 @@ impl Default for Reach {
     }
 }
 
-/// How the objects of a phase get to where they belong. Phases that are not run in-process allow fewer
-/// fields in manifests, and default no namespace.
+/// The way of delivery of a phase's objects. Phases that are not run in-process allow fewer fields
+/// in manifests, and have no default namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
     /// By the controller of the revision, which owns them.
@@ -124,7 +127,7 @@ pub enum Delivery {
 }
 
 impl Revision {
-    /// Whether nothing may be written.
+    /// True if no write is allowed.
     pub fn is_paused(&self) -> bool {
         self.lifecycle == LifecycleState::Paused
     }
@@ -133,16 +136,16 @@ impl Revision {
 /// A phase with its objects prepared for writing.
 #[derive(Clone, Debug, Default)]
 pub struct Phase {
-    /// Name.
+    /// Name of the phase.
     pub name: String,
     /// Objects in the order of the spec, inline ones first, then those of slices.
     pub objects: Vec<Desired>,
-    /// Set when another controller runs the phase.
+    /// Present if another controller runs the phase.
     pub delegated: Option<Delegated>,
 }
 
 impl Phase {
-    /// The objects that the controller of the revision looks after itself: none of a delegated phase.
+    /// The objects that the controller of the revision delivers itself: none of a delegated phase.
     pub fn own_objects(&self) -> &[Desired] {
         if self.delegated.is_some() {
             return &[];
@@ -170,26 +173,27 @@ impl Phase {
 pub struct Desired {
     /// Kind and version of the manifest.
     pub gvk: Gvk,
-    /// Identity, with the revision's namespace where the manifest names none.
+    /// Identity, with the revision's namespace if the manifest has none.
     pub key: ObjectKey,
-    /// Namespace as the manifest has it, for messages.
+    /// Namespace in the manifest, for messages.
     pub written_namespace: String,
-    /// What may be taken over.
+    /// Protection of existing objects from being taken over.
     pub protection: CollisionProtection,
-    /// Conditions to copy to the revision.
+    /// Conditions that are copied to the revision.
     pub mappings: Vec<ConditionMapping>,
     /// Paths that belong to others once the object exists.
     pub create_only: Vec<FieldPath>,
-    /// What to apply, without owner references.
+    /// The body of an apply, without owner references.
     pub manifest: Value,
-    /// What is wrong with the manifest whatever the cluster says.
+    /// Violations of the manifest that do not depend on the cluster.
     pub violations: Vec<String>,
-    /// Why nothing of the live object may be told, if so; that stops a roll-out, but no teardown.
+    /// The reason why nothing of the live object may be reported, if any. It stops a roll-out, but
+    /// no teardown.
     pub hidden: Option<String>,
-    /// What the object needs to become of use, and what does not exist. It is written all the same, and not available
-    /// until it is bound.
+    /// A missing object that this object needs to be of use. The object is written nevertheless,
+    /// and is not available until it is bound.
     pub lacks: Option<String>,
-    /// Why it fails its probes, if it does: what its pods say.
+    /// The cause of failed probes, according to its pods.
     pub reason: Option<String>,
 }
 
@@ -205,7 +209,7 @@ impl Desired {
     }
 }
 
-/// Fields that an object read back from a server carries and that no apply may bring along.
+/// Fields of an object that only a server sets, and that an apply must not contain.
 const SERVER_SET: [&str; 8] = [
     "managedFields",
     "resourceVersion",
@@ -217,12 +221,12 @@ const SERVER_SET: [&str; 8] = [
     "selfLink",
 ];
 
-/// Prepares the phases of a revision: what to write, and per object what is wrong
-/// with its manifest. Phases come with the objects of their slices already appended.
+/// Prepares the phases of a revision: the bodies to write, and the violations of each manifest. The
+/// phases already include the objects of their slices.
 ///
 /// # Guarantees
-/// Nothing is dropped: an object that cannot be parsed stays in the list with a violation, so that it is
-/// reported in its place and order.
+/// No object is dropped: an object that cannot be parsed stays in the list with a violation, so
+/// that it is reported at its position.
 pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<Phase> {
     phases
         .into_iter()
@@ -245,7 +249,7 @@ pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<
                             violations.push(format!("Object must have a {field}."));
                         }
                     }
-                    // The server of the manifest's kind may refuse more names, and says so in a dry run.
+                    // A server may refuse further names for its kind; a dry run reports this.
                     let name = metadata(&manifest, "name");
                     if let Some(problem) = segment_problem(name)
                         && !name.is_empty()
@@ -272,8 +276,8 @@ pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<
                         })
                         .collect();
                     for mapping in &entry.condition_mappings {
-                        // The schema's pattern is not anchored, as upstream's. One condition of
-                        // such a type would make every write of the status fail.
+                        // The schema's pattern is not anchored, as upstream. One condition of an
+                        // invalid type would make every write of the status fail.
                         if !is_condition_type(&mapping.destination_type) {
                             violations.push(format!(
                                 "conditionMappings: \"{}\" cannot be the type of a condition.",
@@ -309,7 +313,7 @@ pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<
         .collect()
 }
 
-/// Adds what every managed object carries and removes what only a server may set.
+/// Adds the metadata of every managed object, and removes fields that only a server may set.
 fn complete(revision: &Revision, manifest: &mut Value) {
     if let Some(manifest) = manifest.as_object_mut() {
         manifest.remove("status");
@@ -335,7 +339,7 @@ fn complete(revision: &Revision, manifest: &mut Value) {
     let labels = map_mut(&mut metadata, "labels");
     labels.insert(LABEL_CACHE.to_owned(), LABEL_CACHE_VALUE.into());
     if revision.delivery != Delivery::InProcess {
-        // A user's own value stays.
+        // A value of the user is not changed.
         labels
             .entry(LABEL_MANAGED_BY)
             .or_insert_with(|| LABEL_MANAGED_BY_VALUE.into());
@@ -355,8 +359,8 @@ fn complete(revision: &Revision, manifest: &mut Value) {
     manifest["metadata"] = metadata;
 }
 
-/// Violations that concern the revision as a whole: duplicate objects, found before any other
-/// check. Phases may share a name, as in revisions of Package Operator: their place identifies them.
+/// Violations of the revision as a whole, which precede any other check: duplicate objects. Phases
+/// may share a name, as in revisions of Package Operator: their position identifies them.
 pub fn duplicates(phases: &[Phase]) -> Vec<String> {
     let mut violations = Vec::new();
     let mut objects = BTreeSet::new();
@@ -387,8 +391,8 @@ pub fn duplicates(phases: &[Phase]) -> Vec<String> {
     violations
 }
 
-/// What is wrong with the objects of a phase, given what the server serves: one text per violation,
-/// in object order. A kind that is not served hides the other checks of its object.
+/// Violations of the objects of a phase on this server, one text each, in the order of objects. A
+/// kind that is not served hides the other violations of its object.
 pub fn violations(revision: &Revision, phase: &Phase, kinds: &Kinds) -> Vec<String> {
     let objects = phase.objects.iter();
     let found = objects.flat_map(|object| {
@@ -399,7 +403,7 @@ pub fn violations(revision: &Revision, phase: &Phase, kinds: &Kinds) -> Vec<Stri
     found.collect()
 }
 
-/// What is wrong with an object, as [`violations`] without its position.
+/// Violations of an object, as in [`violations`] but without its position.
 pub(crate) fn violations_of(revision: &Revision, object: &Desired, kinds: &Kinds) -> Vec<String> {
     match kinds.get(&object.gvk) {
         _ if !object.violations.is_empty() => object.violations.clone(),
@@ -415,8 +419,8 @@ pub(crate) fn violations_of(revision: &Revision, object: &Desired, kinds: &Kinds
     }
 }
 
-/// Whether an object can have been written by its revision. What may be reached in another cluster can have become less
-/// since.
+/// True if the revision can have written the object. In another cluster, the reach of the revision
+/// may have been larger before.
 pub fn may_be_written(revision: &Revision, object: &Desired, scope: KindScope) -> bool {
     match revision.delivery {
         Delivery::Remote => has_place(object, scope),
@@ -424,12 +428,12 @@ pub fn may_be_written(revision: &Revision, object: &Desired, scope: KindScope) -
     }
 }
 
-/// Whether an object names a namespace that can exist, if its kind needs one.
+/// True if an object has a namespace that can exist, if its kind needs one.
 fn has_place(object: &Desired, scope: KindScope) -> bool {
     scope == KindScope::Cluster || is_label(&object.key.namespace)
 }
 
-/// Why an object would leave the reach of its revision, or of any server.
+/// The reason why an object would be outside of its revision's reach, or of any server.
 fn escape(revision: &Revision, object: &Desired, scope: KindScope) -> Option<String> {
     let (own, actual) = (&revision.identity.namespace, &object.key.namespace);
     let reach = match &revision.reach {

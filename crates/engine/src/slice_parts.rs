@@ -1,13 +1,13 @@
-//! Which objects share a slice, where a revision keeps all of its objects in slices, and where those objects are.
+//! The distribution of a revision's objects over slices, and the namespaces of these objects.
 
 use baton_apis::ObjectSetObject;
 use serde_json::{Value, json};
 
-/// Bytes of manifests in a slice: a few times less than an object may have, as the revision of another cluster gets a
-/// copy of a phase.
+/// Bytes of manifests in a slice: a fraction of the limit of an object, because the revision of
+/// another cluster gets a copy of a phase.
 const SLICE_BYTES: usize = 256 * 1024;
 
-/// Objects in their order, in as few parts as may be.
+/// Splits objects into parts in their order, each part as large as allowed.
 pub fn in_parts(objects: Vec<ObjectSetObject>) -> Vec<Vec<ObjectSetObject>> {
     let mut parts: Vec<Vec<ObjectSetObject>> = Vec::new();
     let mut length = 0;
@@ -25,7 +25,7 @@ pub fn in_parts(objects: Vec<ObjectSetObject>) -> Vec<Vec<ObjectSetObject>> {
     parts
 }
 
-/// Built-in kinds whose objects have no namespace, and that people deliver.
+/// Common built-in kinds whose objects have no namespace.
 const CLUSTER_SCOPED: [&str; 13] = [
     "APIService",
     "ClusterRole",
@@ -42,14 +42,14 @@ const CLUSTER_SCOPED: [&str; 13] = [
     "ValidatingWebhookConfiguration",
 ];
 
-/// An object in a namespace, unless it is of a built-in kind that has none: other clusters are not asked which kinds
-/// are namespaced.
+/// Sets the namespace of an object, unless its built-in kind has none. No request asks another
+/// cluster which kinds are namespaced.
 pub fn placed(mut object: Value, namespace: &str) -> Value {
     let kind = object["kind"].as_str().unwrap_or_default();
     if CLUSTER_SCOPED.contains(&kind) {
         return object;
     }
-    // What is no manifest at all is refused where it is delivered.
+    // A value that is no manifest is refused on delivery.
     let metadata = object.as_object_mut().map(|object| {
         let metadata = object.entry("metadata");
         metadata.or_insert_with(|| json!({}))
@@ -60,7 +60,7 @@ pub fn placed(mut object: Value, namespace: &str) -> Value {
     object
 }
 
-/// As [`placed`], for objects that may say themselves in which namespace they are.
+/// Like [`placed`], for objects that may have their own namespace.
 pub fn placed_by_default(object: Value, namespace: &str) -> Value {
     match object
         .pointer("/metadata/namespace")

@@ -1,6 +1,7 @@
-//! Workloads that stop for a while: the form in which they run nothing, and how it is told that nothing runs.
+//! Workloads that stop for a while: the form in which they run nothing, and the check that nothing
+//! runs.
 //!
-//! What clients can observe of it: `docs/contract/sites.md`, "Workloads that stop".
+//! Observable behaviour: `docs/contract/sites.md`, "Workloads that stop".
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +29,7 @@ enum Switch {
 impl Switch {
     const ALL: [Self; 3] = [Self::Replicas, Self::Suspend, Self::NodeSelector];
 
-    /// That of an object, if it is a workload.
+    /// Returns the field that stops an object, if it is a workload.
     fn of(manifest: &Value) -> Option<Self> {
         let gvk = Gvk::new(text(manifest, "apiVersion"), text(manifest, "kind"));
         match (&*gvk.group, &*gvk.kind) {
@@ -50,32 +51,33 @@ impl Switch {
         }
     }
 
-    /// The value with which nothing runs.
+    /// The value with which the workload runs nothing.
     fn off(self) -> Value {
         match self {
             Self::Replicas => 0.into(),
             Self::Suspend => true.into(),
-            // No node has it.
+            // No node has this label.
             Self::NodeSelector => json!({ ANNOTATION_STOPPED: "true" }),
         }
     }
 }
 
-/// Brings the workloads that are to stop into the form in which they run nothing. They are marked by an annotation.
+/// Changes the workloads that are to stop into the form in which they run nothing, and marks them
+/// by an annotation.
 ///
 /// # Guarantees
-/// Nothing but the mark and the one field that stops them is another one, also where that field is left to others once
-/// the object exists.
+/// Only the mark and the field that stops the workload change. The field is set even if it is
+/// create-only.
 ///
 /// # Caveats
-/// Pods that no workload controls go on running: they can only be deleted.
+/// Pods without a workload continue to run, because they can only be deleted.
 pub fn stop(objects: &mut [ObjectSetObject], which: &SiteStop) {
     for entry in objects {
         let Some(switch) = Switch::of(&entry.object).filter(|_| concerns(which, &entry.object))
         else {
             continue;
         };
-        // What is malformed is reported where it is prepared.
+        // A malformed manifest is reported when it is prepared.
         let is_object = |value: &Value| value.is_null() || value.is_object();
         let mut parents = switch.path().iter();
         parents.next_back();
@@ -102,7 +104,7 @@ pub fn stop(objects: &mut [ObjectSetObject], which: &SiteStop) {
     }
 }
 
-/// Whether a manifest is one of those that are to stop.
+/// True if the manifest is one of those that are to stop.
 fn concerns(which: &SiteStop, manifest: &Value) -> bool {
     match which {
         SiteStop::None => false,
@@ -114,12 +116,13 @@ fn concerns(which: &SiteStop, manifest: &Value) -> bool {
     }
 }
 
-/// Whether an object is in the form in which it runs nothing.
+/// True if the object is in the form in which it runs nothing.
 pub fn is_stopped(object: &Value) -> bool {
     !annotation(object, ANNOTATION_STOPPED).is_empty()
 }
 
-/// Whether what is left to others once an object exists is set all the same: what had stopped it is to go.
+/// True if a create-only field is written nevertheless, because it has to replace the value that
+/// stopped the workload.
 pub fn is_switched_on(live: &Value, path: &FieldPath) -> bool {
     is_stopped(live)
         && Switch::ALL
@@ -127,19 +130,19 @@ pub fn is_switched_on(live: &Value, path: &FieldPath) -> bool {
             .any(|switch| path.overlaps(switch.path()))
 }
 
-/// What is known of the pods of a workload that is to stop.
+/// The observed pods of a workload that is to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pods {
-    /// There are some, or its controller has not noticed yet that there are to be none.
+    /// Pods exist, or the workload's controller has not observed the change yet.
     Some,
-    /// Its controller says that there are none; those that are terminating are not counted. They have this
-    /// `spec.selector`.
+    /// The workload's controller reports no pods, but does not count terminating ones. Pods match
+    /// this `spec.selector`.
     Ask(Value),
-    /// There are none, as far as can be known.
+    /// No pods exist, as far as can be observed.
     None,
 }
 
-/// What a live workload says of its pods.
+/// The pods of a live workload, according to its status.
 pub fn pods(live: &Value) -> Pods {
     let (spec, status) = (&live["spec"], &live["status"]);
     let (observed, generation) = (

@@ -1,6 +1,6 @@
-//! Deletes a revision's objects in reverse order, and leaves those of others alone.
+//! Deletes a revision's objects in reverse order, and does not touch those of others.
 //!
-//! What clients can observe of it: `docs/contract/lifecycle.md`.
+//! Observable behaviour: `docs/contract/lifecycle.md`.
 
 #[cfg(test)]
 mod tests;
@@ -28,43 +28,49 @@ use crate::{
 /// A teardown in progress.
 ///
 /// # Guarantees
-/// - An object is deleted only while the revision is its controller, in the very state that said
-///   so. Where the revision is one owner among others only its reference is removed.
-/// - An object that an heir wants ([`Revision::heirs`]) is not deleted: the heir becomes its controller. One that is to
-///   be kept ([`is_kept`]) is let go, and so is a [`Container`] of objects that newer revisions want.
-/// - An earlier phase is asked for only when nothing of the later one is left: the server said that each
-///   object is gone or not the revision's, not the cache, which sees labelled objects only and may lag behind
-///   a write whose answer was lost.
-/// - A kind has no objects only if it exists in no version. One that may exist and cannot be looked at is waited for.
-/// - Of an abandoned revision what the server does not let go is left behind, and holds nothing up.
+/// - An object is deleted only while the revision is its controller, in exactly the state that
+///   shows this. If the revision is an owner but not the controller, only its owner reference is
+///   removed.
+/// - An object that an heir wants ([`Revision::heirs`]) is not deleted: the heir becomes its
+///   controller. An object that is to be kept ([`is_kept`]) is released, and so is a [`Container`]
+///   of objects that newer revisions want.
+/// - Requests about an earlier phase follow only after the later one has ended: the server has
+///   reported that each object is gone or not the revision's. The cache is not enough, because it
+///   has labelled objects only and may lag behind a write whose answer was lost.
+/// - A kind has no objects only if it exists in no version. A kind that may exist but cannot be
+///   accessed is waited for.
+/// - An abandoned revision leaves objects behind that the server refuses to release, and does not
+///   wait for them.
 #[derive(Clone)]
 pub struct Teardown<'a> {
     revision: &'a Revision,
     phases: &'a [Phase],
     kinds: &'a Kinds,
     objects: Vec<Vec<ObjectTeardown>>,
-    /// By phase; `None` for those that are run in-process.
+    /// By phase; `None` for phases that are run in-process.
     delegates: Vec<Option<PhaseTeardown>>,
-    /// Phases that are not done yet; the last of them is the current one.
+    /// Number of phases that are not done; the last of them is the current one.
     left: usize,
     kept: Vec<Position>,
 }
 
-/// How far a teardown got.
+/// Progress of a teardown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TeardownOutcome {
-    /// Nothing of the revision is left.
+    /// No object of the revision is left.
     Done,
-    /// Objects that wait for finalizers; their deletion is an event.
+    /// These objects wait for finalizers; their deletion is an event.
     Waiting(Vec<WaitingForObject>),
-    /// The server refused or failed requests, or does not show when objects go; trying again later may help.
+    /// The server refused requests, requests failed, or no event reports the end of these objects;
+    /// a retry may help.
     Failed(Vec<WaitingForObject>),
 }
 
 #[derive(Clone, Debug)]
 struct PhaseTeardown {
     state: Option<PhaseState>,
-    /// The server said that it does not exist. That the watch shows none is not enough: it may lag.
+    /// The server reported that the phase object does not exist. Its absence in the watch is not
+    /// enough, because the watch may lag.
     gone: bool,
     attempts: Attempts,
 }
@@ -72,7 +78,7 @@ struct PhaseTeardown {
 #[derive(Clone, Debug)]
 struct ObjectTeardown {
     live: Live,
-    /// The server itself said so, not the cache.
+    /// True if the state is from the server itself, not from the cache.
     confirmed: bool,
     deleting: bool,
     attempts: Attempts,
@@ -81,7 +87,7 @@ struct ObjectTeardown {
 #[derive(Clone, Debug, Default)]
 struct Attempts {
     conflicts: u8,
-    /// Why no more requests are sent.
+    /// The reason why no more requests are sent.
     problem: Option<String>,
 }
 
@@ -102,7 +108,7 @@ impl Attempts {
     }
 }
 
-/// As that of a [`Pass`](crate::pass::Pass).
+/// Has the same fields as that of a [`Pass`](crate::pass::Pass).
 impl fmt::Debug for Teardown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -124,7 +130,7 @@ impl fmt::Debug for Teardown<'_> {
 }
 
 impl<'a> Teardown<'a> {
-    /// Starts a teardown; `observe` gives what a cache knows of an object.
+    /// Starts a teardown; `observe` returns the cached state of an object.
     pub fn new(
         revision: &'a Revision,
         phases: &'a [Phase],
@@ -168,12 +174,12 @@ impl<'a> Teardown<'a> {
         }
     }
 
-    /// The objects that were let go instead of deleted, because they are to be kept.
+    /// The objects that were released instead of deleted, because they are to be kept.
     pub fn kept(&self) -> &[Position] {
         &self.kept
     }
 
-    /// What to do next.
+    /// Returns the next action.
     pub fn step(&mut self) -> Step {
         while let Some(phase) = self.left.checked_sub(1) {
             match self.need_of_phase(phase) {
@@ -211,7 +217,7 @@ impl<'a> Teardown<'a> {
             Some(KindState::Unmanageable) | None => false,
         };
         if !may_be_there || !desired.violations.is_empty() {
-            // Such an object was never written by this revision, or is gone with its kind.
+            // The revision has never written the object, or the object is gone with its kind.
             return Need::Nothing;
         }
         if object.attempts.problem.is_some() {
@@ -245,7 +251,7 @@ impl<'a> Teardown<'a> {
         }
     }
 
-    /// Whether the end of an object is an event.
+    /// True if a watch reports the end of an object.
     fn is_watched(&self, at: Position) -> bool {
         let gvk = &at.of(self.phases).gvk;
         let state = self.kinds.get(gvk);
@@ -260,10 +266,10 @@ impl<'a> Teardown<'a> {
         let is_impossible = delegated.is_some_and(Delegated::is_impossible);
         match &delegate.state {
             _ if delegate.attempts.problem.is_some() => Need::Wait,
-            // Such an object was never made.
+            // The phase object was never created.
             None if is_impossible => Need::Nothing,
             None => Need::Send(Delegation::Get),
-            // Orphaned, or the object of somebody else.
+            // The phase object is orphaned, or belongs to another owner.
             Some(state) if !state.is_ours => Need::Nothing,
             Some(state) if state.is_deleting => Need::Wait,
             Some(state) => Need::Send(Delegation::Delete {
@@ -273,7 +279,7 @@ impl<'a> Teardown<'a> {
         }
     }
 
-    /// Takes the answer to what [`Teardown::step`] asked about a phase object.
+    /// Processes the answer to a request of [`Teardown::step`] about a phase object.
     pub fn answer_delegation(&mut self, phase: usize, answer: DelegationAnswer) {
         let Some(Some(delegate)) = self.delegates.get_mut(phase) else {
             return;
@@ -296,7 +302,7 @@ impl<'a> Teardown<'a> {
         }
     }
 
-    /// Takes the answer to a request that [`Teardown::step`] named.
+    /// Processes the answer to a request of [`Teardown::step`].
     pub fn answer(&mut self, at: Position, request: &Request, answer: Answer) {
         let own_uid = &self.revision.identity.uid;
         let is_undone = matches!(
@@ -313,7 +319,7 @@ impl<'a> Teardown<'a> {
             self.kept.push(at);
         }
         if is_undone {
-            // A webhook puts the owner back: that is not repeated for ever.
+            // A webhook can put the owner back each time, so the number of repetitions is limited.
             object.attempts.conflict();
         }
         match answer {
@@ -323,7 +329,8 @@ impl<'a> Teardown<'a> {
                 object.confirmed = true;
             }
             Answer::NotFound => object.live = Live::Gone,
-            // It was a moment ago. The next pass knows whether the kind is gone, or this version of it.
+            // The kind was served a moment ago. The next pass determines if the kind is gone, or
+            // only this version.
             Answer::KindNotServed => {
                 let gvk = &at.of(self.phases).gvk;
                 object.attempts.problem = Some(format!("{gvk} is not served any more"));
@@ -335,7 +342,7 @@ impl<'a> Teardown<'a> {
             Answer::Refused(text) | Answer::Immutable(text) | Answer::Failed(text) => {
                 object.attempts.problem = Some(text);
             }
-            // No request of a teardown creates anything.
+            // No request of a teardown creates an object.
             Answer::Created(_) | Answer::Merged(_) => object.live = Live::Unread,
         }
     }
@@ -378,8 +385,9 @@ impl<'a> Teardown<'a> {
     }
 }
 
-/// The request that takes an object away from an owner, bound to the state that is seen: a controller deletes it, any
-/// other owner only leaves. `None` when it is none of the owner's.
+/// The request that removes an owner's claim to an object, with the observed state as its
+/// precondition: a controller deletes the object, any other owner removes its reference. `None` if
+/// it is no owner.
 fn removal(live: &Value, own_uid: &str) -> Option<Request> {
     let mut references = owner_references(live).iter();
     let reference = references.find(|reference| text(reference, "uid") == own_uid)?;
@@ -389,7 +397,7 @@ fn removal(live: &Value, own_uid: &str) -> Option<Request> {
     release(live, own_uid)
 }
 
-/// The request that takes an owner from an object, and nothing else; `None` when it is no owner.
+/// The request that only removes an owner from an object; `None` if it is no owner.
 fn release(live: &Value, owner_uid: &str) -> Option<Request> {
     let mut references = owner_references(live).iter();
     let owner_index = references.position(|reference| text(reference, "uid") == owner_uid)?;
@@ -403,9 +411,9 @@ fn release(live: &Value, owner_uid: &str) -> Option<Request> {
     })
 }
 
-/// The request that takes an object away from an owner that has ended before it was observed: a write that was under
-/// way when the owner ended came late, and a newer revision may have taken the object over since. `None` when there is
-/// nothing to do, or nothing more.
+/// The request that removes the claim of an owner that had ended before the object was observed. A
+/// pending write of the owner was late, and a newer revision may have taken the object over since.
+/// `None` if no request is needed.
 pub fn stray(live: &Value, ended_uid: &str) -> Option<Request> {
     match removal(live, ended_uid).filter(|_| !is_terminating(live))? {
         Request::Delete(_) if is_kept([live]) => release(live, ended_uid),

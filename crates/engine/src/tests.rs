@@ -1,4 +1,4 @@
-//! What the tests of all modules share. The properties that hold for all of them together are in `model`.
+//! Shared helpers of the tests. The properties of all modules together are tested in `model`.
 
 pub(crate) mod draw;
 pub(crate) mod fixtures;

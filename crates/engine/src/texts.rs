@@ -1,8 +1,9 @@
-//! Bounds of what is reported: whatever a user, a server or another controller has to say, a status can be written.
+//! Bounds of reported texts: a status can be written, whatever the texts of users, servers and
+//! other controllers.
 //!
-//! The texts of a status take 64 KiB at most: 32 KiB for the message of the one condition that tells what is wrong, 22
-//! KiB for the objects waited for, 10 KiB for mapped conditions. That leaves the spec nearly all of the 1.5 MiB that
-//! etcd takes.
+//! The texts of a status take at most 64 KiB: 32 KiB for the message of the condition that reports
+//! the fault, 22 KiB for the objects that are waited for, 10 KiB for mapped conditions. That leaves
+//! nearly all of etcd's 1.5 MiB for the spec.
 
 use std::borrow::Cow;
 
@@ -10,40 +11,41 @@ use baton_apis::{WaitingForObject, conditions::MAX_MESSAGE_LENGTH};
 
 use crate::mapping::MappedCondition;
 
-/// Objects listed in `status.waitingFor` at most.
+/// Greatest number of objects in `status.waitingFor`.
 pub(crate) const MAX_WAITING_FOR: usize = 16;
-/// Longest message of one of them, in bytes.
+/// Greatest length of an object's message, in bytes.
 const MAX_WAITING_MESSAGE: usize = 512;
-/// Longest name of anything; the longest that a server holds.
+/// Greatest length of any name in bytes, which is that of the API server.
 const MAX_NAME: usize = 253;
-/// Longest name of a kind, a namespace or a phase; kinds and namespaces have 63 at most.
+/// Greatest length of the name of a kind, a namespace or a phase; those of kinds and namespaces
+/// have at most 63 bytes.
 const MAX_SHORT_NAME: usize = 128;
-/// All mapped conditions of an object, in bytes.
+/// Greatest size of all mapped conditions of an object, in bytes.
 const MAX_MAPPED: usize = 10 * 1024;
-/// What a condition takes besides its texts: status, time, generation.
+/// Size of a condition without its texts: status, time, generation.
 const CONDITION: usize = 160;
 
-/// The longest mark that stands for what was left out.
+/// Length of the longest mark for omitted bytes.
 const MARK: usize = "… (18446744073709551615 bytes left out)".len();
 
-/// A text of at most so many bytes. What is cut off is counted in it.
+/// Cuts a text to at most `most` bytes. The result gives the number of omitted bytes.
 pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
     cut_and_count(text, most, 0)
 }
 
-/// A text in one line: every run of blanks and line ends becomes one blank.
+/// A text on one line: every run of blanks and line ends becomes one blank.
 pub fn collapse_whitespace(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// As [`cut`], of a text that is kept.
+/// Like [`cut`], in place.
 pub fn shorten(text: &mut String, most: usize) {
     if text.len() > most {
         *text = cut(text, most).into_owned();
     }
 }
 
-/// As [`cut`], of a text whose end is missing already.
+/// Like [`cut`], for a text of which `missing` bytes are omitted already.
 fn cut_and_count(text: &str, most: usize, missing: usize) -> Cow<'_, str> {
     if text.len() <= most && missing == 0 {
         return Cow::Borrowed(text);
@@ -56,13 +58,13 @@ fn cut_and_count(text: &str, most: usize, missing: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{kept}… ({left_out} bytes left out)"))
 }
 
-/// The first bytes of a text, whole characters of them.
+/// The first whole characters of a text, of at most `most` bytes.
 fn start(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most))
         .unwrap_or_default()
 }
 
-/// Texts joined into the message of a condition. What does not fit is not kept.
+/// Texts joined into the message of a condition. Texts that do not fit are only counted.
 #[derive(Debug, Default)]
 pub(crate) struct Joined {
     text: String,
@@ -70,7 +72,7 @@ pub(crate) struct Joined {
 }
 
 impl Joined {
-    /// Leaves room for what is put before the texts.
+    /// Leaves room for a prefix.
     const MOST: usize = MAX_MESSAGE_LENGTH - 1024;
 
     /// Adds a text.
@@ -85,18 +87,18 @@ impl Joined {
         self.text.push_str(text);
     }
 
-    /// Whether nothing was added.
+    /// True if no text was added.
     pub(crate) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// All of them, or as many as fit.
+    /// Returns all texts, or as many as fit.
     pub(crate) fn into_text(self) -> String {
         cut_and_count(&self.text, Self::MOST, self.left_out).into_owned()
     }
 }
 
-/// A list of objects that is fit for `status.waitingFor`.
+/// A list of objects within the limits of `status.waitingFor`.
 pub fn waiting_for(mut objects: Vec<WaitingForObject>) -> Vec<WaitingForObject> {
     objects.truncate(MAX_WAITING_FOR);
     for object in &mut objects {
@@ -127,8 +129,8 @@ pub fn waiting_for(mut objects: Vec<WaitingForObject>) -> Vec<WaitingForObject> 
     objects
 }
 
-/// Mapped conditions that fit into a status: the message of the first one that does not is cut, and those after it are
-/// left out.
+/// Mapped conditions that fit into a status. The message of the first one that does not fit is cut,
+/// and those after it are left out.
 pub(crate) fn mapped(conditions: Vec<MappedCondition>) -> impl Iterator<Item = MappedCondition> {
     let mut left = MAX_MAPPED;
     conditions.into_iter().map_while(move |mut condition| {
@@ -159,13 +161,13 @@ mod tests {
                 100,
                 format!("{}… (141 bytes left out)", "x".repeat(59)),
             ),
-            // Characters stay whole.
+            // Characters are not split.
             (
                 &wide,
                 100,
                 format!("{}… (142 bytes left out)", "ä".repeat(29)),
             ),
-            // No room for the mark.
+            // The mark does not fit.
             ("äöü", 3, "ä".to_owned()),
         ] {
             assert_eq!(cut(text, most), expected, "{most}");
@@ -186,7 +188,7 @@ mod tests {
         let long = "x".repeat(20_000);
         let joined = join(&[long.as_str(); 1_000]);
         assert!(joined.len() <= Joined::MOST);
-        // All but what is there, and the separator.
+        // All bytes except the shown ones, including the separator.
         let kept = Joined::MOST - MARK;
         let left_out = 20_000 * 1_000 + 2 - kept;
         assert!(
@@ -220,7 +222,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever there is to say, it fits.
+        /// Every text fits.
         #[test]
         fn texts_stay_within_their_bounds(text in ".*", times in 1_usize..200, most in 0_usize..2_000) {
             let text = text.repeat(times);

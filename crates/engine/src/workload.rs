@@ -1,9 +1,10 @@
-//! Why a workload does not come up: what its own conditions and its pods say, in one line.
+//! The cause why a workload does not become ready, from its conditions and its pods, on one line.
 //!
-//! Nothing else of an object is quoted in a status. This is no content of the object: built-in controllers and kubelets
-//! wrote it, about their own work. What a container writes itself, as its termination message, is left out.
+//! Nothing else of an object is quoted in a status. These texts are no content of the object:
+//! built-in controllers and kubelets wrote them about their own work. A text that a container
+//! writes itself, its termination message, is left out.
 //!
-//! What clients can observe of it: `docs/contract/probes.md`, "Failure texts".
+//! Observable behaviour: `docs/contract/probes.md`, "Failure texts".
 
 #[cfg(test)]
 mod tests;
@@ -18,13 +19,13 @@ use crate::{
     texts::{collapse_whitespace, cut},
 };
 
-/// Longest text about one workload, in bytes.
+/// Greatest length of a text about one workload, in bytes.
 const MAX_TEXT: usize = 256;
 
-/// What a container waits for between two attempts.
+/// Reason of a container that waits between two attempts.
 const BACK_OFF: &str = "CrashLoopBackOff";
 
-/// Whether an object of this kind runs pods that its `spec.selector` selects.
+/// True if objects of this kind run pods that their `spec.selector` selects.
 pub fn runs_pods(group: &str, kind: &str) -> bool {
     matches!(
         (group, kind),
@@ -35,17 +36,18 @@ pub fn runs_pods(group: &str, kind: &str) -> bool {
     )
 }
 
-/// Whether an object may fail its probes because of what no watch on it tells: what its pods say, or a storage class.
+/// True if an object may fail its probes for a cause that no watch reports: the state of its pods,
+/// or a storage class.
 pub fn fails_unseen(group: &str, kind: &str) -> bool {
     runs_pods(group, kind) || (group, kind) == ("", "PersistentVolumeClaim")
 }
 
-/// What probes say of a workload, with the reason behind it.
+/// The messages of failed probes with their cause.
 pub fn with_reason(messages: &str, reason: &str) -> String {
     format!("{messages} ({reason})")
 }
 
-/// What the conditions of a workload say is wrong; nothing where it only is not there yet.
+/// The fault that the conditions of a workload report; `None` if it is only not ready yet.
 pub fn own_reason(key: &ObjectKey, live: &Value) -> Option<String> {
     if !runs_pods(&key.group, &key.kind) {
         return None;
@@ -64,15 +66,15 @@ pub fn own_reason(key: &ObjectKey, live: &Value) -> Option<String> {
     )))
 }
 
-/// Names of pods, by what is wrong with them.
+/// Names of pods by their fault.
 type Reasons<'a> = BTreeMap<String, Vec<&'a str>>;
 
-/// What is wrong with the pods of a workload, the most frequent first; nothing while they only start.
+/// The most frequent fault of a workload's pods; `None` while they are only starting.
 ///
 /// # Guarantees
-/// The text does not change while a container goes through the same failure again and again, and names the first pod
-/// by name of those that fail so. Pods that have ended count only where no other says anything: those that a kubelet
-/// has evicted stay behind, and others have come in their place.
+/// The text does not change while a container repeats the same failure, and names the first of the
+/// pods that fail so, in the order of names. Pods that have ended count only if no other pod has a
+/// fault: evicted pods remain, although others have replaced them.
 pub fn pods_reason<'a>(pods: impl IntoIterator<Item = &'a Value>) -> Option<String> {
     let (mut present, mut ended) = (Reasons::new(), Reasons::new());
     for pod in pods {
@@ -99,7 +101,7 @@ pub fn pods_reason<'a>(pods: impl IntoIterator<Item = &'a Value>) -> Option<Stri
     Some(bounded(&format!("pod {pod}: {reason}{more}")))
 }
 
-/// What is wrong with one pod; nothing while it starts, runs or ends.
+/// The fault of one pod; `None` while it starts, runs or ends.
 pub fn pod_reason(pod: &Value) -> Option<String> {
     let is_ending = pod.pointer("/metadata/deletionTimestamp").is_some();
     let status = &pod["status"];
@@ -120,12 +122,12 @@ pub fn pod_reason(pod: &Value) -> Option<String> {
     })
 }
 
-/// Whether a pod has ended for good, with a failure.
+/// True if a pod has ended for good, with a failure.
 fn has_failed(pod: &Value) -> bool {
     text(&pod["status"], "phase") == "Failed"
 }
 
-/// The container of a pod that ended by itself and was started again, or will be: of which a log tells more.
+/// The container of a pod that ended by itself and is started again; its log shows more.
 pub fn crashed_container(pod: &Value) -> Option<&str> {
     let crashed =
         containers(pod).find(|container| container.is_failing() && container.exit().is_some())?;
@@ -136,9 +138,9 @@ pub fn crashed_container(pod: &Value) -> Option<&str> {
 #[derive(Clone, Copy)]
 struct Container<'a> {
     status: &'a Value,
-    /// Whether it is to end before the others start.
+    /// True if it has to end before the others start.
     is_init: bool,
-    /// Whether it is started again however it ends.
+    /// True if it is started again after every end.
     is_restarted: bool,
 }
 
@@ -156,28 +158,29 @@ fn containers(pod: &Value) -> impl Iterator<Item = Container<'_>> {
 }
 
 impl<'a> Container<'a> {
-    /// What is wrong with it; to be asked of one that fails.
+    /// The fault of the container; only for one that fails.
     fn reason(self) -> String {
         let name = text(self.status, "name");
         let message = text(&self.status["state"]["waiting"], "message");
         let why = match (self.exit(), self.waits_for()) {
-            // One that ends again and again is told by how it ended, whatever it is doing just now.
+            // A container that ends repeatedly is described by its last end, independent of its
+            // present state.
             (Some((code, "" | "Error" | "Completed")), _) => format!("exited with code {code}"),
             (Some((code, reason)), _) => format!("exited with code {code} ({reason})"),
-            // These two take turns.
+            // These two reasons alternate.
             (None, "ErrImagePull" | "ImagePullBackOff") => {
                 let image = text(self.status, "image");
                 format!("ImagePullBackOff: image {image} cannot be pulled")
             }
             (None, "") => "running, but not ready".to_owned(),
-            // Its message counts the seconds.
+            // The message is left out because it counts seconds.
             (None, BACK_OFF) => BACK_OFF.to_owned(),
             (None, reason) => described(reason, message),
         };
         format!("container {name}: {why}")
     }
 
-    /// Whether it is neither ready, nor done, nor starting for the first time.
+    /// True if the container is neither ready, nor done, nor starting for the first time.
     fn is_failing(&self) -> bool {
         let state = &self.status["state"];
         let is_done = state["terminated"]["exitCode"] == 0 && !self.is_restarted;
@@ -190,12 +193,12 @@ impl<'a> Container<'a> {
             || (!self.is_init && state["running"].is_object())
     }
 
-    /// Why it does not run yet.
+    /// The reason why it does not run yet.
     fn waits_for(&self) -> &'a str {
         text(&self.status["state"]["waiting"], "reason")
     }
 
-    /// Exit code and reason of the last time that it ended and should not have.
+    /// Exit code and reason of its last unexpected end.
     fn exit(&self) -> Option<(i64, &'a str)> {
         let ends = ["state", "lastState"].map(|state| &self.status[state]["terminated"]);
         let end = ends.into_iter().find(|end| end.is_object())?;
@@ -220,7 +223,7 @@ fn described(reason: &str, message: &str) -> String {
     }
 }
 
-/// One line, not too long.
+/// Puts a text on one line and limits its length.
 fn bounded(text: &str) -> String {
     cut(&collapse_whitespace(text), MAX_TEXT).into_owned()
 }

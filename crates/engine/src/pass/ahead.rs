@@ -1,4 +1,4 @@
-//! Checking the objects of all phases before the first write.
+//! Checks of the objects of all phases before the first write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,15 @@ use crate::{
     revision::{KindState, Phase, violations_of},
 };
 
-/// Which objects of a revision others of it are in: its namespaces, and its definitions of kinds.
+/// The containers of a revision that may contain its other objects: namespaces and definitions of
+/// kinds.
 #[derive(Clone)]
 pub(super) struct Ahead {
     containers: BTreeMap<Container, Position>,
 }
 
 impl Ahead {
-    /// `None` where nothing is to be looked at ahead: not asked for, or something is written already.
+    /// Returns `None` if no checks ahead are wanted, or if the revision already controls an object.
     pub fn of(snapshot: &Snapshot<'_>, objects: &[Vec<ObjectPass<'_>>]) -> Option<Self> {
         let revision = snapshot.revision;
         let has_begun = || objects.iter().flatten().any(ObjectPass::is_controlled);
@@ -28,7 +29,7 @@ impl Ahead {
         Some(Self::all(snapshot))
     }
 
-    /// The objects of all phases.
+    /// Collects the containers of all phases.
     pub fn all(snapshot: &Snapshot<'_>) -> Self {
         let mut containers = BTreeMap::new();
         for (phase, content) in snapshot.phases.iter().enumerate() {
@@ -42,7 +43,7 @@ impl Ahead {
         Self { containers }
     }
 
-    /// The container that an earlier phase than that of an object has.
+    /// Returns the position of a container if its phase precedes that of the object.
     fn earlier(&self, container: &Container, at: Position) -> Option<Position> {
         let found = self.containers.get(container).copied();
         found.filter(|container| container.phase < at.phase)
@@ -50,10 +51,11 @@ impl Ahead {
 }
 
 impl Pass<'_> {
-    /// The next checks, of objects of all phases side by side. When none are left it is over, and has ended the pass if
-    /// anything is wrong.
+    /// Returns the next checks, of objects of all phases side by side. If none is left, the checks
+    /// are over, and the pass has ended if one failed.
     ///
-    /// What a check of the first phase has found out counts; later phases are checked again when they are reached.
+    /// The results for the first phase stay valid; objects of later phases are checked again with
+    /// their phase.
     pub(super) fn look_ahead(&mut self) -> Vec<(Position, Request)> {
         let Some(ahead) = self.ahead.take() else {
             return Vec::new();
@@ -73,7 +75,7 @@ impl Pass<'_> {
                     continue;
                 }
                 match pass.need() {
-                    // A migration changes who owns what, which is for the phase itself.
+                    // A migration changes ownership, which is left to the phase.
                     Need::Check(Request::Migrate { .. })
                     | Need::Nothing
                     | Need::Wait(_)
@@ -81,7 +83,7 @@ impl Pass<'_> {
                     | Need::Write(_) => {}
                     Need::Check(request) | Need::DryRun(request) => checks.push((at, request)),
                     Need::Blocked(Problem::Collision, text) => {
-                        // One is told of, as ever.
+                        // Only the first collision is reported, as in a phase.
                         if problems.iter().all(|(it, ..)| *it != Problem::Collision) {
                             problems.push((Problem::Collision, at, text));
                         }
@@ -104,7 +106,7 @@ impl Pass<'_> {
         Vec::new()
     }
 
-    /// What is wrong with objects of any phase before the server is asked.
+    /// The violations of all phases that are found without a request.
     fn all_violations(&self, ahead: &Ahead) -> Vec<String> {
         let (revision, kinds) = (self.snapshot.revision, self.snapshot.kinds);
         let mut found = Vec::new();
@@ -126,8 +128,9 @@ impl Pass<'_> {
         found
     }
 
-    /// The containers that exist as the revision wants them. The others, and all of delegated phases, are still to
-    /// come: nothing can be said of what is in them before.
+    /// The containers that are ready for objects: namespaces that exist and are not being deleted,
+    /// and definitions that need no change. The others, and those of delegated phases, are created
+    /// during the pass, so their objects cannot be checked before.
     fn there(&self, ahead: &Ahead) -> BTreeSet<Position> {
         let containers = ahead.containers.iter();
         let there = containers.filter(|(container, at)| {
@@ -140,7 +143,8 @@ impl Pass<'_> {
         there.map(|(_, at)| *at).collect()
     }
 
-    /// Whether all that an object is in is there, or none of this revision's business.
+    /// True if each container of an object is ready, or is not created by an earlier phase of this
+    /// revision.
     fn is_grounded(&self, ahead: &Ahead, there: &BTreeSet<Position>, at: Position) -> bool {
         let phase = &self.snapshot.phases[at.phase];
         let namespace = Container::Namespace(phase.objects[at.object].key.namespace.clone());
@@ -151,7 +155,7 @@ impl Pass<'_> {
     }
 }
 
-/// What defines the kind of an object.
+/// The definition of an object's kind, as a container.
 fn definition(phase: &Phase, object: usize) -> Container {
     let key = &phase.objects[object].key;
     Container::Definition {

@@ -1,4 +1,4 @@
-//! The phases of a pass that other controllers run.
+//! The delegated phases of a pass.
 
 use std::mem;
 
@@ -10,18 +10,19 @@ use crate::{
     revision::Phase,
 };
 
-/// The phase object of a delegated phase, as far as the pass has got with it.
+/// The phase object of a delegated phase, and the progress of the pass with it.
 #[derive(Clone, Debug)]
 pub(super) struct Delegate {
     pub delegated: Delegated,
-    /// The answer that ended the last request without an object.
+    /// The answer to the last request, if it had no object.
     problem: Option<DelegationAnswer>,
-    /// Whether its pause was asked for: a webhook can undo it, so that is not repeated in this pass.
+    /// True if the pause was requested in this pass. A webhook can revert it, so it is not
+    /// requested again.
     is_pause_sent: bool,
 }
 
 impl Delegate {
-    /// `None` for a phase that is run in-process.
+    /// Returns `None` for a phase that is run in-process.
     pub fn of(phase: &Phase) -> Option<Self> {
         phase.delegated.clone().map(|delegated| Self {
             delegated,
@@ -32,7 +33,8 @@ impl Delegate {
 }
 
 impl Pass<'_> {
-    /// Pauses or resumes all phase objects as the revision is, also those of phases that are not reached.
+    /// Pauses or resumes all phase objects like the revision, also those of phases that the pass
+    /// does not reach.
     pub(super) fn pause_delegates(&mut self) -> Option<Step> {
         let paused = self.snapshot.revision.is_paused();
         let mut delegates = self.delegates.iter_mut().enumerate();
@@ -45,9 +47,9 @@ impl Pass<'_> {
         })
     }
 
-    /// Makes the objects of all phases, also of those that are not reached, where that is asked for. What keeps one
-    /// from
-    /// being made ends the pass at its phase, and before any is made if it is its name or class.
+    /// Creates the phase objects of all phases if the revision wants that, also those of phases
+    /// that the pass does not reach. If one cannot be created, the pass ends at its phase. If an
+    /// invalid name or class is the reason, none is created.
     pub(super) fn create_delegates_ahead(&mut self) -> Option<Step> {
         if !self.snapshot.revision.delegates_ahead || self.result.is_some() {
             return None;
@@ -70,7 +72,8 @@ impl Pass<'_> {
         Some(Step::Delegate(at, Delegation::Create(manifest)))
     }
 
-    /// What to ask about the current, delegated phase; `None` when it has passed or failed.
+    /// Returns the next request about the current, delegated phase; `None` if the phase has passed
+    /// or failed.
     pub(super) fn delegate(&mut self, phase: &Phase) -> Option<Delegation> {
         let Some(Delegate {
             delegated, problem, ..
@@ -141,12 +144,12 @@ impl Pass<'_> {
         None
     }
 
-    /// Takes the answer to what [`Pass::step`] asked about a phase object.
+    /// Processes the answer to a request of [`Pass::step`] about a phase object.
     pub fn answer_delegation(&mut self, phase: usize, answer: DelegationAnswer) {
         if let Some(Some(delegate)) = self.delegates.get_mut(phase) {
             match answer {
                 DelegationAnswer::Object(state) => delegate.delegated.state = Some(state),
-                // The next pass creates it again, or reads its present state.
+                // The next pass creates the phase object again, or reads its present state.
                 problem => delegate.problem = Some(problem),
             }
         }

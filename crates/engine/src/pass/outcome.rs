@@ -1,4 +1,4 @@
-//! What a pass found out and did.
+//! The outcome of a pass.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,19 +12,19 @@ use crate::{
     workload::fails_unseen,
 };
 
-/// Why a pass ended.
+/// The result with which a pass ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PassResult {
     /// Every phase was written and passed its probes.
     Passed,
-    /// A phase fails its probes; the failures as in the condition's message.
+    /// A phase fails its probes.
     ProbeFailure {
         /// Name of the phase.
         phase: String,
-        /// The failures, joined.
+        /// The failures, joined, as in the condition's message.
         failures: String,
     },
-    /// A delegated phase is not available, or that is unknown; as its controller reported.
+    /// A delegated phase is not available, or its state is unknown, according to its controller.
     Delegated {
         /// Name of the phase.
         phase: String,
@@ -34,52 +34,53 @@ pub enum PassResult {
         reason: &'static str,
         /// Message.
         message: String,
-        /// Whether its controller has not reported yet on the present generation.
+        /// True if its controller has not reported yet for the present generation.
         is_silent: bool,
     },
-    /// Everything was written in the form in which workloads stop; what is known of that.
+    /// All workloads are written in the stopped form; the text describes their progress.
     Stopping(String),
-    /// Something was refused before any write of its phase.
+    /// Objects were refused before any write of their phase.
     Preflight(Vec<String>),
-    /// An object belongs to somebody else; the whole message.
+    /// An object belongs to somebody else; the text is the whole message.
     Collision(String),
-    /// The server refused writes whose dry runs had passed.
+    /// The server refused writes although it had accepted their dry runs.
     WriteError(Vec<String>),
     /// Requests failed that may succeed later.
     Failed(Vec<String>),
 }
 
-/// Everything that a pass found out and did.
+/// The observations and writes of a pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Why the pass ended.
+    /// The result with which the pass ended.
     pub result: PassResult,
-    /// Objects whose controller is the revision, of all phases.
+    /// Objects of all phases that the revision controls.
     pub controller_of: Vec<ControlledObjectReference>,
-    /// Whether that is every object of the spec.
+    /// True if the revision controls every object of its spec.
     pub controls_all: bool,
     /// Objects that keep the revision from being available.
     pub waiting_for: Vec<WaitingForObject>,
     /// The phase objects that exist.
     pub remote_phases: Vec<RemotePhaseReference>,
-    /// Whether the delegated phases are paused if and only if the revision is.
+    /// True if all delegated phases are paused or none is, like the revision.
     pub pause_agreed: bool,
-    /// Conditions of objects to copy to the revision.
+    /// Conditions of objects that are copied to the revision.
     pub mapped: Vec<MappedCondition>,
-    /// The writes that happened.
+    /// The completed writes.
     pub writes: Vec<(Position, WriteResult)>,
-    /// Fingerprints to remember.
+    /// Fingerprints to be recorded.
     pub learned: Vec<(Position, Settled)>,
-    /// Objects of other owners that collide with the revision, in the `resourceVersion` that was
-    /// seen: a change of them triggers a pass.
+    /// Objects of other owners that collide with the revision, with their observed
+    /// `resourceVersion`: a later change of them triggers a pass.
     pub blockers: Vec<(Position, String)>,
-    /// For how long the objects that [fail unseen](Outcome::failing_unseen), and no others, have done so. A pass does
-    /// not know; whoever remembers earlier ones fills it in.
+    /// The time since which the objects that [fail unseen](Outcome::failing_unseen) have failed,
+    /// and no others. A pass cannot know it; the caller, which remembers earlier passes, sets it.
     pub failing_for: Duration,
 }
 
 impl Outcome {
-    /// The objects that fail their probes, and of which no watch tells why: see [`fails_unseen`].
+    /// The objects that fail their probes although no watch reports the cause: see
+    /// [`fails_unseen`].
     pub fn failing_unseen(&self) -> BTreeSet<ObjectKey> {
         if !matches!(self.result, PassResult::ProbeFailure { .. }) {
             return BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Which requests a pass asks for, in which order, and how it ends.
+//! The requests of a pass, their order, and its result.
 
 mod ahead;
 mod delegation;
@@ -16,7 +16,7 @@ use crate::{
     tests::fixtures::*,
 };
 
-/// Objects of a phase go out side by side, phases one after the other, and every dry run of a
+/// Objects of a phase are sent side by side, and phases one after the other. Every dry run of a
 /// phase precedes its first write, which is that of the object without a dry run.
 #[test]
 fn objects_of_a_phase_are_sent_side_by_side() {
@@ -56,15 +56,15 @@ fn a_refused_object_stops_its_phase_before_anything_is_written() {
             _ => willing(name, request),
         },
     );
-    // All that is wrong is told at once, so the last one is checked as well. The refusal could be about an object that
-    // exists with another controller, so it is read.
+    // All faults are reported at once, so the last object is checked as well. The refusal may
+    // concern an existing object with another controller, so the object is read.
     assert_eq!(steps, "dd g d");
     let text = "Phase \"p1\", ConfigMap /bad: is invalid".to_owned();
     assert_eq!(outcome.result, PassResult::Preflight(vec![text]));
     assert_eq!(outcome.waiting_for.len(), 1);
 }
 
-/// Nobody's fields change hands because of a revision that is not rolled out.
+/// Ownership of fields does not change while the revision is not rolled out.
 #[test]
 fn nothing_is_migrated_while_the_phase_is_refused() {
     let live = posted("previous", "1", "other", true);
@@ -125,7 +125,8 @@ fn later_phases_wait_for_a_failing_probe() {
     assert_eq!(outcome.waiting_for[0].name, "a");
 }
 
-/// Nothing of its conditions is told, and nothing of its phase is written; that of others is told as ever.
+/// Conditions of the hidden object are not reported, and its phase is not written; other objects
+/// are reported as usual.
 #[test]
 fn an_object_that_may_not_be_told_of_stops_its_phase() {
     let revision = revision();
@@ -192,7 +193,7 @@ fn nothing_is_sent_while_paused() {
     assert!(matches!(outcome.result, PassResult::ProbeFailure { .. }));
 }
 
-/// Phases are identified by their place in the list, not by their name.
+/// Phases are identified by their position in the list, not by their name.
 #[test]
 fn phases_of_one_name_do_not_collide() {
     let revision = revision();
@@ -218,7 +219,7 @@ fn phases_of_one_name_do_not_collide() {
     assert!(pass.outcome().controls_all);
 }
 
-/// What happens to an object on its way.
+/// The fates of an object in a pass.
 const FATES: [&str; 6] = ["fine", "invalid", "denied", "broken", "cut", "foreign"];
 
 fn answer_by_fate(fate: &str, request: &Request) -> Answer {
@@ -234,8 +235,9 @@ fn answer_by_fate(fate: &str, request: &Request) -> Answer {
     }
 }
 
-/// How a phase of two objects ends: `P` passes, `V` preflight error, `W` write error, `F` failure, `C`
-/// collision. The most serious problem wins, unless the first collision hides the second object.
+/// The result of a phase of two objects: `P` passes, `V` preflight error, `W` write error, `F`
+/// failure, `C` collision. The most serious problem wins, unless the first collision hides the
+/// second object.
 #[test]
 fn results_by_the_problems_of_two_objects() {
     for (first, row) in [
@@ -270,12 +272,12 @@ fn results_by_the_problems_of_two_objects() {
                 other => panic!("{other:?}"),
             };
             assert_eq!(result, expected, "{first}, {second}: {steps}");
-            // Objects behind a collision are skipped, and no check that failed is followed by a write.
+            // Objects after a collision are skipped, and no write follows a failed check.
             let seen = if first == "foreign" { 1 } else { 2 };
             let fails_check = |(_, fate): &(&str, &str)| matches!(*fate, "invalid" | "broken");
             let is_written = |(_, fate): &&(&str, &str)| *fate != "foreign";
             let mut wanted = fates[..seen].iter().filter(is_written);
-            // The last one leads: its own write is what fails then, and no other one follows.
+            // The last object leads, so its own write fails, and no other write follows.
             let leader = wanted.next_back();
             let expected = match leader {
                 None => 0,
@@ -294,7 +296,7 @@ fn results_by_the_problems_of_two_objects() {
                 outcome.waiting_for.iter().all(|w| w.reason == reason),
                 "{first}, {second}"
             );
-            // What the condition says is what `waitingFor` lists, and only collisions are blockers.
+            // The condition and `waitingFor` list the same texts, and only collisions are blockers.
             let waiting: Vec<_> = outcome
                 .waiting_for
                 .iter()
@@ -306,7 +308,7 @@ fn results_by_the_problems_of_two_objects() {
     }
 }
 
-/// Whether the second phase is reached, by every state of the object in the first one.
+/// The second phase is reached or not, by the state of the object in the first one.
 #[test]
 fn the_next_phase_needs_every_object_of_the_one_before() {
     let probes = probes("{fieldsEqual: {fieldA: .data.k, fieldB: .data.k}}");
@@ -353,7 +355,7 @@ fn the_next_phase_needs_every_object_of_the_one_before() {
             );
             let is_reached = match outcome.result {
                 PassResult::Collision(_) => true,
-                // Nobody's claim matters to a revision that writes nothing.
+                // A collision does not matter to a revision that writes nothing.
                 PassResult::Passed => lifecycle == LifecycleState::Paused,
                 PassResult::ProbeFailure { ref phase, .. } => {
                     assert_eq!(phase, "p1");
@@ -374,7 +376,8 @@ fn the_next_phase_needs_every_object_of_the_one_before() {
     }
 }
 
-/// Which objects a revision reports as its own, and whether these are all, by the owners of two.
+/// The objects that a revision reports as its own, and if these are all of them, by the owners of
+/// two objects.
 #[test]
 fn controlled_objects_by_their_owners() {
     for (a, b, expected, all) in [
@@ -405,8 +408,8 @@ fn controlled_objects_by_their_owners() {
     }
 }
 
-/// A phase with a manifest that cannot be written is not begun; those before it are. All violations of the
-/// phase are listed, in the order of its objects.
+/// A phase with an invalid manifest is not begun; earlier phases are written. All violations of the
+/// phase are listed in the order of its objects.
 #[test]
 fn preflight_stops_a_phase_before_its_first_request() {
     let revision = revision();
@@ -465,7 +468,8 @@ fn preflight_stops_a_phase_before_its_first_request() {
     }
 }
 
-/// What was found out about an object before the pass stands beside what its probes say, and goes when it is fine.
+/// A lack or a cause that was observed before the pass is added to the failed probes, and omitted
+/// if the object passes.
 #[test]
 fn what_an_object_lacks_and_what_its_pods_say_is_told_with_its_failure() {
     let revision = revision();
@@ -526,7 +530,7 @@ fn what_an_object_lacks_and_what_its_pods_say_is_told_with_its_failure() {
     }
 }
 
-/// Whether an account may read an object is found out for what is probed.
+/// Only for probed objects it is checked that the account may read them.
 #[test]
 fn nothing_is_told_of_the_state_of_a_workload_that_is_not_probed() {
     let revision = revision();

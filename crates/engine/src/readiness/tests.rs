@@ -1,4 +1,4 @@
-//! What general tools are told, of each state that there is.
+//! The conditions for general tools, for every state.
 
 use jiff::Timestamp;
 
@@ -6,8 +6,8 @@ use super::*;
 
 const GENERATION: i64 = 7;
 
-/// Conditions from a line each: `Available=False PreflightError: text`, with `@6` after the status where they are of an
-/// earlier generation.
+/// Conditions from one line each: `Available=False PreflightError: text`, with `@6` after the
+/// status if they are of an earlier generation.
 fn list(lines: &[&str]) -> Conditions {
     let mut conditions = Conditions::new(&[], GENERATION, Timestamp::UNIX_EPOCH);
     for line in lines {
@@ -105,7 +105,7 @@ fn every_state_of_a_revision_has_one_word_for_general_tools() {
             Some(GENERATION)
         );
         assert_eq!(shown(&conditions), expected, "{lines:?}");
-        // What stood there before leaves nothing behind.
+        // Earlier conditions have no effect.
         for before in [
             "Reconciling=True R: r",
             "Stalled=True R: r",
@@ -137,7 +137,7 @@ fn what_was_reported_for_an_earlier_spec_is_not_passed_on_as_present() {
     assert_eq!(set_of_revision(&mut conditions, Some(6), true), Some(6));
     let ready = conditions.get(READY).unwrap();
     assert_eq!(ready.observed_generation, Some(6));
-    // The conditions of an archival are of the generation that ended it.
+    // The conditions of an archival have the generation with which it ended.
     let mut conditions = list(&[
         "Archived=True@6 Archived",
         "Available=False ProbeFailure: a",

@@ -1,10 +1,10 @@
-//! What is known of the kinds of the objects.
+//! The observed state of the kinds of objects.
 
 use std::collections::BTreeMap;
 
 use crate::Gvk;
 
-/// Whether a kind lives in namespaces.
+/// The scope of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KindScope {
     /// Objects have a namespace.
@@ -13,26 +13,27 @@ pub enum KindScope {
     Cluster,
 }
 
-/// How the objects of a kind can be got at, in the version that a manifest names.
+/// The access to objects of a kind, in the version that a manifest names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KindState {
     /// Its objects can be read.
     Served {
-        /// Whether they live in namespaces.
+        /// Scope of the kind.
         scope: KindScope,
-        /// The version to look through, if it is not the one that the manifest names: that one is not served.
+        /// The version to read objects in, if the server does not serve the version that the
+        /// manifest names.
         other_version: Option<String>,
-        /// Whether changes of its objects are seen.
+        /// True if a watch reports changes of the objects.
         is_watched: bool,
     },
-    /// The server keeps no objects of the kind, or does not let anybody list and watch them.
+    /// The server does not store objects of the kind, or does not allow to list and watch them.
     Unmanageable,
-    /// It may exist, and cannot be looked at; why.
+    /// The kind may exist but cannot be accessed; the text is the reason.
     Unknown(String),
 }
 
 impl KindState {
-    /// A kind that is served as the manifest names it, and watched.
+    /// A kind that is served in the version of the manifest, and watched.
     #[must_use]
     pub fn served(scope: KindScope) -> Self {
         Self::Served {
@@ -42,7 +43,7 @@ impl KindState {
         }
     }
 
-    /// Whether it is served in the version that the manifest names.
+    /// True if the kind is served in the version that the manifest names.
     pub fn is_served_as_named(&self) -> bool {
         matches!(
             self,
@@ -53,7 +54,8 @@ impl KindState {
         )
     }
 
-    /// The kind in the version to look through: that of the manifest, unless another one is served in its place.
+    /// The kind in the version to read objects in: that of the manifest, unless another version is
+    /// served instead.
     pub fn through(&self, gvk: &Gvk) -> Gvk {
         match self {
             Self::Served {
@@ -68,6 +70,6 @@ impl KindState {
     }
 }
 
-/// What is known of the kinds that a revision names. One that is missing does not exist in any version, and so has no
-/// objects.
+/// The states of the kinds that a revision names. A missing kind does not exist in any version, and
+/// so has no objects.
 pub type Kinds = BTreeMap<Gvk, KindState>;

@@ -1,9 +1,10 @@
-//! What no manifest may have, whatever its kind.
+//! Checks of manifests that do not depend on the kind.
 
 use serde_json::Value;
 
-/// What has another type than in any object. The schema refuses some of it, and a dry run would refuse the rest if it
-/// ever got to see it: preparing a manifest for writing replaces what is no map.
+/// Fields of another type than in any object. The schema refuses some of them. A dry run would
+/// refuse the others, but never receives them, because the preparation of a manifest replaces a
+/// value that should be a map.
 pub(super) fn malformed(manifest: &Value) -> Vec<String> {
     let given = |path: &str| manifest.pointer(path).filter(|value| !value.is_null());
     let is_text_map = |value: &Value| {
@@ -54,7 +55,7 @@ const FORBIDDEN: [&str; 6] = [
     "resourceVersion",
 ];
 
-/// Those that are set.
+/// Returns a violation for each forbidden field that is set.
 pub(super) fn forbidden(manifest: &Value) -> impl Iterator<Item = String> {
     let is_set = |field: &&str| match manifest.pointer("/metadata").and_then(|m| m.get(*field)) {
         None | Some(Value::Null) => false,

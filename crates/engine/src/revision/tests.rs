@@ -35,7 +35,8 @@ fn violations_name_position_and_cause() {
     );
 }
 
-/// The schema refuses the first ones as well; revisions that were there before it are judged here.
+/// The schema refuses the first ones as well, but revisions that are older than the schema reach
+/// this check.
 #[test]
 fn manifests_that_are_no_objects_are_refused_and_hold_no_teardown_up() {
     let revision = revision();
@@ -100,7 +101,7 @@ fn manifests_that_are_no_objects_are_refused_and_hold_no_teardown_up() {
     }
 }
 
-/// Nothing is written under a name that no server can hold, so nothing is asked for it at the end either.
+/// An object with an invalid name is never written, so its end needs no request either.
 #[test]
 fn names_that_no_server_can_hold_are_refused_and_hold_no_teardown_up() {
     let mut revision = revision();
@@ -202,7 +203,7 @@ fn two_delegated_phases_need_two_names() {
     );
 }
 
-/// What the manifests of delegated phases may be, and what is written.
+/// Valid and invalid manifests of delegated phases, and the bodies that are written.
 #[test]
 fn manifests_of_delegated_phases() {
     let prepared = |delivery, manifest: &Value| {
@@ -224,7 +225,7 @@ fn manifests_of_delegated_phases() {
     );
     assert!(texts.is_empty(), "{texts:?}");
     assert_eq!(body["metadata"]["labels"][LABEL_MANAGED_BY], "boxcutter");
-    // A user's own value stays.
+    // A value of the user is not changed.
     let own = json!({"name": "a", "namespace": "ns", "labels": {LABEL_MANAGED_BY: "me"}});
     let (body, _) = prepared(Delivery::Delegated, &cm(own));
     assert_eq!(body["metadata"]["labels"][LABEL_MANAGED_BY], "me");
@@ -281,8 +282,8 @@ fn manifests_of_delegated_phases() {
     }
 }
 
-/// Where objects in other clusters may be, by what their revision reaches, and what is said of the others. The end of
-/// the revision looks wherever it may have reached once.
+/// The places of objects in other clusters, by the reach of their revision, and the violations of
+/// the others. The end of a revision covers all places that it may have reached before.
 #[test]
 fn objects_in_other_clusters_stay_within_reach() {
     let reaching =
@@ -369,7 +370,7 @@ fn objects_in_other_clusters_stay_within_reach() {
     }
 }
 
-/// Whether the objects of a kind of the fixtures have namespaces.
+/// The scope of the kinds of the fixtures.
 fn scope_of(gvk: &Gvk) -> KindScope {
     match &kinds()[gvk] {
         KindState::Served { scope, .. } => *scope,

@@ -1,4 +1,4 @@
-//! What becomes of manifests that are to stop, and when nothing of them runs.
+//! The stopped form of manifests, and the time when nothing of them runs.
 
 use super::*;
 
@@ -68,7 +68,8 @@ fn workloads_get_the_form_in_which_they_run_nothing() {
         let annotations = json!({ "own": "y", ANNOTATION_STOPPED: "true" });
         assert_eq!(stopped.object["metadata"]["annotations"], annotations);
     }
-    // What is none stays as it is, and so does what is malformed, to be told of elsewhere.
+    // An object that is no workload does not change, nor does a malformed one, which is reported
+    // elsewhere.
     for (kind, spec) in [
         ("v1/ConfigMap", json!({})),
         ("v1/Service", json!({"selector": {}})),
@@ -110,7 +111,8 @@ fn workloads_stop_by_their_service() {
     }
 }
 
-/// A count that is left to others would stay as it is, and the workload would run on.
+/// If the count of replicas stayed create-only, it would not change, and the workload would
+/// continue to run.
 #[test]
 fn what_stops_them_is_left_to_nobody() {
     for (kind, path, is_kept) in [

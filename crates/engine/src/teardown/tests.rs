@@ -51,7 +51,7 @@ fn an_object_with_a_finalizer_is_waited_for() {
 #[test]
 fn objects_that_others_control_are_only_released() {
     let live = |name: &str| match name {
-        // A newer revision took it over: only our reference goes.
+        // A newer revision has taken the object over: only our reference is removed.
         "handed-over" => Live::Present(live("3", "newer* me")),
         "foreign" => Live::Present(live("", "foreign*")),
         _ => Live::Gone,
@@ -75,7 +75,8 @@ fn objects_that_others_control_are_only_released() {
     );
 }
 
-/// By the manifest, or by hand; that of an owner among others is released in any case.
+/// The annotation in the manifest or on the object keeps an object; an owner that is not the
+/// controller releases it in any case.
 #[test]
 fn objects_that_are_to_be_kept_are_let_go() {
     for (in_manifest, in_cluster, owners, expected) in [
@@ -126,7 +127,7 @@ fn objects_that_are_to_be_kept_are_let_go() {
     }
 }
 
-/// What newer revisions have in a namespace keeps it, and nothing else does.
+/// Only objects that newer revisions have in the namespace keep it.
 #[test]
 fn a_namespace_in_which_newer_revisions_want_objects_is_let_go() {
     for (wants, expected) in [(&["inner"][..], "ra"), (&["other"], "xa"), (&[], "xa")] {
@@ -153,7 +154,7 @@ fn a_namespace_in_which_newer_revisions_want_objects_is_let_go() {
     }
 }
 
-/// A webhook puts the owner back: nothing is told to be kept.
+/// A webhook puts the owner back, so the object is not reported as kept.
 #[test]
 fn what_is_not_let_go_is_not_kept() {
     let mut object = live("2", "me*");
@@ -171,7 +172,7 @@ fn what_is_not_let_go_is_not_kept() {
     assert!(matches!(teardown.outcome(), TeardownOutcome::Failed(_)));
 }
 
-/// The cache may be older than a takeover of ours whose answer was lost.
+/// The cache may be older than a take-over of ours whose answer was lost.
 #[test]
 fn what_the_cache_shows_of_others_may_be_ours_by_now() {
     let previous = |_: &str| Live::Present(live("1", "previous*"));
@@ -195,7 +196,7 @@ fn an_ended_owner_lets_go_of_what_it_has_nevertheless() {
         ("me*", false, Some("delete")),
         ("newer me*", false, Some("delete")),
         ("me*", true, None),
-        // A newer revision has taken it over meanwhile.
+        // A newer revision has taken the object over in between.
         ("newer* me", false, Some("release")),
         ("newer* me", true, None),
         ("me", false, Some("release")),
@@ -268,7 +269,7 @@ fn answer(name: &str) -> Answer {
     }
 }
 
-/// The request about the object now; `None` at the end.
+/// Returns the next request about the object; `None` at the end.
 fn next(teardown: &mut Teardown<'_>) -> Option<(Position, Request)> {
     match teardown.step() {
         Step::Send(mut requests) => {
@@ -280,7 +281,7 @@ fn next(teardown: &mut Teardown<'_>) -> Option<(Position, Request)> {
     }
 }
 
-/// The next request as a letter, `.` for nothing, `w` waits, `F` failed.
+/// Returns the next request as a letter; `.` for none, `w` waits, `F` failed.
 fn next_letter(mut teardown: Teardown<'_>) -> char {
     match next(&mut teardown) {
         Some((_, request)) => letter(&request),
@@ -292,7 +293,8 @@ fn next_letter(mut teardown: Teardown<'_>) -> char {
     }
 }
 
-/// It changes before each write, or a webhook puts back what a release removes.
+/// The object changes before each write, or a webhook restores the reference that a release
+/// removes.
 #[test]
 fn an_object_that_keeps_changing_is_given_up() {
     let back = |owners: &str| Answer::Object(live("2", owners));
@@ -323,7 +325,7 @@ fn an_object_that_keeps_changing_is_given_up() {
     }
 }
 
-/// What an outcome lists: the objects of the current phase that are not gone, and why.
+/// An outcome lists the objects of the current phase that are not gone, with the cause.
 #[test]
 fn an_unfinished_teardown_lists_the_objects_of_its_phase() {
     let state = |name: &str| match name {
@@ -364,7 +366,8 @@ fn an_unfinished_teardown_lists_the_objects_of_its_phase() {
     }
 }
 
-/// An entry of the annotation is released by the text that is left of it, an owner reference by its place.
+/// An entry of the annotation is released by the remaining text, an owner reference by its
+/// position.
 #[test]
 fn a_release_names_what_is_left_of_the_annotation() {
     let revision = revision();
@@ -416,8 +419,8 @@ fn a_release_names_what_is_left_of_the_annotation() {
     }
 }
 
-/// Two objects of a phase: the requests about both, and whether the phase before is reached. What waits or
-/// fails does not keep the other object from being asked for.
+/// Two objects of a phase: the requests about both, and if the preceding phase is reached. Requests
+/// about one object do not depend on the other.
 #[test]
 fn the_phase_before_needs_both_objects_gone() {
     let state = |name: &str| match name {

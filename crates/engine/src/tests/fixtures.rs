@@ -1,5 +1,5 @@
-//! What the tests of this crate share: a revision of ConfigMaps and its siblings, live objects, and
-//! servers that answer. Manifests go through the production parser.
+//! Shared fixtures of the tests: a revision of ConfigMaps and its siblings, live objects, and
+//! servers. Manifests go through the production parser.
 
 pub mod delegation;
 
@@ -39,7 +39,7 @@ pub fn revision() -> Revision {
     }
 }
 
-/// The other revisions that exist, by their uids. Revision `v3` has taken the object `taken`.
+/// The existing siblings, by their uids. Revision `v3` has taken the object `taken`.
 pub struct Family;
 
 impl Siblings for Family {
@@ -112,7 +112,7 @@ pub fn no_probes() -> Probes {
 }
 
 /// A live ConfigMap `ns/a` by the number in its annotation and the uids of its owners, with a star
-/// behind that of the controller.
+/// after that of the controller.
 pub fn live(number: &str, owners: &str) -> Value {
     let references: Vec<_> = owners.split_whitespace().map(reference).collect();
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
@@ -148,15 +148,16 @@ pub fn managed_by(mut live: Value, manager: &str, operation: &str) -> Value {
     live
 }
 
-/// As the server would answer an apply.
+/// The answer of a server to an apply.
 pub fn written(body: &Value, version: &str) -> Value {
     let mut live = body.clone();
     live["metadata"]["uid"] = format!("uid-{}", body["metadata"]["name"]).into();
     at_version(live, version)
 }
 
-/// A letter per request: `d` dry run of a create, `D` of an apply, `c` create, `A` apply, `m`
-/// migrate, `g` get, `r` release, `h` hand over, `x` delete, `X` delete to create anew, `t` take back.
+/// The letter of a request: `d` dry run of a create, `D` of an apply, `c` create, `A` apply, `m`
+/// migrate, `g` get, `r` release, `h` hand over, `x` delete, `X` delete to create anew, `t` take
+/// back.
 pub fn letter(request: &Request) -> char {
     match request {
         Request::Get => 'g',
@@ -200,7 +201,7 @@ pub fn run(
     run_phases(revision, &phases(revision, names), probes, live, server)
 }
 
-/// As [`run`], over these phases.
+/// Like [`run`], over these phases.
 pub fn run_phases(
     revision: &Revision,
     phases: &[Phase],
@@ -214,7 +215,7 @@ pub fn run_phases(
     converse(pass, phases, server)
 }
 
-/// As [`run`], but nothing is to be written.
+/// Like [`run`], for a pass that only checks.
 pub fn run_check(
     revision: &Revision,
     names: &[&[&str]],
@@ -294,8 +295,8 @@ pub fn tear_down(
     (steps.join(" "), teardown.outcome())
 }
 
-/// An object that Package Operator wrote by an update: its content, and whether the update also owns
-/// what nobody wants.
+/// An object that Package Operator wrote by an update, with this content; if `surplus`, the update
+/// also owns an unwanted field.
 pub fn posted(uid: &str, number: &str, content: &str, surplus: bool) -> Value {
     let mut live = live(number, &format!("{uid}*"));
     live["metadata"]["labels"] = json!({"package-operator.run/cache": "True"});
@@ -319,8 +320,8 @@ pub fn posted(uid: &str, number: &str, content: &str, surplus: bool) -> Value {
     live
 }
 
-/// What a server says about such an object: whether its content is fine before and after its fields
-/// have become ours.
+/// A server with the object of [`posted`]: `before` and `after` are true if it accepts the content
+/// before and after the migration of its fields.
 pub fn server_of_posted(
     live: &Value,
     before: bool,
@@ -356,7 +357,7 @@ pub fn server_of_posted(
     }
 }
 
-/// The conditions of a status, a line each.
+/// The conditions of a status, one line each.
 pub fn conditions(status: &ObjectSetStatus) -> Vec<String> {
     let special = status.conditions.iter();
     special

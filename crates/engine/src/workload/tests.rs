@@ -1,4 +1,4 @@
-//! Each state of a pod that people ask about, as a kubelet writes it.
+//! The relevant states of pods, in the form of a kubelet.
 
 use serde_json::json;
 
@@ -132,7 +132,7 @@ fn the_most_frequent_reason_is_told_with_the_first_pod() {
     assert!(told.len() <= MAX_TEXT && !told.contains('\n'), "{told}");
 }
 
-/// Each state that a container of a Deployment goes through that ends without a failure, again and again.
+/// The states of a Deployment's container that ends repeatedly without a failure.
 #[test]
 fn a_container_that_should_not_end_fails_with_any_code() {
     let done = json!({ "terminated": { "exitCode": 0, "reason": "Completed" } });
@@ -152,11 +152,11 @@ fn a_container_that_should_not_end_fails_with_any_code() {
         assert_eq!(pod_reason(&pod).as_deref(), expected, "{state}");
         assert_eq!(crashed_container(&pod), Some("app"));
     }
-    // One that runs to its end is done, while another one of the same pod still runs.
+    // A container that runs to its end is done, while another one of the same pod still runs.
     let mut pod = pod("job-1", &container(&done, &json!({})));
     pod["spec"]["restartPolicy"] = "OnFailure".into();
     assert_eq!(pod_reason(&pod), None);
-    // So is an init container, whatever becomes of the others.
+    // An init container is done too, whatever the state of the others.
     let init = json!({ "name": "init", "ready": false, "state": done });
     let mut pod = json!({ "spec": { "restartPolicy": "Always" } });
     pod["status"]["initContainerStatuses"] = json!([init]);
@@ -217,7 +217,7 @@ fn conditions_of_workloads_tell_what_they_know() {
         told(key("apps", "Deployment"), &with("Progressing", "True")),
         None
     );
-    // A custom resource's conditions are what its authors want them to be.
+    // The conditions of a custom resource may have any meaning.
     assert_eq!(
         told(key("shop.example", "Deployment"), &with("Failed", "True")),
         None

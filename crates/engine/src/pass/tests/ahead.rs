@@ -1,4 +1,4 @@
-//! What a revision checks before its first write, if it is to check everything.
+//! Checks before the first write of a revision that checks all phases first.
 
 use super::*;
 use crate::{
@@ -13,14 +13,14 @@ fn checking_all() -> Revision {
     }
 }
 
-/// One that has objects in any namespace, and of any scope.
+/// A revision whose objects may be in any namespace and have any scope.
 fn cluster_scoped() -> Revision {
     let mut revision = checking_all();
     revision.identity.namespace = String::new();
     revision
 }
 
-/// A server that refuses the object `bad`, and says of nothing that it exists.
+/// A server that refuses the object `bad`, and on which no object exists.
 fn strict(name: &str, request: &Request) -> Answer {
     match request {
         Request::DryRunCreate(_) | Request::Create(_) if name == "bad" => {
@@ -42,7 +42,7 @@ fn all_phases_are_checked_before_the_first_write() {
         steps
     };
     assert_eq!(run(&revision()), "d c c d c c c");
-    // What an earlier phase has made may change the answer, so later ones are checked again.
+    // Writes of an earlier phase may change the answer, so later phases are checked again.
     assert_eq!(run(&checking_all()), "ddddd cc d c c c");
 }
 
@@ -69,7 +69,7 @@ fn what_a_later_phase_is_refused_for_keeps_the_first_from_being_written() {
     assert_eq!(outcome.writes.len(), 1);
 }
 
-/// A revision that has written is judged phase by phase, in every pass.
+/// A revision that controls an object is checked phase by phase, in every pass.
 #[test]
 fn a_revision_that_has_something_looks_no_further_than_its_phase() {
     let mut own = live("2", "me*");
@@ -122,7 +122,7 @@ fn a_collision_of_a_later_phase_keeps_the_first_from_being_written() {
     assert_eq!(outcome.writes, []);
 }
 
-/// What tools have applied changes hands in the phase itself, not before.
+/// Ownership of fields changes with the phase itself, not before.
 #[test]
 fn nothing_is_migrated_ahead() {
     let legacy = posted("previous", "1", "other", true);
@@ -134,7 +134,7 @@ fn nothing_is_migrated_ahead() {
             "a" => Live::Present(legacy.clone()),
             _ => Live::Gone,
         },
-        // Without the fields that are to go it would be fine.
+        // The server accepts the object without the fields that are to be removed.
         &mut server_of_posted(&legacy, false, true),
     );
     assert_eq!(steps, "dD c m A");
@@ -149,8 +149,8 @@ fn inside(name: &str, namespace: &str) -> String {
 
 const NAMESPACE: &str = "{apiVersion: v1, kind: Namespace, metadata: {name: inner}}";
 
-/// What is in a namespace that an earlier phase makes is left to its own phase; the namespace itself, and what is
-/// elsewhere, is checked.
+/// Objects in a namespace that an earlier phase creates are checked with their own phase; the
+/// namespace itself and objects elsewhere are checked first.
 #[test]
 fn objects_in_a_namespace_that_is_to_come_are_left_to_their_phase() {
     let revision = cluster_scoped();
@@ -181,7 +181,7 @@ fn objects_in_a_namespace_that_is_to_come_are_left_to_their_phase() {
         ([0, 1], Live::Gone, true),
         ([0, 1], Live::Present(terminating(there.clone())), false),
         ([0, 1], Live::Present(there.clone()), false),
-        // It comes too late.
+        // The phase of the namespace comes too late.
         ([1, 0], Live::Gone, false),
     ] {
         let (steps, outcome) = run(order, &namespace);
@@ -196,7 +196,8 @@ fn objects_in_a_namespace_that_is_to_come_are_left_to_their_phase() {
     }
 }
 
-/// What is wrong with a manifest is told in any case; a kind that is not served only where nothing defines it before.
+/// A malformed manifest is reported in any case; a kind that is not served, only if no earlier
+/// phase defines it.
 #[test]
 fn kinds_that_an_earlier_phase_defines_are_left_to_their_phase() {
     let revision = cluster_scoped();
@@ -251,7 +252,7 @@ fn kinds_that_an_earlier_phase_defines_are_left_to_their_phase() {
     }
 }
 
-/// What comes in the place of others has to be accepted before these go.
+/// The objects of a new revision have to be accepted before those that they replace are removed.
 #[test]
 fn a_check_asks_for_every_object_and_writes_nothing() {
     let none = |_: &str| Live::Uncached;
@@ -266,7 +267,8 @@ fn a_check_asks_for_every_object_and_writes_nothing() {
     assert_eq!(steps, "ddd g");
     assert_eq!(outcome.result, PassResult::Preflight(vec![BAD.to_owned()]));
 
-    // What the version before has is taken over, whatever it looks like now; what a stranger has is not.
+    // An object of the previous revision can be taken over in any state; an object of another owner
+    // cannot.
     for (owner, expected, steps_expected) in
         [("previous*", "Passed", "D"), ("foreign*", "Collision", "")]
     {

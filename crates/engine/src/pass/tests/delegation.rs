@@ -1,4 +1,4 @@
-//! What a pass asks of phase objects, and what their reports mean for the revision.
+//! The requests of a pass about phase objects, and the effect of their reports on the revision.
 
 use baton_apis::{ObjectSetStatus, conditions::AVAILABLE};
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use crate::{
     tests::fixtures::delegation::{condition, done, nothing, pass, phases, reports},
 };
 
-/// Creating it is no failed pass: its report is an event, and there is no requeue.
+/// A new phase object is no failed pass: its report is an event, so there is no requeue.
 #[test]
 fn a_phase_object_is_created_when_its_phase_is_reached() {
     let answer = |_: &Delegation| {
@@ -48,7 +48,7 @@ fn a_phase_object_is_created_when_its_phase_is_reached() {
     assert_eq!(outcome.waiting_for[0].kind, "ObjectSetPhase");
 }
 
-/// Two delegated phases behind a first one, with these states.
+/// Runs a pass over two delegated phases with these states, which are created ahead.
 fn ahead(states: [Option<PhaseState>; 2], answers: &[DelegationAnswer]) -> (Vec<usize>, Outcome) {
     let revision = Revision {
         delegates_ahead: true,
@@ -99,7 +99,8 @@ fn the_phase_objects_of_a_site_are_all_made_at_once() {
     assert_eq!(phase, "p-far", "they are judged in order");
     assert_eq!(outcome.remote_phases.len(), 2);
     assert_eq!(ahead([Some(done()), None], &[new()]).0, [1]);
-    // One that cannot be made is told of, though it is not the first, so that it is tried again.
+    // A phase object that cannot be created is reported, even if it is not the first, so that the
+    // request is retried.
     let failed = DelegationAnswer::Failed("no answer".to_owned());
     let (asked, outcome) = ahead([None, None], &[new(), failed]);
     assert_eq!(asked, [0, 1]);
@@ -123,7 +124,7 @@ fn a_revision_has_begun_with_its_first_phase_and_has_stopped_with_its_last() {
     };
     for (one, other, expected) in [
         (with(&[STARTED], 2), with(&[], 2), STARTED),
-        // That does not change with the generation.
+        // `Started` does not depend on the generation.
         (with(&[STARTED], 1), with(&[], 2), STARTED),
         (with(&[STOPPED], 2), with(&[], 2), ""),
         (with(&[], 2), with(&[STOPPED], 2), ""),
@@ -152,7 +153,7 @@ fn later_phases_follow_a_delegated_one_that_is_done() {
     assert!(outcome.controls_all && outcome.pause_agreed);
     let mapped: Vec<_> = outcome.mapped.iter().map(|c| &*c.type_).collect();
     assert_eq!(mapped, ["example.com/Ready"]);
-    // It reports what it controls, so objects of others are missed.
+    // The phase object reports the objects that it controls; objects of others are missing there.
     let mut less = done();
     less.controller_of.clear();
     assert!(!pass(&revision(), Some(less), nothing).1.controls_all);
@@ -250,8 +251,8 @@ fn refused_requests_are_reported_and_failed_ones_repeated() {
     }
 }
 
-/// How a pass ends by the phase object: every status, reported for its generation or an older one, of an
-/// object that is ours or not, is being deleted or not.
+/// The result of a pass by the phase object: every status, reported for the present generation or
+/// an older one, ours or not, being deleted or not.
 #[test]
 fn a_pass_by_the_whole_state_of_the_phase_object() {
     let ready = "passed, 3 objects";
@@ -303,7 +304,7 @@ fn a_pass_by_the_whole_state_of_the_phase_object() {
     }
 }
 
-/// The phase object reports what it controls; objects of others are missing there.
+/// The phase object reports the objects that it controls; objects of others are missing there.
 #[test]
 fn all_objects_are_controlled_when_the_phase_object_reports_as_many() {
     for (reported, expected) in [(0, false), (1, false), (2, true)] {
@@ -329,8 +330,8 @@ fn all_objects_are_controlled_when_the_phase_object_reports_as_many() {
     }
 }
 
-/// What the answer to each request about the phase object leads to: what is asked in all, the result, and
-/// the reason and message of the entry in `waitingFor`.
+/// Each answer to each request about the phase object, with all requests, the result, and the
+/// reason and message of the entry in `waitingFor`.
 #[test]
 fn every_answer_to_every_request_about_a_phase_object() {
     let unreported = || PhaseState {
@@ -383,7 +384,7 @@ fn every_answer_to_every_request_about_a_phase_object() {
             "ProbeFailure",
             "being deleted",
         ),
-        // The pause is asked for once.
+        // The pause is requested once.
         (is(stays_paused()), "Passed", "", ""),
         (DelegationAnswer::Gone, "Failed", "WriteError", &changed),
         (DelegationAnswer::Changed, "Failed", "WriteError", &changed),
@@ -408,7 +409,8 @@ fn every_answer_to_every_request_about_a_phase_object() {
             let (asked, outcome) = pass(&revision(), state, |_| answer.clone());
             let asked = asked.replace("(Object {\"the\": String(\"manifest\")})", "");
             let then = match &answer {
-                // An object that was made without the pause of its manifest is edited at once.
+                // A phase object that was created with another pause than its manifest has is
+                // edited at once.
                 DelegationAnswer::Object(PhaseState { paused: true, .. }) if is_created => {
                     " Pause(false) last"
                 }
@@ -424,7 +426,7 @@ fn every_answer_to_every_request_about_a_phase_object() {
     }
 }
 
-/// Every reason that `Available` can have is handed up, and no other.
+/// The revision reports every reason of `Available` that is ours, and no other.
 #[test]
 fn known_reasons_are_handed_up() {
     for (reason, expected) in [
@@ -449,7 +451,7 @@ fn known_reasons_are_handed_up() {
     }
 }
 
-/// A phase object that cannot have its name is not asked for; the phase before it is written.
+/// A phase object with an impossible name is not requested; the phase before it is written.
 #[test]
 fn a_phase_object_with_an_impossible_name_is_a_violation() {
     let revision = revision();
@@ -477,7 +479,7 @@ fn a_phase_object_with_an_impossible_name_is_a_violation() {
     );
 }
 
-/// The kind of a result, whose text must be this one.
+/// The kind of a result; checks its text.
 fn kind(result: &PassResult, message: &str) -> &'static str {
     match result {
         PassResult::Passed => "Passed",

@@ -1,14 +1,15 @@
-//! In which order the requests of a phase go out: checks, the write that needs none, migrations, writes.
+//! The order of the requests of a phase: checks, the write without a dry run, migrations, other
+//! writes.
 
 use serde_json::Value;
 
 use super::*;
 use crate::diff::legacy;
 
-/// The steps of a phase of two objects by how far each of them is: `n` is new, `d` drifts, `o` is taken over
-/// with other content, `e` with equal content, and `O` and `E` are the same with legacy entries. Checks go
-/// first, then migrations, then writes; nothing of a kind waits for its turn in the next step, but the write
-/// that goes without a dry run goes alone.
+/// The steps of a phase of two objects by their states: `n` is new, `d` drifts, `o` is taken over
+/// with other content, `e` with equal content, and `O` and `E` are the same with legacy entries.
+/// Checks go first, then migrations, then writes. All requests of a kind go out in one step, except
+/// the write without a dry run, which goes alone.
 #[test]
 fn checks_precede_migrations_and_these_precede_writes() {
     let applied = |uid: &str, number: &str, content: &str| {
@@ -71,7 +72,7 @@ fn checks_precede_migrations_and_these_precede_writes() {
     }
 }
 
-/// A revision that is refused again and again sends no writes meanwhile.
+/// A revision that was refused sends no write before all dry runs are accepted.
 #[test]
 fn a_revision_that_was_refused_checks_every_write() {
     let refused = Revision {
@@ -88,11 +89,12 @@ fn a_revision_that_was_refused_checks_every_write() {
     assert_eq!(steps, "dd cc d c");
 }
 
-/// What is refused to the write that goes first is told as if its dry run had been refused: nothing was touched.
+/// A refusal of the first write is reported like a refused dry run, because no object has been
+/// written.
 #[test]
 fn a_refused_first_write_stops_its_phase() {
     for (live, refused, expected) in [
-        // It may exist, with another controller.
+        // The object may exist with another controller.
         (Live::Uncached, 'c', "d c g"),
         (Live::Gone, 'c', "d c"),
         (Live::Present(live("1", "previous*")), 'A', "d A"),
@@ -120,7 +122,8 @@ fn a_refused_first_write_stops_its_phase() {
     }
 }
 
-/// A write that goes first is no other one than its dry run would have been: what it meets is read again.
+/// The first write is conditional like its dry run: if it finds another object, that object is read
+/// again.
 #[test]
 fn a_first_write_that_meets_another_object_is_decided_anew() {
     let mut created = false;

@@ -1,4 +1,4 @@
-//! What an outcome says about objects, beside the result.
+//! The parts of an outcome that concern objects, apart from the result.
 
 use super::*;
 use crate::diff::drift::Drift;
@@ -13,7 +13,7 @@ fn with_conditions(mut live: Value, conditions: &Value) -> Live {
     Live::Present(live)
 }
 
-/// Failures of a phase are listed object by object, whatever made them.
+/// Failures of a phase are listed object by object, whatever their cause.
 #[test]
 fn a_probe_failure_lists_every_object_of_the_phase() {
     let probes = probes(
@@ -57,7 +57,8 @@ fn a_probe_failure_lists_every_object_of_the_phase() {
     assert_eq!(waiting.collect::<Vec<_>>(), texts);
 }
 
-/// Refusals of writes are listed with the position of their objects, and collisions as they are.
+/// Refused writes are listed with the position of their objects, and collisions with their own
+/// text.
 #[test]
 fn problems_name_their_objects() {
     for (fate, result) in [
@@ -96,7 +97,7 @@ fn problems_name_their_objects() {
     }
 }
 
-/// Mapped conditions are those of all objects that exist, also in phases that are not reached.
+/// Conditions of all existing objects are mapped, also those of phases that are not reached.
 #[test]
 fn conditions_are_mapped_from_all_phases() {
     let revision = revision();
@@ -150,7 +151,7 @@ fn conditions_are_mapped_from_all_phases() {
     assert_eq!((names, outcome.controls_all), (vec!["b", "d"], false));
 }
 
-/// Writes and fingerprints are reported under the position of their object.
+/// Writes and fingerprints are reported with the position of their object.
 #[test]
 fn writes_and_fingerprints_have_the_position_of_their_object() {
     let drifted = |name: &str| match name {
@@ -184,7 +185,7 @@ fn writes_and_fingerprints_have_the_position_of_their_object() {
             (at(1, 1), WriteResult::Repaired(Drift::at(".data.k"))),
         ]
     );
-    // The answer to the create has no entry of ours to remember.
+    // The answer to the create has no entry of ours, so it has no fingerprint.
     let learned: Vec<_> = outcome.learned.iter().map(|(at, _)| *at).collect();
     assert_eq!(learned, [at(0, 1), at(1, 1)]);
     let names: Vec<_> = outcome
@@ -195,7 +196,7 @@ fn writes_and_fingerprints_have_the_position_of_their_object() {
     assert_eq!((names, outcome.controls_all), (vec!["a", "b", "c"], false));
 }
 
-/// A collision names who is in the way by the state that was seen.
+/// A blocker is reported with the `resourceVersion` that was observed.
 #[test]
 fn a_blocker_is_reported_in_the_version_that_was_seen() {
     for (owners, number) in [

@@ -1,4 +1,4 @@
-//! How the pause of a revision reaches its phase objects.
+//! Pauses of a revision and its phase objects.
 
 use baton_apis::{
     LifecycleState, ObjectSetStatus,
@@ -27,7 +27,7 @@ fn a_pause_reaches_phases_that_the_pass_does_not() {
             ..done()
         })
     };
-    // `near` is missing and not made while paused, so the phase is not reached.
+    // `near` is missing and not created while paused, so the phase is not reached.
     let (asked, outcome) = pass(&paused, Some(done()), follow);
     assert_eq!(asked, "Pause(true)");
     assert!(!outcome.pause_agreed);
@@ -59,7 +59,7 @@ fn a_pause_reaches_phases_that_the_pass_does_not() {
         pause_of(&paused, outcome).as_deref(),
         Some("True Paused Lifecycle state set to paused.")
     );
-    // And back.
+    // The revision is resumed.
     let (asked, outcome) = pass(&revision(), Some(state.clone()), |_| {
         DelegationAnswer::Object(PhaseState {
             paused: false,
@@ -73,15 +73,15 @@ fn a_pause_reaches_phases_that_the_pass_does_not() {
     );
 }
 
-/// What a pass asks to pause or resume, and whether it reports the pause as agreed: by the revision, the
-/// phase object, and what was reported of its generation.
+/// The requested pause, and if the pause is reported as agreed, by the revision, the phase object,
+/// and the report for its generation.
 #[test]
 fn pauses_by_revision_phase_object_and_report() {
     let follow = |delegation: &Delegation| {
         let Delegation::Pause(paused) = *delegation else {
             panic!("{delegation:?}")
         };
-        // An edit makes a new generation, on which nothing is reported yet.
+        // An edit makes a new generation, for which there is no report yet.
         DelegationAnswer::Object(PhaseState {
             paused,
             generation: 3,
@@ -126,7 +126,8 @@ fn pauses_by_revision_phase_object_and_report() {
                 if may_edit { expected } else { "" },
                 "{case}"
             );
-            // That of others does not count, and one that is being deleted is not edited.
+            // A phase object of another owner does not count, and one that is being deleted is not
+            // edited.
             let unedited = !is_ours || reported == wanted;
             let agreed = if may_edit { agreed } else { unedited };
             assert_eq!(outcome.pause_agreed, agreed, "{case}");
@@ -134,7 +135,7 @@ fn pauses_by_revision_phase_object_and_report() {
     }
 }
 
-/// A webhook that undoes every edit does not keep a pass going for ever.
+/// A webhook that reverts every edit must not keep a pass running for ever.
 #[test]
 fn a_pause_is_asked_for_once_in_a_pass() {
     let paused = PhaseState {
@@ -147,8 +148,9 @@ fn a_pause_is_asked_for_once_in_a_pass() {
     assert_eq!(outcome.result, PassResult::Passed);
 }
 
-/// All phase objects follow the revision, in the order of the phases and before anything else, unless they
-/// are gone, of others or on their way out; the pause is agreed when all of ours report it.
+/// All phase objects follow the revision, in the order of the phases and before any other request,
+/// unless they are gone, of other owners, or being deleted. The pause is agreed if all of ours
+/// report it.
 #[test]
 fn every_phase_object_is_paused_before_anything_else() {
     let state = |is_ours, is_deleting, paused| {
@@ -177,7 +179,7 @@ fn every_phase_object_is_paused_before_anything_else() {
         (paused(), None, "", true),
         (None, active(), "1", true),
         (state(false, false, false), active(), "1", true),
-        // What is being deleted is not edited, and still counts.
+        // A phase object that is being deleted is not edited, but counts.
         (state(true, true, false), paused(), "", false),
         (paused(), state(true, true, false), "", false),
         (state(true, true, false), active(), "1", false),
@@ -214,7 +216,7 @@ fn every_phase_object_is_paused_before_anything_else() {
     }
 }
 
-/// A pause that fails is not asked for again, and ends the pass at its phase.
+/// A failed pause is not requested again, and ends the pass at its phase.
 #[test]
 fn a_pause_that_fails_ends_the_pass_at_its_phase() {
     let at = "Phase \"p-far\", ObjectSetPhase v1-p-far:";

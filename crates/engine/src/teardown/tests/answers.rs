@@ -36,7 +36,7 @@ fn every_answer_to_every_request() {
     }
 }
 
-/// All lists of up to three owners, in every order, with any of them or none as the controller.
+/// All lists of up to three owners, in every order, with each of them or none as the controller.
 fn owner_lists() -> Vec<String> {
     const OWNERS: [&str; 3] = ["me", "newer", "pod"];
     let mut lists: Vec<Vec<&str>> = vec![Vec::new()];
@@ -70,7 +70,7 @@ fn owner_lists() -> Vec<String> {
         .collect()
 }
 
-/// What the request about a live object must be: decided by our entry among the owners alone.
+/// The expected request about a live object, which depends only on our entry among the owners.
 fn due(live: &Value) -> Option<Request> {
     let owners = owner_references(live);
     let index = owners.iter().position(|owner| owner["uid"] == "me")?;
@@ -93,9 +93,9 @@ fn entry(live: &Value) -> Option<&Value> {
         .find(|owner| owner["uid"] == "me")
 }
 
-/// Whoever the up to three owners are and whatever the server answers, in any order: only our own
-/// object is deleted and only our own reference removed, in the state that was read last, and the
-/// phase before waits until nothing of ours is left.
+/// For up to three owners and any answers, in any order: only our own object is deleted and only
+/// our own reference removed, in the state that was read last, and the preceding phase waits until
+/// no object is ours.
 #[test]
 fn every_order_of_answers_for_every_list_of_owners() {
     let revision = revision();
@@ -103,7 +103,7 @@ fn every_order_of_answers_for_every_list_of_owners() {
     let kinds = kinds();
     let lists = owner_lists();
     assert_eq!(lists.len(), 1 + 3 * 2 + 6 * 3 + 6 * 4);
-    // One answer of each effect; the table above shows which ones are alike.
+    // One answer for each effect; the table above shows equal ones.
     let effects = [
         "ours", "shared", "foreign", "leaving", "absent", "conflict", "refused",
     ];
@@ -127,7 +127,7 @@ fn every_order_of_answers_for_every_list_of_owners() {
         let mut is_failed = false;
         for name in order {
             let expected = match &seen {
-                // That it is not ours counts only from the server.
+                // Only the server can show that the object is not ours.
                 Some(live) if is_cached && entry(live).is_none() => Some(Request::Get),
                 Some(live) => due(live).filter(|due| !(is_deleted && letter(due) == 'x')),
                 None => Some(Request::Get),
@@ -149,7 +149,7 @@ fn every_order_of_answers_for_every_list_of_owners() {
                     is_deleted = letter(&request) == 'x';
                     seen = Some(live);
                 }
-                // Nothing is due about an object without owners.
+                // An object without owners needs no request.
                 Answer::NotFound => seen = Some(live("", "")),
                 Answer::Conflict | Answer::Created(_) => seen = None,
                 _ => {}

@@ -1,10 +1,11 @@
-//! What a teardown asks of phase objects.
+//! The requests of a teardown about phase objects.
 
 use super::*;
 use crate::delegated::Delegated;
 use crate::tests::fixtures::delegation::{done, phases, reports};
 
-/// What is asked. A deletion is always bound to the state that says that the phase object is ours.
+/// A request as a word. The precondition of a deletion is always the state that shows that the
+/// phase object is ours.
 fn word(delegation: &Delegation) -> String {
     match delegation {
         Delegation::Delete {
@@ -60,9 +61,9 @@ fn a_teardown_waits_for_the_phase_object() {
         ),
         (Some(going()), vec![], "", "waits: being deleted"),
         (Some(lost), vec![], "", "waits: the site is gone"),
-        // Orphaned, or somebody else's: not ours to delete.
+        // An orphaned phase object, or that of another owner, is not ours to delete.
         (Some(foreign()), vec![], "", "done"),
-        // The watch may lag: only the server can say that there is none.
+        // The watch may lag: only the server can report that the phase object does not exist.
         (None, vec![DelegationAnswer::Gone], "Get", "done"),
         (
             None,
@@ -90,7 +91,8 @@ fn a_teardown_waits_for_the_phase_object() {
     }
 }
 
-/// What each answer to each request of a teardown leads to: `done`, waiting, a failure or the next request.
+/// The effect of each answer to each request of a teardown: `done`, waiting, a failure or the next
+/// request.
 #[test]
 fn every_answer_about_a_phase_object_that_is_torn_down() {
     let state = |is_ours, is_deleting| PhaseState {
@@ -118,7 +120,7 @@ fn every_answer_about_a_phase_object_that_is_torn_down() {
         other => panic!("{other:?}"),
     };
     for (initial, request, row) in [
-        // ours, leaving, foreign, foreign and leaving; gone, changed, refused, failed
+        // Columns: ours, leaving, foreign, foreign and leaving; gone, changed, refused, failed.
         (
             None,
             "Get",
@@ -149,7 +151,7 @@ fn every_answer_about_a_phase_object_that_is_torn_down() {
     }
 }
 
-/// It changes before each deletion, or each deletion is answered without effect.
+/// The phase object changes before each deletion, or the deletion has no effect.
 #[test]
 fn a_phase_object_that_keeps_changing_is_given_up() {
     let is_there = || DelegationAnswer::Object(done());
@@ -179,7 +181,7 @@ fn a_phase_object_that_keeps_changing_is_given_up() {
     }
 }
 
-/// The state that a deletion is bound to is that of the last answer, not that of the watch.
+/// The precondition of a deletion is the state in the last answer, not that of the watch.
 #[test]
 fn a_phase_object_is_deleted_in_the_state_that_was_read_last() {
     let revision = revision();
@@ -205,7 +207,7 @@ fn a_phase_object_is_deleted_in_the_state_that_was_read_last() {
     };
     teardown.answer_delegation(1, DelegationAnswer::Object(changed));
     assert_eq!(teardown.step(), delete(9));
-    // Orphaned meanwhile: it is not ours to delete any more.
+    // The phase object was orphaned in between, so it is not ours to delete any more.
     teardown.answer_delegation(1, DelegationAnswer::Changed);
     assert_eq!(teardown.step(), Step::Delegate(1, Delegation::Get));
     let orphaned = PhaseState {
@@ -218,8 +220,8 @@ fn a_phase_object_is_deleted_in_the_state_that_was_read_last() {
     assert_eq!(teardown.outcome(), TeardownOutcome::Done);
 }
 
-/// A delegated phase has its place in the order: the phase after it is gone before, the one before it comes
-/// after, and only when the phase object is gone or not ours.
+/// A delegated phase has its position in the order: the following phase ends before it, and the
+/// preceding one after it, when the phase object is gone or not ours.
 #[test]
 fn a_phase_object_has_its_place_in_the_reverse_order() {
     let going = || PhaseState {
@@ -268,7 +270,7 @@ fn a_phase_object_has_its_place_in_the_reverse_order() {
         let phases = phases(&revision, state);
         let kinds = kinds();
         let ours = |at: Position| {
-            // The objects of a delegated phase are not this controller's.
+            // This controller does not own the objects of a delegated phase.
             assert_ne!(at.phase, 1);
             Live::Present(live("2", "me*"))
         };
@@ -311,7 +313,7 @@ fn a_phase_object_has_its_place_in_the_reverse_order() {
     }
 }
 
-/// An answer about a phase that is run in-process changes nothing.
+/// An answer about a phase that is run in-process has no effect.
 #[test]
 fn an_answer_about_no_phase_object_is_ignored() {
     let revision = revision();
@@ -327,7 +329,7 @@ fn an_answer_about_no_phase_object_is_ignored() {
     assert_eq!(word(&delegation), "Delete");
 }
 
-/// Nothing is asked for what no server can hold.
+/// A phase object that no server accepts needs no request.
 #[test]
 fn a_phase_object_that_cannot_exist_holds_no_teardown_up() {
     let phase = |name: &str, class: &str| Phase {

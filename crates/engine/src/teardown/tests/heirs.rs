@@ -1,4 +1,4 @@
-//! What a deleted revision hands back.
+//! Objects that a deleted revision hands back.
 
 use baton_apis::constants::ANNOTATION_REVISION;
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::{
     revision::Heir,
 };
 
-/// An heir by its uid, which wants the ConfigMaps of these names.
+/// An heir with this uid, which wants the ConfigMaps of these names.
 fn heir(uid: &str, number: i64, wants: &[&str]) -> Heir {
     let name = if uid == "previous" { "v1" } else { "somebody" };
     let as_heir = Revision {
@@ -40,7 +40,7 @@ fn leaving_to(heirs: &[Heir]) -> Revision {
     }
 }
 
-/// Owners with a star behind the controller.
+/// The owners of an object, with a star after the controller.
 fn owners_of(object: &Value) -> String {
     let owner = |reference: &Value| {
         let star = if is_controller(reference) { "*" } else { "" };
@@ -50,7 +50,7 @@ fn owners_of(object: &Value) -> String {
     owners.join(" ")
 }
 
-/// The owners of a live object, and the first request: those that are left, and the number that it gets.
+/// The owners of a live object, and the first request: the remaining owners and the new number.
 #[test]
 fn the_first_heir_that_wants_an_object_becomes_its_controller() {
     let wanted = &[
@@ -62,14 +62,14 @@ fn the_first_heir_that_wants_an_object_becomes_its_controller() {
         (wanted, "previous me*", "previous* 3"),
         (wanted, "me* previous", "previous* 3"),
         (wanted, "first previous me* pod", "first pod previous* 3"),
-        // It was created anew, so no older one is among its owners.
+        // The object was created anew, so no older revision is among its owners.
         (wanted, "me*", "previous* 3"),
         (wanted, "first me*", "first previous* 3"),
         (&wanted[2..], "previous me*", "previous first* 1"),
-        // Nobody wants it.
+        // No heir wants the object.
         (&wanted[..1], "previous me*", "x"),
         (&[], "previous me*", "x"),
-        // It is not ours to give.
+        // The object is not ours, so it cannot be handed back.
         (wanted, "newer* me previous", "r"),
         (wanted, "newer* previous", "g"),
         (wanted, "me previous", "r"),
@@ -96,7 +96,7 @@ fn metadata_of(body: &Value) -> (&str, &str) {
     (text(metadata, "uid"), text(metadata, "resourceVersion"))
 }
 
-/// The server keeps what the write does not name.
+/// The server preserves fields that the patch does not contain.
 fn merged(live: &Value, body: &Value) -> Value {
     let mut live = live.clone();
     live["metadata"]["ownerReferences"] = body["metadata"]["ownerReferences"].clone();
@@ -105,7 +105,8 @@ fn merged(live: &Value, body: &Value) -> Value {
     live
 }
 
-/// The heir has a lower number than the one that it gets the object from, and others know both numbers.
+/// The heir has a lower number than the revision that hands the object back, and others know both
+/// numbers.
 #[test]
 fn an_heir_sees_its_own_object_and_others_see_that_of_the_heir() {
     let revision = leaving_to(&[heir("previous", 1, &["a"])]);
@@ -131,7 +132,8 @@ fn an_heir_sees_its_own_object_and_others_see_that_of_the_heir() {
     asking.identity.name = "v1".to_owned();
     asking.identity.uid = "previous".to_owned();
     assert_eq!(classify(&asking, &Family, &after), Situation::Ours);
-    // One that lists the heir takes it over from there; one before it leaves it alone.
+    // A revision that lists the heir takes the object over from it; an older one leaves it to the
+    // heir.
     for (number, expected) in [(3, "previous"), (0, "newer")] {
         let asking = Revision {
             number,
@@ -167,7 +169,8 @@ fn an_heir_in_another_cluster_is_an_entry_of_the_annotation() {
     assert_eq!(owners_of(&body), "pod", "its own cluster knows it");
 }
 
-/// Objects by their names, of which the heir wants `a` and `c`: the order of phases is as ever.
+/// Objects by their names, of which the heir wants `a` and `c`: the order of phases is the usual
+/// one.
 #[test]
 fn what_is_handed_back_holds_up_no_earlier_phase() {
     let revision = leaving_to(&[heir("previous", 1, &["a", "c"])]);
@@ -178,7 +181,7 @@ fn what_is_handed_back_holds_up_no_earlier_phase() {
     let observe = |_| Live::Present(before.clone());
     for (answer_to_c, expected) in [
         ("done", "xb hc ha"),
-        // Somebody wrote in between.
+        // Another writer has changed the object in between.
         ("conflict", "xb hc gc hc ha"),
         ("gone", "xb hc ha"),
         ("taken", "xb hc gc rc ha"),
@@ -230,7 +233,7 @@ fn a_webhook_that_undoes_it_is_not_asked_for_ever() {
     assert!(matches!(teardown.outcome(), TeardownOutcome::Failed(_)));
 }
 
-/// It goes whatever anybody writes, and its heir makes it again.
+/// The object is gone after any write, and its heir creates it again.
 #[test]
 fn what_is_on_its_way_out_is_waited_for() {
     let revision = leaving_to(&[heir("previous", 1, &["a"])]);
@@ -241,7 +244,7 @@ fn what_is_on_its_way_out_is_waited_for() {
     assert_eq!(next_letter(teardown), 'w');
 }
 
-/// Nothing would be written to an object whose manifest is invalid.
+/// An object with an invalid manifest would never be written.
 #[test]
 fn an_invalid_manifest_wants_nothing() {
     let as_heir = revision();

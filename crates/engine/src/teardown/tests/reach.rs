@@ -1,8 +1,8 @@
-//! What a revision cannot have written, or may not remove.
+//! Objects that a revision cannot have written, or may not remove.
 
 use super::*;
 
-/// Nothing is asked about an object that the revision cannot have written.
+/// There is no request about an object that the revision cannot have written.
 #[test]
 fn objects_out_of_reach_are_skipped() {
     let revision = revision();
@@ -20,7 +20,7 @@ fn objects_out_of_reach_are_skipped() {
     }
 }
 
-/// A kind as the manifest names it, what is known of it, and the first request, or how it ends without one.
+/// A kind in the manifest, its state, and the first request or the result without one.
 #[test]
 fn only_a_kind_that_exists_in_no_version_has_no_objects() {
     let revision = revision();
@@ -59,7 +59,7 @@ fn only_a_kind_that_exists_in_no_version_has_no_objects() {
     }
 }
 
-/// Without a watch nobody says when an object is gone, so it is looked at again.
+/// Without a watch no event reports the end of an object, so the teardown is requeued.
 #[test]
 fn an_object_whose_end_is_no_event_is_polled() {
     let revision = revision();
@@ -81,7 +81,8 @@ fn an_object_whose_end_is_no_event_is_polled() {
     }
 }
 
-/// What the server does not let go holds up neither the objects before it nor the end; what only takes its time does.
+/// An object that the server refuses to release delays neither earlier phases nor the end; one that
+/// only takes its time does.
 #[test]
 fn an_abandoned_revision_leaves_behind_what_it_may_not_remove() {
     for (name, is_abandoned, expected) in [
@@ -110,7 +111,8 @@ fn an_abandoned_revision_leaves_behind_what_it_may_not_remove() {
     }
 }
 
-/// In other clusters an earlier version could write everywhere, and so can a revision whose reach was wider once.
+/// In other clusters an earlier version could write everywhere, and the reach of a revision may
+/// have been wider before.
 #[test]
 fn objects_out_of_reach_in_other_clusters_are_taken_away() {
     let revision = Revision {
@@ -141,7 +143,8 @@ fn objects_out_of_reach_in_other_clusters_are_taken_away() {
     ] {
         let phases = [phase(&revision, "p", &[object])];
         let kinds = kinds();
-        // Where it may have written, only the server says that an object is not its own.
+        // In places where the revision may have written, only the server can show that an object is
+        // not its own.
         let others = if expected == 'x' { 'g' } else { '.' };
         for (owners, expected) in [("me*", expected), ("foreign*", others), ("", others)] {
             let observe = |_| Live::Present(live("2", owners));
