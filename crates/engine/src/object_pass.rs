@@ -257,9 +257,10 @@ impl<'a> ObjectPass<'a> {
                 let text = collision_message(self.desired, refusal);
                 Need::Blocked(Problem::Collision, text)
             }
-            // A write to a terminating object is lost with it. It is created again when it is gone.
+            // A write to a terminating object is lost with it; the object is created again when it
+            // is gone.
             _ if is_terminating(live) => Need::Wait(why_terminating(live)),
-            // A paused delegated phase is not available while it differs from what it would write.
+            // A paused delegated phase is not available while an object differs from its manifest.
             Adoption::Keep if is_paused => match self.need_when_ours(live) {
                 Need::Write(_) | Need::Prepare(_) => {
                     Need::Wait("paused, and not as it should be".to_owned())
@@ -272,12 +273,13 @@ impl<'a> ObjectPass<'a> {
             Adoption::Keep => self.need_when_ours(live),
             Adoption::Adopt(_) => {
                 let body = self.body(live, References::All);
-                // The content would pass, but perhaps not who writes it: only a dry run tells that before the first
-                // write of the phase.
+                // The content is valid, but the account may lack rights: only a dry run shows that
+                // before the first write of the phase.
                 let needs_no_check = !self.revision.is_impersonated && self.has_content(live);
                 let is_checked = matches!(self.progress, Progress::Checked | Progress::Leading);
                 match self.need_to_apply(body, live, is_checked || needs_no_check) {
-                    // The write is certain to follow, and the dry run of an object to be migrated may say no wrongly.
+                    // The write is certain to follow. An object to be migrated is excluded, because
+                    // the server may refuse its dry run although the write is valid.
                     Need::Check(request @ Request::DryRunApply(_))
                         if !self.needs_migration(live) =>
                     {
@@ -300,9 +302,9 @@ impl<'a> ObjectPass<'a> {
         if known.is_some_and(|(_, print)| diff::live_fingerprint(live) == Some(print)) {
             return Need::Nothing;
         }
-        // Without a remembered fingerprint, say after a restart, the difference may be only in the
-        // form in which the server stores a value; a dry run shows whether it is. With legacy entries
-        // the fingerprint also covers fields that nobody wants.
+        // Without a recorded fingerprint, for instance after a restart, the difference may be only
+        // in the form in which the server stores a value; a dry run shows that. With legacy entries
+        // the fingerprint also covers unwanted fields.
         let differs = known.is_some() && !self.needs_migration(live);
         self.need_to_apply(body, live, differs || self.progress == Progress::Checked)
     }

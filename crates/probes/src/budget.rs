@@ -1,4 +1,4 @@
-//! What the probes of a revision may cost.
+//! The budget of a revision's probes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -10,22 +10,23 @@ use crate::cel::programs::Program;
 
 /// Budget of one pass over a revision: about half a second.
 ///
-/// Five times the budget of one rule, so that no single object decides about a revision. Rules as people write them
-/// cost hundreds of units, so that a pass has room for thousands of objects.
+/// It is five times the budget of one rule, so that no single object uses up the time of a
+/// revision. Common rules cost hundreds of units, so a pass has room for thousands of objects.
 const PASS: u64 = 5_000_000;
 
-/// What the probes of a revision may still cost in a pass, in units of about 100 ns.
+/// The remaining budget of a revision's probes in a pass, in units of about 100 ns.
 ///
 /// # Guarantees
-/// The cost depends on probes and objects alone, so that a pass over the same objects ends the same way each time.
+/// The cost depends only on probes and objects, so a pass over the same objects has the same result
+/// each time.
 #[derive(Clone)]
 pub struct Budget {
     left: u64,
-    /// The constant patterns that were paid for.
+    /// The constant patterns that are charged for.
     pub(crate) programs: HashMap<String, Arc<Program>>,
 }
 
-/// Shows what later costs depend on, in the same way each time.
+/// Shows the state that later costs depend on, in the same way each time.
 impl fmt::Debug for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let patterns: BTreeSet<&String> = self.programs.keys().collect();
@@ -50,7 +51,7 @@ impl Budget {
         }
     }
 
-    /// Takes what something costs. Whether that much was left; if not, nothing is from now on.
+    /// Charges for units. Returns false if fewer were left; then none are left from now on.
     pub(crate) fn spend(&mut self, units: u64) -> bool {
         let left = self.left.checked_sub(units);
         self.left = left.unwrap_or_default();
@@ -62,7 +63,7 @@ impl Budget {
     }
 }
 
-/// What it costs to compare a value.
+/// The cost of comparing a value.
 pub(crate) fn weight(value: &Value) -> u64 {
     1 + match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,

@@ -15,16 +15,19 @@
 //!
 //! # Guarantees
 //! - A rule that compiles uses only names that exist, and evaluates to a bool or fails.
-//! - Evaluation is bounded in time and memory, compilation too. The regular expressions of all rules together are
-//!   bounded in memory; those that were not used lately are compiled again. Neither a rule nor an object makes the
-//!   process panic or overflow its stack.
+//! - Evaluation and compilation are bounded in time and memory. The compiled regular expressions of
+//!   all rules are bounded in memory; those that were not used recently are compiled again. Neither
+//!   a rule nor an object makes the process panic or overflow its stack.
 //! - Only the parts of the object that a rule reads are converted.
 //!
 //! # Caveats
-//! - Patterns are those of the `regex` crate: unlike in Kubernetes, `\d`, `\w`, `\s` and `\b` know Unicode.
-//! - URLs are those of the `url` crate. Unlike Go it refuses ports above 65535, lists of hosts, zones of IPv6 addresses
-//!   and `*`, accepts a fragment behind the host, and resolves dots in paths.
-//! - Deep rules are compiled and evaluated on a thread of their own, which the call waits for.
+//! - Patterns are those of the `regex` crate: unlike in Kubernetes, `\d`, `\w`, `\s` and `\b`
+//!   include Unicode.
+//! - URLs are those of the `url` crate. Unlike Go it refuses ports above 65535, lists of hosts,
+//!   zones of IPv6 addresses and `*`, accepts a fragment after the host, and resolves dots in
+//!   paths.
+//! - Deeply nested rules are compiled and evaluated on a thread of their own, and the call blocks
+//!   until it ends.
 
 pub mod error;
 
@@ -68,20 +71,20 @@ use crate::cel::object::Need;
 use crate::cel::regex::{Patterns, Searches};
 use crate::cel::types::Ty;
 
-/// Longest rule in bytes; Kubernetes' own rules stay below a tenth of it.
+/// Greatest length of a rule, in bytes; Kubernetes' own rules have less than a tenth of it.
 pub const MAX_RULE: usize = baton_apis::limits::RULE;
-/// Deepest expression; upstream's parser has the same limit.
+/// Greatest depth of an expression; upstream's parser has the same limit.
 const MAX_DEPTH: usize = 250;
-/// Deepest expression that is evaluated on the stack of the caller.
+/// Greatest depth of an expression that is evaluated on the stack of the caller.
 ///
 /// The evaluator needs some 4 KiB per level, in a debug build twenty times as much.
 const SHALLOW: usize = 24;
-/// Stack for what is deeper, and for the parser: enough for the longest rule in a debug build.
-/// Only the pages in use take memory.
+/// Stack for deeper expressions, and for the parser: enough for the longest rule in a debug build.
+/// Only pages in use take memory.
 const STACK: usize = 64 << 20;
-/// What an evaluation costs whatever the rule does: the functions are made known to it.
+/// Cost of every evaluation: its functions have to be registered.
 const SET_UP: u64 = 50;
-/// What it costs besides to start a thread.
+/// Additional cost of a thread.
 const THREAD: u64 = 500;
 
 /// A rule that is ready to run.
@@ -96,7 +99,7 @@ pub struct Rule {
 /// The functions of all rules, declared once.
 static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
-    // The last of two equal keys counts, as upstream.
+    // The last of several equal keys counts, as upstream.
     env.set_error_on_duplicate_map_keys(false);
     env.add_extension(strings::extension)
         .and_then(|()| env.add_extension(lists::extension))
@@ -108,7 +111,7 @@ static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
 impl Rule {
     /// Parses, checks and prepares a rule.
     ///
-    /// This costs up to some 100 µs, most of it in the parser: callers keep what they compile.
+    /// The cost is up to some 100 µs, most of it in the parser, so callers cache compiled rules.
     ///
     /// # Errors
     /// See [`RuleError`].
@@ -116,7 +119,7 @@ impl Rule {
         if rule.len() > MAX_RULE {
             return Err(RuleError::TooLong);
         }
-        // The parser recurses deeper than the evaluator, also where a rule is only long.
+        // The parser recurses deeper than the evaluator, even if a rule is long but not nested.
         on_large_stack(|| Self::compile_here(rule)).unwrap_or_else(|cause| Err(cause.into()))
     }
 
@@ -144,23 +147,24 @@ impl Rule {
         })
     }
 
-    /// Memory of the regular expressions of the rule, once compiled, in bytes.
+    /// Size of the rule's compiled regular expressions, in bytes.
     pub(crate) fn patterns_size(&self) -> usize {
         self.patterns.size()
     }
 
-    /// Whether the object satisfies the rule.
+    /// Returns true if the object satisfies the rule.
     ///
     /// # Errors
-    /// The rule has no result: a field is missing, operands do not fit, or the budget is spent.
+    /// If the rule has no result: a field is missing, operands have wrong types, or the budget is
+    /// spent.
     pub fn evaluate(&self, object: &Value) -> Result<bool, EvaluationError> {
         self.evaluate_within(&mut Budget::default(), object)
     }
 
-    /// As [`Self::evaluate`], with a budget that all rules of a revision share in a pass.
+    /// Like [`Self::evaluate`], with a budget that all rules of a revision share in a pass.
     ///
     /// # Errors
-    /// As [`Self::evaluate`], or the shared budget is spent.
+    /// Like [`Self::evaluate`], or if the shared budget is spent.
     pub fn evaluate_within(
         &self,
         budget: &mut Budget,
@@ -219,9 +223,9 @@ impl Rule {
     }
 }
 
-/// Runs something whose recursion the stacks of our callers are too small for.
+/// Runs a function whose recursion may overflow the stack of the caller.
 ///
-/// An overflow would end the process, and there is no asking how much is left.
+/// An overflow would end the process, and the remaining stack cannot be queried.
 fn on_large_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Result<T, Aborted> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(STACK);

@@ -1,7 +1,7 @@
 //! Probes that read fields: conditions and equality.
 //!
-//! A probe is false when the values that it compared differ. It is unknown when there was nothing to compare, or what
-//! there is describes an older generation of the object.
+//! A probe is false if the values that it compared differ. It is unknown if a value is missing, or
+//! is about an older generation of the object.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// Two paths that must hold deeply equal values.
+/// Two paths whose values must be deeply equal.
 #[derive(Clone, Debug)]
 pub struct FieldsEqual {
     a: Path,
@@ -58,10 +58,10 @@ impl FieldsEqual {
         })
     }
 
-    /// Integers and floats are different values, as they are upstream: `1` is not `1.0`.
+    /// Integers and floats are different values, as upstream: `1` is not `1.0`.
     ///
-    /// The message tells of what kind and how long the values are, never the values, as upstream does: whoever may
-    /// read conditions and events would read Secrets.
+    /// The message has the kind and length of the values, but never the values, unlike upstream:
+    /// otherwise people who may read conditions and events could read Secrets.
     pub fn evaluate(&self, budget: &mut Budget, object: &Value) -> Outcome {
         let (a, b) = match (self.a.get(object), self.b.get(object)) {
             (Some(a), Some(b)) => (a, b),
@@ -114,7 +114,8 @@ impl Condition {
             return match condition.get("status") {
                 Some(Value::String(found)) if found == status => Outcome::True,
                 Some(Value::String(found)) => {
-                    // Any other text is a value of the object, and no status of a condition.
+                    // Any other text is a value of the object rather than the status of a
+                    // condition.
                     let is_status = matches!(found.as_str(), "True" | "False" | "Unknown");
                     let found = if is_status { found } else { "malformed" };
                     Outcome::False(format!(".status.condition[\"{type_}\"] is {found}"))
@@ -126,9 +127,9 @@ impl Condition {
     }
 }
 
-/// Whether `.status` was computed for another generation of the object.
+/// True if `.status` was computed for another generation of the object.
 ///
-/// Kinds whose status carries no `observedGeneration` are never outdated.
+/// A status without `observedGeneration` is never outdated.
 pub fn status_outdated(object: &Value) -> bool {
     object
         .pointer("/status/observedGeneration")
@@ -250,7 +251,7 @@ mod tests {
             (".status.a", ".spec.a", ".status.a"),
             (".status.a", ".status.b", ".status.a"),
             ("metadata.name", ".spec.a", "metadata.name"),
-            // no way into scalars, lists and null
+            // A path does not lead into scalars, lists and null
             (".spec.a.b", ".spec.a", ".spec.a.b"),
             (".spec.list.0", ".spec.a", ".spec.list.0"),
             (".spec.none.x", ".spec.a", ".spec.none.x"),
@@ -349,7 +350,7 @@ mod tests {
                 json!({"conditions": [{"type": "Ready", "status": "False"}, {"type": "Available", "status": "True"}]}),
                 Outcome::True,
             ),
-            // the first of the type counts
+            // the first condition of the type counts
             (
                 json!({"conditions": [
                     {"type": "Available", "status": "False"},

@@ -1,4 +1,5 @@
-//! Whatever probes and objects say: probes end within their budget, and tell of an object what anybody may know.
+//! Any probes and objects: probes end within their budget, and messages quote only values that
+//! everybody may read.
 
 use baton_apis::ObjectSetProbe;
 use serde_json::Value;
@@ -7,7 +8,7 @@ use crate::cel::error::EvaluationError;
 use crate::cel::testing::{quotes, stranger};
 use crate::{Probes, Verdict, budget::Budget};
 
-/// What is said of a probe besides what stands in it, in bytes.
+/// Greatest length of a message about a probe, in bytes, besides the text of the probe.
 const AROUND: usize = 300;
 
 #[test]
@@ -21,7 +22,7 @@ fn probes_are_bounded_and_quote_nothing() {
         });
 }
 
-/// An input has `probes`, and a `group`, `kind` and `object` to try them on.
+/// An input has `probes`, and the `group`, `kind` and `object` to evaluate them on.
 fn check(input: &Value) {
     let Ok(specs) = serde_json::from_value::<Vec<ObjectSetProbe>>(input["probes"].clone()) else {
         return;

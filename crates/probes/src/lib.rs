@@ -1,7 +1,7 @@
 //! Availability probes for Kubernetes objects: conditions, equal fields, and CEL with the Kubernetes libraries.
 //!
-//! Probes are compiled once and evaluated for each object. The crate decides from what it is given: it has no client,
-//! no runtime and no clock. [`cel`] can be used without probes.
+//! Probes are compiled once and evaluated for each object. The crate depends only on its arguments:
+//! it has no client, no runtime and no clock. [`cel`] can be used without probes.
 //!
 //! ```
 //! use baton_apis::ObjectSetProbe;
@@ -37,7 +37,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What clients can observe of it: `docs/contract/probes.md`.
+//! Observable behaviour: `docs/contract/probes.md`.
 
 pub mod budget;
 pub mod cel;
@@ -63,18 +63,20 @@ use crate::cel::error::{EvaluationError, RuleError};
 use crate::fields::{Condition, FieldsEqual, status_outdated};
 use crate::selector::{Selector, SelectorError};
 
-/// Text of all CEL rules of a revision in bytes. Parsing takes time, and what is parsed takes memory, in proportion.
+/// Greatest length of all CEL rules of a revision, in bytes. Time of parsing and memory grow in
+/// proportion to it.
 const MAX_RULES: usize = 64 * 1024;
-/// Memory of all their regular expressions, once compiled, in bytes: compiling as much takes some 100 ms.
+/// Greatest size of all compiled regular expressions of a revision, in bytes; compiling as much
+/// takes some 100 ms.
 const MAX_PATTERNS: usize = 4 << 20;
-/// What it costs to evaluate a check that is no rule, or to find that none selects an object.
+/// Cost of a check that is no rule, or of finding that none selects an object.
 const CHECK: u64 = 2;
 
 /// Compiled probes; clones share them.
 ///
 /// # Guarantees
-/// Evaluation does no I/O and is bounded in time and memory. It neither reads nor copies more of an object than the
-/// probes that select it ask for.
+/// Evaluation does no I/O and is bounded in time and memory. It reads and copies only those parts
+/// of an object that the selected probes need.
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
     entries: Arc<[Entry]>,
@@ -103,63 +105,65 @@ enum Outcome {
 
 /// The result of all probes that select an object, with messages in the order of the probes.
 ///
-/// Unknown wins over false, and only the messages of the winner are kept.
+/// Unknown takes precedence over false, and only the messages of the result that takes precedence
+/// are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// All pass, or none selects the object.
     True,
-    /// At least one compared and failed, and all could be decided.
+    /// At least one probe failed, and every probe had a result.
     False(Vec<String>),
-    /// At least one could not be decided: something is missing, or describes an older generation of the object.
+    /// At least one probe had no result: a field is missing, or is about an older generation of the
+    /// object.
     Unknown(Vec<String>),
 }
 
-/// Probes that cannot be evaluated, named as in the spec.
+/// The error of a probe that cannot be evaluated, with its position in the spec.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("availabilityProbes[{entry}]{}: {cause}", probe.map(|probe| format!(".probes[{probe}]")).unwrap_or_default())]
 pub struct CompileError {
     /// Index of the entry.
     pub entry: usize,
-    /// Index of the probe in the entry, unless its selector is to blame.
+    /// Index of the probe in the entry; `None` if its selector is the cause.
     pub probe: Option<usize>,
-    /// What is wrong.
+    /// The cause of the error.
     pub cause: CompileErrorCause,
 }
 
-/// What is wrong with a probe.
+/// The cause of a compile error.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CompileErrorCause {
-    /// The entry's label selector.
+    /// The entry's label selector is invalid.
     #[error(transparent)]
     Selector(#[from] SelectorError),
-    /// A probe that checks nothing.
+    /// The probe checks nothing.
     #[error("one of condition, fieldsEqual and cel must be set")]
     Empty,
-    /// A probe that checks several things.
+    /// The probe has several checks.
     #[error("only one of condition, fieldsEqual and cel may be set, not {}", .0.join(" and "))]
     Several(Vec<&'static str>),
-    /// More rules than a revision may have.
+    /// The rules are longer than a revision may have.
     #[error("cel: all rules together are longer than {MAX_RULES} bytes")]
     RulesTooLong,
-    /// More regular expressions than a revision may have.
+    /// The regular expressions are larger than a revision may have.
     #[error(
         "cel: the regular expressions of all rules are larger than {MAX_PATTERNS} bytes when compiled"
     )]
     PatternsTooLarge,
-    /// A path of `fieldsEqual`.
+    /// A path of `fieldsEqual` is invalid.
     #[error("fieldsEqual: {0}")]
     Path(#[from] PathError),
-    /// A CEL rule.
+    /// A CEL rule is invalid.
     #[error("cel: rule \"{rule}\": {error}")]
     Rule {
         /// The rule, shortened if it is long.
         rule: String,
-        /// What is wrong with it.
+        /// The error in the rule.
         error: RuleError,
     },
 }
 
-/// A path with an empty key, which no object could have.
+/// A path with an empty key, which no object can have.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("\"{0}\" is not a field path: map keys separated by single dots are")]
 pub struct PathError(pub String);
@@ -168,8 +172,9 @@ impl Probes {
     /// Compiles all probes, or none.
     ///
     /// # Errors
-    /// The first probe that cannot be evaluated: an invalid label selector, path or rule, or a probe that sets not
-    /// exactly one of its kinds. Also when the rules are too large together.
+    /// Returns the first probe that cannot be evaluated: it has an invalid label selector, path or
+    /// rule, or does not have exactly one check. Also returns an error if all rules together are
+    /// too large.
     pub fn compile(specs: &[ObjectSetProbe]) -> Result<Self, CompileError> {
         let mut room = Room {
             rules: MAX_RULES,
@@ -193,16 +198,17 @@ impl Probes {
         Ok(Self { entries })
     }
 
-    /// Whether an entry may select objects of a kind, by their labels perhaps.
+    /// True if an entry may select objects of a kind, possibly depending on their labels.
     pub fn concern(&self, group: &str, kind: &str) -> bool {
         let mut entries = self.entries.iter();
         entries.any(|entry| entry.selector.is_about(group, kind))
     }
 
-    /// Evaluates all entries that select the object, which is given with its `metadata` and `status`.
+    /// Evaluates all entries that select the object, which is given with its `metadata` and
+    /// `status`.
     ///
-    /// The version of an object plays no part, so that its group and kind are given apart. `budget` is that of the
-    /// pass: when it is spent, nothing can be decided any more.
+    /// The object's version does not matter, so its group and kind are separate arguments. `budget`
+    /// is that of the pass: after it is spent, no probe has a result.
     pub fn evaluate(
         &self,
         budget: &mut Budget,
@@ -219,7 +225,8 @@ impl Probes {
             if !entry.selector.matches(group, kind, object) {
                 continue;
             }
-            // An outdated status is not about this generation, so that no probe could decide.
+            // An outdated status is not about the present generation, so no probe can have a
+            // result.
             if status_outdated(object) {
                 unknown.push(".status outdated".to_owned());
                 continue;
@@ -242,7 +249,7 @@ impl Probes {
     }
 }
 
-/// What the rules of a revision may still take.
+/// The remaining room for the rules of a revision.
 struct Room {
     /// Bytes of text.
     rules: usize,
@@ -304,13 +311,14 @@ impl Check {
     }
 }
 
-/// A message is copied for each object that fails, and no condition shows more of it.
+/// Cuts a message, because it is copied for each object that fails, and no condition shows more of
+/// it.
 fn bounded(message: &str) -> &str {
     let end = message.floor_char_boundary(MAX_MESSAGE_LENGTH);
     message.get(..end).unwrap_or_default()
 }
 
-/// Conditions show errors, and have better uses for their space than a long rule.
+/// Cuts a rule for an error message, because conditions need their space for more than a long rule.
 fn shorten(rule: &str) -> String {
     const MAX: usize = 200;
     match rule.char_indices().nth(MAX) {

@@ -47,7 +47,7 @@ fn scenarios_have_their_verdicts() {
     assert!(states >= 25, "{states}");
 }
 
-/// JSON as an API server may return it, with the fields that probes know among others.
+/// JSON of an API server, including the fields that probes read.
 fn values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -77,7 +77,7 @@ fn values() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Text that looks like CEL from afar.
+/// Text that resembles CEL.
 fn rules() -> impl Strategy<Value = String> {
     let token = prop::sample::select(vec![
         "self",
@@ -134,7 +134,7 @@ fn rules() -> impl Strategy<Value = String> {
     prop::collection::vec(token, 0..16).prop_map(|tokens| tokens.concat())
 }
 
-/// Rules that compile, whatever the object looks like.
+/// Rules that compile, for objects of any form.
 const RULES: [&str; 10] = [
     "self.a == self.status.a",
     "self.a < 1 || self.a > 1",
@@ -151,7 +151,7 @@ const RULES: [&str; 10] = [
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a user writes is either refused or evaluated.
+    /// Every text is either refused or evaluated.
     #[test]
     fn no_text_breaks_the_compiler(rule in rules(), object in values()) {
         let verdict = verdict(&rule, &object);
@@ -159,7 +159,7 @@ proptest! {
         prop_assert!(verdict.len() < 1_000, "{rule}: {verdict}");
     }
 
-    /// The parser normalizes what it reads, and the getters cut pieces out of that.
+    /// The parser normalizes the text, and the getters return parts of the result.
     #[test]
     fn no_text_breaks_the_url_functions(text in "(http:|x:|/)?[ab:/?#@%01.\\[\\]\\\\;&=+ \u{e4}]{0,14}") {
         let object = json!({"u": text});
@@ -177,7 +177,7 @@ proptest! {
         }
     }
 
-    /// Whatever an object looks like, a rule has a result, and always the same one.
+    /// A rule has a result for any object, and always the same one.
     #[test]
     fn no_object_breaks_a_rule(object in values(), rule in prop::sample::select(RULES.to_vec())) {
         let first = verdict(rule, &object);
@@ -186,8 +186,8 @@ proptest! {
         prop_assert_eq!(first, verdict(rule, &object));
     }
 
-    /// The verdict of many probes is that of the probes alone, combined: unknown before false
-    /// before true, with the messages of the winners in order.
+    /// The verdict of many probes combines the verdicts of each: unknown takes precedence over
+    /// false, and false over true, with the messages in order.
     #[test]
     fn verdicts_combine(
         object in values(),
@@ -231,7 +231,7 @@ proptest! {
         prop_assert_eq!(evaluate(entries.collect()), expected);
     }
 
-    /// Equality of fields is equality of JSON.
+    /// Fields are equal exactly if their JSON is.
     #[test]
     fn equal_fields_are_equal_json(a in values(), b in values()) {
         let specs: Vec<ObjectSetProbe> = serde_json::from_value(json!([{

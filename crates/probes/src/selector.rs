@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use serde_json::Value;
 use thiserror::Error;
 
-/// A requirement of a label selector that cannot be decided.
+/// An invalid requirement of a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SelectorError {
     /// Not `In`, `NotIn`, `Exists` or `DoesNotExist`.
@@ -18,7 +18,7 @@ pub enum SelectorError {
     MissingValues {
         /// The label.
         key: String,
-        /// The operator as written.
+        /// The operator.
         operator: String,
     },
     /// `Exists` or `DoesNotExist` with values.
@@ -26,7 +26,7 @@ pub enum SelectorError {
     UnexpectedValues {
         /// The label.
         key: String,
-        /// The operator as written.
+        /// The operator.
         operator: String,
     },
 }
@@ -39,7 +39,7 @@ pub(crate) struct Selector {
     labels: Labels,
 }
 
-/// A label selector whose requirements were checked. The default selects everything.
+/// A label selector with validated requirements. The default selects every object.
 #[derive(Clone, Debug, Default)]
 pub struct Labels(Vec<(String, Requirement)>);
 
@@ -61,7 +61,7 @@ impl Selector {
         })
     }
 
-    /// Whether it may select objects of a kind.
+    /// True if it may select objects of a kind.
     pub fn is_about(&self, group: &str, kind: &str) -> bool {
         self.group == group && self.kind == kind
     }
@@ -81,11 +81,11 @@ impl Selector {
 }
 
 impl Labels {
-    /// Checks the requirements as the API server does for its own selectors. One without requirements selects
-    /// everything.
+    /// Checks the requirements as the API server does for its own selectors. A selector without
+    /// requirements selects every object.
     ///
     /// # Errors
-    /// A requirement whose operator is unknown or does not fit its values.
+    /// Returns the first requirement whose operator is unknown or does not fit its values.
     pub fn compile(selector: &LabelSelector) -> Result<Self, SelectorError> {
         let labels = selector.match_labels.iter().flatten();
         let labels = labels.map(|(key, value)| {
@@ -101,7 +101,7 @@ impl Labels {
             .map(Self)
     }
 
-    /// Whether an object with these labels is selected.
+    /// True if an object with these labels is selected.
     pub fn select(&self, labels: &BTreeMap<String, String>) -> bool {
         self.accept(|key| labels.get(key).map(String::as_str))
     }
@@ -190,7 +190,7 @@ mod tests {
         let bare = json!({"metadata": {"name": "x"}});
         let odd = json!({"metadata": {"labels": {"app": 3}}});
         let none = json!({});
-        // selector, then whether it selects app, other, bare, odd, none
+        // the selector; expected: true if it selects app, other, bare, odd, none
         for (labels, expected) in [
             (json!({}), [true; 5]),
             (

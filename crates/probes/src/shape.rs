@@ -1,12 +1,13 @@
-//! What may be said of a value where people read who may not read the object.
+//! Descriptions of values for readers who may not read the object.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// Prints the kind of a value and how long it is, and never the value: `a string of 5 bytes`.
+/// Prints the kind and length of a value, and never the value: `a string of 5 bytes`.
 ///
-/// Conditions, events and logs are read by more people than the objects that they speak of, such as Secrets.
+/// More people read conditions, events and logs than the objects that these are about, such as
+/// Secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape<'v>(pub &'v Value);
 

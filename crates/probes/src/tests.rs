@@ -226,7 +226,7 @@ fn probes_can_be_used_from_several_threads() {
     });
 }
 
-/// Upstream only logs them.
+/// Upstream only logs invalid probes.
 #[test]
 fn probes_that_cannot_work_are_refused_with_their_place_and_cause() {
     for (entries, message) in [

@@ -1,10 +1,10 @@
-//! How functions declare and read their arguments, and return lists.
+//! Declaration and reading of function arguments, and lists as results.
 
 use cel::ExecutionError;
 use cel::common::types::{CelInt, CelList, CelString, DYN_TYPE, Type};
 use cel::common::value::{CowVal, Val};
 
-/// The value of a function, which may be one of its arguments.
+/// The result of a function, which may be one of its arguments.
 pub type Value<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 
 /// Parameters of any type.
@@ -22,7 +22,7 @@ pub fn int(arguments: &[CowVal<'_, '_>], index: usize) -> Option<i64> {
     Some(*value.inner())
 }
 
-/// An optional limit; a negative one is none.
+/// An optional limit; a negative value is no limit.
 pub fn limit(arguments: &[CowVal<'_, '_>], index: usize) -> Option<usize> {
     if index == arguments.len() {
         return Some(usize::MAX);

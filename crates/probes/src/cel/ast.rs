@@ -2,12 +2,12 @@
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr};
 
-/// How many nodes evaluating the expression once may visit.
+/// Number of nodes that one evaluation of the expression may visit.
 pub fn count(node: &IdedExpr) -> i64 {
     1 + children(node).into_iter().map(count).sum::<i64>()
 }
 
-/// How deep the evaluator's recursion gets, and so how much stack it needs.
+/// Depth of the evaluator's recursion, which determines the stack that it needs.
 pub fn depth(node: &IdedExpr) -> usize {
     1 + children(node).into_iter().map(depth).max().unwrap_or(0)
 }
@@ -22,7 +22,7 @@ pub fn visit<E>(
     children.try_for_each(|child| visit(child, visitor))
 }
 
-/// The operands of a node, in the order they are evaluated in.
+/// The operands of a node, in the order of evaluation.
 pub fn children(node: &IdedExpr) -> Vec<&IdedExpr> {
     match &node.expr {
         Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => Vec::new(),

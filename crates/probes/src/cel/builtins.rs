@@ -1,4 +1,5 @@
-//! Functions that stand in for parts of a rule: those that charge for it, and those whose results upstream differ.
+//! Functions that replace parts of a rule: some charge for a part, others have the result of
+//! upstream.
 
 use std::sync::Arc;
 
@@ -14,20 +15,20 @@ use crate::cel::meter::{Meter, add, weight};
 pub const USE: &str = "@use";
 /// Returns a range after charging for the rounds of the macro that loops over it.
 pub const EACH: &str = "@each";
-/// Returns its argument while there is budget left: ends loops that forgive errors.
+/// Returns its argument while budget is left: ends loops that ignore errors.
 pub const LIVE: &str = "@live";
-/// Brings a timestamp to UTC: its getters show UTC upstream, whatever zone its text was in.
+/// Converts a timestamp to UTC: its getters return UTC upstream, whatever zone its text has.
 pub const UTC: &str = "@utc";
 /// `has()`, which is false upstream for scalars and null.
 pub const HAS: &str = "@has";
-/// `in`, which is false upstream for what cannot be a key of a map.
+/// `in`, which is false upstream for a value that cannot be a key of a map.
 pub const IN: &str = "@member";
 
 pub fn install(context: &mut Context<'_, '_>, meter: &Arc<Meter>) -> Result<(), DeclarationError> {
     let charged = Arc::clone(meter);
     add(context, USE, move |call| {
         let [value] = arguments(call)?;
-        // Weighing takes time itself.
+        // Computing the weight takes time itself.
         charged.check()?;
         charged.charge(weight(&*value))?;
         Ok(value)
@@ -79,7 +80,8 @@ pub fn install(context: &mut Context<'_, '_>, meter: &Arc<Meter>) -> Result<(), 
     })
 }
 
-/// The arguments, moved out: cloning one that the call owns would copy all of it.
+/// Moves the arguments out of the call, because cloning an argument that the call owns would copy
+/// all of it.
 fn arguments<'c, 'v, const N: usize>(
     call: &mut FunctionContext<'c, 'v>,
 ) -> Result<[CowVal<'c, 'v>; N], ExecutionError> {
@@ -88,8 +90,9 @@ fn arguments<'c, 'v, const N: usize>(
         .map_err(|all: Vec<_>| ExecutionError::invalid_argument_count(N, all.len()))
 }
 
-/// What a loop over a map sees, in an order that is the same each time: which of several errors
-/// a rule ends with depends on it, and a message that changes makes a status that changes.
+/// Returns the keys of a map for a loop, in an order that is the same each time. The order
+/// determines which of several errors a rule ends with, and a changing message would change the
+/// status.
 fn sorted_keys<'b, 'v>(range: &(dyn Val + 'v)) -> Option<CowVal<'b, 'v>> {
     let mut keys: Vec<&CelMapKey<'v>> = range.downcast_ref::<CelMap>()?.inner().keys().collect();
     keys.sort();
@@ -174,7 +177,7 @@ mod tests {
             .collect();
         let rule = format!("self.map(k, k) == [{}]", keys.join(", "));
         assert_eq!(verdict(&rule, &object), "true");
-        // each key fails in its own way, and the last error is the one that stays
+        // each key fails in its own way, and the last error is returned
         assert_eq!(
             verdict(
                 "self.all(k, self[k].missing == 1 || self[k == 'z' ? 'last' : 'other'] == 1)",

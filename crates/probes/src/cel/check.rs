@@ -1,8 +1,8 @@
-//! Infers the type of a parsed rule, as upstream's checker does.
+//! Infers the type of a parsed rule, like upstream's checker.
 //!
-//! It is more lenient in that optional syntax (`self.?a`) and `existsOne` are known, and stricter in that
-//! `int(duration)`, `duration(int)`, message types such as `google.protobuf.Timestamp`, and comparisons of timestamps
-//! with null are not.
+//! It is more lenient in that it accepts optional syntax (`self.?a`) and `existsOne`. It is
+//! stricter in that it refuses `int(duration)`, `duration(int)`, message types such as
+//! `google.protobuf.Timestamp`, and comparisons of timestamps with null.
 
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr,
@@ -13,7 +13,8 @@ use crate::cel::error::TypeError;
 use crate::cel::functions::{Resolution, resolve};
 use crate::cel::types::{Ty, is_type_identifier};
 
-/// The error is the first undeclared name, call that no overload takes, or literal that mixes types.
+/// Returns the first undeclared name, call without a matching overload, or literal of mixed types
+/// as an error.
 pub fn check(rule: &IdedExpr, source: &SourceInfo) -> Result<Ty, TypeError> {
     Checker {
         source,
@@ -44,7 +45,7 @@ impl Checker<'_> {
     }
 
     fn ident(&self, node: &IdedExpr, name: &str) -> Result<Ty, TypeError> {
-        // A leading dot looks the name up outside all macros.
+        // A name with a leading dot is looked up outside of all macros.
         let found = match name.strip_prefix('.') {
             Some(name) => self.scopes.iter().take(1).find(|(known, _)| known == name),
             None => self.scopes.iter().rev().find(|(known, _)| known == name),
@@ -75,7 +76,7 @@ impl Checker<'_> {
     }
 
     fn call(&mut self, node: &IdedExpr, call: &CallExpr) -> Result<Ty, TypeError> {
-        // A name nobody declared is the mistake to report, before those in its arguments.
+        // An undeclared name is reported first, before errors in its arguments.
         let (name, member) = (call.func_name.as_str(), call.target.is_some());
         let optional = matches!(name, operators::OPT_SELECT | operators::OPT_INDEX);
         if !optional && resolve(name, member, &[]) == Resolution::Undeclared {
@@ -139,7 +140,7 @@ impl Checker<'_> {
     fn map(&mut self, map: &MapExpr) -> Result<Ty, TypeError> {
         let (mut key, mut value) = (Ty::Free, Ty::Free);
         for entry in &map.entries {
-            // Message literals, the other kind of entry, are no map literals.
+            // Message literals have the other kind of entry, and are no map literals.
             let EntryExpr::MapEntry(entry) = &entry.expr else {
                 continue;
             };
@@ -160,7 +161,7 @@ impl Checker<'_> {
             .ok_or_else(|| self.error(node, format!("expected type '{known}' but found '{next}'")))
     }
 
-    /// What `all`, `exists`, `exists_one`, `map` and `filter` expand to.
+    /// Infers the type of the expansion of `all`, `exists`, `exists_one`, `map` and `filter`.
     fn comprehension(&mut self, loops: &ComprehensionExpr) -> Result<Ty, TypeError> {
         let range = self.infer(&loops.iter_range)?;
         let item = match range {
@@ -180,7 +181,7 @@ impl Checker<'_> {
         self.scopes.push((loops.accu_var.clone(), start));
         self.scopes.push((loops.iter_var.clone(), item));
         self.infer(&loops.loop_cond)?;
-        // The empty list that `map` starts with takes the type of what is appended.
+        // The empty list with which `map` starts has the type of the appended elements.
         let step = self.infer(&loops.loop_step)?;
         self.scopes.truncate(outer);
         self.scopes.push((loops.accu_var.clone(), step));
@@ -239,7 +240,7 @@ mod tests {
         check(&expression, &source)
     }
 
-    /// The error is the text, with or without a place before it.
+    /// The expected error is the text, with or without its position.
     fn refused(rules: &[(&str, &str)]) {
         for (rule, message) in rules {
             let text = infer(rule).unwrap_err().to_string();

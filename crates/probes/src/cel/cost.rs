@@ -1,7 +1,8 @@
 //! Rewrites a rule so that its evaluation is bounded.
 //!
-//! The operands whose size decides how long an operation takes, and the ranges of all macros, are wrapped in calls that
-//! charge a [`Meter`](crate::cel::meter::Meter). What is not wrapped costs the same for every value.
+//! The operands whose size determines the time of an operation, and the ranges of all macros, are
+//! wrapped in calls that charge a [`Meter`](crate::cel::meter::Meter). All other operations cost
+//! the same for every value.
 
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators,
@@ -11,7 +12,7 @@ use crate::cel::ast::count;
 use crate::cel::builtins::{EACH, HAS, IN, LIVE, USE, UTC};
 use crate::cel::regex::has_pattern;
 
-/// Wraps what an evaluation pays for.
+/// Wraps the parts of a rule that an evaluation is charged for.
 pub fn instrument(node: &mut IdedExpr) {
     match &mut node.expr {
         // The checker refuses messages.
@@ -27,7 +28,7 @@ pub fn instrument(node: &mut IdedExpr) {
         Expr::Call(call) => {
             instrument_call(call);
             match call.func_name.as_str() {
-                // These copy what they find.
+                // These operators copy the value that they return.
                 operators::OPT_SELECT | operators::OPT_INDEX => wrap(node, USE),
                 "timestamp" => wrap(node, UTC),
                 _ => {}
@@ -76,8 +77,8 @@ fn instrument_loop(loops: &mut ComprehensionExpr) {
     instrument(&mut loops.iter_range);
     instrument(&mut loops.loop_step);
     instrument(&mut loops.result);
-    // `all` and `exists` go on after errors, also when the budget is spent. The
-    // other macros do not; their condition is a literal, by which the evaluator knows them.
+    // `all` and `exists` continue after errors, also if the budget is spent. The other macros do
+    // not; the evaluator recognises them by a condition that is a literal.
     if !matches!(loops.loop_cond.expr, Expr::Literal(_)) {
         wrap(&mut loops.loop_cond, LIVE);
     }
@@ -86,14 +87,14 @@ fn instrument_loop(loops: &mut ComprehensionExpr) {
     loops.iter_range = call(EACH, vec![range, per_round]);
 }
 
-/// Instruments an operand and charges for its value, unless its size is fixed or was paid for
+/// Instruments an operand and charges for its value, unless its size is fixed or it was charged for
 /// when it was made.
 fn pay(node: &mut IdedExpr) {
     instrument(node);
     let paid = match &node.expr {
         Expr::Literal(_) | Expr::List(_) | Expr::Map(_) | Expr::Comprehension(_) => true,
-        // The accumulator of a macro: only the macro's own step touches it, and the evaluator
-        // recognises that step by its shape.
+        // This is the accumulator of a macro: only the macro's own step uses it, and the evaluator
+        // recognises that step by its form.
         Expr::Ident(name) => name.starts_with('@'),
         Expr::Call(call) => matches!(
             call.func_name.as_str(),
@@ -221,8 +222,8 @@ mod tests {
         );
     }
 
-    /// The evaluator appends in place where it recognises the steps of `map` and `filter`, and
-    /// lets a later item decide where it recognises those of `all` and `exists`.
+    /// The evaluator appends in place if it recognises the steps of `map` and `filter`, and lets a
+    /// later item decide if it recognises those of `all` and `exists`.
     #[test]
     fn the_steps_of_macros_keep_their_shape() {
         for (rule, accumulated) in [

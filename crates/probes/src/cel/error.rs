@@ -1,4 +1,4 @@
-//! Why a rule cannot be compiled, or has no result for an object.
+//! Errors of rules: those of compilation, and those of evaluation for an object.
 
 use cel::common::ast::{Expr, IdedExpr, LiteralValue};
 use cel::{ExecutionError, ParseError, ParseErrors, Value};
@@ -8,42 +8,42 @@ use crate::cel::MAX_RULE;
 use crate::cel::ast;
 use crate::cel::types::is_type_identifier;
 
-/// Why a rule cannot be used.
+/// The reason why a rule cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RuleError {
-    /// More text than [`MAX_RULE`].
+    /// The rule is longer than [`MAX_RULE`].
     #[error("longer than {MAX_RULE} bytes")]
     TooLong,
-    /// More nesting than can be evaluated.
+    /// The rule is nested too deeply to be evaluated.
     #[error("nested too deeply")]
     TooDeep,
-    /// Not CEL.
+    /// The text is not CEL.
     #[error("{0}")]
     Syntax(String),
-    /// A name that does not exist, or operands that do not fit.
+    /// A name does not exist, or operands have wrong types.
     #[error("{0}")]
     Type(#[from] TypeError),
-    /// An invalid regular expression.
+    /// A regular expression is invalid.
     #[error("{0}")]
     Pattern(#[from] RegexError),
-    /// The result has another type, which is named.
+    /// The result has another type, which is given.
     #[error("must evaluate to bool, but evaluates to {0}")]
     NotBool(String),
-    /// As [`Self::NotBool`]: a field of an object may be a bool or not.
+    /// Like [`Self::NotBool`]: the result is a field of the object, which may have any type.
     #[error("must evaluate to bool, but evaluates to dyn: compare the value, as in `... == true`")]
     Dynamic,
-    /// The parser did not run to its end.
+    /// The parser did not complete.
     #[error("cannot be parsed: {0}")]
     Aborted(#[from] Aborted),
 }
 
-/// What is wrong with the types of a rule, and where if that is known.
+/// An error in the types of a rule, with its position if known.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}{message}", position.map(|(line, column)| format!("{line}:{column}: ")).unwrap_or_default())]
 pub struct TypeError {
-    /// Line and column, from 1.
+    /// Line and column, starting with 1.
     pub position: Option<(usize, usize)>,
-    /// The message of Kubernetes' checker.
+    /// The message, as in Kubernetes' checker.
     pub message: String,
 }
 
@@ -57,36 +57,37 @@ pub struct RegexError {
     pub cause: String,
 }
 
-/// Why a rule has no result for an object.
+/// The reason why a rule has no result for an object.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EvaluationError {
     /// The rule spent its budget, which bounds time and memory.
     #[error("the rule is too expensive for this object")]
     TooExpensive,
-    /// The probes of the revision spent what they may cost together in a pass.
+    /// The probes of the revision spent their common budget of the pass.
     #[error("the probes of this revision are too expensive for one pass")]
     PassTooExpensive,
-    /// A missing field, operands that do not fit, a conversion that fails. Values of the object are not shown.
+    /// A field is missing, operands have wrong types, or a conversion fails. Values of the object
+    /// are not shown.
     #[error("{0}")]
     Failed(String),
-    /// The evaluator did not run to its end.
+    /// The evaluator did not complete.
     #[error(transparent)]
     Aborted(#[from] Aborted),
 }
 
-/// Why the parser or the evaluator did not run to its end.
+/// The reason why the parser or the evaluator did not complete.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Aborted {
-    /// A panic, which is a bug.
+    /// The code panicked, which is a bug.
     #[error("internal error")]
     Panicked,
-    /// No thread could be started.
+    /// No thread could be started; the text is the error.
     #[error("no stack for a deep rule: {0}")]
     NoThread(String),
 }
 
 impl From<ParseErrors> for RuleError {
-    /// Shows the first errors: what the parser finds after them is mostly a consequence.
+    /// Shows only the first errors, because later errors of the parser are mostly consequences.
     fn from(errors: ParseErrors) -> Self {
         const SHOWN: usize = 3;
         let too_deep = |error: &ParseError| error.msg.contains("Recursion limit");
@@ -101,8 +102,9 @@ impl From<ParseErrors> for RuleError {
     }
 }
 
-/// The messages of upstream, without the values that some errors hold: those may be large, and the messages end up in
-/// conditions that more people can read than the object. A key counts as a value unless the rule itself names it.
+/// The messages of upstream, without the values that some errors contain. Those may be large, and
+/// more people can read the conditions with the messages than the object. A key counts as a value
+/// unless the rule itself names it.
 pub(crate) fn describe(error: &ExecutionError, rule: &IdedExpr) -> String {
     let types = |values: &[&Value]| {
         let names = values.iter().map(|value| value.type_of().to_string());
@@ -141,7 +143,7 @@ pub(crate) fn describe(error: &ExecutionError, rule: &IdedExpr) -> String {
         ExecutionError::UnsupportedKeyType(key) => {
             format!("unsupported key type: {}", key.type_of())
         }
-        // Conversions quote what they could not convert.
+        // Conversions quote the value that they cannot convert.
         ExecutionError::FunctionError { function, message }
             if is_type_identifier(function)
                 || matches!(function.as_str(), "duration" | "timestamp") =>
@@ -154,7 +156,7 @@ pub(crate) fn describe(error: &ExecutionError, rule: &IdedExpr) -> String {
         ExecutionError::FunctionError { function, .. } if function == "timezone" => {
             "invalid time zone".to_owned()
         }
-        // So do positions in strings.
+        // Errors about positions in strings quote values as well.
         ExecutionError::FunctionError { message, .. } => {
             const QUOTING: [&str; 2] = ["index out of range", "invalid substring range"];
             let known = QUOTING.into_iter().find(|text| message.starts_with(text));
@@ -165,7 +167,7 @@ pub(crate) fn describe(error: &ExecutionError, rule: &IdedExpr) -> String {
     }
 }
 
-/// Whether a key stands in the rule, as a field or as a string.
+/// True if the rule contains a key, as a field or as a string.
 fn is_named(rule: &IdedExpr, key: &str) -> bool {
     let search = ast::visit(rule, &mut |node| {
         let found = match &node.expr {

@@ -1,19 +1,21 @@
-//! The functions a rule may call, and which of their overloads a call takes.
+//! The functions that a rule may call, and the selection of their overloads.
 //!
-//! The evaluator finds functions by the values it meets. Upstream refuses a rule of the wrong type when it is compiled.
-//! For that the functions are declared here, as they are there: the standard library, strings version 0 and the
-//! Kubernetes libraries for URLs, regular expressions and lists. What is not declared here cannot be called.
+//! The evaluator selects functions by the values at hand. Upstream refuses a rule of a wrong type
+//! when it is compiled. For that the functions are declared here, as they are there: the standard
+//! library, strings version 0 and the Kubernetes libraries for URLs, regular expressions and lists.
+//! A rule cannot call other functions.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::cel::types::Ty;
 
-/// What a rule may call. A leading dot marks member functions, whose first parameter is the receiver.
+/// The functions that a rule may call. A leading dot marks member functions, whose first parameter
+/// is the receiver.
 ///
-/// A line with alternatives in braces stands for one overload each, in which `$` is the alternative. Capital letters
-/// stand for any type. Operators are functions under the names the parser gives them; `@not_strictly_false` appears in
-/// what macros expand to.
+/// A line with alternatives in braces declares one overload for each, in which `$` is the
+/// alternative. Capital letters stand for any type. Operators are functions with the names that the
+/// parser gives them; `@not_strictly_false` is part of the expansion of macros.
 const DECLARATIONS: &str = "
 _?_:_(bool, A, A) -> A
 _&&_(bool, bool) -> bool
@@ -100,7 +102,7 @@ isURL(string) -> bool
 /// The types without parameters.
 const NAMES: &str = "bool int uint double string bytes null duration timestamp type kubernetes.URL";
 
-/// One way to call a function; a member function has its receiver as first parameter.
+/// One signature of a function; a member function has its receiver as the first parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overload {
     pub member: bool,
@@ -108,7 +110,7 @@ pub struct Overload {
     pub result: Ty,
 }
 
-/// What a call of the name with these arguments yields.
+/// The result of a call of the name with these arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Resolution {
     Undeclared,
@@ -128,10 +130,10 @@ pub static FUNCTIONS: LazyLock<BTreeMap<String, Vec<Overload>>> = LazyLock::new(
     functions
 });
 
-/// Finds the overloads that take these types.
+/// Finds the overloads that accept these types.
 ///
-/// `dyn` fits everywhere; when that leaves several overloads with different results, the
-/// result is `dyn` too.
+/// `dyn` fits every parameter; if that leaves several overloads with different results, the result
+/// is `dyn` too.
 pub fn resolve(name: &str, member: bool, arguments: &[Ty]) -> Resolution {
     let Some(overloads) = FUNCTIONS.get(name) else {
         return Resolution::Undeclared;
@@ -189,7 +191,7 @@ fn substitute(ty: &Ty, bound: &BTreeMap<char, Ty>) -> Ty {
     }
 }
 
-/// The lines that one with alternatives stands for.
+/// The lines that a line with alternatives stands for.
 fn alternatives(line: &str) -> Vec<String> {
     let Some((start, after)) = line.split_once('}') else {
         return vec![line.to_owned()];
@@ -211,7 +213,7 @@ fn declaration(line: &str) -> Option<(String, Overload)> {
     Some((name.trim_start_matches('.').to_owned(), overload))
 }
 
-/// Splits at the commas that are in no parentheses.
+/// Splits at the commas outside of parentheses.
 fn split(arguments: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0;
     arguments
@@ -398,16 +400,16 @@ mod tests {
             // one overload is left
             ("_+_", false, vec!["dyn", "int"], "int"),
             ("sum", true, vec!["list(int)"], "int"),
-            // all that are left agree
+            // all remaining overloads have the same result
             ("_<_", false, vec!["dyn", "dyn"], "bool"),
             ("indexOf", true, vec!["dyn", "string"], "int"),
             ("size", true, vec!["dyn"], "int"),
-            // they do not
+            // the remaining overloads have different results
             ("_+_", false, vec!["dyn", "dyn"], "dyn"),
             ("_-_", false, vec!["timestamp", "dyn"], "dyn"),
             ("sum", true, vec!["dyn"], "dyn"),
             ("max", true, vec!["list(dyn)"], "dyn"),
-            // through a parameter
+            // the result is that of a parameter
             ("_?_:_", false, vec!["bool", "int", "dyn"], "dyn"),
             ("_?_:_", false, vec!["dyn", "int", "int"], "int"),
             ("_[_]", false, vec!["dyn", "string"], "dyn"),
@@ -441,7 +443,7 @@ mod tests {
             ("-_", false, vec!["uint"]),
             ("isSorted", true, vec!["list(list(int))"]),
             ("sum", true, vec!["list(string)"]),
-            // the other way to call it
+            // a function called as a member, or the reverse
             ("startsWith", false, vec!["string", "string"]),
             ("int", true, vec!["string"]),
         ] {

@@ -1,13 +1,14 @@
-//! Whatever a rule says: it is refused or runs, within its cost, to the same end each time.
+//! Any text as a rule: it is refused, or ends within its cost, with the same result each time.
 
 use crate::budget::Budget;
 use crate::cel::error::{EvaluationError, RuleError};
 use crate::cel::testing::{object, quotes, stranger};
 use crate::cel::{MAX_RULE, Rule};
 
-/// Stands between a rule and the object to try it on, instead of that of the tests.
+/// Separates a rule from an object that replaces that of the tests.
 const SEPARATOR: &str = "\n---\n";
-/// The longest text about a rule, in bytes: types are shown in full, and nest as deeply as the rule.
+/// Greatest length of an error about a rule, in bytes: types are shown in full, and may be nested
+/// as deeply as the rule.
 const LONGEST_ERROR: usize = 2 * MAX_RULE;
 
 #[test]
@@ -64,7 +65,7 @@ fn check(text: &str) {
         "{less:?}, with all it may spend {result:?}"
     );
     negated(text, &result, |rule| run(rule, all, &object).0);
-    // Nobody may see in a condition what the object says, unless the rule says it too.
+    // A condition must not quote values of the object, unless the rule contains them.
     if !quotes(text)
         && let (Err(error), _) = run(&rule, all, &stranger(&object))
     {
@@ -72,13 +73,13 @@ fn check(text: &str) {
     }
 }
 
-/// The opposite of a rule is a rule, and has the opposite result.
+/// The negation of a rule is a rule with the opposite result.
 fn negated(
     text: &str,
     result: &Result<bool, EvaluationError>,
     run: impl FnOnce(&Rule) -> Result<bool, EvaluationError>,
 ) {
-    // A comment may end the rule.
+    // The rule may end with a comment.
     match Rule::compile(&format!("!({text}\n)")) {
         Ok(rule) => match (result, run(&rule)) {
             (_, Err(EvaluationError::TooExpensive)) => {}

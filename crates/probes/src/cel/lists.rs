@@ -29,7 +29,7 @@ pub fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     Ok(())
 }
 
-/// The items of the list that a function was called on.
+/// The items of the list that is the receiver of a function.
 fn items<'a, 'v>(
     arguments: &'a [CowVal<'_, 'v>],
 ) -> Result<Vec<&'a (dyn Val + 'v)>, ExecutionError> {
@@ -63,7 +63,7 @@ fn is_sorted<'b, 'v>(list: Vec<CowVal<'b, 'v>>) -> Value<'b, 'v> {
     Ok(CowVal::owned(CelBool::from(sorted)))
 }
 
-/// The sum of no items is the int 0: there is no item to take a type from.
+/// The sum of no items is the int 0, because no item determines a type.
 fn sum<'b, 'v>(list: Vec<CowVal<'b, 'v>>) -> Value<'b, 'v> {
     let mut sum: Option<Box<dyn Val + 'v>> = None;
     for item in items(&list)? {
@@ -82,7 +82,7 @@ fn sum<'b, 'v>(list: Vec<CowVal<'b, 'v>>) -> Value<'b, 'v> {
     Ok(sum.map_or_else(|| CowVal::owned(CelInt::from(0)), CowVal::Owned))
 }
 
-/// The first of the items that none exceeds in the direction.
+/// The first item that no other item exceeds in the direction.
 fn extreme<'b, 'v>(list: &[CowVal<'b, 'v>], function: &str, better: Ordering) -> Value<'b, 'v> {
     let mut items = items(list)?.into_iter();
     let Some(mut best) = items.next() else {
@@ -226,7 +226,7 @@ mod tests {
             "self.spec.words.indexOf('b') == 0 && self.spec.words.lastIndexOf('b') == 2",
             "self.spec.numbers.indexOf(2.0) == 2 && self.spec.mixed.indexOf('a') == 1",
             "self.spec.items.indexOf({'name': 'c'}) == 2",
-            // of strings, by the strings library
+            // strings have the function of the strings library
             "self.spec.text.indexOf('c') == 2",
         ]);
     }

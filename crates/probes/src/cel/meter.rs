@@ -1,4 +1,4 @@
-//! What an evaluation may cost: the evaluator has no limits of its own.
+//! The cost of an evaluation: the evaluator has no limits of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,10 +8,10 @@ use cel::{Context, DeclarationError, ExecutionError, FunctionContext};
 
 use crate::cel::error::EvaluationError;
 
-/// Budget of one evaluation: about a tenth of a second, the bound Kubernetes sets for its own.
+/// Budget of one evaluation: about a tenth of a second, like the limit of Kubernetes.
 pub const BUDGET: u64 = 1_000_000;
 
-/// What an evaluation has spent.
+/// The units that an evaluation has spent.
 #[derive(Debug)]
 pub struct Meter {
     spent: AtomicU64,
@@ -19,7 +19,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Allows an evaluation its budget, or what is left of that of the pass.
+    /// Allows an evaluation its own budget, or the rest of the pass's budget if that is less.
     pub fn new(left: u64) -> Self {
         Self {
             spent: AtomicU64::new(0),
@@ -27,7 +27,7 @@ impl Meter {
         }
     }
 
-    /// Whether it was the budget of the pass that did not suffice.
+    /// True if the limit is the rest of the pass's budget.
     pub fn is_of_pass(&self) -> bool {
         self.limit < BUDGET
     }
@@ -36,8 +36,8 @@ impl Meter {
         self.spent.load(Ordering::Relaxed)
     }
 
-    /// Macros and logical operators may swallow the error, so the caller of the evaluation asks [`Self::exhausted`] as
-    /// well.
+    /// Macros and logical operators may ignore the error, so the caller of the evaluation checks
+    /// [`Self::exhausted`] as well.
     pub fn charge(&self, units: u64) -> Result<(), ExecutionError> {
         let spent = self.spent().saturating_add(units);
         self.spent.store(spent, Ordering::Relaxed);
@@ -66,7 +66,8 @@ type Native = Box<
         + Sync,
 >;
 
-/// Adds a function that may hand back one of its arguments. Fails if the name is taken, which one with `@` rules out.
+/// Adds a function that may return one of its arguments. Fails if the name is taken, which is
+/// impossible for a name with `@`.
 pub fn add<F>(
     context: &mut Context<'_, '_>,
     name: &str,
@@ -82,7 +83,7 @@ where
     context.add_function(name, function)
 }
 
-/// What it costs to copy, compare or walk a value.
+/// The cost of copying, comparing or walking a value.
 pub fn weight(value: &dyn Val) -> u64 {
     const NODE: u64 = 2;
     let bytes = |len: usize| NODE + (len / 16) as u64;

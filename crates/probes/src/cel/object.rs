@@ -1,4 +1,4 @@
-//! Hands the live object to CEL, and no more of it than the rule reads.
+//! Converts the parts of the live object that a rule reads.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::cel::ast::children;
 
-/// Which part of a value a rule can see.
+/// The part of a value that a rule can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
     All,
@@ -19,9 +19,9 @@ pub enum Need {
 }
 
 impl Need {
-    /// What a rule needs of `self`.
+    /// The part of `self` that a rule needs.
     ///
-    /// A path of constant keys needs what is at its end; any other mention needs everything.
+    /// A path of constant keys needs the value at its end; any other use needs the whole value.
     pub fn of(rule: &IdedExpr) -> Self {
         let mut need = Self::Fields(BTreeMap::new());
         need.visit(rule, false);
@@ -62,9 +62,9 @@ impl Need {
         }
     }
 
-    /// The needed part of an object as a CEL value that borrows its strings.
+    /// Converts the needed part of an object to a CEL value that borrows its strings.
     ///
-    /// Integers become `int`; numbers that are none, or too large for one, become `double`.
+    /// Integers become `int`; other numbers, and integers that are too large, become `double`.
     pub fn convert<'o>(&self, value: &'o Value) -> Box<dyn Val + 'o> {
         match value {
             Value::Null => Box::new(CelNull),
@@ -94,7 +94,7 @@ fn map<'o>(entries: impl Iterator<Item = (&'o String, Box<dyn Val + 'o>)>) -> Bo
     Box::new(CelMap::from(entries.collect::<HashMap<_, _>>()))
 }
 
-/// The variable at the root of a path of constant keys, which are pushed last key first.
+/// The variable at the root of a path of constant keys; the keys are added in reverse order.
 fn root<'e>(node: &'e IdedExpr, path: &mut Vec<&'e str>) -> Option<&'e str> {
     match &node.expr {
         Expr::Ident(name) => Some(name),
@@ -130,7 +130,7 @@ mod tests {
         Need::of(&Env::stdlib().parser().parse(rule).unwrap())
     }
 
-    /// Shows a need as JSON: `true` for everything.
+    /// Shows a need as JSON: `true` for the whole value.
     fn show(need: &Need) -> Value {
         match need {
             Need::All => json!(true),
@@ -151,7 +151,7 @@ mod tests {
                 "self.status.replicas == self.spec.replicas",
                 json!({"status": {"replicas": true}, "spec": {"replicas": true}}),
             ),
-            // whichever mention needs more wins, in either order
+            // the use that needs more counts, in either order
             ("self.a == self.a.b", json!({"a": true})),
             ("self.a.b == self.a", json!({"a": true})),
             ("has(self.a.b) && self.a.b > 1", json!({"a": {"b": true}})),
@@ -159,7 +159,7 @@ mod tests {
             ("self.?a.b.hasValue()", json!({"a": {"b": true}})),
             ("self[?'a'].?b.hasValue()", json!({"a": {"b": true}})),
             (".self.a == 1", json!({"a": true})),
-            // what is behind an index is not looked into
+            // the value of an index is not analysed
             ("self.a[0].b == 1", json!({"a": true})),
             ("self.a[self.b] == 1", json!({"a": true, "b": true})),
             ("self.a.b.size() == 1", json!({"a": {"b": true}})),
@@ -181,7 +181,7 @@ mod tests {
             ("self[self.a] == 1", json!(true)),
             ("self.exists(k, k == 'a')", json!(true)),
             ("dyn(self).a == 1", json!(true)),
-            // a macro's variable of the same name
+            // a macro's variable hides self
             ("self.l.all(self, self.a == 1)", json!({"l": true})),
             (
                 "self.l.all(self, .self.a == 1)",
@@ -218,10 +218,10 @@ mod tests {
                 "self.spec.list == []",
                 json!({"spec": {"list": [{"a": 1}]}}),
             ),
-            // absent fields stay absent, and their parents there
+            // absent fields are absent after the conversion, but their parents are present
             ("has(self.spec.other)", json!({"spec": {}})),
             ("has(self.other.x)", json!({})),
-            // a path through something that is no map ends there
+            // a path ends at a value that is no map
             ("self.status.replicas == 1", json!({"status": "odd"})),
             (
                 "self.spec.list.x == 1",

@@ -1,7 +1,8 @@
-//! Compiled regular expressions: how large they are, what a search costs, and which of them are kept.
+//! Compiled regular expressions: their size, the cost of a search, and a cache of those that were
+//! used last.
 //!
-//! Why not `regex::Regex`: it tells neither how many states a pattern has, by which the cost of a search grows, nor how
-//! much memory it takes, and keeps the memory of searches for the next one.
+//! The reason against `regex::Regex`: it shows neither the number of states of a pattern, with
+//! which the cost of a search grows, nor its memory, and it keeps the memory of searches.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -15,16 +16,17 @@ use regex_syntax::hir::Hir;
 
 use crate::cel::error::RegexError;
 
-/// Memory of all constant patterns of a rule, once compiled; what Kubernetes names, versions and addresses need is far
-/// below.
+/// Greatest size of all constant patterns of a rule, compiled, in bytes. Patterns for Kubernetes
+/// names, versions and addresses are far smaller.
 pub const SIZE_LIMIT: usize = 1 << 20;
-/// Longest pattern. A constant one cannot be longer, as its rule is not.
+/// Greatest length of a pattern. A constant one cannot be longer, because its rule cannot.
 pub const MAX_PATTERN: usize = crate::cel::MAX_RULE;
-/// Memory of all programs that are kept, of all rules together. One that was let go is compiled again when it is used.
+/// Size of the cache of programs, for all rules together, in bytes. A program that was dropped is
+/// compiled again when it is used.
 const KEPT: usize = 8 << 20;
-/// Memory that a program takes besides what its pattern needs.
+/// Memory of a program besides that of its pattern.
 const OVERHEAD: usize = 1 << 10;
-/// Memory of what a search finds out about a pattern. It is given back with the evaluation.
+/// Memory of a search for its states. It is freed after the evaluation.
 const SEARCH_MEMORY: usize = 256 << 10;
 
 /// A compiled pattern.
@@ -33,7 +35,7 @@ pub struct Program {
     regex: meta::Regex,
     size: usize,
     states: u64,
-    /// Longest text that the pattern matches; `None` when there is no such limit.
+    /// Greatest length of a match; `None` if there is no limit.
     longest: Option<usize>,
 }
 
@@ -53,7 +55,7 @@ impl Program {
             return Err(failed(format!("longer than {MAX_PATTERN} bytes")));
         }
         let hir = Parser::new().parse(pattern).map_err(|error| {
-            // The parser's text shows the pattern over several lines; the last one has the reason.
+            // The parser's error shows the pattern on several lines; the last line has the cause.
             let text = error.to_string();
             let cause = text.lines().last().unwrap_or_default();
             failed(cause.trim_start_matches("error: ").to_owned())
@@ -65,7 +67,8 @@ impl Program {
         Ok(built)
     }
 
-    /// `None` when it would be larger; what has parsed fails for no other reason.
+    /// Returns `None` if the program would be larger than `limit`; a parsed pattern has no other
+    /// error.
     fn build(hir: &Hir, limit: usize) -> Option<Self> {
         let config = meta::Config::new()
             .nfa_size_limit(Some(limit))
@@ -80,7 +83,7 @@ impl Program {
             .nfa_size_limit(Some(limit))
             .which_captures(WhichCaptures::None);
         let nfa = NFA::compiler().configure(config).build_from_hir(hir);
-        // It is smaller than the two that the first one has built.
+        // This NFA is smaller than either of the two in the first regex, so it is within the limit.
         let states = nfa.map_or(usize::MAX, |nfa| nfa.states().len());
         Some(Self {
             size: regex.memory_usage() + OVERHEAD,
@@ -90,18 +93,18 @@ impl Program {
         })
     }
 
-    /// Memory in bytes.
+    /// Memory of the program, in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// What a search through `bytes` of text costs at most: each state may have to be looked at for each byte, which
-    /// takes 10 ns.
+    /// Greatest cost of a search through `bytes` of text: each byte may be compared with each
+    /// state, which takes 10 ns.
     pub fn search_cost(&self, bytes: usize) -> u64 {
         (bytes as u64).saturating_mul(self.states) / 10
     }
 
-    /// What finding a match costs besides the text up to its end: how much further the search may have looked.
+    /// Cost of finding a match besides the text up to its end: the search may have read further.
     pub fn look_ahead_cost(&self, rest: usize) -> u64 {
         self.search_cost(self.longest.map_or(rest, |longest| longest.min(rest)))
     }
@@ -121,7 +124,7 @@ impl Program {
         text.get(found.range())
     }
 
-    /// Hands each match to `each`, with the length of the text behind it, until that fails.
+    /// Passes each match, and the length of the text after it, to `each`, until `each` fails.
     pub fn find_all<'t, E>(
         &self,
         cache: &mut Cache,
@@ -137,18 +140,19 @@ impl Program {
     }
 }
 
-/// What compiling a pattern of this size costs: measured at up to 30 ns for each byte.
+/// Cost of compiling a pattern of this size: at most 30 ns per byte, as measured.
 pub fn compile_cost(size: usize) -> u64 {
     const LEAST: u64 = 2_000;
     LEAST + size as u64 / 3
 }
 
-/// A constant pattern, compiled, from the store if it is still there.
+/// Returns a compiled constant pattern, from the cache if possible.
 pub fn constant(pattern: &str, limit: usize) -> Result<Arc<Program>, RegexError> {
     static STORE: LazyLock<Mutex<Store>> = LazyLock::new(Mutex::default);
     let store = || STORE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(program) = store().get(pattern) {
-        // As if it were compiled: whether a rule can be used does not depend on which others there are.
+        // The limit applies as if the pattern were compiled, so that the validity of a rule does
+        // not depend on other rules.
         return if program.size <= limit {
             Ok(program)
         } else {
@@ -160,7 +164,7 @@ pub fn constant(pattern: &str, limit: usize) -> Result<Arc<Program>, RegexError>
     Ok(program)
 }
 
-/// The programs used last.
+/// A cache of the programs that were used last.
 #[derive(Debug, Default)]
 struct Store {
     programs: HashMap<Arc<str>, (Arc<Program>, u64)>,
@@ -181,7 +185,7 @@ impl Store {
         Some(Arc::clone(program))
     }
 
-    /// Keeps a program, and of the others as many as fit into `most` bytes with it.
+    /// Adds a program, and drops the oldest ones until all fit into `most` bytes.
     fn put(&mut self, pattern: &str, program: &Arc<Program>, most: usize) {
         if self.programs.contains_key(pattern) {
             return;

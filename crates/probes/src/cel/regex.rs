@@ -1,8 +1,8 @@
 //! Regular expressions of rules: `matches`, and `find` and `findAll` of the Kubernetes library.
 //!
-//! Constant patterns are compiled with the rule, as upstream does, so that a bad one is found before the rule runs.
-//! They are charged for once in a pass, whether they have to be compiled again or not. Other patterns are compiled each
-//! time and charged for.
+//! Constant patterns are compiled with the rule, as upstream, so that an invalid one is found
+//! before the rule runs. They are charged for once in a pass, even if they have to be compiled
+//! again. Other patterns are compiled and charged for each time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use crate::cel::meter::{Meter, add};
 use crate::cel::programs::{self, Program, SIZE_LIMIT, compile_cost};
 use crate::cel::strings::MAX_PARTS;
 
-/// The constant patterns of a rule, and how large each is once compiled.
+/// The constant patterns of a rule, with their compiled sizes.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns(BTreeMap<String, usize>);
 
@@ -32,7 +32,7 @@ impl Patterns {
         Ok(())
     }
 
-    /// Memory of all of them, once compiled.
+    /// Size of all compiled patterns.
     pub fn size(&self) -> usize {
         self.0.values().sum()
     }
@@ -47,14 +47,14 @@ pub struct Searches {
 
 #[derive(Debug)]
 struct State {
-    /// The constant patterns that were paid for, in this evaluation or before.
+    /// The constant patterns that are charged for, in this evaluation or before.
     programs: HashMap<String, Arc<Program>>,
-    /// What searches have found out about them.
+    /// The states that searches have computed for these patterns.
     caches: HashMap<String, Cache>,
 }
 
 impl Searches {
-    /// `programs` are paid for.
+    /// `programs` are charged for already.
     pub fn new(constant: &Arc<Patterns>, programs: HashMap<String, Arc<Program>>) -> Self {
         let caches = HashMap::new();
         Self {
@@ -63,7 +63,7 @@ impl Searches {
         }
     }
 
-    /// What is paid for by now.
+    /// Returns the programs that are charged for by now.
     pub fn take_programs(&self) -> HashMap<String, Arc<Program>> {
         std::mem::take(&mut self.state().programs)
     }
@@ -72,14 +72,15 @@ impl Searches {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a search, for which the caller pays, with the program of a pattern, for which this does.
+    /// Runs a search with the program of a pattern. The cost of the program is charged here, and
+    /// that of the search by the caller.
     fn run<T>(
         &self,
         pattern: &str,
         meter: &Meter,
         search: impl FnOnce(&Program, &mut Cache) -> Result<T, ExecutionError>,
     ) -> Result<T, ExecutionError> {
-        // The pattern may be a value of the object: it is not for everyone who reads the error.
+        // The pattern may be a value of the object, so the error must not contain it.
         let invalid = |error: RegexError| {
             let cause = format!("invalid regular expression: {}", error.cause);
             ExecutionError::function_error("matches", cause)
@@ -112,7 +113,7 @@ impl Searches {
     }
 }
 
-/// The constant pattern of a call, if it is one that has a pattern.
+/// The constant pattern of a call, if the function has one.
 pub fn constant_pattern(node: &IdedExpr) -> Option<&str> {
     let Expr::Call(call) = &node.expr else {
         return None;
@@ -134,7 +135,7 @@ pub fn has_pattern(function: &str) -> bool {
     matches!(function, "matches" | "find" | "findAll")
 }
 
-/// Adds the functions with an `@` before their names, and with the receiver as first argument.
+/// Adds the functions with an `@` before their names, and with the receiver as the first argument.
 pub fn install(
     context: &mut Context<'_, '_>,
     searches: &Arc<Searches>,
@@ -166,7 +167,8 @@ pub fn install(
     })
 }
 
-/// Program, its cache, text, limit of results, and what pays for searches beyond the first.
+/// The arguments are the program, its cache, the text, the limit of results, and the meter for
+/// further searches.
 type Search = fn(&Program, &mut Cache, &str, usize, &Meter) -> Value<'static, 'static>;
 
 fn find_all(
@@ -177,7 +179,7 @@ fn find_all(
     meter: &Meter,
 ) -> Value<'static, 'static> {
     let mut found = Vec::new();
-    // Ends the search early: enough was found, or something failed.
+    // The search ends early if enough results are found, or if an error occurs.
     let ended = program.find_all(cache, text, |part, rest| {
         if found.len() >= limit {
             return Err(Ok(()));
@@ -230,7 +232,7 @@ mod tests {
             "'123 abc 456'.findAll('[0-9]+', 0) == []",
             "'123 abc 456'.findAll('[0-9]+', -1).size() == 2",
             "'123 abc 456'.findAll('xyz') == []",
-            // empty matches, as Go finds them
+            // empty matches, as in Go
             "'abc'.findAll('') == ['', '', '', '']",
             "'baaac'.findAll('a*') == ['', 'aaa', '']",
         ]);
@@ -363,7 +365,7 @@ mod tests {
             ("!self.long.matches(self.pattern)", TOO_EXPENSIVE),
             ("!self.short.matches('a[ab]{3000}c')", "true"),
             ("self.long.matches('^a+$')", "true"),
-            // Each search may look at all of the text before it finds its match.
+            // Each search may read the whole text before it finds its match.
             (
                 "self.digits.findAll('.*[^0-9 ]|[0-9]').size() > 0",
                 TOO_EXPENSIVE,
@@ -384,7 +386,7 @@ mod tests {
         assert_eq!(verdict(&wide(5), &object), "false");
         let refused = verdict(&wide(100), &object);
         assert!(refused.contains("larger than 1048576 bytes"), "{refused}");
-        // One pattern is compiled once, however often it is mentioned.
+        // Equal patterns are compiled once.
         let same = vec![r"self.a.matches('\\w{2}x')"; 200].join(" || ");
         assert_eq!(verdict(&same, &object), "false");
     }

@@ -1,10 +1,11 @@
 //! The strings extension of CEL, version 0.
 //!
-//! Most of it is `cel::extensions::strings`. Five functions of version 0.15 are not fit for rules that users write:
+//! Most of it is `cel::extensions::strings`. Five functions of version 0.15 are unsuitable for
+//! rules of users:
 //! - `replace` and `join` build results of any size: two strings of 100 KiB make one of 10 GiB;
 //! - `split` builds a list of any length;
-//! - `indexOf` and `lastIndexOf` compare at every position, which is quadratic, and fail with an offset behind the end,
-//!   where Kubernetes yields -1.
+//! - `indexOf` and `lastIndexOf` compare at every position, which is quadratic, and fail with an
+//!   offset after the end, where Kubernetes returns -1.
 //!
 //! These are implemented here, with limits and linear searches. Positions count characters.
 #![expect(
@@ -19,14 +20,14 @@ use cel::{DeclarationError, Env, ExecutionError, extensions};
 
 use crate::cel::arguments::{Value, any, int, limit, no_member, string_list, text};
 
-/// Most parts a string is taken apart into.
+/// Greatest number of parts of a split string.
 pub const MAX_PARTS: usize = 100_000;
-/// Most bytes a string grows to.
+/// Greatest length of a resulting string, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
 pub fn extension(env: &mut Env) -> Result<(), DeclarationError> {
-    // A call takes the first overload that accepts it: these are declared before those of the crate, and parameters of
-    // any type make them different overloads.
+    // A call takes the first overload that accepts it. These are declared before those of the
+    // crate, and parameters of any type make them different overloads.
     let ours: [(&str, Type, [usize; 2], Function); 5] = [
         ("indexOf", STRING_TYPE, [1, 2], index_of),
         ("lastIndexOf", STRING_TYPE, [1, 2], last_index_of),
@@ -63,7 +64,7 @@ fn search<'a>(
     }
 }
 
-/// The number of the character at which a match starts, or -1.
+/// The index of the character at which a match starts, or -1.
 fn position<'b, 'v>(text: &str, byte: Option<usize>) -> CowVal<'b, 'v> {
     let before = byte.and_then(|byte| text.get(..byte));
     let characters = before.map(|before| i64::try_from(before.chars().count()).unwrap_or(i64::MAX));
@@ -93,7 +94,7 @@ fn last_index_of<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Value<'b, 'v> {
     let end = match offset {
         None => Some(text.len()),
         Some(offset) if part.is_empty() => return Ok(CowVal::owned(CelInt::from(offset))),
-        // A match that starts at the offset ends within the length of the part behind it.
+        // A match that starts at the offset ends at most the length of the part after it.
         Some(offset) => byte_of(text, offset)
             .map(|start| text.floor_char_boundary(start.saturating_add(part.len()))),
     };
@@ -118,16 +119,17 @@ fn replace<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Value<'b, 'v> {
     Ok(CowVal::owned(CelString::from(replaced)))
 }
 
-/// The last of a limited number of parts is the rest; an empty separator splits between characters.
+/// If the number of parts is limited, the last part is the rest; an empty separator splits between
+/// characters.
 fn split<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Value<'b, 'v> {
     let texts = [0, 1].map(|index| text(&arguments, index));
     let ([Some(text), Some(separator)], Some(limit)) = (texts, limit(&arguments, 2)) else {
         return Err(no_member("split", &arguments));
     };
-    // One part too many is enough to know.
+    // One part more than allowed is enough to detect the excess.
     let limit = limit.min(MAX_PARTS + 1);
     let parts: Vec<&str> = if separator.is_empty() {
-        // Rust finds an empty separator at both ends too.
+        // Rust also finds an empty separator at both ends.
         let parts = text.splitn(limit + 1, separator);
         parts.filter(|part| !part.is_empty()).take(limit).collect()
     } else {
@@ -210,7 +212,7 @@ mod tests {
             "'abc'.indexOf('x') == -1 && 'abc'.lastIndexOf('x') == -1",
             "'abc'.indexOf('abcd') == -1 && 'abc'.lastIndexOf('abcd') == -1",
             "'abc'.indexOf('') == 0 && 'äbc'.lastIndexOf('') == 3 && ''.lastIndexOf('') == 0",
-            // from an offset
+            // with an offset
             "'abcabc'.indexOf('c', 2) == 2 && 'abcabc'.indexOf('c', 3) == 5",
             "'äöäö'.indexOf('ö', 2) == 3",
             "'abc'.indexOf('a', 1) == -1 && 'abc'.indexOf('c', 3) == -1",
@@ -218,12 +220,12 @@ mod tests {
             "'abcabc'.lastIndexOf('bc', 4) == 4 && 'abcabc'.lastIndexOf('bc', 3) == 1",
             "'öäöä'.lastIndexOf('öä', 1) == 0 && 'öäöä'.lastIndexOf('öä', 2) == 2",
             "'abc'.lastIndexOf('c', 1) == -1",
-            // a part that is longer than what is left, next to a longer character
+            // a part that is longer than the rest, before a character of several bytes
             "'aö'.lastIndexOf('ab', 0) == -1 && 'aöb'.lastIndexOf('a', 0) == 0",
-            // behind the end nothing is found, which is no error
+            // an offset after the end finds nothing, which is no error
             "'abc'.indexOf('c', 10) == -1 && 'abc'.lastIndexOf('c', 10) == -1",
             "'abc'.lastIndexOf('c', 3) == -1",
-            // the empty string is found wherever one looks
+            // the empty string is found at every offset
             "'abc'.indexOf('', 2) == 2 && 'abc'.indexOf('', 5) == 5 && 'abc'.indexOf('', -1) == -1",
             "'abc'.lastIndexOf('', 2) == 2 && 'abc'.lastIndexOf('', 5) == 5",
         ]);
@@ -355,7 +357,7 @@ mod tests {
 
     #[test]
     fn long_searches_take_linear_time() {
-        // Compared character by character, this would take some 10^10 steps.
+        // A comparison at every position would take some 10^10 steps.
         let object = json!({
             "text": "a".repeat(400_000),
             "part": format!("{}b", "a".repeat(100_000)),

@@ -1,4 +1,4 @@
-//! What the tests of the rules share.
+//! Shared helpers for the tests of rules.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::cel::Rule;
 use crate::cel::functions::FUNCTIONS;
 use crate::cel::types::Ty;
 
-/// What becomes of a rule: `true`, `false`, `error: <why>`, or `refused: <why>`.
+/// The result of a rule: `true`, `false`, `error: <cause>`, or `refused: <cause>`.
 pub fn verdict(rule: &str, object: &Value) -> String {
     match Rule::compile(rule) {
         Err(error) => format!("refused: {error}"),
@@ -33,7 +33,7 @@ pub fn hold(rules: &[&str]) {
     }
 }
 
-/// An object with a bit of everything.
+/// An object with values of every type.
 pub fn object() -> Value {
     json!({
         "apiVersion": "v1",
@@ -63,7 +63,8 @@ pub fn object() -> Value {
     })
 }
 
-/// The same object with values that stand nowhere else: texts of letters for private use, numbers with many eights.
+/// The same object with unmistakable values: texts of letters for private use, numbers with many
+/// eights.
 pub fn stranger(object: &Value) -> Value {
     match object {
         Value::String(text) => text.chars().map(private).collect::<String>().into(),
@@ -85,7 +86,7 @@ fn private(char: char) -> char {
     char::from_u32(letter).unwrap_or('\u{e000}')
 }
 
-/// Whether a text has something of a [`stranger`].
+/// True if a text contains a value of [`stranger`].
 pub fn quotes(text: &str) -> bool {
     let is_private = |char| matches!(char, '\u{e000}'..='\u{efff}');
     text.contains(is_private) || text.contains("8888")

@@ -41,7 +41,7 @@ fn numbers_compare_across_types() {
         "type(self.spec.replicas) == int && type(self.spec.whole) == double",
     ]);
     check(&[
-        // an int and a double do not add up
+        // an int and a double cannot be added
         (
             "self.spec.ratio + 1 == 2",
             "error: no such overload: add(float, int)",
@@ -312,8 +312,8 @@ fn the_last_of_equal_keys_counts() {
     hold(&["{'a': 1, 'a': 2} == {'a': 2} && {'a': 1, 'a': 2}.size() == 1"]);
 }
 
-/// Calls every function with a value of each of its types, so that none is declared that
-/// the evaluator does not have.
+/// Calls every function with a value of each of its types, so that each declared function exists in
+/// the evaluator.
 #[test]
 fn every_declared_function_exists() {
     let sample = |ty: &Ty| -> String {
@@ -344,7 +344,7 @@ fn every_declared_function_exists() {
     };
     for (name, member, parameters, result) in declared() {
         let mut arguments: Vec<String> = parameters.iter().map(sample).collect();
-        // Conversions from strings want a string of theirs.
+        // Conversions need a string of their own form.
         if arguments == ["'1'"] {
             let text = match name {
                 "bool" => "'true'",
@@ -355,13 +355,13 @@ fn every_declared_function_exists() {
             };
             text.clone_into(&mut arguments[0]);
         }
-        // A second string of a timestamp's getter is a time zone.
+        // The second string of a timestamp's getter is a time zone.
         if parameters.first() == Some(&Ty::Named("timestamp"))
             && parameters.get(1) == Some(&Ty::Named("string"))
         {
             arguments[1] = "'UTC'".to_owned();
         }
-        // The only index of the list samples.
+        // The list samples have one item.
         if name == "_[_]" && arguments == ["[1]", "1"] {
             arguments[1] = "0".to_owned();
         }
@@ -381,7 +381,7 @@ fn every_declared_function_exists() {
             }
             (name, all) => format!("{name}({})", all.join(", ")),
         };
-        // Its runtime type is the declared one.
+        // The type of the result is the declared one.
         let expected = match result.to_string().replace('A', "int").as_str() {
             "bool" => "bool",
             "int" => "int",
@@ -513,7 +513,7 @@ fn extreme_values_do_not_panic() {
     }
 }
 
-/// Errors end up in conditions, which more people can read than the object.
+/// More people can read the conditions with the errors than the object.
 #[test]
 fn errors_never_quote_the_object() {
     let object = json!({
@@ -544,7 +544,7 @@ fn errors_never_quote_the_object() {
     ] {
         assert!(check(rule), "{rule} has a result");
     }
-    // Every function there is, with every kind of value at every place.
+    // Every function is called with every kind of value in every position.
     let mut failed = 0;
     for (name, is_member, parameters, _) in declared() {
         let arity = parameters.len();

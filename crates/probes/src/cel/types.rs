@@ -1,13 +1,13 @@
-//! Types of CEL expressions, as far as they are known before a rule runs.
+//! Static types of CEL expressions.
 
 use std::fmt;
 
 /// The static type of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ty {
-    /// Known only when the rule runs: everything that comes out of `self`.
+    /// The type of all parts of `self`, which is known only at evaluation.
     Dyn,
-    /// The element of an empty literal: becomes whatever it meets.
+    /// The type of an element of an empty literal, which takes the type of its context.
     Free,
     /// A type with a name and no parameters.
     Named(&'static str),
@@ -36,7 +36,7 @@ impl Ty {
         Self::Map(Box::new(key), Box::new(value))
     }
 
-    /// An optional of an optional is one optional, as when it is evaluated.
+    /// An optional of an optional is one optional, as in the evaluation.
     pub fn optional(value: Self) -> Self {
         match value {
             Self::Optional(_) => value,
@@ -44,7 +44,7 @@ impl Ty {
         }
     }
 
-    /// The type both fit into, if any.
+    /// The type that both types fit into, if any.
     pub fn join(&self, other: &Self) -> Option<Self> {
         Some(match (self, other) {
             (Self::Dyn, _) | (_, Self::Dyn) => Self::Dyn,
@@ -59,8 +59,8 @@ impl Ty {
 
     /// The type of an aggregate literal with one more element.
     ///
-    /// All elements have one type; `dyn` is a type of its own here, as upstream: a literal
-    /// cannot mix `1` with `self.x`.
+    /// All elements have one type. `dyn` is a separate type here, as upstream: a literal cannot mix
+    /// `1` with `self.x`.
     pub fn join_elements(&self, other: &Self) -> Option<Self> {
         match (self, other) {
             (Self::Dyn, Self::Dyn | Self::Free) | (Self::Free, Self::Dyn) => Some(Self::Dyn),

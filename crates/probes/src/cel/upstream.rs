@@ -1,4 +1,4 @@
-//! Compares our results of rules with recorded ones of upstream; see `testdata/README.md`.
+//! Compares our results of rules with recorded results of upstream; see `testdata/README.md`.
 
 use serde_json::Value;
 
@@ -11,8 +11,8 @@ const CORPORA: [&str; 4] = [
     include_str!("../testdata/generated.jsonl"),
 ];
 
-/// All rules with another result than upstream's: the reason, how the rules start, and our result. URLs stand in place
-/// of `self.u`.
+/// All rules whose result differs from upstream: the reason, the first part of the rules, and our
+/// result. URLs replace `self.u`.
 const DIFFERENCES: &[(&str, &str, &str)] = &[
     (
         "constant patterns are compiled with the rule",
@@ -163,7 +163,7 @@ fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key).and_then(Value::as_str)
 }
 
-/// The rule as [`DIFFERENCES`] have it.
+/// The rule in the notation of [`DIFFERENCES`].
 fn label(rule: &str, object: &Value) -> String {
     match object.get("u") {
         Some(url) if !url.is_null() => rule.replace("self.u", &url.to_string()),
@@ -178,7 +178,7 @@ fn known(label: &str) -> Option<&'static str> {
     known.next().map(|(_, _, ours)| *ours)
 }
 
-/// All rules are compared before the test fails: a difference seldom comes alone.
+/// All rules are compared before the test fails, because differences rarely occur alone.
 fn compare<'v>(rules: impl Iterator<Item = (&'v Value, &'v Value)>) -> usize {
     let mut compared = 0;
     let mut differences = Vec::new();
@@ -247,7 +247,7 @@ fn every_known_difference_is_one_of_a_recorded_rule() {
     }
 }
 
-/// The corpus only shows something if it has rules of all outcomes.
+/// The corpus is meaningful only if its rules have every outcome.
 #[test]
 fn all_outcomes_are_covered() {
     for corpus in [CORPORA[0], CORPORA[3]] {

@@ -1,9 +1,9 @@
 //! The Kubernetes CEL library for URLs, over the `url` crate.
 //!
-//! Kubernetes parses with Go's `net/url`. The crate follows the rules of browsers, which add and drop what rules can
-//! see for the schemes that they know: default ports, a path of `/`, lower case. Under another scheme a URL stays as it
-//! was written, so all URLs are parsed with a prefix before their scheme. Where the two still differ is listed, and
-//! tested, in `upstream.rs`.
+//! Kubernetes parses with Go's `net/url`. The crate follows the rules of browsers. For the schemes
+//! that it recognises these add and drop parts that rules can read: default ports, a path of `/`,
+//! lower case. A URL with another scheme does not change, so all URLs are parsed with a prefix
+//! before their scheme. The remaining differences are listed and tested in `upstream.rs`.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -17,9 +17,9 @@ use crate::cel::arguments::string_list;
 
 static URL_TYPE: Type = Type::new_unspecified_type("kubernetes.URL");
 
-/// Goes before the scheme.
+/// The prefix of every scheme.
 const PREFIX: &str = "x-";
-/// Is the scheme of an absolute path.
+/// The scheme of an absolute path.
 const NO_SCHEME: &str = "x:";
 
 pub fn extension(env: &mut Env) -> Result<(), DeclarationError> {
@@ -41,7 +41,7 @@ fn parse(text: &str) -> Result<Url, String> {
         Some(first) if first.is_ascii_alphabetic() => PREFIX,
         _ => return Err(ParseError::RelativeUrlWithoutBase.to_string()),
     };
-    // The crate drops control characters and leaves escapes alone.
+    // The crate drops control characters and does not check escapes.
     if text.contains(|c: char| c.is_ascii_control()) {
         return Err("invalid control character in URL".to_owned());
     }
@@ -51,7 +51,7 @@ fn parse(text: &str) -> Result<Url, String> {
     Url::parse(&format!("{prefix}{text}")).map_err(|error| error.to_string())
 }
 
-/// Whether two hexadecimal digits follow each percent sign.
+/// True if two hexadecimal digits follow each percent sign.
 fn escapes_are_complete(text: &str) -> bool {
     text.split('%').skip(1).all(|behind| {
         let digits = behind.as_bytes().get(..2);
@@ -59,7 +59,7 @@ fn escapes_are_complete(text: &str) -> bool {
     })
 }
 
-/// A URL as a CEL value: opaque but for its getters, and equal by its parts.
+/// A URL as a CEL value: opaque except for its getters, and equal by its parts.
 #[derive(Clone, Debug, PartialEq)]
 struct CelUrl(Url);
 
@@ -119,12 +119,12 @@ fn get_port(url: &CelUrl) -> CelString<'static> {
     string(&url.0[Position::BeforePort..Position::AfterPort])
 }
 
-/// `mailto:joe` has none.
+/// `mailto:joe` has no path.
 fn get_escaped_path(url: &CelUrl) -> CelString<'static> {
     string(url.0.path_segments().map_or("", |_| url.0.path()))
 }
 
-/// All values of each key, without pairs that are malformed.
+/// All values of each key; malformed pairs are left out.
 fn get_query(url: &CelUrl) -> CelMap<'static> {
     let mut values: HashMap<String, Vec<String>> = HashMap::new();
     let pairs = url.0.query().unwrap_or_default().split('&');
@@ -217,7 +217,7 @@ mod tests {
         );
     }
 
-    /// All values were compared with what Go 1.26 and the Kubernetes library say.
+    /// All values were compared with the results of Go 1.26 and the Kubernetes library.
     #[test]
     fn a_url_has_the_parts_that_go_finds() {
         // text: scheme, host, hostname, port, escaped path
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Go leaves them.
+    /// Go does not resolve dots.
     #[test]
     fn dots_in_paths_are_resolved() {
         for (text, path) in [

@@ -233,7 +233,7 @@ fn a_webhook_that_undoes_it_is_not_asked_for_ever() {
     assert!(matches!(teardown.outcome(), TeardownOutcome::Failed(_)));
 }
 
-/// The object is gone after any write, and its heir creates it again.
+/// Any write to the object is lost with it; its heir creates it again.
 #[test]
 fn what_is_on_its_way_out_is_waited_for() {
     let revision = leaving_to(&[heir("previous", 1, &["a"])]);
