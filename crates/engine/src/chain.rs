@@ -71,9 +71,10 @@ pub fn number(
     }
 }
 
-/// Follows revisions without numbers from the end of a path. Returns the path up to its first
-/// repetition, if there is one. Every unnumbered revision waits for its first unnumbered previous
-/// revision, so only that one is followed.
+/// Follows revisions without numbers from the end of a path.
+///
+/// Returns the path up to its first repetition, if there is one. Every unnumbered revision waits
+/// for its first unnumbered previous revision, so only that one is followed.
 fn cycle(
     mut path: Vec<String>,
     lookup: &impl Fn(&str) -> Option<ChainLink>,

@@ -217,12 +217,13 @@ pub fn name_to_make(names: &[String; 2], is_free: bool) -> &str {
     }
 }
 
-/// The names that a phase object may have: `<revision>-<phase>`, and a shorter one with a hash. The
-/// shorter one is used if the first is too long or taken by the phase of another revision, as `a-b`
-/// and `c` give the same name as `a` and `b-c`.
+/// The names that a phase object may have: `<revision>-<phase>`, and a shorter one with a hash.
+///
+/// The shorter one is used if the first is too long or taken by the phase of another revision, as
+/// `a-b` and `c` give the same name as `a` and `b-c`.
 pub fn names(revision: &str, phase: &str) -> [String; 2] {
     let name = format!("{revision}-{phase}");
-    // A JSON list keeps the two names apart; a separator that they may contain would not.
+    // A JSON list is unambiguous, unlike a text with a separator that the names may contain.
     let print = super::diff::content_fingerprint(&serde_json::json!([revision, phase]));
     let mut other = name.clone();
     // A phase may have any name; `Delegated::violation` reports those that are no object names.

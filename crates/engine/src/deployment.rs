@@ -188,9 +188,10 @@ impl Member {
         !self.is_archived && !self.is_deleting && self.lifecycle != LifecycleState::Archived
     }
 
-    /// The objects that the revision controls, if this was reported for its present generation. An
-    /// empty list differs from a missing report. The content hash shows that the report covers all
-    /// phases, not only those up to the first that failed.
+    /// The objects that the revision controls, if this was reported for its present generation.
+    ///
+    /// An empty list differs from a missing report. The content hash shows that the report covers
+    /// all phases, not only those up to the first that failed.
     pub fn observed_objects(&self) -> Option<&[ControlledObjectReference]> {
         let reported = self.condition(AVAILABLE).is_some() && self.status.content_hash.is_some();
         reported.then_some(self.status.controller_of.as_slice())

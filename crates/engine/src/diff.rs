@@ -281,8 +281,10 @@ impl fmt::Display for FieldPath {
 }
 
 /// Turns the body of a create into one for an existing object, where some fields are only set on
-/// creation and then left to others. A field that the paths cover has its live value where our
-/// manager owns it, and is left out everywhere else.
+/// creation and then left to others.
+///
+/// A field that the paths cover has its live value where our manager owns it, and is left out
+/// everywhere else.
 ///
 /// An apply that leaves out a field which only its manager owns *removes* it (`spec.replicas` then
 /// falls back to 1), and an apply of the original value takes the field back from an autoscaler. So

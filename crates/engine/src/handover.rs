@@ -37,8 +37,10 @@ pub trait Siblings: Send + Sync {
     fn sibling(&self, uid: &str) -> Option<Sibling>;
 
     /// Returns the newer sibling that contains a missing object and had taken it over before it
-    /// vanished. The sibling is neither archived nor being deleted, and only it creates the object
-    /// again. A sibling of unknown content counts as well.
+    /// vanished.
+    ///
+    /// The sibling is neither archived nor being deleted, and only it creates the object again. A
+    /// sibling of unknown content counts as well.
     fn taken_by_newer(&self, key: &ObjectKey) -> Option<Claim>;
 }
 
@@ -86,9 +88,10 @@ pub enum Situation {
     Unrelated(Sibling),
     /// The controller is no sibling.
     Foreign,
-    /// It has no controller, because the revision that wrote it last is gone; but this revision or
-    /// a previous one is still among its owners. Foreground deletion can have this result: garbage
-    /// collection removes the deleted owner without handing the object back.
+    /// It has no controller, because the revision that wrote it last is gone.
+    ///
+    /// This revision or a previous one is still among its owners. Foreground deletion can have this
+    /// result: garbage collection removes the deleted owner without handing the object back.
     Abandoned,
     /// It has no controller.
     Unowned,
@@ -150,8 +153,10 @@ pub fn classify(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> S
 }
 
 /// True if the last writer of an object without a controller is gone, and this revision or a
-/// previous one is an owner. If the last writer is still an owner, somebody has cleared its
-/// controller flag, which is a collision.
+/// previous one is an owner.
+///
+/// If the last writer is still an owner, somebody has cleared its controller flag, which is a
+/// collision.
 fn is_abandoned(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> bool {
     let writer = revision_number(live);
     let mut is_heir = false;

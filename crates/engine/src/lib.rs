@@ -127,16 +127,19 @@ pub enum Request {
     /// Apply forced, as a dry run. The body has the `resourceVersion` that the decision is based
     /// on.
     DryRunApply(Value),
-    /// Apply unforced an object that is believed to be absent. The body has a `resourceVersion`
-    /// that no object has: if the object exists, a server that compares versions answers
-    /// [`Answer::Conflict`]. A server that does not compare them merges, and answers
-    /// [`Answer::Merged`].
+    /// Apply unforced an object that is believed to be absent.
+    ///
+    /// The body has a `resourceVersion` that no object has: if the object exists, a server that
+    /// compares versions answers [`Answer::Conflict`]. A server that does not compare them merges,
+    /// and answers [`Answer::Merged`].
     Create(Value),
     /// Apply forced. The body has the `resourceVersion` that the decision is based on.
     Apply(Value),
     /// Unite the legacy entries of `managedFields`, and those of former managers, with the entry of
-    /// our applies ([`diff::legacy::migrated`]). An object in another state than `live` is not
-    /// changed, and the answer has the object as it is.
+    /// our applies ([`diff::legacy::migrated`]).
+    ///
+    /// An object in another state than `live` does not change, and the answer has the object as it
+    /// is.
     Migrate {
         /// The state of the live object that the decision is based on.
         live: Precondition,

@@ -411,9 +411,11 @@ fn release(live: &Value, owner_uid: &str) -> Option<Request> {
     })
 }
 
-/// The request that removes the claim of an owner that had ended before the object was observed. A
-/// pending write of the owner was late, and a newer revision may have taken the object over since.
-/// `None` if no request is needed.
+/// The request that removes the claim of an owner that had ended before the object was observed;
+/// `None` if none is needed.
+///
+/// A pending write of the owner was late, and a newer revision may have taken the object over
+/// since.
 pub fn stray(live: &Value, ended_uid: &str) -> Option<Request> {
     match removal(live, ended_uid).filter(|_| !is_terminating(live))? {
         Request::Delete(_) if is_kept([live]) => release(live, ended_uid),

@@ -77,15 +77,14 @@ impl Snapshot<'_> {
         self.current().is_none() && self.deployment.has_phases
     }
 
-    /// The revision that the template asks for. A name that is taken counts as a collision, such as
-    /// the name of an archived revision that was made from the same content. The name of a member
-    /// that is gone since the snapshot counts as well: a revision must not name itself as a
-    /// previous one.
+    /// The revision that the template asks for.
+    ///
+    /// A name that is taken counts as a collision, such as the name of an archived revision that
+    /// was made from the same content. The name of a member that is gone since the snapshot counts
+    /// as well: a revision must not name itself as a previous one.
     ///
     /// # Errors
-    /// Returns an error if there is no number or no name for it, or if the same revision was made
-    /// repeatedly.
-    /// When it has no number or no name, or the same was made again and again.
+    /// If there is no number or no name for the revision, or if it was made repeatedly.
     pub(super) fn next(&self) -> Result<NewRevision, Obstacle> {
         let numbers = self.members.iter().map(|it| (&it.name, it.number));
         let number = next_number(numbers).map_err(|highest| {
@@ -121,8 +120,10 @@ impl Snapshot<'_> {
     }
 
     /// Returns an error while the last members were all made from this template and the delay has
-    /// not passed. A member made from it has the name that was a collision when the next one was
-    /// made; its annotations do not count.
+    /// not passed.
+    ///
+    /// A member made from the template is recognised by its name, which was a collision when the
+    /// next one was made; its annotations do not count.
     fn brake(&self, collision_count: Option<i32>) -> Result<(), Obstacle> {
         let mut members: Vec<&Member> = self.members.iter().collect();
         members.sort_by_key(|member| Reverse((member.created, member.number)));

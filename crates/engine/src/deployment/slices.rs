@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 
 use super::template::hash;
 
-/// Number of JSON values that make a phase worth its own slice; below it, the requests about the
-/// slice cost more than it saves. The cost of a write depends on the number of values more than on
-/// their length. A small `ConfigMap` has ten values, a `Deployment` fifty.
+/// Number of JSON values that make a phase worth its own slice.
+///
+/// Below it, the requests about the slice cost more than it saves. The cost of a write depends on
+/// the number of values more than on their length. A small `ConfigMap` has ten values, a
+/// `Deployment` fifty.
 pub const WORTH_A_SLICE: usize = 128;
 
 /// Number of bytes that make a phase worth its own slice: each write of a revision stores one more

@@ -31,9 +31,10 @@ pub fn metadata_digest(template: &Value) -> String {
     format!("{:016x}", content_fingerprint(metadata))
 }
 
-/// True if a revision's content is what the template asks for. An absent list equals an empty one,
-/// and an absent delay equals 0. The template may have objects inline that the revision has in a
-/// slice: `slices` contains the slices that
+/// True if a revision's content is what the template asks for.
+///
+/// An absent list equals an empty one, and an absent delay equals 0. The template may have objects
+/// inline that the revision has in a slice: `slices` contains the slices that
 /// [`slices::instead_of_objects`](super::slices::instead_of_objects) names.
 pub fn same_content(
     revision: &ObjectSetSpec,
@@ -101,9 +102,10 @@ pub fn same_objects(ones: &[ObjectSetObject], others: &[ObjectSetObject]) -> boo
     ones.len() == others.len() && ones.iter().zip(others).all(|(one, other)| same(one, other))
 }
 
-/// A manifest without the empty fields of its metadata. Servers used to drop these from embedded
-/// manifests, and still do if the definitions are those of Package Operator, so a revision may lack
-/// fields that its template has.
+/// A manifest without the empty fields of its metadata.
+///
+/// Servers used to drop these from embedded manifests, and still do if the definitions are those of
+/// Package Operator, so a revision may lack fields that its template has.
 fn comparable(manifest: &Value) -> Value {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -147,9 +149,9 @@ mod tests {
         })
     }
 
-    /// Names of existing revisions are made from these hashes. If a hash changed, a rollback to a
-    /// template would only choose another name instead of noticing that the old one is taken;
-    /// still, a change is a mistake.
+    /// A change of these hashes is a mistake, because the names of existing revisions contain them.
+    /// A rollback to a template would not find the old name taken, and would only choose another
+    /// one.
     #[test]
     fn hashes_never_change() {
         let hashes: Vec<_> = [0, 1, 2].map(|count| hash(&template(), count)).into();

@@ -57,9 +57,10 @@ pub(super) fn owned_part(node: &Value, live: &Value) -> Option<Value> {
     }
 }
 
-/// Adds the keys that identify a list item to a part of it. An apply that claims a part contains
-/// the keys too, except those with a default. An update, as earlier releases sent them, may have
-/// left all keys to the maker of the item.
+/// Adds the keys that identify a list item to a part of it.
+///
+/// An apply that claims a part contains the keys too, except those with a default. An update, as
+/// earlier releases sent them, may have left all keys to the maker of the item.
 fn with_keys(mut part: Value, keys: &Map<String, Value>) -> Value {
     if let Value::Object(part) = &mut part
         && !keys.keys().any(|key| part.contains_key(key))

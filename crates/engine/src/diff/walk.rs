@@ -87,10 +87,11 @@ pub(super) fn encoded(texts: &Map<String, Value>) -> Map<String, Value> {
 /// absent field.
 #[derive(Clone, Copy)]
 pub(super) struct Types {
-    /// The server decodes objects into Go structs, which omit empty lists and nulls when they are
-    /// encoded. So such a value counts as present, if it is wanted (and owned, where the server
-    /// records that), although the object lacks the field. A custom resource stores all values, so
-    /// there the absence is a difference.
+    /// True if the server decodes the objects into Go structs.
+    ///
+    /// These omit empty lists and nulls when they are encoded. So such a value counts as present if
+    /// it is wanted (and owned, where the server records that), although the object lacks the
+    /// field. A custom resource stores all values, so there the absence is a difference.
     go: bool,
 }
 

@@ -218,9 +218,10 @@ fn a_collision_names_the_object_as_its_manifest_does() {
     }
 }
 
-/// Every situation by the number on the object, the protection, and the delivery of the phase: `K`
-/// keep, `A` adopt without a sibling's name, `S` adopt from the sibling, `L` leave to the sibling,
-/// and the refusals: `=` the same number, `o` orphaned, `-` not owned.
+/// Every situation by the number on the object, the protection, and the delivery of the phase.
+///
+/// `K` keep, `A` adopt without a sibling's name, `S` adopt from the sibling, `L` leave to the
+/// sibling, and the refusals: `=` the same number, `o` orphaned, `-` not owned.
 #[test]
 fn adoption_by_situation_number_and_protection() {
     let sibling = || Sibling {
@@ -309,8 +310,10 @@ impl Siblings for Only {
 }
 
 /// The situation with a sibling as the controller, for revision 2: `n` newer, `p` previous, `u`
-/// unrelated. The number on the object decides, not that of the sibling, and an archived sibling is
-/// never newer.
+/// unrelated.
+///
+/// The number on the object decides, not that of the sibling, and an archived sibling is never
+/// newer.
 #[test]
 fn the_controlling_sibling_by_what_it_is_and_the_number_on_the_object() {
     for (is_previous, is_archived, row) in [

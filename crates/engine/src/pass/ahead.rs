@@ -129,8 +129,10 @@ impl Pass<'_> {
     }
 
     /// The containers that are ready for objects: namespaces that exist and are not being deleted,
-    /// and definitions that need no change. The others, and those of delegated phases, are created
-    /// during the pass, so their objects cannot be checked before.
+    /// and definitions that need no change.
+    ///
+    /// The others, and those of delegated phases, are created during the pass, so their objects
+    /// cannot be checked before.
     fn there(&self, ahead: &Ahead) -> BTreeSet<Position> {
         let containers = ahead.containers.iter();
         let there = containers.filter(|(container, at)| {

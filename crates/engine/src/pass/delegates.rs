@@ -48,8 +48,10 @@ impl Pass<'_> {
     }
 
     /// Creates the phase objects of all phases if the revision wants that, also those of phases
-    /// that the pass does not reach. If one cannot be created, the pass ends at its phase. If an
-    /// invalid name or class is the reason, none is created.
+    /// that the pass does not reach.
+    ///
+    /// If one cannot be created, the pass ends at its phase. If an invalid name or class is the
+    /// reason, none is created.
     pub(super) fn create_delegates_ahead(&mut self) -> Option<Step> {
         if !self.snapshot.revision.delegates_ahead || self.result.is_some() {
             return None;

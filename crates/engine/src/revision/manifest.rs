@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-/// Fields of another type than in any object. The schema refuses some of them. A dry run would
-/// refuse the others, but never receives them, because the preparation of a manifest replaces a
-/// value that should be a map.
+/// Fields of another type than in any object.
+///
+/// The schema refuses some of them. A dry run would refuse the others, but never receives them,
+/// because the preparation of a manifest replaces a value that should be a map.
 pub(super) fn malformed(manifest: &Value) -> Vec<String> {
     let given = |path: &str| manifest.pointer(path).filter(|value| !value.is_null());
     let is_text_map = |value: &Value| {

@@ -102,9 +102,10 @@ impl From<ParseErrors> for RuleError {
     }
 }
 
-/// The messages of upstream, without the values that some errors contain. Those may be large, and
-/// more people can read the conditions with the messages than the object. A key counts as a value
-/// unless the rule itself names it.
+/// The messages of upstream, without the values that some errors contain.
+///
+/// Those may be large, and more people can read the conditions with the messages than the object. A
+/// key counts as a value unless the rule itself names it.
 pub(crate) fn describe(error: &ExecutionError, rule: &IdedExpr) -> String {
     let types = |values: &[&Value]| {
         let names = values.iter().map(|value| value.type_of().to_string());

@@ -193,9 +193,11 @@ impl Server {
         live
     }
 
-    /// A forced write of a manager. An update adds the changed paths to those that its manager
-    /// owns. An apply owns every path of the configuration; values that it leaves out are removed
-    /// unless another manager owns them too.
+    /// A forced write of a manager.
+    ///
+    /// An update adds the changed paths to those that its manager owns. An apply owns every path of
+    /// the configuration; values that it leaves out are removed unless another manager owns them
+    /// too.
     pub(super) fn apply(&mut self, manager: Manager, config: &Value) {
         let mut owned = BTreeSet::new();
         own(config, &schema(), &mut Vec::new(), &mut owned);

@@ -6,10 +6,11 @@ use serde_json::Value;
 use super::*;
 use crate::diff::legacy;
 
-/// The steps of a phase of two objects by their states: `n` is new, `d` drifts, `o` is taken over
-/// with other content, `e` with equal content, and `O` and `E` are the same with legacy entries.
-/// Checks go first, then migrations, then writes. All requests of a kind go out in one step, except
-/// the write without a dry run, which goes alone.
+/// The steps of a phase of two objects, by the state of each.
+///
+/// `n` is new, `d` drifts, `o` is taken over with other content, `e` with equal content, and `O`
+/// and `E` are the same with legacy entries. Checks go first, then migrations, then writes. All
+/// requests of a kind go out in one step, except the write without a dry run, which goes alone.
 #[test]
 fn checks_precede_migrations_and_these_precede_writes() {
     let applied = |uid: &str, number: &str, content: &str| {

@@ -93,9 +93,10 @@ fn entry(live: &Value) -> Option<&Value> {
         .find(|owner| owner["uid"] == "me")
 }
 
-/// For up to three owners and any answers, in any order: only our own object is deleted and only
-/// our own reference removed, in the state that was read last, and the preceding phase waits until
-/// no object is ours.
+/// Every list of up to three owners, with every order of answers.
+///
+/// Only our own object is deleted and only our own reference removed, in the state that was read
+/// last. The preceding phase waits until no object is ours.
 #[test]
 fn every_order_of_answers_for_every_list_of_owners() {
     let revision = revision();
