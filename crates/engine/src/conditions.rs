@@ -410,8 +410,8 @@ fn set_succeeded(
     if !controls_all {
         return None;
     }
-    // The API stores whole seconds, so the transition may be up to one second later than its time
-    // says. The delay must not be shorter than asked for.
+    // The API stores whole seconds, so the transition may have been up to one second later than
+    // stored. The delay must not be shorter than asked for.
     let delay = match revision.success_delay_seconds {
         ..=0 => SignedDuration::ZERO,
         seconds => SignedDuration::from_secs(i64::from(seconds) + 1),

@@ -17,15 +17,15 @@ use crate::{
     revision::{Delivery, Desired, Revision},
 };
 
-/// An existing revision of the same kind and namespace, found by a uid in an owner reference: the
-/// uid of the revision itself or that of one of its delegated phases.
+/// An existing revision of the same kind and namespace, found by a uid in an owner reference: its
+/// own uid or that of one of its delegated phases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sibling {
     /// Name of the revision.
     pub name: String,
     /// Revision number; 0 if none is assigned yet.
     pub number: i64,
-    /// True if the revision that looks it up lists it in `previous`.
+    /// True if the revision that looks the sibling up has it as a previous one.
     pub is_previous: bool,
     /// True if it is archived, so that it no longer protects its objects from other revisions.
     pub is_archived: bool,
@@ -97,7 +97,7 @@ pub enum Situation {
     Unowned,
 }
 
-/// The action on a live object that is open to a revision.
+/// The action that a revision may take on a live object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Adoption {
     /// Keep the object in the wanted state.
@@ -173,7 +173,7 @@ fn is_abandoned(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> b
     is_heir && writer != 0 && writer != revision.number
 }
 
-/// Decides the action on a live object that is open to the revision.
+/// Decides the action that the revision may take on a live object.
 ///
 /// # Caveats
 /// The collision protection `None` adopts from every owner with one exception: an object that

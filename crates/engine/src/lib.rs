@@ -202,7 +202,7 @@ pub enum Answer {
     /// The server refused the content or the right to write it; the text is for people. A retry
     /// helps only after something else has changed.
     Refused(String),
-    /// As [`Answer::Refused`], to an apply, for the only reason that fields are immutable.
+    /// Like [`Answer::Refused`], for an apply; the only reason is that fields are immutable.
     Immutable(String),
     /// The request failed for a reason that may pass: network, overload, server error.
     Failed(String),

@@ -362,7 +362,7 @@ impl<'a> Pass<'a> {
             Verdict::True => None,
             Verdict::False(messages) | Verdict::Unknown(messages) => {
                 let messages = messages.join(", ");
-                // Only for probed objects it is checked that the account may read them.
+                // The account's right to read an object is checked only if the object is probed.
                 let reason = reason.clone().or_else(|| workload::own_reason(key, live));
                 Some(match reason {
                     Some(reason) => workload::with_reason(&messages, &reason),

@@ -38,7 +38,7 @@ pub fn is_about_immutability(cause: &str) -> bool {
     IMMUTABLE.iter().any(|words| cause.contains(words))
 }
 
-/// True if the manifest allows to recreate the object.
+/// True if the manifest allows the object to be recreated.
 pub fn is_recreated(desired: &Desired) -> bool {
     let is_asked_for = matches!(update(desired), UPDATE_RECREATE | UPDATE_RERUN);
     let (name, policy) = HELM_POLICY;

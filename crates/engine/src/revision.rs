@@ -64,14 +64,14 @@ pub struct Revision {
     /// True if the last pass was stopped by a refusal or a collision. The same is likely again, so
     /// no write goes out without its dry run.
     pub was_refused: bool,
-    /// Time since when objects have failed their probes, by the last report.
+    /// Time since which objects have failed their probes, by the last report.
     pub failing_since: Option<Timestamp>,
     /// True if the objects of all phases are to be checked before the first write.
     pub checks_all_first: bool,
     /// True if the objects of all delegated phases are created at once, instead of each after the
     /// phases before it have passed.
     pub delegates_ahead: bool,
-    /// Extent of the places where its objects may be.
+    /// Places where its objects may be.
     pub reach: Reach,
     /// Candidates to get objects back when the revision is torn down; the first one that wants an
     /// object gets it. Empty unless the revision is deleted and asks for this.

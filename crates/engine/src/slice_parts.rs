@@ -42,8 +42,8 @@ const CLUSTER_SCOPED: [&str; 13] = [
     "ValidatingWebhookConfiguration",
 ];
 
-/// Sets the namespace of an object, unless its built-in kind has none. No request asks another
-/// cluster which kinds are namespaced.
+/// Sets the namespace of an object, unless its built-in kind has none. The kinds of another cluster
+/// are not looked up.
 pub fn placed(mut object: Value, namespace: &str) -> Value {
     let kind = object["kind"].as_str().unwrap_or_default();
     if CLUSTER_SCOPED.contains(&kind) {

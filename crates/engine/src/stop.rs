@@ -135,8 +135,8 @@ pub fn is_switched_on(live: &Value, path: &FieldPath) -> bool {
 pub enum Pods {
     /// Pods exist, or the workload's controller has not observed the change yet.
     Some,
-    /// The workload's controller reports no pods, but does not count terminating ones. Pods match
-    /// this `spec.selector`.
+    /// The workload's controller reports no pods, but does not count terminating ones. The pods
+    /// match this `spec.selector`.
     Ask(Value),
     /// No pods exist, as far as can be observed.
     None,

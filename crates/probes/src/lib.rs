@@ -76,7 +76,7 @@ const CHECK: u64 = 2;
 ///
 /// # Guarantees
 /// Evaluation does no I/O and is bounded in time and memory. It reads and copies only those parts
-/// of an object that the selected probes need.
+/// of an object that the probes for it need.
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
     entries: Arc<[Entry]>,

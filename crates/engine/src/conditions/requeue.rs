@@ -43,13 +43,13 @@ pub const FIRST_LOOK: Duration = Duration::from_secs(10);
 /// Longest delay between two such requests.
 const LAST_LOOK: Duration = Duration::from_mins(10);
 
-/// Delay of the requeue if objects have failed for so long, and no watch reports the cause: see
+/// Delay of the requeue after objects have failed for this time, if no watch reports the cause: see
 /// [`fails_unseen`](crate::workload::fails_unseen).
 pub fn next_look(failing_for: Duration) -> Duration {
     failing_for.clamp(FIRST_LOOK, LAST_LOOK)
 }
 
-/// Time since when objects have failed their probes, as reported last.
+/// Time since which objects have failed their probes, as reported last.
 pub fn failing_since(previous: &[Condition]) -> Option<Timestamp> {
     let failing = find(previous, AVAILABLE).filter(|condition| {
         condition.status == "False" && condition.reason == reasons::PROBE_FAILURE

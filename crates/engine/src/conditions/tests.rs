@@ -107,8 +107,7 @@ fn conditions_of_each_result() {
     assert_eq!(lasting.status.conditions[0].reason, "WriteError");
 }
 
-/// An empty list of controlled objects differs from a missing one: `phase` shows that the revision
-/// controls no object.
+/// `phase` distinguishes a revision that controls no object from one without a report.
 #[test]
 fn a_revision_that_never_was_available_and_controls_nothing_is_not_ready() {
     let report = report_pass(

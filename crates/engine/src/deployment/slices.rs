@@ -1,6 +1,6 @@
 //! Slices of a deployment's revisions: the objects of large phases.
 //!
-//! The cost of a write grows with the length of the object, and a revision is written about ten
+//! The cost of a write of a revision grows with its length, and a revision is written about ten
 //! times. A slice is written twice, and revisions with the same phase share it.
 
 use baton_apis::{ObjectSetSpec, ObjectSetTemplateSpec};

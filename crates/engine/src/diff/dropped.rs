@@ -11,9 +11,9 @@ use super::with_string_data;
 ///
 /// # Caveats
 /// A tool that does not use server-side apply owns the server's defaults as well. These are removed
-/// with the others, and the server sets them again. Only the server knows its defaults: ask it for
-/// the result of an apply to an object [without](Dropped::remove_from) the fields, and then compute
-/// [which of them](Dropped::gone) are really gone.
+/// with the others, and the server sets them again. Only the server knows its defaults: a dry run
+/// with the object [without](Dropped::remove_from) the fields shows [which of them](Dropped::gone)
+/// are really gone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dropped {
     fields: Map<String, Value>,

@@ -309,8 +309,8 @@ fn any_wanted_value_that_is_left_out_is_noticed() {
     for recorded in untouched() {
         let settled = recorded.settled();
         for pointer in pointers(&settled.wanted) {
-            // An empty list may be keyed, which equals an absent one; the metadata contain only
-            // such lists and the name.
+            // An empty list may be keyed, which equals an absent one; the metadata has only such
+            // lists and the name.
             let nothing =
                 settled.wanted.pointer(&pointer) == Some(&json!([])) || pointer == "/metadata";
             let mut without = settled.clone();

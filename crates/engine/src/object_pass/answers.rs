@@ -68,7 +68,7 @@ impl ObjectPass<'_> {
                 self.write = Some(WriteResult::Recreated);
                 self.live = Live::Gone;
                 // The dry run found no other fault than the immutable fields, so the create needs
-                // none.
+                // no dry run of its own.
                 self.progress = Progress::Checked;
             }
             (Request::DeleteForRecreation(_), Answer::Object(live)) => {

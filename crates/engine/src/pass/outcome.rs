@@ -62,7 +62,7 @@ pub struct Outcome {
     pub waiting_for: Vec<WaitingForObject>,
     /// The phase objects that exist.
     pub remote_phases: Vec<RemotePhaseReference>,
-    /// True if all delegated phases are paused or none is, like the revision.
+    /// True if each delegated phase reports the revision's state of pause.
     pub pause_agreed: bool,
     /// Conditions of objects that are copied to the revision.
     pub mapped: Vec<MappedCondition>,
@@ -73,8 +73,9 @@ pub struct Outcome {
     /// Objects of other owners that collide with the revision, with their observed
     /// `resourceVersion`: a later change of them triggers a pass.
     pub blockers: Vec<(Position, String)>,
-    /// The time since which the objects that [fail unseen](Outcome::failing_unseen) have failed,
-    /// and no others. A pass cannot know it; the caller, which remembers earlier passes, sets it.
+    /// Time for which the objects that [fail unseen](Outcome::failing_unseen) have failed, without
+    /// a change of this set. A pass cannot determine it; the caller, which has the earlier passes,
+    /// sets it.
     pub failing_for: Duration,
 }
 

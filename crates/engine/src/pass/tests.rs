@@ -468,8 +468,8 @@ fn preflight_stops_a_phase_before_its_first_request() {
     }
 }
 
-/// A lack or a cause that was observed before the pass is added to the failed probes, and omitted
-/// if the object passes.
+/// Facts observed before the pass, such as a missing storage class, are added to the failures of an
+/// object, and left out when the object is fine.
 #[test]
 fn what_an_object_lacks_and_what_its_pods_say_is_told_with_its_failure() {
     let revision = revision();
@@ -530,7 +530,7 @@ fn what_an_object_lacks_and_what_its_pods_say_is_told_with_its_failure() {
     }
 }
 
-/// Only for probed objects it is checked that the account may read them.
+/// The account's right to read an object is checked only if the object is probed.
 #[test]
 fn nothing_is_told_of_the_state_of_a_workload_that_is_not_probed() {
     let revision = revision();

@@ -26,7 +26,7 @@ pub enum KindState {
         /// True if a watch reports changes of the objects.
         is_watched: bool,
     },
-    /// The server does not store objects of the kind, or does not allow to list and watch them.
+    /// The server does not store objects of the kind, or does not allow listing and watching them.
     Unmanageable,
     /// The kind may exist but cannot be accessed; the text is the reason.
     Unknown(String),

@@ -1,4 +1,4 @@
-//! The stopped form of manifests, and the time when nothing of them runs.
+//! The stopped form of manifests, and the states in which a stopped workload has no pods.
 
 use super::*;
 

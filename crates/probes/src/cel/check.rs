@@ -13,8 +13,8 @@ use crate::cel::error::TypeError;
 use crate::cel::functions::{Resolution, resolve};
 use crate::cel::types::{Ty, is_type_identifier};
 
-/// Returns the first undeclared name, call without a matching overload, or literal of mixed types
-/// as an error.
+/// Returns an error for the first undeclared name, call without a matching overload, or literal of
+/// mixed types.
 pub fn check(rule: &IdedExpr, source: &SourceInfo) -> Result<Ty, TypeError> {
     Checker {
         source,

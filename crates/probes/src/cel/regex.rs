@@ -113,7 +113,7 @@ impl Searches {
     }
 }
 
-/// The constant pattern of a call, if the function has one.
+/// The constant pattern of a call, if it has one.
 pub fn constant_pattern(node: &IdedExpr) -> Option<&str> {
     let Expr::Call(call) = &node.expr else {
         return None;

@@ -94,7 +94,7 @@ fn last_index_of<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Value<'b, 'v> {
     let end = match offset {
         None => Some(text.len()),
         Some(offset) if part.is_empty() => return Ok(CowVal::owned(CelInt::from(offset))),
-        // A match that starts at the offset ends at most the length of the part after it.
+        // A match that starts at the offset ends `part.len()` bytes later.
         Some(offset) => byte_of(text, offset)
             .map(|start| text.floor_char_boundary(start.saturating_add(part.len()))),
     };

@@ -344,7 +344,7 @@ fn every_declared_function_exists() {
     };
     for (name, member, parameters, result) in declared() {
         let mut arguments: Vec<String> = parameters.iter().map(sample).collect();
-        // Conversions need a string of their own form.
+        // Each conversion needs a string of its own form.
         if arguments == ["'1'"] {
             let text = match name {
                 "bool" => "'true'",

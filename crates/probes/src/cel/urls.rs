@@ -1,8 +1,8 @@
 //! The Kubernetes CEL library for URLs, over the `url` crate.
 //!
-//! Kubernetes parses with Go's `net/url`. The crate follows the rules of browsers. For the schemes
-//! that it recognises these add and drop parts that rules can read: default ports, a path of `/`,
-//! lower case. A URL with another scheme does not change, so all URLs are parsed with a prefix
+//! Kubernetes parses with Go's `net/url`. The crate follows the rules of browsers. If these
+//! recognise the scheme, they add and drop parts that CEL rules can read: default ports, a path of
+//! `/`, lower case. A URL with another scheme does not change, so all URLs are parsed with a prefix
 //! before their scheme. The remaining differences are listed and tested in `upstream.rs`.
 
 use std::any::Any;

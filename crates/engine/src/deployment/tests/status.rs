@@ -230,7 +230,8 @@ fn a_new_revision_is_reported_at_once_and_so_is_a_refused_one() {
     assert_eq!(status.collision_count, None);
 }
 
-/// A new revision reports soon; news that no later report brings are not debounced.
+/// A new revision reports soon, so the status may wait for that. News that no later report brings
+/// does not wait.
 #[test]
 fn a_status_is_interim_until_the_current_revision_has_reported() {
     let interim = |snapshot: &Snapshot<'_>, creation: &Creation| {

@@ -127,7 +127,8 @@ fn an_immutable_object_is_created_anew_where_that_is_asked_for() {
     }
 }
 
-/// A take-over without a change of content names all owners, and keeps the label of the cache.
+/// A take-over without a change of content contains all owners and the label of the cache, and no
+/// other content.
 #[test]
 fn what_is_taken_over_first_keeps_its_content() {
     let mut bodies = Vec::new();

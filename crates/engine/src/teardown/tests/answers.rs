@@ -104,7 +104,7 @@ fn every_order_of_answers_for_every_list_of_owners() {
     let kinds = kinds();
     let lists = owner_lists();
     assert_eq!(lists.len(), 1 + 3 * 2 + 6 * 3 + 6 * 4);
-    // One answer for each effect; the table above shows equal ones.
+    // One answer for each effect; the table above shows which answers have the same effect.
     let effects = [
         "ours", "shared", "foreign", "leaving", "absent", "conflict", "refused",
     ];
