@@ -200,9 +200,9 @@ impl World {
             LifecycleState::Archived => {
                 for object in &content.objects {
                     if self.owners.get(object) == Some(&number) {
-                        // A revision is not torn down while a serving revision contains one of its
-                        // objects, unless that one is superseded as well, or was when this archival
-                        // was decided.
+                        // An object that a newer live revision contains is not deleted with this
+                        // one, unless that revision is superseded as well, or was when this
+                        // archival was decided.
                         let mut serving = self.serving();
                         serving.extend(&archived_for);
                         let mut others = self.revisions.iter().map(|r| (&r.member, &r.content));
@@ -426,8 +426,8 @@ proptest! {
     // Each case simulates a day.
     #![proptest_config(ProptestConfig::with_cases(30))]
 
-    /// A day of passes creates few revisions, however the stored revisions differ, and another
-    /// content is delivered at once.
+    /// A day of passes creates few revisions, however these change when they are stored, and
+    /// another content is delivered at once.
     #[test]
     fn nothing_is_made_without_end(template in content(), pace in 300..3000_i64) {
         let mut world = World::new(Content { healthy: true, ..template });
