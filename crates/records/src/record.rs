@@ -333,7 +333,7 @@ impl<K: RecordKind> Record<K> {
         }
     }
 
-    /// Whether it has a finalizer.
+    /// True if the object has a finalizer.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|present| present == finalizer)
     }

@@ -127,9 +127,10 @@ impl<K: RecordKind> Store<K> {
         self.emit(change, None)
     }
 
-    /// Adds an object that `writer` has created or read, so that it is present before the watch
-    /// observes it. If the watch has passed its version, the watch has observed the object already,
-    /// and perhaps its deletion.
+    /// Adds an object that `writer` has created or read, before the watch observes it.
+    ///
+    /// If the watch has passed its version, the watch has observed the object already, and perhaps
+    /// its deletion.
     pub fn created(&self, record: Record<K>, writer: &'static str) {
         let change = self.inner.write().written(record);
         self.emit(change, Some(writer));
