@@ -70,8 +70,8 @@ pub fn find(program: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf, Str
 /// # Guarantees
 /// - The process has no access to the environment of this one, finds no plugins and no cluster, and
 ///   reaches other hosts only by a proxy that does not exist.
-/// - The process has no more memory, time and output than `limits` allow. It is not without limits
-///   for a moment, because it waits for the values.
+/// - The process has no more memory, time and output than `limits` allow. Until the limits are set
+///   it waits for the values, so it never runs without them.
 /// - When this function returns or is dropped, the process and all processes that it has started
 ///   are gone.
 ///

@@ -164,8 +164,8 @@ impl Charts {
     /// Fetches a chart, and returns the path of its archive. A range of versions is resolved first.
     ///
     /// # Guarantees
-    /// - The archive has the digest of the index, and the requested name and version. All its files
-    ///   are unpacked into one folder.
+    /// - The archive has the digest of the index, and the requested name and version. No file of it
+    ///   would be unpacked outside of its folder.
     /// - An archive is fetched once, and is used after a restart as well. Then no request is sent,
     ///   and later changes in the repository have no effect.
     ///
