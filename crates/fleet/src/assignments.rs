@@ -118,8 +118,7 @@ impl Assignments {
         }
     }
 
-    /// Decides if revisions of a namespace may deliver into a cluster, and into which namespaces of
-    /// it.
+    /// Decides if revisions of a namespace may deliver into a cluster, and with which reach.
     pub fn decide(&self, namespace: &str, cluster: Subject<'_>) -> Decision {
         let known = self.shared.known.read();
         known.decide(namespace, cluster, self.shared.is_required)

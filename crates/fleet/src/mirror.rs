@@ -62,7 +62,7 @@ pub struct Origin {
     /// The revisions from which the phase may take objects over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     before: Vec<Relative>,
-    /// The namespaces of the cluster that its objects may be in.
+    /// The part of the cluster in which its objects may be.
     #[serde(default, skip_serializing_if = "is_usual")]
     reach: Reach,
     /// UIDs of the phases that get its objects back when it is deleted; the first one that contains
@@ -82,7 +82,7 @@ pub struct Place {
     entry: String,
     /// Label of the chain.
     chain: String,
-    /// The conditions of upgrades.
+    /// The terms for upgrades.
     #[serde(default)]
     terms: Terms,
     /// True if the phase had begun before the mirror was made: the manager delivered it, or another
@@ -107,7 +107,7 @@ impl Place {
         self.has_begun
     }
 
-    /// The conditions of upgrades.
+    /// The terms for upgrades.
     pub fn terms(&self) -> &Terms {
         &self.terms
     }
@@ -309,7 +309,7 @@ impl Origin {
         &self.uid
     }
 
-    /// The namespaces of the cluster that the objects may be in, if the phase has a namespace.
+    /// The part of the cluster in which the objects may be, if the phase has a namespace.
     pub fn reach(&self) -> &Reach {
         &self.reach
     }

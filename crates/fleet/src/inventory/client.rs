@@ -79,7 +79,7 @@ impl Line {
     /// for each check, because a client that waits for the next check takes 9 KiB. Must be called
     /// within a tokio runtime.
     pub fn checks(&self) -> Client {
-        // Checks are not ended by `cut`, because they detect the end of a loss.
+        // Checks are not ended by `cut`, because they detect if the cluster is lost.
         let checks = service(Arc::clone(&self.current), Arc::default(), |_| {});
         counted(ClientBuilder::new(checks, "default"), &self.metrics)
     }
