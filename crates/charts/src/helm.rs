@@ -145,7 +145,7 @@ fn command(program: &Path, home: &Path, template: Template<'_>) -> Command {
     command
 }
 
-/// The end of a process.
+/// The result of a process.
 #[derive(Debug)]
 struct Ended {
     status: ExitStatus,

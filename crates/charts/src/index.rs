@@ -109,8 +109,8 @@ impl Entry {
     }
 }
 
-/// Bounds that fit the length of a text. The values that aliases stand for count as well, so that a
-/// short text cannot become a long value in memory.
+/// Limits of the parser for a text of this length. Values behind aliases count as well, so that a
+/// short text cannot become a large value in memory.
 fn options(length: usize) -> serde_saphyr::Options {
     let nodes = length.max(10_000);
     serde_saphyr::options! {

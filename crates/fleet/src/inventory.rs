@@ -22,8 +22,8 @@
 //!
 //! # Why not kube's watcher
 //! kube's watcher warns of a missing right at every attempt, and resumes a silent watch for ever,
-//! also that of an API server that was restored from a backup. For Secrets it hides the version of
-//! a list, which is needed as the version of a deleted Secret.
+//! also that of an API server that was restored from a backup. It hides the version of a list,
+//! which counts as the version of a Secret that is missing from the list.
 //!
 //! # Caveats
 //! - If the Secret cannot be read from the manager's own API server, existing connections stay.

@@ -375,7 +375,7 @@ pub fn key(cluster: &str, phase: &PhaseRecord) -> PhaseKey {
     key_of(cluster, &phase.key.name, &phase.uid)
 }
 
-/// As [`key`], by name and uid of the phase.
+/// As [`key`], by name and UID of the phase.
 pub fn key_of(cluster: &str, name: &str, uid: &str) -> PhaseKey {
     let print = content_fingerprint(&json!(uid)) & 0xffff_ffff;
     let mut name = name.to_owned();

@@ -55,8 +55,8 @@ impl fmt::Display for Account {
 }
 
 impl Target {
-    /// Returns the reason that an account may not read an object, also when the right cannot be
-    /// checked.
+    /// Returns the reason that an account may not read an object, also if the right cannot be
+    /// checked; `None` if the account may.
     ///
     /// One request asks for all objects of a kind in a namespace, and a second one for the object
     /// itself if not all of them may be read. Answers are cached for a while.

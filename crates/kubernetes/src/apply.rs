@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //!
-//! - Each request is sent once, except that a server that demands a pause (429 or 503 with
-//!   `Retry-After`) is granted it once.
+//! - Each request is sent once, and a second time only after a pause that the server demands (429
+//!   or 503 with `Retry-After`).
 //! - A write carries a precondition. An apply to an existing object has its UID and version: on a
 //!   1.36 server the version alone does not keep an apply from creating the object anew if the
 //!   object was deleted in between; the UID does (409). A create has a version alone, one that no
@@ -19,11 +19,12 @@
 //!
 //! # Options of the requests
 //!
-//! `fieldValidation=Ignore` everywhere. It decides about unknown and duplicate fields only. An apply
-//! to a built-in kind refuses unknown fields under any setting, and our bodies have no duplicates.
-//! For a custom resource the default (`Warn`) accepts what the schema does not know and prunes it;
-//! so does `Ignore`, without the second, strict parse of the body and the warnings nobody reads.
-//! `Strict` would refuse manifests that Package Operator accepts.
+//! `fieldValidation=Ignore` everywhere. The option affects unknown and duplicate fields only. An
+//! apply to a built-in kind refuses unknown fields under any setting, and our bodies have no
+//! duplicates. For a custom resource the default (`Warn`) accepts fields that the schema does not
+//! have, and prunes them; so does `Ignore`, but without the second, strict parse of the body, and
+//! without warnings, which are not read. `Strict` would refuse manifests that Package Operator
+//! accepts.
 
 mod migrate;
 

@@ -19,9 +19,9 @@
 //! - Reads, dry runs, leases and events pass, but not through connections that were made with a
 //!   fence ([`Executor`]) whose lease has run out. Requests for the lease need a connection without
 //!   a fence.
-//! - The kernel or the network may delay a write until after the start of the server's clock. So
-//!   children carry preconditions, and objects that an ended revision nevertheless controls are
-//!   taken away when they are observed.
+//! - A write that the kernel or the network delays may reach the server late, and the time limit of
+//!   the server starts only then. So children carry preconditions, and objects that an ended
+//!   revision nevertheless controls are taken away when they are observed.
 
 use std::{
     future::Future,

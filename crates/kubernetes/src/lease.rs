@@ -18,8 +18,8 @@
 //!   lease, before the cluster has caught up with the versions that they remember. Both give up.
 //! - After [`Leadership::release`] the lease is vacant, which wakes a waiting candidate.
 //! - Writes pass a [`Fence`] that is open while the lease is certainly held. If a process is
-//!   stopped for longer, the fence is closed when the process continues, before its timers have
-//!   fired.
+//!   stopped beyond that time, the fence is closed when the process continues, before its timers
+//!   have fired.
 //!
 //! The crate kube-lease-manager is not used: it takes an expired lease over without a precondition,
 //! so that two candidates can win for a moment, compares the holder's clock with its own, and its

@@ -4,9 +4,9 @@
 //! field, so an object is stored as text until it is read. Two parts are removed before:
 //!
 //! - `managedFields` other than those of our own apply and legacy entries of Package Operator
-//!   ([`legacy`]). They are about half of a typical object, and the others are not compared with.
-//!   Entries that are not older than our own last apply stay: they name the managers whose changes
-//!   are about to be repaired, and are few.
+//!   ([`legacy`]). They are about half of a typical object, and are never compared with. Entries
+//!   that are not older than our own last apply stay: they name the managers whose changes are
+//!   about to be repaired, and are few.
 //! - the annotation `kubectl.kubernetes.io/last-applied-configuration`, a second copy of the
 //!   object.
 //!

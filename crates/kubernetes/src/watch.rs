@@ -64,9 +64,9 @@ const WATCH_GRACE: Duration = Duration::from_secs(15);
 /// Time of silence after which the server is asked for its version. After the same time again the
 /// watch is resumed.
 ///
-/// A kind that does not change causes silence. The API server sends a bookmark every minute, but
-/// only if its version is newer than the one that the watch began with; and it notices versions of
-/// other kinds when this kind is listed, or else from etcd, by default every ten minutes. So the
+/// Silence is normal for a kind that does not change. The API server sends a bookmark every minute,
+/// but only if its version is newer than the one that the watch began with; and it notices versions
+/// of other kinds when this kind is listed, or else from etcd, by default every ten minutes. So the
 /// question is a small list: its response gives the server a new version for its next bookmark.
 /// Silence after that means a half-open connection, or a server that does not work this way. A
 /// cluster that was restored from a backup responds with a version older than ours; its watch would

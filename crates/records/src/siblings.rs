@@ -128,8 +128,8 @@ impl<'a> KnownSiblings<'a> {
         later
     }
 
-    /// A claim if a newer revision has taken an object over, or may have, before the object was
-    /// deleted.
+    /// The claim of a newer revision on an object, if the revision had taken the object over before
+    /// it was deleted, or may have.
     fn claim(&self, newer: &RevisionRecord, wanted: &ControlledObjectReference) -> Option<Claim> {
         let name = &newer.key.name;
         let doubtful = |doubt: String| Claim {

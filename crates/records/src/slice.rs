@@ -1,4 +1,5 @@
-//! Slices as they are kept: the content of those that a revision in force uses, and who owns the others.
+//! The records of slices: with their content while a revision that is not archived uses them, else
+//! only with their owners.
 
 use std::sync::Arc;
 

@@ -100,7 +100,7 @@ pub enum ConfigError {
         /// The missing part of a pod's environment.
         source: Box<InClusterError>,
     },
-    /// A proxy is named by no valid URL.
+    /// The URL of a proxy is not valid.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
     /// A context was given, but no kubeconfig.

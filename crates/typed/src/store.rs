@@ -452,7 +452,7 @@ mod tests {
         store.on_event(&Event::Deleted(&release("a", 12)));
         written(&store, "a", 11);
         assert_eq!(names(&store), [] as [&str; 0]);
-        // A later object with the same name.
+        // A new object with the same name.
         written(&store, "a", 13);
         assert_eq!(names(&store), ["a@13"]);
     }

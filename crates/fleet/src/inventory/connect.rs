@@ -112,8 +112,8 @@ impl Connector {
 
     /// Updates the connection and checks it. Returns the pause until the next round.
     ///
-    /// Rarely running futures are boxed: each cluster has one of this function, which would
-    /// otherwise always be as large as the largest request.
+    /// Requests that rarely run are boxed: each cluster keeps one future of this function, which
+    /// would otherwise always be as large as the largest request.
     async fn round(&mut self, wanted: &Wanted) -> Duration {
         if !self.is_made_from(wanted) {
             match Box::pin(self.remake(wanted)).await {

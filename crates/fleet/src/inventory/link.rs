@@ -57,8 +57,8 @@ pub struct InventorySite {
     pub labels: Arc<BTreeMap<String, String>>,
     /// True if the cluster cannot be reached. A cluster that has not responded yet is not lost.
     pub is_lost: bool,
-    /// For a cluster that is not lost: the time since which it is not, as far as this process has
-    /// observed, which after a restart is later than the true time. Actions due before that time
+    /// Time since which the cluster is not lost, unless it is. Only observations of this process
+    /// count, so after a restart the time is later than the true one. Actions due before that time
     /// may be late.
     pub online_since: Timestamp,
 }
