@@ -81,7 +81,7 @@ pub struct Term {
 /// The right to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// This process may not write yet, or has ended.
+    /// This process may not write yet, or has given up its lease.
     Closed,
     /// This process may not write any more: it has lost the lease.
     Lost,
@@ -141,7 +141,8 @@ impl Fence {
         *self.0.lock() = Standing::Open;
     }
 
-    /// Refuses new writes. Writes under way continue, unless the lease has run out before.
+    /// Refuses all writes. To be called when none is under way: connections stay open, unless the
+    /// lease has run out before.
     pub fn close(&self) {
         let mut standing = self.0.lock();
         if !standing.has_ended(Moment::now()) {
@@ -149,7 +150,7 @@ impl Fence {
         }
     }
 
-    /// Refuses all writes, also those under way.
+    /// Refuses all writes, and ends the connections, whose buffers may contain some.
     pub fn lose(&self) {
         *self.0.lock() = Standing::Lost;
     }

@@ -289,7 +289,7 @@ impl Informers {
 }
 
 impl Registry {
-    /// Replaces the kinds of a user. Returns the kinds that no longer have a user.
+    /// Replaces the kinds of a user. Returns the watched kinds that no longer have a user.
     fn set_uses(&mut self, user: &User, gvks: Option<&BTreeSet<Gvk>>) -> Vec<Gvk> {
         let before = self.users.get(user);
         if before == gvks {

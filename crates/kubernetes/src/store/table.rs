@@ -23,8 +23,8 @@ pub(super) struct Table {
     version: u64,
     /// Written states by version: they are dropped when the watch passes them.
     unconfirmed: BTreeSet<(u64, Box<str>, Box<str>)>,
-    /// UIDs of objects that this process has deleted, each with the number of the list that ran
-    /// then or was the last.
+    /// UIDs of objects that an answer has reported as deleted, each with the number of the list
+    /// that ran then or was the last.
     deleted: HashMap<Box<str>, u64>,
     /// Number of the list that is running, or was the last.
     list: u64,
