@@ -159,7 +159,7 @@ pub enum Event<'a> {
     Deleted(&'a RawValue),
     /// All events up to this version were reported.
     Bookmark(u64),
-    /// The server does not, or no longer, serve the collection. See [`WatchSpec::definition`].
+    /// The server does not serve the collection, or no longer. See [`WatchSpec::definition`].
     Unserved,
     /// Listing or watching failed, for this reason, and is retried. Not reported if the server only
     /// asks to wait. For the state of the objects then see the guarantees of the module.
@@ -733,7 +733,8 @@ mod tests {
         format!(r#"{{"metadata":{{"resourceVersion":"7","continue":"{next}"}},"items":[{items}]}}"#)
     }
 
-    /// Lists objects of a length. Returns the limits of the requests, and the numbers of the
+    /// Lists `objects` objects of `length` bytes each. Returns the limits of the requests, and the
+    /// numbers of the objects.
     /// objects.
     async fn listed(objects: usize, length: usize) -> (Vec<usize>, Vec<usize>) {
         let limits = Arc::new(Mutex::new(Vec::new()));
