@@ -735,7 +735,6 @@ mod tests {
 
     /// Lists `objects` objects of `length` bytes each. Returns the limits of the requests, and the
     /// numbers of the objects.
-    /// objects.
     async fn listed(objects: usize, length: usize) -> (Vec<usize>, Vec<usize>) {
         let limits = Arc::new(Mutex::new(Vec::new()));
         let asked = Arc::clone(&limits);
