@@ -1,22 +1,22 @@
-//! Addresses of repositories, indexes and archives, and where they are on disk (section 4.1 of the contract).
+//! Addresses of repositories, indexes and archives, and their paths on disk.
 
 use std::fmt::Write as _;
 
 use ring::digest::{SHA256, digest};
 use url::{Position, Url};
 
-/// Characters of a URL that a folder is named after; the rest is in its hash.
+/// Limit of the URL's characters in the name of a folder; a hash covers the whole URL.
 const READABLE: usize = 120;
 
-/// The most characters of a part of a file name.
+/// Limit of the characters of a part of a file name.
 const LONGEST: usize = 100;
 
 /// The address of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// As the chart has it, without `/` at its end.
+    /// The text of the chart, without `/` at its end.
     pub text: String,
-    /// The same, read.
+    /// The parsed URL.
     pub url: Url,
 }
 
@@ -24,7 +24,8 @@ impl Address {
     /// Reads the address of a repository.
     ///
     /// # Errors
-    /// For people, if it is no URL with a host, or of another scheme than `http`, `https` and `oci`.
+    /// If the text is no URL with a host, or its scheme is not `http`, `https` or `oci`. The error
+    /// is a text for people.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim().trim_end_matches('/');
         let url = Url::parse(text).map_err(|error| format!("parse {text:?}: {error}"))?;
@@ -41,12 +42,12 @@ impl Address {
         Ok(Self { text, url })
     }
 
-    /// Whether charts are tags of a registry.
+    /// True if charts are tags of a registry.
     pub fn is_registry(&self) -> bool {
         self.url.scheme() == "oci"
     }
 
-    /// The URL of the index: below the path, with the query kept.
+    /// The URL of the index: below the path, with the query of the repository.
     pub fn index(&self) -> Url {
         let mut url = self.url.clone();
         url.set_path(&format!("{}/index.yaml", url.path().trim_end_matches('/')));
@@ -54,10 +55,12 @@ impl Address {
         url
     }
 
-    /// The URL of an archive, as an index has it: relative ones start at the repository, and have its query.
+    /// The URL of an archive, as an index states it. A relative URL starts at the repository, and
+    /// gets its query.
     ///
     /// # Errors
-    /// For people, if it is no URL, or of another scheme than `http`, `https` and `oci`.
+    /// If the text is no URL, or its scheme is not `http`, `https` or `oci`. The error is a text
+    /// for people.
     pub fn archive(&self, text: &str) -> Result<Url, String> {
         let mut base = self.url.clone();
         base.set_path(&format!("{}/", base.path().trim_end_matches('/')));
@@ -73,11 +76,12 @@ impl Address {
         Ok(url)
     }
 
-    /// The name of the folder of the repository: readable, and another one for every repository.
+    /// The name of the folder of the repository: readable, and unique.
     ///
-    /// The contract has the first part alone, by which `a/b-c` and `a-b/c` would be the same repository.
+    /// Shipper uses the readable part alone, so that the repositories `a/b-c` and `a-b/c` share a
+    /// folder.
     pub fn folder(&self) -> String {
-        // What stands before the host may be a password.
+        // The part before the host may contain a password.
         let shown = &self.url[Position::BeforeHost..Position::AfterPath];
         let shown = format!("{}-{shown}", self.url.scheme());
         let plain = |char: char| match char {
@@ -93,7 +97,7 @@ impl Address {
     }
 }
 
-/// Whether credentials for one URL may be sent to the other.
+/// True if credentials for one URL may be sent to the other.
 pub fn same_origin(a: &Url, b: &Url) -> bool {
     let parts = |url: &Url| {
         let host = url.host_str().map(str::to_owned);
@@ -105,7 +109,7 @@ pub fn same_origin(a: &Url, b: &Url) -> bool {
 /// The name of the file of an archive.
 ///
 /// # Errors
-/// For people, if name or version would lead elsewhere.
+/// If the name or version would lead to another folder. The error is a text for people.
 pub fn file_name(name: &str, version: &str) -> Result<String, String> {
     for (what, text) in [("name", name), ("version", version)] {
         let plain = |char: char| char.is_ascii_alphanumeric() || "._-+".contains(char);

@@ -1,4 +1,4 @@
-//! What an archive of a chart may be, before helm sees it.
+//! Checks an archive of a chart before helm reads it.
 
 use std::{
     cell::Cell,
@@ -12,55 +12,56 @@ use tar::EntryType;
 
 use crate::Limits;
 
-/// How deep archives of dependencies may be inside of one another.
+/// Limit of the nesting of archives of dependencies.
 const DEEPEST: usize = 8;
 
-/// Bytes of a file that is read here.
+/// Limit in bytes of a file whose content is read.
 const MOST_METADATA: u64 = 4 << 20;
 
-/// What an archive says of its chart.
+/// The facts about the chart of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// Name of the chart.
     pub name: String,
-    /// Its version.
+    /// Version of the chart.
     pub version: String,
-    /// Whether all schemas of its values can be checked with what is in the archive. Others would have helm read files
-    /// of this machine, or send requests to wherever the chart says.
+    /// True if all schemas of values can be checked with the content of the archive. For other
+    /// schemas helm would read files of this machine, or send requests to any address that the
+    /// chart names.
     pub local_schemas: bool,
 }
 
-/// Why an archive is refused, for people.
+/// The reason that an archive is refused, for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It is not compressed, no archive, or breaks off.
+    /// The file is not compressed, is no archive, or is incomplete.
     #[error("cannot read the archive: {0}")]
     Unreadable(String),
-    /// It is too much.
+    /// The unpacked archive exceeds this number of bytes.
     #[error("the archive unpacks to more than {0} bytes")]
     TooBig(u64),
-    /// It is too many.
+    /// The archive exceeds this number of files.
     #[error("the archive has more than {0} files")]
     TooMany(usize),
-    /// It has something else than files.
+    /// The archive contains another entry than a file or folder.
     #[error("{0:?} is a {1}, and charts have files and folders only")]
     Kind(String, &'static str),
-    /// A file would be unpacked elsewhere.
+    /// A file would be unpacked outside of its folder.
     #[error("{0:?} is no path within a chart")]
     Path(String),
     /// A file would replace another one.
     #[error("{0:?} is there twice")]
     Twice(String),
-    /// Files are in several folders.
+    /// The files are in several folders.
     #[error("the archive has files in {0:?} and in {1:?}, and a chart is one folder")]
     Folders(String, String),
-    /// It has no chart.
+    /// The archive contains no chart.
     #[error("Chart.yaml file is missing")]
     NoChart,
-    /// What it says of its chart cannot be read.
+    /// The `Chart.yaml` cannot be read.
     #[error("cannot load Chart.yaml: {0}")]
     Metadata(String),
-    /// Dependencies are inside of dependencies without an end.
+    /// Dependencies are nested too deeply.
     #[error("archives of dependencies are nested too deeply")]
     Nested,
 }
@@ -68,11 +69,11 @@ pub enum Error {
 /// Reads an archive to its end.
 ///
 /// # Guarantees
-/// Not more is unpacked than `limits` allow, archives of dependencies included, and in memory are no more than one
-/// dependency of each level.
+/// No more is unpacked than `limits` allow, archives of dependencies included. At most one
+/// dependency of each level is in memory.
 ///
 /// # Errors
-/// If it is no archive of a chart, or one that nobody should unpack.
+/// If the file is no archive of a chart, or is unsafe to unpack.
 pub fn inspect(packed: impl Read, limits: &Limits) -> Result<Inspection, Error> {
     let reader = Reader {
         bytes: Cell::new(limits.unpacked),
@@ -88,7 +89,7 @@ pub fn inspect(packed: impl Read, limits: &Limits) -> Result<Inspection, Error> 
     })
 }
 
-/// What is left to be read.
+/// The remaining limits, and the facts found so far.
 struct Reader<'l> {
     bytes: Cell<u64>,
     files: Cell<usize>,
@@ -101,7 +102,7 @@ impl Reader<'_> {
         if depth > DEEPEST {
             return Err(Error::Nested);
         }
-        // All that is unpacked counts, what is between files as well.
+        // All unpacked bytes count, also those between files.
         let unpacked = Bounded {
             inner: MultiGzDecoder::new(packed),
             left: &self.bytes,
@@ -145,7 +146,7 @@ impl Reader<'_> {
                 self.local_schemas.set(local);
             } else if is_dependency(&inner) {
                 let archive = read(&mut entry, self.limits.packed).map_err(failed)?;
-                // A reader of any other type would be a function without an end.
+                // Another type of reader would make this function generic without an end.
                 self.chart(&mut archive.as_slice() as &mut dyn Read, depth + 1)?;
             }
             if !paths.insert(inner) {
@@ -157,7 +158,7 @@ impl Reader<'_> {
     }
 }
 
-/// The folder of a path, and the path within it.
+/// The top folder of a path, and the path within it.
 fn split(path: &str) -> Result<(String, String), Error> {
     let refused = || Error::Path(path.to_owned());
     let trimmed = path
@@ -174,7 +175,7 @@ fn split(path: &str) -> Result<(String, String), Error> {
     }
 }
 
-/// Whether helm unpacks a file of a chart as a chart.
+/// True if helm unpacks a file of a chart as a chart.
 fn is_dependency(inner: &str) -> bool {
     let mut parts = inner.rsplit('/');
     let file = parts.next().unwrap_or_default();
@@ -188,7 +189,7 @@ fn read(entry: &mut impl Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Name and version in a `Chart.yaml`.
+/// The name and version in a `Chart.yaml`.
 fn identity(metadata: &[u8]) -> Result<(String, String), Error> {
     let text = str::from_utf8(metadata).map_err(|error| Error::Metadata(error.to_string()))?;
     let document = baton_yaml::read(text).into_iter().next();
@@ -211,7 +212,7 @@ fn identity(metadata: &[u8]) -> Result<(String, String), Error> {
     Ok((field("name")?, field("version")?))
 }
 
-/// Whether a schema refers to nothing outside of itself.
+/// True if a schema has no reference outside of itself.
 fn is_local(schema: &[u8]) -> bool {
     fn check(value: &Value) -> bool {
         match value {
@@ -220,7 +221,7 @@ fn is_local(schema: &[u8]) -> bool {
                     ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(text)) => {
                         text.starts_with('#')
                     }
-                    // The drafts are part of helm.
+                    // Helm contains the drafts.
                     ("$schema", Value::String(text)) => {
                         let text = text.trim_start_matches("http").trim_start_matches('s');
                         text.starts_with("://json-schema.org/")
@@ -233,7 +234,7 @@ fn is_local(schema: &[u8]) -> bool {
             _ => true,
         }
     }
-    // What cannot be read is for helm to refuse.
+    // Helm refuses a schema that cannot be read.
     serde_json::from_slice(schema).map_or(true, |schema| check(&schema))
 }
 
@@ -247,7 +248,7 @@ fn name_of(kind: EntryType) -> &'static str {
     }
 }
 
-/// A reader that fails when there is too much to read.
+/// A reader that fails when the limit is exceeded.
 struct Bounded<'c, R> {
     inner: R,
     left: &'c Cell<u64>,

@@ -1,4 +1,4 @@
-//! Archives on their way from a repository to the disk.
+//! Downloads archives from a repository to the disk.
 
 use std::{io::Write as _, path::Path};
 
@@ -18,14 +18,15 @@ use crate::{
 };
 
 impl Inner {
-    /// Fetches an archive, checks it, and puts it where it belongs.
+    /// Fetches an archive, checks it, and moves it to its place.
     ///
     /// # Guarantees
-    /// - The file appears when all checks have passed, as a whole.
+    /// - The file is created as a whole, after all checks have passed.
     /// - Credentials of the repository are sent to its own host only: an index may name any other.
     ///
     /// # Errors
-    /// [`Error::Fetch`], [`Error::Corrupted`], and [`Error::Repository`] if it cannot be written.
+    /// [`Error::Fetch`], [`Error::Corrupted`], and [`Error::Repository`] if the file cannot be
+    /// written.
     pub(crate) async fn download(
         &self,
         address: &Address,
@@ -90,7 +91,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Sends the request for an archive. Returns the answer, and the digest that it must have, if that is known.
+    /// Sends the request for an archive. Returns the response, and the expected digest, if there is
+    /// one.
     async fn ask(
         &self,
         address: &Address,
@@ -104,7 +106,7 @@ impl Inner {
         if url.scheme() == "oci" {
             let mut session = Session::new(&self.http, Reference::parse(url)?, credentials());
             let blob = session.blob().await.map_err(|error| error.to_string())?;
-            // The index of a repository may name a registry, and has the digest then.
+            // The index of a repository may name a registry, and state a digest as well.
             if entry
                 .digest
                 .as_ref()

@@ -1,4 +1,4 @@
-//! Why a chart is not there, or not rendered.
+//! Errors of fetching and rendering charts.
 
 use baton_apis::Chart;
 use baton_releases::{
@@ -6,50 +6,52 @@ use baton_releases::{
     scheduling::error::ScheduleError,
 };
 
-/// Why a chart is not there, or not rendered. `ScheduleError` is made from it, with the reasons of section 3.7 of the
-/// contract.
+/// The reason that a chart is not available, or not rendered. It is converted to a `ScheduleError`,
+/// whose reasons are those of Shipper.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No index is at hand. To be retried: `NoCachedChartRepoIndex`.
+    /// There is no index yet. To be retried: `NoCachedChartRepoIndex`.
     #[error("{0}")]
     NoIndex(String),
-    /// The URL of the repository is none, or the folder of charts cannot be written: `ChartRepoInternal`.
+    /// The URL of the repository is not valid, or the folder of charts cannot be written:
+    /// `ChartRepoInternal`.
     #[error("internal chart repo client error: {0}")]
     Repository(String),
-    /// The index lacks the chart, or a version that is meant; or what is meant cannot be read.
+    /// The index lacks the chart or a matching version, or the version expression cannot be read.
     #[error(transparent)]
     NoSuchVersion(#[from] ResolutionError),
     /// The archive cannot be fetched. To be retried: `ChartFetchFailure`.
     #[error("failed to fetch chart {}: {cause}", Coordinates(.chart))]
     Fetch {
-        /// The chart, with the URL of its archive in the place of that of its repository.
+        /// The chart, with the URL of its archive in the place of the URL of its repository.
         chart: Chart,
-        /// Why.
+        /// The cause of the failure.
         cause: String,
     },
-    /// The archive is not one of a chart, or one that would do harm. Not to be retried.
+    /// The archive contains no chart, or is unsafe. Not to be retried.
     #[error("chart {} data is corrupted: {cause}", Coordinates(.chart))]
     Corrupted {
         /// The chart.
         chart: Chart,
-        /// What is wrong with it.
+        /// The reason that the archive is refused.
         cause: String,
     },
-    /// The chart cannot be rendered with these values, or takes too much for it. Not to be retried: `BrokenChartSpec`.
+    /// The chart cannot be rendered with these values, or exceeds a limit. Not to be retried:
+    /// `BrokenChartSpec`.
     #[error("broken shipper chart spec {}: {cause}", Coordinates(.chart))]
     Broken {
         /// The chart.
         chart: Chart,
-        /// What helm says, or which limit was reached.
+        /// The message of helm, or the exceeded limit.
         cause: String,
     },
-    /// Helm is missing or cannot be run, whatever the chart. To be retried: `ChartRepoInternal`.
+    /// Helm is missing or cannot be run, for any chart. To be retried: `ChartRepoInternal`.
     #[error("internal chart repo client error: {0}")]
     Renderer(String),
 }
 
 impl Error {
-    /// Whether only a change of the object helps, and not to try again.
+    /// True if a retry is pointless until the object is changed.
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Corrupted { .. } | Self::Broken { .. } => true,

@@ -1,4 +1,4 @@
-//! Whatever repositories send: there is an answer to it, and what is accepted does no harm.
+//! For any response of a repository there is an answer, and an accepted response is harmless.
 
 use std::{
     io::{Read as _, Write as _},
@@ -23,7 +23,7 @@ fn indexes_are_read_or_refused_in_one_line() {
         .for_each(check_index);
 }
 
-/// An input is an archive that is not compressed yet: no random bytes are a compressed one.
+/// The input is an uncompressed archive, because random bytes are hardly ever a compressed one.
 fn check_archive(input: &[u8]) {
     let limits = Limits {
         unpacked: 1 << 16,
@@ -63,7 +63,7 @@ fn is_inside(path: &Path) -> bool {
     parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
-/// The same text is tried as what helm prints.
+/// The input is tried as an index and as the output of helm.
 fn check_index(input: &[u8]) {
     match Index::parse(input) {
         Ok(index) => {

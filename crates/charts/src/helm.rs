@@ -1,4 +1,4 @@
-//! Renders charts by `helm template`, in a process with limits (section 4.2 of the contract).
+//! Renders charts by `helm template`, in a process with limits.
 
 use std::{
     ffi::OsStr,
@@ -17,16 +17,16 @@ use tokio::{
 
 use crate::Limits;
 
-/// Bytes of what helm says that are read.
+/// Limit in bytes of helm's messages that are read.
 const MOST_WORDS: u64 = 64 << 10;
 
-/// Bytes of what helm says that are passed on: messages of conditions have a limit.
+/// Limit in bytes of helm's messages that are reported: messages of conditions have a limit.
 const MOST_CAUSE: usize = 2048;
 
-/// A rendering.
+/// The inputs of a rendering.
 #[derive(Clone, Copy, Debug)]
 pub struct Template<'a> {
-    /// The archive of the chart.
+    /// Path of the archive of the chart.
     pub archive: &'a Path,
     /// Values as JSON.
     pub values: &'a [u8],
@@ -34,23 +34,23 @@ pub struct Template<'a> {
     pub name: &'a str,
     /// `.Release.Namespace`.
     pub namespace: &'a str,
-    /// Whether values are checked against the schemas of the chart.
+    /// True to check the values against the schemas of the chart.
     pub schemas: bool,
 }
 
-/// Why there is no rendering, for people.
+/// The reason that there is no rendering, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// Helm cannot be run.
     Start(String),
-    /// Helm refuses the chart, or the chart takes too much.
+    /// Helm refuses the chart, or the chart exceeds a limit.
     Chart(String),
 }
 
-/// Finds helm.
+/// Finds the program helm.
 ///
 /// # Errors
-/// For people, if there is none.
+/// If there is none. The error is a text for people.
 pub fn find(program: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf, String> {
     if let Some(program) = program {
         return if program.is_file() {
@@ -65,14 +65,15 @@ pub fn find(program: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf, Str
     found.ok_or_else(|| "no helm: it is not on the PATH, and HELM_BIN is not set".to_owned())
 }
 
-/// Renders a chart, and returns what helm prints.
+/// Renders a chart, and returns the output of helm.
 ///
 /// # Guarantees
-/// - The process sees nothing of this one's environment, finds no plugins and no cluster, and reaches other hosts only
-///   by a proxy that is not there.
-/// - It has no more memory, time and output than `limits` have, and none before it has these limits: it waits for the
-///   values.
-/// - When this returns or is dropped, it is gone with everything that it has started.
+/// - The process has no access to the environment of this one, finds no plugins and no cluster, and
+///   reaches other hosts only by a proxy that does not exist.
+/// - The process has no more memory, time and output than `limits` allow. Until the limits are set
+///   it waits for the values, so it never runs without them.
+/// - When this function returns or is dropped, the process and all processes that it has started
+///   are gone.
 ///
 /// # Errors
 /// If there is no rendering.
@@ -109,7 +110,7 @@ pub async fn template(
 
 fn command(program: &Path, home: &Path, template: Template<'_>) -> Command {
     let mut command = Command::new(program);
-    // After `--`, names that begin with a hyphen are names.
+    // After `--`, a name that begins with a hyphen is no flag.
     command
         .args([
             "template",
@@ -124,7 +125,7 @@ fn command(program: &Path, home: &Path, template: Template<'_>) -> Command {
         .current_dir(home)
         .env_clear()
         .env("GOTRACEBACK", "none")
-        // Schemas of values could ask for anything.
+        // Schemas of values could cause any request.
         .env("HTTP_PROXY", "http://127.0.0.1:9")
         .env("HTTPS_PROXY", "http://127.0.0.1:9")
         .env("KUBECONFIG", "/dev/null")
@@ -144,17 +145,17 @@ fn command(program: &Path, home: &Path, template: Template<'_>) -> Command {
     command
 }
 
-/// How a process has ended.
+/// The result of a process.
 #[derive(Debug)]
 struct Ended {
     status: ExitStatus,
     output: Vec<u8>,
     words: Vec<u8>,
-    /// Whether it was ended because of its output.
+    /// True if the process was killed because of its output.
     is_too_much: bool,
 }
 
-/// A process in a group of its own, that is killed as a whole when this is dropped.
+/// A process in a group of its own. The whole group is killed when this is dropped.
 #[derive(Debug)]
 struct Group {
     child: Child,
@@ -174,7 +175,8 @@ impl Group {
         use rustix::process::{Resource, Rlimit, prlimit};
         let seconds = limits.render.as_secs() + 1;
         for (resource, most) in [
-            // Memory that the process can write to. Address space means nothing: Go reserves a gigabyte of it.
+            // The memory that the process can write to. The address space is no measure: Go
+            // reserves a gigabyte of it.
             (Resource::Data, limits.memory),
             (Resource::Cpu, seconds),
             (Resource::Fsize, limits.output),
@@ -187,8 +189,8 @@ impl Group {
             prlimit(self.id, resource, limit)?;
         }
         if let Some(id) = self.id {
-            // If memory runs out on this machine, it is the rendering that goes. Without the right to say so, nothing
-            // else changes.
+            // If memory runs out on this machine, the rendering is killed first. The write fails
+            // without the right to it, which changes nothing else.
             let _ = std::fs::write(
                 format!("/proc/{}/oom_score_adj", id.as_raw_nonzero()),
                 "1000",
@@ -207,19 +209,20 @@ impl Group {
         Ok(())
     }
 
-    /// Hands over the values, reads what comes back, and waits.
+    /// Writes the values, reads the output, and waits for the end.
     async fn talk(&mut self, values: &[u8], most: u64) -> io::Result<Ended> {
         let (stdin, output) = (self.child.stdin.take(), self.child.stdout.take());
         let words = self.child.stderr.take();
         let write = async {
             if let Some(mut stdin) = stdin {
-                // A process that ends early reads nothing, and says why on its own.
+                // A process that ends early does not read the values, and reports its reason
+                // itself.
                 let _ = stdin.write_all(values).await;
             }
         };
         let take = async {
             let output = read(output, most + 1).await?;
-            // Nobody reads on, so it would wait for ever.
+            // The process would wait for ever, because no more of its output is read.
             let is_too_much = output.len() as u64 > most;
             if is_too_much {
                 kill(self.id);
@@ -229,7 +232,7 @@ impl Group {
         let say = async {
             let mut pipe = words;
             let words = read(pipe.as_mut(), MOST_WORDS).await;
-            // The rest is of no interest, and must not keep the process waiting.
+            // The rest is not needed, but must be read so that the process does not wait.
             if let Some(pipe) = &mut pipe {
                 tokio::io::copy(pipe, &mut tokio::io::sink()).await?;
             }
@@ -254,7 +257,7 @@ impl Drop for Group {
 
 fn kill(group: Option<Pid>) {
     if let Some(group) = group {
-        // An error means that it is gone.
+        // An error means that the group is gone.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
@@ -267,7 +270,7 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<Vec
     Ok(bytes)
 }
 
-/// Why a process ended without success.
+/// The reason that a process ended without success.
 fn refusal(ended: &Ended, limits: &Limits) -> Error {
     use std::os::unix::process::ExitStatusExt;
     let words = String::from_utf8_lossy(&ended.words);
@@ -292,7 +295,8 @@ fn too_slow(limit: Duration) -> String {
     format!("rendering takes more than {} s", limit.as_secs_f64())
 }
 
-/// What is wrong, of all that helm says: what follows `Error:`, without advice on how to use helm by hand.
+/// The error in helm's messages: the text after `Error:`, without advice on how to use helm by
+/// hand.
 fn cause(words: &str) -> String {
     let at = words.rfind("Error: ").map_or(0, |at| at + "Error: ".len());
     let cause = words[at..]
@@ -414,7 +418,7 @@ mod tests {
     async fn a_flood_is_ended() {
         let result = run("exec yes", b"", &limits()).await;
         assert_eq!(result, chart("rendering puts out more than 1000 bytes"));
-        // Values that nobody reads, and words that are too many.
+        // Values that are not read, and messages that are too long.
         let values = vec![b'x'; 1 << 20];
         let result = run("yes | head -c 1000000 >&2; echo ok", &values, &limits()).await;
         assert_eq!(result.unwrap(), "ok\n");
@@ -453,7 +457,7 @@ mod tests {
         gone(&file).await;
     }
 
-    /// Waits until the process is gone whose id is in a file.
+    /// Waits for the end of the process whose ID is in a file.
     async fn gone(file: &Path) {
         let id: i32 = std::fs::read_to_string(file)
             .unwrap()

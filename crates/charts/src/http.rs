@@ -14,39 +14,40 @@ use url::Url;
 
 use crate::{Credentials, Limits, metrics::RequestMetrics};
 
-/// How many redirects are followed.
+/// Limit of the redirects that are followed.
 const REDIRECTS: usize = 5;
 
 /// A client for repositories and registries.
 ///
 /// # Guarantees
-/// Credentials reach the host of the request only, also over redirects, and no redirect leads from HTTPS to HTTP.
+/// Credentials are sent to the host of the request only, also over redirects, and no redirect leads
+/// from HTTPS to HTTP.
 #[derive(Clone, Debug)]
 pub struct Http {
     client: Client,
-    /// What it has sent.
+    /// Metrics of the sent requests.
     pub metrics: RequestMetrics,
 }
 
-/// Why there is no answer, for people.
+/// The reason that there is no response, for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No answer at all, or one that breaks off.
+    /// No response, or an incomplete one.
     #[error("{0}")]
     Connection(String),
-    /// An answer that is no success.
+    /// The response is no success.
     #[error("bad response code: {} ({})", shown(*.0), .0.as_u16())]
     Status(StatusCode),
-    /// An answer that is too big.
+    /// The response exceeds this number of bytes.
     #[error("the response has more than {0} bytes")]
     TooBig(u64),
 }
 
 impl Http {
-    /// Makes a client.
+    /// Creates a client.
     ///
     /// # Errors
-    /// For people, if TLS cannot be set up.
+    /// If TLS cannot be set up. The error is a text for people.
     pub fn new(limits: &Limits) -> Result<Self, String> {
         let policy = Policy::custom(|attempt| match refusal(attempt.previous(), attempt.url()) {
             Some(why) => attempt.error(why),
@@ -67,7 +68,7 @@ impl Http {
             .map_err(|error| text(&error))
     }
 
-    /// Sends a request, and returns the answer if it is a success.
+    /// Sends a request, and returns the response if it is a success.
     pub async fn get(
         &self,
         url: &Url,
@@ -81,7 +82,7 @@ impl Http {
         }
     }
 
-    /// Sends a request, and returns the answer whatever it is.
+    /// Sends a request, and returns any response.
     pub async fn send(
         &self,
         url: &Url,
@@ -110,12 +111,12 @@ impl From<reqwest::Error> for Error {
     }
 }
 
-/// The value of a header that proves who asks.
+/// The value of an `Authorization` header.
 #[derive(Clone)]
 pub struct Authorization(HeaderValue);
 
 impl Authorization {
-    /// What credentials look like in a request. None if they cannot be part of one.
+    /// The header for credentials; `None` if they cannot be part of a header.
     pub fn new(credentials: &Credentials) -> Option<Self> {
         match credentials {
             Credentials::Basic { username, password } => {
@@ -126,7 +127,7 @@ impl Authorization {
         }
     }
 
-    /// A token. None if it cannot be part of a request.
+    /// The header for a bearer token; `None` if it cannot be part of a header.
     pub fn bearer(token: &str) -> Option<Self> {
         Self::read(&format!("Bearer {}", token.trim()))
     }
@@ -138,7 +139,7 @@ impl Authorization {
     }
 }
 
-/// Reads an answer piece by piece.
+/// Reads the body of a response piece by piece, up to `most` bytes.
 pub async fn read(
     mut response: Response,
     most: u64,
@@ -161,7 +162,7 @@ pub async fn read(
     Ok(())
 }
 
-/// Reads an answer as a whole.
+/// Reads the whole body of a response, up to `most` bytes.
 pub async fn body(response: Response, most: u64) -> Result<Vec<u8>, Error> {
     let mut body = Vec::new();
     read(response, most, |piece| {
@@ -172,7 +173,7 @@ pub async fn body(response: Response, most: u64) -> Result<Vec<u8>, Error> {
     Ok(body)
 }
 
-/// Why a redirect is not followed, if so.
+/// The reason that a redirect is not followed; `None` if it is.
 fn refusal(previous: &[Url], next: &Url) -> Option<&'static str> {
     let was_tls = previous.last().is_some_and(|url| url.scheme() == "https");
     if previous.len() > REDIRECTS {
@@ -184,8 +185,8 @@ fn refusal(previous: &[Url], next: &Url) -> Option<&'static str> {
     }
 }
 
-/// The trusted certificates are those of this machine; `SSL_CERT_FILE` and `SSL_CERT_DIR` have others. Without any,
-/// repositories without TLS can be used all the same.
+/// The TLS configuration. It trusts the certificates of this machine, or those of `SSL_CERT_FILE`
+/// and `SSL_CERT_DIR`. If there are none, repositories without TLS can still be used.
 fn tls() -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let builder = || {
@@ -204,7 +205,7 @@ fn tls() -> Result<ClientConfig, String> {
     Ok(config)
 }
 
-/// An error with its causes: the outer ones alone say that a request failed, and not why.
+/// An error with its causes: the outer ones alone report only that a request failed.
 fn text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,10 +1,10 @@
-//! What a repository has: the content of its index (section 4.1 of the contract).
+//! The index of a repository, which lists its charts.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What is read of an index; also the form in which it is kept on disk.
+/// The parts of an index that are read; also its form on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Index {
     /// The charts by name, each with its versions in the order of the index.
@@ -14,16 +14,16 @@ pub struct Index {
 /// A version of a chart.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Entry {
-    /// The version.
+    /// Version of the chart.
     pub version: String,
-    /// Where its archive is, absolute or relative to the repository.
+    /// URL of the archive, absolute or relative to the repository.
     pub url: String,
-    /// The SHA-256 of the archive in hexadecimal digits, if the repository tells it.
+    /// The SHA-256 of the archive in hexadecimal digits, if the repository states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
 
-/// An index file, as far as it is read. Whatever else it has counts for nothing.
+/// The parts of an index file that are read. Other fields are ignored.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct File {
@@ -43,10 +43,10 @@ impl Index {
     /// Reads an index file.
     ///
     /// # Guarantees
-    /// Versions without a URL are left out; what is wrong with one entry alone does not refuse the others.
+    /// Versions without a URL are left out. An error in one entry does not refuse the others.
     ///
     /// # Errors
-    /// With the words of the contract, if it is empty, no index, or without an API version.
+    /// If the file is empty, no index, or without an API version. The error is the text of Shipper.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let failed = |why: &str| format!("failed to load index file: {why}");
         let text = str::from_utf8(bytes).map_err(|error| failed(&error.to_string()))?;
@@ -73,10 +73,10 @@ impl Index {
         })
     }
 
-    /// Whether it may take the place of another one: an index that has lost everything does not.
+    /// Checks that the index may replace another one: an index that has lost all charts may not.
     ///
     /// # Errors
-    /// For people, if not.
+    /// If it may not. The error is a text for people.
     pub fn follows(&self, previous: Option<&Self>) -> Result<(), String> {
         if self.charts.is_empty() && previous.is_some_and(|index| !index.charts.is_empty()) {
             return Err("failed to load index file: the new index has no entries".to_owned());
@@ -84,13 +84,13 @@ impl Index {
         Ok(())
     }
 
-    /// The versions of a chart, if there is such a chart.
+    /// The versions of a chart; `None` if there is no such chart.
     pub fn versions(&self, chart: &str) -> Option<Vec<&str>> {
         let entries = self.charts.get(chart)?.iter();
         Some(entries.map(|entry| entry.version.as_str()).collect())
     }
 
-    /// A version of a chart; of equal ones the first.
+    /// The entry of a version of a chart; the first one if a version is repeated.
     pub fn entry(&self, chart: &str, version: &str) -> Option<&Entry> {
         let mut entries = self.charts.get(chart)?.iter();
         entries.find(|entry| entry.version == version)
@@ -109,8 +109,8 @@ impl Entry {
     }
 }
 
-/// Bounds that fit the length of a text: what aliases stand for counts as well, so that a short text cannot be a long
-/// one in memory.
+/// Limits of the parser for a text of this length. Values behind aliases count as well, so that a
+/// short text cannot become a large value in memory.
 fn options(length: usize) -> serde_saphyr::Options {
     let nodes = length.max(10_000);
     serde_saphyr::options! {
@@ -123,8 +123,8 @@ fn options(length: usize) -> serde_saphyr::Options {
     }
 }
 
-/// Where reading ended. What stands there is not told: whoever may name a repository must not read by it what only the
-/// manager can reach.
+/// The position at which reading ended. The text there is not reported: a user who may name a
+/// repository must not read by it what only the manager can reach.
 fn unreadable(place: Option<(usize, usize)>) -> String {
     match place {
         Some((line, column)) => format!("it is no index at line {line}, column {column}"),

@@ -1,7 +1,8 @@
-//! Charts of repositories, and what they render to (sections 2.7, 3.3, 4.1 and 4.2 of the contract).
+//! Fetches charts from repositories and renders them.
 //!
-//! [`Charts`] is the only entry. It reads the indexes of repositories, fetches archives into a folder, and has `helm`
-//! render them in a process with limits. What of it is to be installed is decided in `baton_releases::chart`.
+//! [`Charts`] is the only entry. It reads the indexes of repositories, fetches archives into a
+//! folder, and has `helm` render them in a process with limits. `baton_releases::chart` decides
+//! which of the objects are installed.
 
 mod address;
 mod archive;
@@ -45,17 +46,18 @@ use http::Http;
 use index::Index;
 use repository::Repository;
 
-/// How long an index stays in memory that nobody asks for. It is on disk.
+/// Time for which an unused index stays in memory. It is also on disk.
 const UNUSED: Duration = Duration::from_mins(10);
 
-/// Archives that are fetched and checked side by side. Hosts take turns.
+/// Number of archives that are fetched and checked at a time. Hosts take turns.
 const DOWNLOADS: usize = 16;
 
-/// Charts of repositories, and what they render to. A handle: clones share everything.
+/// The charts of repositories. Clones share their state.
 ///
 /// # Guarantees
-/// - All methods can be called from any number of tasks. What several ask for at once is requested once.
-/// - Nothing is requested that nobody has asked for.
+/// - All methods can be called from any number of tasks. Concurrent calls for the same index or
+///   archive share one request.
+/// - No request is sent without a call.
 #[derive(Clone)]
 pub struct Charts(Arc<Inner>);
 
@@ -63,9 +65,9 @@ struct Inner {
     settings: Settings,
     credentials: Box<dyn CredentialSource>,
     http: Http,
-    /// By the URL, with the chart for registries.
+    /// Repositories by URL; registries by URL and chart.
     repositories: Mutex<HashMap<String, Arc<Repository>>>,
-    /// One for each archive that somebody waits for.
+    /// Locks of the archives that are being fetched.
     archives: Mutex<HashMap<PathBuf, Weak<AsyncMutex<()>>>>,
     downloads: Arc<Permits>,
     renders: Arc<Permits>,
@@ -77,17 +79,17 @@ impl fmt::Debug for Charts {
     }
 }
 
-/// TLS cannot be set up, for people.
+/// TLS cannot be set up. The error is a text for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no client for chart repositories: {0}")]
 pub struct SetupError(String);
 
-/// What is to be rendered.
+/// The inputs of a rendering.
 #[derive(Clone, Copy, Debug)]
 pub struct Rendering<'a> {
-    /// The chart.
+    /// The chart to render.
     pub chart: &'a Chart,
-    /// Values over the defaults of the chart: none, or a map.
+    /// Values over the defaults of the chart: `None` or a map.
     pub values: Option<&'a Value>,
     /// `.Release.Name`.
     pub name: &'a str,
@@ -96,10 +98,10 @@ pub struct Rendering<'a> {
 }
 
 impl Charts {
-    /// Makes a handle. Nothing is requested, read or written.
+    /// Creates a handle. Nothing is requested, read or written.
     ///
     /// # Errors
-    /// If TLS cannot be set up. That no certificates are trusted is no error until a repository is asked by HTTPS.
+    /// If TLS cannot be set up. If no certificates are trusted, only requests by HTTPS fail.
     pub fn new(settings: Settings, credentials: impl CredentialSource) -> Result<Self, SetupError> {
         let http = Http::new(&settings.limits).map_err(SetupError)?;
         Ok(Self(Arc::new(Inner {
@@ -113,17 +115,18 @@ impl Charts {
         })))
     }
 
-    /// Adds what is counted about requests to a registry.
+    /// Adds the metrics of requests to a registry.
     pub fn register_metrics(&self, registry: &mut Registry) {
         self.0.http.metrics.register(registry);
     }
 
-    /// The versions that a repository has of a chart, as its index has them and in its order; none if the index does
+    /// The versions of a chart in a repository, in the order of its index; `None` if the index does
     /// not have the chart. For [`baton_releases::resolution::resolve`].
     ///
     /// # Guarantees
-    /// The answer is at most as old as [`Limits::refresh`] if the repository answers within [`Limits::first_index`],
-    /// and that of the last good index, also of an earlier process, if not.
+    /// The answer is at most as old as [`Limits::refresh`] if the repository responds within
+    /// [`Limits::first_index`]. Otherwise it is from the last good index, also of an earlier
+    /// process.
     ///
     /// # Errors
     /// [`Error::NoIndex`], [`Error::Repository`].
@@ -137,10 +140,12 @@ impl Charts {
         Ok(versions.map(|versions| versions.into_iter().map(str::to_owned).collect()))
     }
 
-    /// Finds the version of a chart that is meant, with the index. One that the last good index has needs no newer one.
+    /// Resolves the version expression of a chart with the index. A version that the last good
+    /// index has needs no newer index.
     ///
     /// # Errors
-    /// With the words of the contract. What [`Self::versions`] fails with is a [`Cause::Repository`].
+    /// The text of the error is that of Shipper. Errors of [`Self::versions`] are a
+    /// [`Cause::Repository`].
     pub async fn resolve(&self, chart: &Chart) -> Result<String, ResolutionError> {
         let Chart {
             name,
@@ -159,10 +164,10 @@ impl Charts {
     /// Fetches a chart, and returns the path of its archive. A range of versions is resolved first.
     ///
     /// # Guarantees
-    /// - What is returned has the digest of the index, the name and the version that were asked for, and nothing that
-    ///   would be unpacked elsewhere.
-    /// - An archive is fetched once, and is there after a restart. Then no request is sent, and what the repository
-    ///   says meanwhile counts for nothing.
+    /// - The archive has the digest of the index, and the requested name and version. No file of it
+    ///   would be unpacked outside of its folder.
+    /// - An archive is fetched once, and is used after a restart as well. Then no request is sent,
+    ///   and later changes in the repository have no effect.
     ///
     /// # Errors
     /// All but [`Error::Broken`] and [`Error::Renderer`].
@@ -202,20 +207,24 @@ impl Charts {
         Ok(file)
     }
 
-    /// Renders a chart, which is fetched if need be: `crds/`, templates, dependencies, and hooks, which are objects as
-    /// others. In the order in which helm prints them, for [`baton_releases::chart::content`].
+    /// Renders a chart, which is fetched if necessary.
+    ///
+    /// The objects are those of `crds/`, templates, dependencies, and hooks, which are objects as
+    /// others. Their order is that of helm's output, for [`baton_releases::chart::content`].
     ///
     /// # Guarantees
-    /// - A chart gets no more memory, time and output than [`Limits`] have, no network, and nothing of this process.
-    /// - When this returns or is dropped, the process of the rendering and its files are gone.
-    /// - Namespaces take turns: another one with a thousand charts that hang delays this rendering by those that are
-    ///   running and one more.
+    /// - A chart gets no more memory, time and output than [`Limits`] allow, no network, and no
+    ///   access to this process.
+    /// - When this function returns or is dropped, the process of the rendering and its files are
+    ///   gone.
+    /// - Namespaces take turns: another namespace with a thousand charts that hang delays this
+    ///   rendering by the running ones and one more.
     ///
     /// # Caveats
-    /// Two renderings of the same chart may differ: charts can ask for random numbers and for the time.
+    /// Two renderings of the same chart may differ: charts can use random numbers and the time.
     ///
     /// # Errors
-    /// All there are.
+    /// All errors.
     pub async fn render(&self, rendering: Rendering<'_>) -> Result<Vec<Value>, Error> {
         let inner = &self.0;
         let Rendering {
@@ -263,7 +272,7 @@ impl Charts {
     }
 }
 
-/// Whether this is one version. Anything shorter is a range.
+/// True if the text is one version. Shorter texts are ranges.
 fn is_exact(version: &str) -> bool {
     semver::Version::parse(version.trim_start_matches('v')).is_ok()
 }
@@ -278,7 +287,7 @@ impl Inner {
         Ok(self.folder(address).join(name))
     }
 
-    /// As [`Self::index`], at a URL.
+    /// As [`Self::index`], for the URL of a repository.
     async fn index_at(
         &self,
         repo_url: &str,
@@ -289,15 +298,15 @@ impl Inner {
         self.index(&address, chart, version).await
     }
 
-    /// The index of a repository that may have a chart. If it is one version that is asked about, the last good one
-    /// that has it.
+    /// The index of a repository that may have a chart. For one version, the last good index that
+    /// has it is sufficient.
     async fn index(
         &self,
         address: &Address,
         chart: &str,
         version: Option<&str>,
     ) -> Result<Arc<Index>, Error> {
-        // In a registry, the name becomes a part of the path.
+        // In a registry, the name of the chart becomes a part of the path.
         if address.is_registry() && file_name(chart, "0").is_err() {
             return Ok(Arc::default());
         }
@@ -331,7 +340,7 @@ impl Inner {
         repository
     }
 
-    /// The lock of an archive: whoever has it fetches it, the others wait.
+    /// The lock of an archive: the task that has it fetches the archive, the others wait.
     fn turn(&self, file: &Path) -> Arc<AsyncMutex<()>> {
         let mut archives = self.archives.lock();
         archives.retain(|_, turn| turn.strong_count() > 0);
@@ -343,7 +352,7 @@ impl Inner {
         turn
     }
 
-    /// Reads an archive on disk to its end. One that was good when it was written, and is not now, is removed, so that
+    /// Reads an archive on disk to its end. An archive that is no longer good is removed, so that
     /// it is fetched again.
     async fn inspect(&self, file: &Path) -> Result<Inspection, String> {
         let (file, limits) = (file.to_owned(), self.settings.limits.clone());

@@ -1,15 +1,17 @@
-//! The objects in what helm prints (section 4.2 of the contract).
+//! Reads the objects in the output of helm.
 
 use serde_json::Value;
 
-/// What helm writes in front of each document.
+/// The line that helm writes at the start of each document.
 const SOURCE: &str = "# Source: ";
 
-/// The objects, in the order in which helm prints them. Of templates count those whose names end as YAML does; empty
-/// documents do not count, and a `List` counts as its items.
+/// The objects, in the order of helm's output.
+///
+/// Only templates whose names end in `.yaml` or `.yml` count. Empty documents do not count, and a
+/// `List` counts as its items.
 ///
 /// # Errors
-/// For people, if a document cannot be read.
+/// If a document cannot be read. The error is a text for people.
 pub fn read(printed: &str) -> Result<Vec<Value>, String> {
     let mut objects = Vec::new();
     for (source, text) in documents(printed) {
@@ -27,7 +29,7 @@ pub fn read(printed: &str) -> Result<Vec<Value>, String> {
     Ok(objects)
 }
 
-/// Takes what is printed apart where helm put it together, with the name of the template that each part comes from.
+/// Splits the output where helm joined it. Each part has the name of its template.
 fn documents(printed: &str) -> Vec<(Option<&str>, String)> {
     let mut documents = vec![(None, String::new())];
     let mut lines = printed.lines().peekable();

@@ -1,4 +1,4 @@
-//! Counts the requests for charts (section 9.3 of the contract).
+//! Counts the requests for charts.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -7,7 +7,7 @@ use prometheus_client::{
 };
 use std::time::Duration;
 
-/// Bucket bounds in seconds, up to the bound of a request.
+/// Bucket bounds in seconds, up to the time limit of a request.
 const SECONDS: [f64; 8] = [0.005, 0.025, 0.1, 0.25, 1.0, 2.5, 5.0, 10.0];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -33,7 +33,7 @@ impl Default for RequestMetrics {
 }
 
 impl RequestMetrics {
-    /// Counts a request with the code of its answer; one without an answer has none.
+    /// Counts a request with the status code of its response, if there is one.
     pub fn count(&self, code: Option<u16>, duration: Duration) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         let labels = Labels {
@@ -45,7 +45,7 @@ impl RequestMetrics {
         self.seconds.get_or_create(&labels).observe(seconds);
     }
 
-    /// Adds the families.
+    /// Registers the families.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "shipper_instrumented_client_requests",

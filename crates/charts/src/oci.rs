@@ -1,4 +1,4 @@
-//! Charts in registries: tags, manifests and blobs, as the distribution specification of OCI has them.
+//! Charts in registries: tags, manifests and blobs of the OCI distribution specification.
 
 use reqwest::{
     Response, StatusCode,
@@ -13,15 +13,15 @@ use crate::{
     http::{Authorization, Error as HttpError, Http, body},
 };
 
-/// Bytes of a manifest, a page of tags or a token.
+/// Limit in bytes of a manifest, a page of tags or a token.
 const MOST: u64 = 4 << 20;
 
-/// Pages of tags that are read.
+/// Limit of the pages of tags that are read.
 const PAGES: usize = 100;
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// The layer that is the archive of a chart.
+/// Media type of the layer that is the archive of a chart.
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 
 /// A chart in a registry.
@@ -29,27 +29,27 @@ const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 pub struct Reference {
     /// Scheme, host and port of the registry.
     registry: Url,
-    /// The path of the chart in it.
+    /// Path of the chart in the registry.
     path: String,
-    /// The version, as a tag. Empty for all of them.
+    /// Version of the chart, as a tag; empty for all versions.
     tag: String,
 }
 
-/// Why a registry does not give what it is asked for.
+/// The reason that a registry does not provide the requested content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The request failed.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// The registry does not say in a known way whom it would answer.
+    /// The registry asks for an unknown kind of authorization.
     #[error("the registry asks for an unknown kind of authorization")]
     Challenge,
-    /// The answer is not what the specification has.
+    /// The response does not conform to the specification.
     #[error("the registry's {what} cannot be read: {why}")]
     Answer {
-        /// What was asked for.
+        /// The requested content.
         what: &'static str,
-        /// What is wrong with it.
+        /// The cause of the failure.
         why: String,
     },
 }
@@ -57,9 +57,9 @@ pub enum Error {
 /// An archive in a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
-    /// Where it is.
+    /// URL of the archive.
     pub url: Url,
-    /// Its SHA-256 in hexadecimal digits.
+    /// SHA-256 of the archive in hexadecimal digits.
     pub digest: String,
 }
 
@@ -91,18 +91,18 @@ impl Reference {
     /// Reads `oci://host/path:tag`.
     ///
     /// # Errors
-    /// For people, if it has no host or no path.
+    /// If the URL has no host or no path. The error is a text for people.
     pub fn parse(url: &Url) -> Result<Self, String> {
         let host = url.host_str().filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| format!("{url} has no host"))?;
-        // Of an unknown scheme, the address is a text.
+        // For an unknown scheme, the host is a text, even if it is an address.
         let loopback = match Host::parse(host) {
             Ok(Host::Ipv4(address)) => address.is_loopback(),
             Ok(Host::Ipv6(address)) => address.is_loopback(),
             Ok(Host::Domain(name)) => name == "localhost",
             Err(_) => false,
         };
-        // As container runtimes do: registries on this machine are the only ones without TLS.
+        // As for container runtimes, only registries on this machine are without TLS.
         let scheme = if loopback { "http" } else { "https" };
         let port = url.port().map_or(String::new(), |port| format!(":{port}"));
         let registry = Url::parse(&format!("{scheme}://{host}{port}/"));
@@ -126,12 +126,12 @@ impl Reference {
     }
 }
 
-/// A version as a tag, which cannot have a `+`.
+/// The tag for a version. A tag cannot contain a `+`.
 pub fn tag(version: &str) -> String {
     version.replace('+', "_")
 }
 
-/// Requests to one registry. A token that was given for one request is used for the next ones.
+/// Requests to one registry. The token for one request is used for the next ones as well.
 pub struct Session<'h> {
     http: &'h Http,
     reference: Reference,
@@ -140,7 +140,7 @@ pub struct Session<'h> {
 }
 
 impl<'h> Session<'h> {
-    /// `credentials` are those for the registry of `reference`.
+    /// Creates a session. `credentials` are those for the registry of `reference`.
     pub fn new(http: &'h Http, reference: Reference, credentials: Option<Credentials>) -> Self {
         Self {
             http,
@@ -150,7 +150,7 @@ impl<'h> Session<'h> {
         }
     }
 
-    /// The versions of a chart; none if the registry does not have it.
+    /// The versions of a chart; `None` if the registry does not have the chart.
     pub async fn versions(&mut self) -> Result<Option<Vec<String>>, Error> {
         let mut versions = Vec::new();
         let mut url = self.reference.url("tags/list");
@@ -177,7 +177,7 @@ impl<'h> Session<'h> {
         Ok(Some(versions))
     }
 
-    /// Where the archive of the version of the reference is.
+    /// The archive of the version in the reference.
     pub async fn blob(&mut self) -> Result<Blob, Error> {
         let url = self
             .reference
@@ -201,7 +201,7 @@ impl<'h> Session<'h> {
         })
     }
 
-    /// Sends a request, and once more with what the registry asks for.
+    /// Sends a request; if the registry asks for authorization, once more with it.
     pub async fn get(
         &mut self,
         url: &Url,
@@ -242,7 +242,8 @@ impl<'h> Session<'h> {
         }
         let realm = parameter(challenge, "realm").and_then(|realm| Url::parse(realm).ok());
         let mut realm = realm.ok_or(Error::Challenge)?;
-        // A password is not shown to a network, unless the registry itself is without TLS.
+        // A password is not sent over a network without TLS, unless the registry itself is without
+        // TLS.
         if realm.scheme() != "https" && !same_origin(&realm, &self.reference.registry) {
             return Err(Error::Challenge);
         }
@@ -262,7 +263,7 @@ async fn read<T: for<'d> Deserialize<'d>>(
     what: &'static str,
 ) -> Result<T, Error> {
     let bytes = body(response, MOST).await?;
-    // What stands there is not told: it may come from where only the manager can reach.
+    // The content is not reported: it may be from a place that only the manager can reach.
     serde_json::from_slice(&bytes).map_err(|error| Error::Answer {
         what,
         why: format!("line {}, column {}", error.line(), error.column()),

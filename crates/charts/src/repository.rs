@@ -1,4 +1,4 @@
-//! One repository: its last good index, and when it is asked for again (section 4.1 and ruling S18 of the contract).
+//! One repository: its last good index, and the time of the next request for it.
 
 use std::{
     io::{self, Write as _},
@@ -25,9 +25,9 @@ use crate::{
 /// A repository, or a chart in a registry, whose tags are its index.
 #[derive(Debug)]
 pub struct Repository {
-    /// Where it is.
+    /// Address of the repository.
     pub address: Address,
-    /// The chart, if it is one in a registry.
+    /// The chart, for a registry.
     chart: Option<String>,
     file: PathBuf,
     http: Http,
@@ -38,17 +38,18 @@ pub struct Repository {
 
 #[derive(Debug)]
 struct State {
-    /// The last good one.
+    /// The last good index.
     index: Option<Arc<Index>>,
-    /// When it was asked for, and what came of it.
+    /// The start and outcome of the last request.
     attempt: Option<(Instant, Result<(), String>)>,
-    /// Closed when the present request is over.
+    /// Closed when the running request ends.
     running: Option<watch::Receiver<()>>,
     used: Instant,
 }
 
 impl State {
-    /// Whether a request is on its way. One that was given up, because the process ends, has closed its channel.
+    /// True if a request is running. A request that was dropped, because the process ends, has
+    /// closed its channel.
     fn is_busy(&self) -> bool {
         let running = self.running.as_ref();
         running.is_some_and(|running| running.has_changed().is_ok())
@@ -56,7 +57,7 @@ impl State {
 }
 
 impl Repository {
-    /// Does no I/O.
+    /// Creates a repository. Does no I/O.
     pub fn new(
         address: Address,
         chart: Option<String>,
@@ -80,19 +81,21 @@ impl Repository {
         }
     }
 
-    /// When it was last asked for.
+    /// Time of the last call for the index.
     pub fn used(&self) -> Instant {
         self.state.lock().used
     }
 
-    /// The index, asked for again if it is due.
+    /// The index, requested again if it is due.
     ///
     /// # Guarantees
-    /// - One request at a time, however many ask; it goes on when they are gone.
-    /// - A repository that answers is asked no more often than every `refresh`. It is waited for, for `first_index` at
-    ///   most.
-    /// - While it does not answer, the last good index is the answer at once. So is one that has `known`, a chart
-    ///   and its version: what a version was it stays.
+    /// - Only one request runs at a time, for any number of callers; it continues when they are
+    ///   gone.
+    /// - A repository that responds is requested at most once every `refresh`. The caller waits for
+    ///   the response, for `first_index` at most.
+    /// - While the repository does not respond, the last good index is returned at once. An index
+    ///   that has `known`, a chart and its version, is also returned at once, because a version
+    ///   does not change.
     ///
     /// # Errors
     /// [`Error::NoIndex`], if there is no good index yet.
@@ -110,7 +113,7 @@ impl Repository {
             return Ok(last);
         }
         if let Some(mut running) = running {
-            // An error is how the end of the request shows.
+            // An error means that the request has ended.
             let _ = timeout(self.limits.first_index, running.changed()).await;
         }
         let state = self.state.lock();
@@ -128,12 +131,13 @@ impl Repository {
         Err(Error::NoIndex(why))
     }
 
-    /// Sends a request if one is due. Returns what to wait for, if waiting is worth it.
+    /// Sends a request if one is due. Returns the channel of its end, unless the last good index is
+    /// used at once.
     fn request(self: &Arc<Self>, credentials: Option<Credentials>) -> Option<watch::Receiver<()>> {
         let mut state = self.state.lock();
         state.used = Instant::now();
         let due = state.attempt.as_ref().is_none_or(|(at, outcome)| {
-            // Without an index somebody waits for it, so it is asked for more often.
+            // Callers wait for a first index, so it is requested more often.
             let hurry = outcome.is_err() && state.index.is_none();
             let interval = self.limits.refresh / if hurry { 10 } else { 1 };
             at.elapsed() >= interval
@@ -206,7 +210,7 @@ impl Repository {
         Ok(index)
     }
 
-    /// Makes an index the last good one, and keeps it on disk if it is another one.
+    /// Makes an index the last good one, and writes it to disk if it differs from the one before.
     async fn take(&self, index: Index) -> Result<(), String> {
         let previous = self.state.lock().index.clone();
         index.follows(previous.as_deref())?;
@@ -223,14 +227,14 @@ impl Repository {
             .await
             .unwrap_or_else(|error| Err(io::Error::other(error)));
         if let Err(error) = written {
-            // It can be used all the same, until the process ends.
+            // The index can be used nevertheless, until the process ends.
             tracing::warn!(file = %self.file.display(), %error, "an index is not kept on disk");
         }
         self.state.lock().index = Some(index);
         Ok(())
     }
 
-    /// Reads what an earlier process has kept.
+    /// Reads the index that an earlier process has written.
     async fn load(&self) {
         let file = self.file.clone();
         let read = spawn_blocking(move || {
@@ -243,10 +247,10 @@ impl Repository {
     }
 }
 
-/// Writes a file so that it is there as a whole or not at all, also after a crash.
+/// Writes a file as a whole or not at all, also if the process crashes.
 ///
 /// # Errors
-/// If it cannot be written. What was there is there still.
+/// If the file cannot be written. The former file is unchanged then.
 pub fn replace(
     file: &Path,
     write: impl FnOnce(&mut std::fs::File) -> io::Result<()>,

@@ -1,27 +1,28 @@
-//! What charts are fetched and rendered with.
+//! The settings of fetching and rendering charts.
 
 use std::{fmt, num::NonZeroUsize, path::PathBuf, thread::available_parallelism, time::Duration};
 
-/// What [`crate::Charts`] works with.
+/// The settings of [`crate::Charts`].
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The folder of indexes and archives. It is made when something is written, and may be deleted while the process
-    /// is down: everything in it is fetched again.
+    /// The folder of indexes and archives. It is created when something is written, and may be
+    /// deleted while the process is stopped: all its content is fetched again.
     pub cache: PathBuf,
-    /// The program that renders; none: `helm` on the `PATH`. It is looked for with each rendering.
+    /// The program that renders; `None` for `helm` on the `PATH`. It is searched for at each
+    /// rendering.
     pub helm: Option<PathBuf>,
-    /// How many charts are rendered side by side.
+    /// Number of concurrent renderings.
     pub renders: NonZeroUsize,
-    /// Bounds on what others send and render.
+    /// Limits of downloads and renderings.
     pub limits: Limits,
 }
 
-/// The most renderings side by side, however many processors there are: each takes about 80 MB of memory.
+/// Limit of the default number of concurrent renderings: each takes about 80 MB of memory.
 const MOST_RENDERS: NonZeroUsize = NonZeroUsize::new(4).expect("it is not zero");
 
 impl Settings {
-    /// The usual settings: the program that `HELM_BIN` names, and as many renderings side by side as there are
-    /// processors, up to four.
+    /// The default settings: the program that `HELM_BIN` names, and as many concurrent renderings
+    /// as there are processors, up to four.
     #[must_use]
     pub fn new(cache: PathBuf) -> Self {
         let helm = std::env::var_os("HELM_BIN").filter(|helm| !helm.is_empty());
@@ -35,28 +36,28 @@ impl Settings {
     }
 }
 
-/// Bounds on what others send and render.
+/// Limits of downloads and renderings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of an index: 32 MiB.
     pub index: u64,
-    /// Bytes of an archive as it is sent: 20 MiB.
+    /// Bytes of a packed archive: 20 MiB.
     pub packed: u64,
-    /// Bytes of an archive unpacked, with the archives in it: 100 MiB.
+    /// Bytes of an unpacked archive, with the archives in it: 100 MiB.
     pub unpacked: u64,
     /// Files in an archive: 10,000.
     pub files: usize,
-    /// How long a connection may take: 3 s.
+    /// Time limit of a connection attempt: 3 s.
     pub connect: Duration,
-    /// How long a request may take in all: 10 s.
+    /// Time limit of a whole request: 10 s.
     pub request: Duration,
-    /// How long an index is waited for: 4 s.
+    /// Time limit of waiting for an index: 4 s.
     pub first_index: Duration,
-    /// How old an index may be before it is asked for again: 10 s.
+    /// Age at which an index is requested again: 10 s.
     pub refresh: Duration,
-    /// How long a rendering may take: 10 s.
+    /// Time limit of a rendering: 10 s.
     pub render: Duration,
-    /// Bytes that a rendering may put out: 16 MiB.
+    /// Bytes of the output of a rendering: 16 MiB.
     pub output: u64,
     /// Bytes of memory that a rendering may write to: 512 MiB.
     pub memory: u64,
@@ -81,10 +82,10 @@ impl Default for Limits {
     }
 }
 
-/// What a repository asks for.
+/// The credentials for a repository.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
-    /// Basic authentication; registries give a token for it.
+    /// Basic authentication; a registry exchanges it for a token.
     Basic {
         /// The name of the user.
         username: String,
@@ -104,12 +105,13 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Where credentials come from. A closure `Fn(&str) -> Option<Credentials>` is one.
+/// A source of credentials, such as a closure `Fn(&str) -> Option<Credentials>`.
 pub trait CredentialSource: Send + Sync + 'static {
-    /// The credentials for a repository. Asked before each request, so that changes count at once.
+    /// The credentials for a repository. Called before each request, so that changes apply at once.
     ///
-    /// `repo_url` is what charts have, without white space around it and without `/` at its end. Only a repository
-    /// whose URL is the same in all of it should get any: they are for whoever may make an Application.
+    /// `repo_url` is the URL of a chart, without white space around it and without `/` at its end.
+    /// Return credentials only for exactly the URL of their repository: any user who may create an
+    /// Application can use them.
     fn find(&self, repo_url: &str) -> Option<Credentials>;
 }
 

@@ -1,4 +1,4 @@
-//! Which namespaces may deliver into which clusters, as the `SiteAssignments` say.
+//! The namespaces that may deliver into each cluster, by the `SiteAssignments`.
 //!
 //! ```text
 //! watch of SiteAssignments ──────────► Known ──► decide ──► controllers
@@ -6,14 +6,16 @@
 //! ```
 //!
 //! # Guarantees
-//! - Nothing is allowed before all assignments are known, and the labels of a namespace where they matter.
-//! - While assignments or namespaces cannot be listed nothing is allowed or refused: see [`Decision::Unreadable`].
-//! - There are no assignments where their custom resource definition does not exist. One that exists and is not served
-//!   says nothing of its objects.
-//! - Namespaces are watched only from the moment on when an assignment selects them by labels.
+//! - Nothing is allowed before all assignments are known, and, if an assignment selects by them,
+//!   the labels of the namespace.
+//! - While assignments or namespaces cannot be listed nothing is allowed or refused: see
+//!   [`Decision::Unreadable`].
+//! - If the custom resource definition of assignments does not exist there are none. If it exists
+//!   but is not served, the assignments are unknown.
+//! - Namespaces are watched only once an assignment selects them by labels.
 //!
 //! # Why not kube's watcher
-//! As in [`crate::inventory`].
+//! The reasons are those in [`crate::inventory`].
 
 mod decision;
 mod known;
@@ -32,7 +34,7 @@ use tokio::sync::watch;
 pub use self::decision::{Assignment, Decision, Subject, may_deliver};
 use self::known::Known;
 
-/// The assignments there are; cheap to clone. Its tasks end with the last clone.
+/// The existing assignments; cheap to clone. The tasks end with the last clone.
 #[derive(Clone)]
 pub struct Assignments {
     shared: Arc<Shared>,
@@ -42,19 +44,19 @@ pub struct Assignments {
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
 
-/// Something that decisions depend on has changed.
+/// A change on which decisions depend.
 #[derive(Clone, Debug)]
 pub enum AssignmentChange {
-    /// An assignment appeared, changed or went: as it was, and as it is.
+    /// An assignment was added, changed or removed: its states before and after.
     Assignment(Vec<Arc<Assignment>>),
-    /// The labels of this namespace.
+    /// The labels of this namespace have changed.
     Namespace(String),
-    /// More is known than before, or less, of anything.
+    /// The extent to which assignments or namespaces are known has changed.
     Everything,
 }
 
 impl AssignmentChange {
-    /// Whether the decision about a namespace and a cluster may be another one now.
+    /// True if the change may affect the decision about a namespace and a cluster.
     pub fn concerns(&self, namespace: &str, cluster: Subject<'_>) -> bool {
         match self {
             Self::Assignment(versions) => {
@@ -69,22 +71,22 @@ impl AssignmentChange {
 
 struct Shared {
     client: Client,
-    /// Clusters that no assignment selects are closed, too.
+    /// True if a cluster that no assignment selects is closed as well.
     is_required: bool,
     known: RwLock<Known>,
-    /// Whether the first answers are there.
+    /// True once the API server has answered the first lists.
     is_listed: watch::Sender<bool>,
     changed: Box<dyn Fn(AssignmentChange) + Send + Sync>,
-    /// The watch on Namespaces.
+    /// The watch on Namespaces, once it is needed.
     namespaces: Mutex<Option<Task>>,
 }
 
 impl Assignments {
-    /// Starts the watch. `changed` is called when decisions may be other ones; it must not block. Must be called within
-    /// a tokio runtime.
+    /// Starts the watch. `changed` is called when decisions may have changed; it must not block.
+    /// Must be called within a tokio runtime.
     ///
-    /// Without the custom resource definition there are no assignments. Without the right to read them nothing is
-    /// decided, and the watch goes on trying.
+    /// Without the custom resource definition there are no assignments. Without the right to read
+    /// them there are no decisions, and the watch is retried.
     pub fn start(
         client: Client,
         is_required: bool,
@@ -102,7 +104,7 @@ impl Assignments {
             definition: Some(kinds::SITE_ASSIGNMENT.definition()),
             ..WatchSpec::new(kinds::SITE_ASSIGNMENT.path(None))
         };
-        // The task of a watch does not keep what it feeds alive.
+        // A weak reference, so that the task of the watch does not keep the shared state alive.
         let weak = Arc::downgrade(&shared);
         let watch = run(client, spec, move |event| {
             if let Some(fed) = weak.upgrade() {
@@ -116,27 +118,29 @@ impl Assignments {
         }
     }
 
-    /// Whether revisions of a namespace may deliver into a cluster, and how far.
+    /// Decides if revisions of a namespace may deliver into a cluster, and with which reach.
     pub fn decide(&self, namespace: &str, cluster: Subject<'_>) -> Decision {
         let known = self.shared.known.read();
         known.decide(namespace, cluster, self.shared.is_required)
     }
 
-    /// Why nobody may be given a cluster for now: which kind cannot be listed, and the cause.
+    /// The reason that no cluster can be allowed to any namespace for now: the kind that cannot be
+    /// listed, and the cause.
     pub fn unreadable(&self) -> Option<String> {
         self.shared.known.read().unreadable()
     }
 
-    /// Resolves when the assignments were listed once, with the labels that they select by, or could not be.
+    /// Resolves when the assignments, and the labels by which they select, were listed once, or
+    /// their list has failed.
     pub async fn listed(&self) {
-        // The sender lives as long as `self`.
+        // The sender exists as long as `self`.
         let mut listed = self.shared.is_listed.subscribe();
         let _ = listed.wait_for(|listed| *listed).await;
     }
 }
 
 impl Shared {
-    /// Publishes changes, and begins the watch on Namespaces when it is needed.
+    /// Publishes changes, and starts the watch on Namespaces when it is needed.
     fn follow(self: &Arc<Self>, changes: Vec<AssignmentChange>) {
         let (needs_labels, is_settled) = {
             let known = self.known.read();

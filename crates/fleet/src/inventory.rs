@@ -1,8 +1,9 @@
-//! The clusters that phases can be delivered into, and the way to each of them.
+//! The clusters that phases can be delivered into, and the connection to each of them.
 //!
-//! Each Cluster has a task of its own. Where the manager connects to it (`spec.connection: Push`), the task reads the
-//! Secret of the same name in the clusters' namespace, connects, and checks the connection every half minute. Where an
-//! agent connects to the hub (`Pull`), it waits for the reports of the agent.
+//! Each Cluster has a task of its own. If the manager connects to the cluster (`spec.connection:
+//! Push`), the task reads the Secret of the same name in the clusters' namespace, connects, and
+//! checks the connection every half minute. If an agent connects to the hub (`Pull`), the task
+//! waits for the reports of the agent.
 //!
 //! ```text
 //! watch of Clusters ─────────────────► registry ──► one task each: connect ──► ClusterLink, for controllers
@@ -10,21 +11,22 @@
 //! ```
 //!
 //! # Guarantees
-//! - A Cluster is [`ClusterLink::Unknown`] only when the API server has said that there is none.
-//! - A [`Target`] stays the same while its Cluster has the same uid and address and its Secret holds
-//!   credentials: over lost connections and exchanged credentials alike. Its caches are not emptied,
-//!   and requests under way end on the connection they began on.
-//! - Credentials that are taken back, by deleting the Secret or by taking them out of it, are no
-//!   longer used: the Target is given up. A clone of it goes on to use them, so take it from
+//! - A Cluster is [`ClusterLink::Unknown`] only if the API server has reported that there is none.
+//! - A [`Target`] stays the same while its Cluster has the same UID and address and its Secret
+//!   contains credentials, also if the connection is lost or the credentials are exchanged. Its
+//!   caches are not emptied, and requests under way end on the connection on which they began.
+//! - Revoked credentials, whose Secret was deleted or which were removed from it, are no longer
+//!   used: the Target is dropped. A clone of it continues to use them, so take the Target from
 //!   [`Inventory::link`] for each pass.
-//! - Of a Secret that belongs to no Cluster nothing but its metadata is ever received.
+//! - Of a Secret without a Cluster only the metadata is ever received.
 //!
 //! # Why not kube's watcher
-//! It warns of a missing right at every attempt, and resumes a silent watch for ever, also that of an API server that
-//! was restored from a backup; of Secrets it hides the version of a list, by which one that is gone counts as changed.
+//! kube's watcher warns of a missing right at every attempt, and resumes a silent watch for ever,
+//! also that of an API server that was restored from a backup. It hides the version of a list,
+//! which counts as the version of a Secret that is missing from the list.
 //!
 //! # Caveats
-//! - When the manager's own API server cannot be asked for a Secret, what is connected stays so.
+//! - If the Secret cannot be read from the manager's own API server, existing connections stay.
 
 mod address;
 mod agent_reports;
@@ -70,12 +72,13 @@ use baton_kubernetes::{
 };
 use baton_runtime::clock::Clock;
 
-/// Objects in a page of a list.
+/// Number of objects in a page of a list.
 const PAGE: u32 = 500;
-/// Requests to the manager's own API server side by side: when the manager starts, or many clusters are lost at once.
+/// Number of concurrent requests to the manager's own API server, for a start of the manager or the
+/// loss of many clusters.
 const AT_THE_HUB: usize = 16;
 
-/// The clusters there are; cheap to clone. Its tasks end with the last clone.
+/// The existing clusters; cheap to clone. The tasks end with the last clone.
 #[derive(Clone)]
 pub struct Inventory {
     shared: Arc<Shared>,
@@ -85,20 +88,23 @@ pub struct Inventory {
 /// The Secrets with the credentials of clusters.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterSecrets<'a> {
-    /// Where they are.
+    /// Namespace of the Secrets.
     pub namespace: &'a str,
-    /// Whether each has to name the server that its credentials are for.
+    /// True if each Secret has to name the server that its credentials are for.
     pub is_strict: bool,
 }
 
 impl Inventory {
-    /// Starts the watches, on Clusters and on their Secrets. `changed` is called with a
-    /// cluster's name when its link has become another one, also when it appears or goes, or turns out
-    /// not to exist after [`Inventory::link`] was asked for it, and when it has other labels; it must not block. Agents
-    /// report every `heartbeat`; one that is silent for three times as long is lost. Requests to clusters are counted
-    /// in the metrics, and their writes let through by the fence. Must be called within a tokio runtime.
+    /// Starts the watches on Clusters and on their Secrets. Must be called within a tokio runtime.
     ///
-    /// Missing rights and a missing CRD are no errors: they are logged, and the watches go on trying.
+    /// `changed` is called with the name of a cluster when its link has changed, when it is added
+    /// or removed, when it has other labels, and when it turns out not to exist after
+    /// [`Inventory::link`] was called for it; it must not block. Agents report every `heartbeat`;
+    /// an agent that is silent for three times as long is lost. Requests to clusters are counted in
+    /// the metrics, and their writes must pass the fence.
+    ///
+    /// Missing rights and a missing CRD are no errors: they are logged, and the watches are
+    /// retried.
     pub fn start(
         client: Client,
         secrets: ClusterSecrets<'_>,
@@ -165,18 +171,18 @@ impl Inventory {
         }
     }
 
-    /// Lets the status of Clusters be written from now on. For the leader alone; everybody else
-    /// connects too, and is ready when it becomes the leader.
+    /// Allows writes of the status of Clusters from now on. For the leader only; the other
+    /// processes also connect, to be ready when they become the leader.
     pub fn start_reporting(&self) {
         self.shared.leading.send_replace(true);
     }
 
-    /// The way to a cluster, as it is now.
+    /// The present link to a cluster.
     pub fn link(&self, cluster: &str) -> ClusterLink {
         self.shared.link(cluster)
     }
 
-    /// All Clusters by name, and whether the manager or an agent is connected to each.
+    /// All Clusters by name; true if the manager or an agent is connected.
     pub fn connected(&self) -> BTreeMap<String, bool> {
         let links = self.shared.links.read();
         let connected = links.iter().map(|(name, entry)| {
@@ -190,39 +196,40 @@ impl Inventory {
         connected.collect()
     }
 
-    /// Since when a cluster has been reached without a break in this process; the present time if it is not.
+    /// The time since which a cluster has been reached without a break in this process; the present
+    /// time if it is not reached.
     pub fn in_touch_since(&self, cluster: &str) -> Timestamp {
         self.shared.in_touch_since(cluster)
     }
 
-    /// The labels of a Cluster; none if there is no such Cluster.
+    /// The labels of a Cluster; empty if there is no such Cluster.
     pub fn labels(&self, cluster: &str) -> Arc<BTreeMap<String, String>> {
         let links = self.shared.links.read();
         let entry = links.get(cluster);
         entry.map_or_else(Arc::default, |entry| Arc::clone(&entry.traits.labels))
     }
 
-    /// When the applications of a site may be upgraded, as far as its Cluster says; none if there is no such Cluster.
-    /// One that cannot be read is there all the same, and never opens.
+    /// The upgrade windows of a site, by its Cluster; empty if there is no such Cluster. A window
+    /// that cannot be read is included, and never opens.
     pub fn upgrade_windows(&self, cluster: &str) -> Arc<[UpgradeWindow]> {
         let links = self.shared.links.read();
         let entry = links.get(cluster);
         entry.map_or_else(Arc::default, |entry| Arc::clone(&entry.traits.windows))
     }
 
-    /// Whether all Clusters were listed, so that one that is missing does not exist.
+    /// True if all Clusters were listed, so that a missing one does not exist.
     pub fn is_complete(&self) -> bool {
         *self.shared.known.borrow() == Extent::All
     }
 
-    /// Why it is not known which Clusters there are: they cannot be listed, and the cause. What was known stays.
+    /// The reason that the Clusters cannot be listed. The Clusters that were known stay.
     pub fn unreadable(&self) -> Option<String> {
         let known = self.shared.known.borrow();
         let cause = known.failure();
         cause.map(|cause| format!("Clusters cannot be listed: {cause}"))
     }
 
-    /// All Clusters by name, as places that revisions are brought to.
+    /// All Clusters by name, as sites for revisions.
     pub fn sites(&self) -> HashMap<String, InventorySite> {
         let links = self.shared.links.read();
         let sites = links.iter().map(|(name, entry)| {
@@ -236,68 +243,69 @@ impl Inventory {
         sites.collect()
     }
 
-    /// How often agents report.
+    /// The period of the agents' reports.
     pub fn heartbeat(&self) -> Duration {
         self.shared.heartbeat
     }
 
-    /// The agent of a cluster has reported now, perhaps also about its API server.
+    /// Notes a report of the agent of a cluster, which may also be about its API server.
     pub fn agent_reported(&self, cluster: &str, report: Option<AgentReport>) {
         self.shared.heartbeats.agent_reported(cluster, report);
     }
 
-    /// All clusters whose objects are watched: those that are connected, and those that were and are
-    /// expected back.
+    /// All clusters whose objects are watched: those that are connected, and those that were
+    /// connected and are expected to return.
     pub fn targets(&self) -> Vec<Target> {
         let links = self.shared.links.read();
         let entries = links.values();
         entries.filter_map(|entry| entry.target.clone()).collect()
     }
 
-    /// Resolves when the Clusters were listed once, or could not be, for want of the right or the CRD
-    /// for instance. In the latter case no link is [`ClusterLink::Unknown`] until they could.
+    /// Resolves when the Clusters were listed once, or the list has failed, for instance because
+    /// the right or the CRD is missing. After a failure no link is [`ClusterLink::Unknown`] until a
+    /// list succeeds.
     pub async fn listed(&self) {
-        // The sender lives as long as `self`.
+        // The sender exists as long as `self`.
         let mut known = self.shared.known.subscribe();
         let _ = known.wait_for(|known| *known != Extent::Nothing).await;
     }
 }
 
-/// What the tasks of all clusters have in common.
+/// The state that the tasks of all clusters share.
 struct Shared {
-    /// For the manager's own API server.
+    /// Client of the manager's own API server.
     hub: Client,
-    /// Where the Secrets are.
+    /// Namespace of the Secrets.
     namespace: String,
     metrics: RequestMetrics,
     fence: Fence,
     children: Watcher,
     changed: Box<dyn Fn(&str) + Send + Sync>,
-    /// How often agents report.
+    /// The period of the agents' reports.
     heartbeat: Duration,
-    /// Whether a Secret has to name the server that its credentials are for.
+    /// True if a Secret has to name the server that its credentials are for.
     is_strict: bool,
     heartbeats: Heartbeats,
     links: RwLock<HashMap<String, Entry>>,
-    /// Since when clusters that are not known yet count as about to be connected to.
+    /// Time since which clusters that are not known yet count as connecting.
     created: Timestamp,
     clock: Clock,
-    /// Names that were asked for while not all Clusters are known, and are not among those that are;
-    /// `None` while all are.
+    /// Unknown names that were requested before all Clusters are known; `None` once all are known.
     asked_early: Mutex<Option<BTreeSet<String>>>,
     permits: Semaphore,
-    /// How much is known of which Clusters there are. What was listed before a list fails stays.
+    /// The extent to which the Clusters are known. Clusters that were listed before a list fails
+    /// stay.
     known: watch::Sender<Extent>,
     leading: watch::Sender<bool>,
 }
 
 struct Entry {
-    /// Only the task of this number may change it: one that was ended may still be running.
+    /// Number of the task that may change the entry. A task that was ended may still be running.
     id: u64,
     link: ClusterLink,
     /// See [`InventorySite::online_since`].
     online_since: Timestamp,
-    /// What is watched, also while the link is down.
+    /// The watched cluster, also while the link is down.
     target: Option<Target>,
     traits: Traits,
 }
@@ -319,7 +327,7 @@ impl Shared {
         }
     }
 
-    /// Notes how much is known of which Clusters there are.
+    /// Stores the extent to which the Clusters are known.
     fn set_known(&self, now: &Extent) {
         let asked = {
             let mut asked = self.asked_early.lock();
@@ -344,7 +352,7 @@ impl Shared {
         });
     }
 
-    /// Makes a request to the manager's own API server when its turn has come.
+    /// Sends a request to the manager's own API server when a permit is free.
     async fn at_the_hub<T>(&self, request: impl Future<Output = T>) -> T {
         // The semaphore is never closed.
         let _permit = self.permits.acquire().await;
@@ -360,7 +368,7 @@ impl Shared {
             target: None,
             traits,
         };
-        // What was there is dropped when the lock is free again.
+        // The old entry is dropped after the lock is released.
         let old = self.links.write().insert(name.to_owned(), entry);
         drop(old);
         (self.changed)(name);
@@ -372,7 +380,7 @@ impl Shared {
         entry.map_or_else(|| self.clock.now(), |entry| entry.online_since)
     }
 
-    /// Gives a Cluster other labels or upgrade windows.
+    /// Sets the labels and upgrade windows of a Cluster.
     fn set_traits(&self, name: &str, traits: Traits) {
         let mut links = self.links.write();
         let entry = links.get_mut(name);
@@ -384,7 +392,7 @@ impl Shared {
         (self.changed)(name);
     }
 
-    /// Changes a link of an entry. Returns whether it has become another one.
+    /// Changes the link of an entry. True if the link differs from the one before.
     fn set(&self, name: &str, id: u64, link: ClusterLink, target: Option<Target>) -> bool {
         let mut links = self.links.write();
         let Some(entry) = links.get_mut(name).filter(|entry| entry.id == id) else {
@@ -404,7 +412,8 @@ impl Shared {
         true
     }
 
-    /// Publishes the state of a cluster: to the controllers, to the log, and by `health` to the status.
+    /// Publishes the state of a cluster: to the controllers, to the log, and through `health` to
+    /// the status.
     fn publish(
         &self,
         (name, id): (&str, u64),

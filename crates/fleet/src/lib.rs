@@ -1,5 +1,5 @@
-//! Other clusters: which there are, the way to each, who may deliver there, what agents are handed, joining and
-//! removing.
+//! Other clusters: the inventory and the connection to each, assignments, mirrors for agents,
+//! joining and removing.
 
 pub mod assignments;
 pub mod inventory;

@@ -1,18 +1,19 @@
 //! `baton cluster`: joining clusters to the hub, listing and removing them.
 //!
 //! The *hub* is the cluster in which the manager runs, a *target* is one that phases are delivered
-//! into. Either the hub connects to the target (`Push`), or an agent in the target to the hub
-//! (`Pull`).
+//! into. Either the hub connects to the target (`Push`), or an agent in the target connects to the
+//! hub (`Pull`).
 //!
 //! # Guarantees
-//! - What can be known to fail (a wrong context, a missing right, a server that is somewhere else)
-//!   fails before the first write.
-//! - What the other side can use comes last: the account before its token, the token before the
-//!   Cluster that is used with it. A failure in between says what is there and what is not.
-//! - A second run writes nothing that is as it should be. Fields that somebody else has set stay.
+//! - Errors that can be foreseen (a wrong context, a missing right, the address of another server)
+//!   are reported before the first write.
+//! - Objects that give the other side access are written last: the account before its token, the
+//!   token before the Cluster that is used with it. An error in between lists what was written and
+//!   what was not.
+//! - A second run writes only differences. Fields that others have set stay.
 //!
-//! What is to be made and what is to be done about it is decided without a client, in `manifest`,
-//! `manifests` and `spec`; `join` and `remove` read as tables of contents.
+//! `manifest`, `manifests` and `spec` decide without a client which objects are needed, and how
+//! they are changed; `join` and `remove` read as tables of contents.
 
 pub mod args;
 mod error;
@@ -33,10 +34,10 @@ mod token;
 
 use self::args::{ClusterArgs, ClusterCommand};
 
-/// Runs a command. Data goes to standard output, all else to standard error.
+/// Runs a command. Data is written to the standard output, messages to the standard error.
 ///
 /// # Errors
-/// One line that names the cluster, the cause, and what is there now.
+/// One line that names the cluster, the cause, and the present state.
 pub async fn run(args: ClusterArgs) -> Result<(), Box<dyn std::error::Error>> {
     match args.command {
         ClusterCommand::Join(args) => join::run(*args).await?,

@@ -1,13 +1,14 @@
-//! What stands on the hub for the phases of a cluster that an agent serves.
+//! The objects on the hub for the phases of a cluster with an agent.
 //!
-//! RBAC knows no label selectors, so an agent has a namespace of its own on the hub, and sees of the hub
-//! what is in there. Each phase of class `cluster.<name>`, of either scope, has a mirror in it: an
-//! `ObjectSetPhase` of the same content, with an annotation that says which phase it is, and what the
-//! agent has to know of the revisions around it to judge whom an object belongs to. The agent reads its
-//! phases back from there, and works on them as the manager would: the owner in its cluster is the
-//! phase itself, not the mirror. So who connects to whom can be changed without a change of owners.
+//! RBAC has no label selectors, so an agent has a namespace of its own on the hub, and can read
+//! only that namespace of the hub. Each phase of class `cluster.<name>`, of either scope, has a
+//! mirror in it: an `ObjectSetPhase` with the same content, and an annotation that identifies the
+//! phase, and describes the revisions around it, by which the agent decides to whom an object
+//! belongs. The agent reads its phases from the mirrors, and delivers them as the manager would:
+//! the owner in its cluster is the phase itself, not the mirror. So the direction of the connection
+//! can be changed without a change of owners.
 //!
-//! What clients can observe of it: `docs/contract/clusters.md`.
+//! `docs/contract/clusters.md` describes the effects that clients can observe.
 
 use std::sync::Arc;
 
@@ -34,13 +35,13 @@ use baton_records::{
 };
 use baton_sites::terms::Terms;
 
-/// The kind of all mirrors, whatever the scope of the phases.
+/// The kind of all mirrors, for phases of both scopes.
 pub const KIND: PhaseKind = PhaseKind(RevisionKind::ObjectSet);
 
-/// The longest name of an object.
+/// Limit of the length of an object's name.
 const LONGEST_NAME: usize = 253;
 
-/// The phase that a mirror stands for.
+/// The phase of which a mirror is a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Origin {
@@ -49,22 +50,23 @@ pub struct Origin {
     namespace: String,
     name: String,
     uid: String,
-    /// Its generation, which the conditions speak of.
+    /// Generation of the phase, for the conditions.
     generation: i64,
-    /// Name of the service account that its objects are written as: in the namespace of the phase, in the cluster of
-    /// the agent.
+    /// Name of the service account that writes the objects: in the namespace of the phase, in the
+    /// cluster of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     service_account: Option<String>,
-    /// The revision that it belongs to.
+    /// The revision of the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     revision: Option<Relative>,
-    /// The revisions that it may take objects over from.
+    /// The revisions from which the phase may take objects over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     before: Vec<Relative>,
-    /// Where its objects may be.
+    /// The part of the cluster in which its objects may be.
     #[serde(default, skip_serializing_if = "is_usual")]
     reach: Reach,
-    /// UIDs of the phases that get its objects back when it is deleted, the first that wants them.
+    /// UIDs of the phases that get its objects back when it is deleted; the first one that contains
+    /// an object gets it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     heirs: Vec<String>,
     /// Its place in the queue of a site.
@@ -76,20 +78,21 @@ pub struct Origin {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Place {
-    /// What its revision says of that, as it was written.
+    /// The annotation of its revision about the place, as it was written.
     entry: String,
-    /// The label of its chain.
+    /// Label of the chain.
     chain: String,
-    /// What holds for upgrades.
+    /// The terms for upgrades.
     #[serde(default)]
     terms: Terms,
-    /// Whether it had begun before it was handed over: the manager delivered it, or another mirror stood for it.
+    /// True if the phase had begun before the mirror was made: the manager delivered it, or another
+    /// mirror existed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_begun: bool,
 }
 
 impl Place {
-    /// Describes the place of a phase; `None` for one that is not of a site.
+    /// The place of a phase; `None` for a phase that is not of a site.
     pub fn of(phase: &PhaseRecord, terms: Terms, has_begun: bool) -> Option<Self> {
         Some(Self {
             entry: phase.annotations.get(ANNOTATION_SITE)?.clone(),
@@ -99,23 +102,23 @@ impl Place {
         })
     }
 
-    /// Whether it had begun before it was handed over.
+    /// True if the phase had begun before the mirror was made.
     pub fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// What holds for upgrades.
+    /// The terms for upgrades.
     pub fn terms(&self) -> &Terms {
         &self.terms
     }
 }
 
-/// In its own namespace, as is said by nothing.
+/// True for the default reach, which is left out of the annotation: the phase's own namespace.
 fn is_usual(reach: &Reach) -> bool {
     *reach == Reach::default()
 }
 
-/// What is to be known of a revision.
+/// The facts about a revision that an agent needs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Relative {
@@ -126,10 +129,11 @@ struct Relative {
     deployment: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     previous: Vec<String>,
-    /// UIDs of its delegated phases: objects can name them as owners.
+    /// UIDs of the delegated phases: objects can name them as owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     phases: Vec<String>,
-    /// Whether it is paused after it has succeeded: nobody creates its objects again then.
+    /// True if the revision is paused after it has succeeded: then no writer creates its objects
+    /// again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     keeps_paused: bool,
 }
@@ -147,7 +151,7 @@ impl Relative {
         }
     }
 
-    /// One to take objects over from.
+    /// A revision from which objects may be taken over.
     fn before(record: &RevisionRecord) -> Self {
         Self {
             phases: record.remote_phases.clone(),
@@ -155,7 +159,7 @@ impl Relative {
         }
     }
 
-    /// The revision that the phase belongs to. Without its phases: those that matter have mirrors.
+    /// The revision of the phase, without its phases: those that matter have mirrors.
     fn itself(record: &RevisionRecord) -> Self {
         Self {
             previous: record.previous.iter().map(ToString::to_string).collect(),
@@ -204,7 +208,8 @@ impl Relative {
 }
 
 impl Origin {
-    /// Describes a phase. `set`: the revision that it belongs to; `before`: those that it may take objects over from.
+    /// Describes a phase. `set` is its revision, and `before` are the revisions from which it may
+    /// take objects over.
     #[must_use]
     pub fn of(
         phase: &PhaseRecord,
@@ -230,19 +235,19 @@ impl Origin {
         }
     }
 
-    /// Names its place in the queue of a site.
+    /// Sets the place in the queue of a site.
     #[must_use]
     pub fn in_place(mut self, place: Option<Place>) -> Self {
         self.site = place;
         self
     }
 
-    /// Its place in the queue of a site, if it has one.
+    /// The place in the queue of a site, if there is one.
     pub fn place(&self) -> Option<&Place> {
         self.site.as_ref()
     }
 
-    /// Names the phases that get the objects back, by their uids.
+    /// Sets the phases that get the objects back, by their UIDs.
     #[must_use]
     pub fn handing_back(mut self, heirs: Vec<String>) -> Self {
         self.heirs = heirs;
@@ -254,7 +259,7 @@ impl Origin {
         self.heirs.iter().map(String::as_str)
     }
 
-    /// Names the service account that the objects are written as. A cluster-scoped phase has none.
+    /// Sets the service account that writes the objects. A cluster-scoped phase has none.
     #[must_use]
     pub fn acting_as(mut self, service_account: Option<&str>) -> Self {
         let is_namespaced = !self.namespace.is_empty();
@@ -264,15 +269,15 @@ impl Origin {
         self
     }
 
-    /// Name of the service account that the objects are written as, if not as the agent itself.
+    /// Name of the service account that writes the objects; `None` for the agent itself.
     pub fn service_account(&self) -> Option<&str> {
         self.service_account.as_deref()
     }
 
-    /// Reads the phase that a mirror stands for.
+    /// Reads the phase of which an object is the mirror.
     ///
     /// # Errors
-    /// The mirror names none.
+    /// If the annotation of the object names no phase.
     pub fn read(mirror: &PhaseRecord) -> Result<Self, ReadError> {
         let text = mirror.annotations.get(ANNOTATION_ORIGIN);
         let origin: Self = serde_json::from_str(text.map_or("", String::as_str))
@@ -292,7 +297,7 @@ impl Origin {
     /// Identity of the phase.
     pub fn key(&self) -> PhaseKey {
         Key {
-            // That there is one was looked at when it was read.
+            // [`Origin::read`] has checked the kind.
             kind: self.phase_kind().unwrap_or(KIND),
             namespace: self.namespace.as_str().into(),
             name: self.name.as_str().into(),
@@ -304,12 +309,12 @@ impl Origin {
         &self.uid
     }
 
-    /// Where its objects may be, if it has a namespace.
+    /// The part of the cluster in which the objects may be, if the phase has a namespace.
     pub fn reach(&self) -> &Reach {
         &self.reach
     }
 
-    /// The phase itself, as its mirror describes it. What is written about it goes to the mirror.
+    /// The phase itself, as its mirror describes it. Writes about the phase are sent to the mirror.
     pub fn phase(&self, mirror: &PhaseRecord) -> PhaseRecord {
         let controller = self.revision.as_ref().map(|set| set.uid.as_str().into());
         let mut phase = mirror.standing_for(
@@ -327,15 +332,16 @@ impl Origin {
         phase
     }
 
-    /// UIDs of the revisions in it.
+    /// UIDs of the described revisions.
     pub fn revision_uids(&self) -> impl Iterator<Item = &str> {
         self.relatives().map(|relative| relative.uid.as_str())
     }
 
-    /// The revisions in it, as far as described; with a version, so that newer ones replace older ones.
+    /// The described revisions as records of a version, so that newer descriptions replace older
+    /// ones.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// If a description cannot be read.
     pub fn revisions(&self, version: u64) -> Result<Vec<RevisionRecord>, ReadError> {
         let kind = self.key().kind.0;
         self.relatives()
@@ -358,18 +364,18 @@ pub fn namespace(cluster: &str) -> String {
     format!("{NAMESPACE_CLUSTER_PREFIX}{cluster}")
 }
 
-/// The object whose status an agent writes to show that it is there.
+/// The object whose status an agent writes as a sign of life.
 pub fn heartbeat(cluster: &str) -> PhaseKey {
     mirror_key(cluster, HEARTBEAT)
 }
 
-/// The mirror of a phase. The uid distinguishes phases of one name in several namespaces, and one that was created
-/// again.
+/// The key of the mirror of a phase. The UID distinguishes phases with one name in several
+/// namespaces, and a phase that was created again.
 pub fn key(cluster: &str, phase: &PhaseRecord) -> PhaseKey {
     key_of(cluster, &phase.key.name, &phase.uid)
 }
 
-/// As [`key`], by name and uid of the phase.
+/// As [`key`], by name and UID of the phase.
 pub fn key_of(cluster: &str, name: &str, uid: &str) -> PhaseKey {
     let print = content_fingerprint(&json!(uid)) & 0xffff_ffff;
     let mut name = name.to_owned();
@@ -385,10 +391,10 @@ fn mirror_key(cluster: &str, name: &str) -> PhaseKey {
     }
 }
 
-/// A mirror to be made.
+/// The manifest of a mirror.
 ///
 /// # Errors
-/// When the spec of the phase is no JSON.
+/// If the spec of the phase is no JSON.
 pub fn manifest(key: &PhaseKey, phase: &PhaseRecord, origin: &Origin) -> Result<Value, ReadError> {
     let mut manifest = object(key, ANNOTATION_ORIGIN, &origin.text());
     manifest["metadata"]["finalizers"] = json!([FINALIZER_MIRROR]);
@@ -397,12 +403,12 @@ pub fn manifest(key: &PhaseKey, phase: &PhaseRecord, origin: &Origin) -> Result<
     Ok(manifest)
 }
 
-/// The object for the heartbeat to be made; its status is to be written every so many seconds.
+/// The manifest of the heartbeat object, whose status is written with this period in seconds.
 pub fn heartbeat_manifest(key: &PhaseKey, seconds: &str) -> Value {
     object(key, ANNOTATION_HEARTBEAT_SECONDS, seconds)
 }
 
-/// An object for an agent, without objects of its own.
+/// The manifest of an object for an agent, with an empty list of objects.
 fn object(key: &PhaseKey, annotation: &str, text: &str) -> Value {
     json!({
         "apiVersion": API_VERSION,
@@ -417,7 +423,7 @@ fn object(key: &PhaseKey, annotation: &str, text: &str) -> Value {
     })
 }
 
-/// Whether a status says that the objects have been taken away.
+/// True if the status reports that the objects were taken away.
 pub fn is_archived(status: &ObjectSetPhaseStatus) -> bool {
     is_true(&status.conditions, ARCHIVED)
 }
@@ -524,7 +530,8 @@ mod tests {
         }
     }
 
-    /// A mirror that says nothing of it, as one of an earlier version, allows nothing beyond the namespace.
+    /// A mirror without the field, such as one of an earlier version, allows only the namespace of
+    /// the phase.
     #[test]
     fn the_reach_of_a_phase_is_told_to_its_agent() {
         let phase = phase(RevisionKind::ObjectSet, "web");

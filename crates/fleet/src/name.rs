@@ -1,4 +1,4 @@
-//! The name of a cluster, and the names that follow from it.
+//! The name of a cluster, and the names derived from it.
 
 use std::{fmt, str::FromStr};
 
@@ -6,10 +6,10 @@ use baton_apis::constants::{
     CLASS_CLUSTER_PREFIX as CLASS_PREFIX, NAMESPACE_CLUSTER_PREFIX as NAMESPACE_PREFIX,
 };
 
-/// The longest name of a namespace, and the longest value of a label.
+/// Limit of the length of a namespace's name, and of a label's value.
 const LABEL_LENGTH: usize = 63;
 
-/// A name cannot be that of a cluster.
+/// The reason that a name is not valid for a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// Object names are DNS-1123 subdomains.
@@ -25,7 +25,7 @@ pub enum NameError {
         longest = LABEL_LENGTH - CLASS_PREFIX.len()
     )]
     TooLong(String),
-    /// The namespace on the hub cannot be named after it.
+    /// The name of the namespace on the hub would not be valid.
     #[error(
         "{0:?} cannot be the name of a cluster that is joined with --pull: its namespace \"baton-cluster-NAME\" on \
          the hub has to be a DNS label, so the name is at most {longest} characters without '.'",
@@ -39,7 +39,7 @@ pub enum NameError {
 pub struct ClusterName(String);
 
 impl ClusterName {
-    /// The name.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -47,7 +47,8 @@ impl ClusterName {
     /// The class of phases that are delivered into the cluster.
     ///
     /// # Errors
-    /// It is too long for a label. A Cluster may still have the name, but no phase can name it.
+    /// If the class is too long for a label. A Cluster may still have the name, but no phase can
+    /// name it.
     pub fn class(&self) -> Result<String, NameError> {
         if CLASS_PREFIX.len() + self.0.len() > LABEL_LENGTH {
             return Err(NameError::TooLong(self.0.clone()));
@@ -55,7 +56,8 @@ impl ClusterName {
         Ok(format!("{CLASS_PREFIX}{}", self.0))
     }
 
-    /// The namespace on the hub that an agent of the cluster reads from; `None` where it would have no valid name.
+    /// The namespace on the hub that an agent of the cluster reads; `None` if its name would not be
+    /// valid.
     pub fn namespace(&self) -> Option<String> {
         let is_label =
             !self.0.contains('.') && NAMESPACE_PREFIX.len() + self.0.len() <= LABEL_LENGTH;

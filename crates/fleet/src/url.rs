@@ -4,18 +4,18 @@ use std::{fmt, net::IpAddr, str::FromStr};
 
 use http::Uri;
 
-/// Not the URL of an API server.
+/// The reason that a text is not the URL of an API server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// No URL, or one without a host.
+    /// The text is no URL, or has no host.
     #[error("{0:?} is not the URL of an API server, such as https://10.0.0.1:6443")]
     Malformed(String),
-    /// Whoever listens on the way would read the credentials.
+    /// Without TLS, the credentials could be read on the way.
     #[error("{0:?} is not encrypted; credentials are sent over https only")]
     Plain(String),
 }
 
-/// Whether what is sent to a URL can be read on its way: everything without TLS that leaves the machine.
+/// True if requests to a URL can be read on the way: without TLS, to another machine.
 pub(crate) fn is_exposed(url: &Uri) -> bool {
     let host = url.host().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
@@ -23,7 +23,7 @@ pub(crate) fn is_exposed(url: &Uri) -> bool {
     url.scheme_str() != Some("https") && !is_loopback && !host.eq_ignore_ascii_case("localhost")
 }
 
-/// Whether two URLs lead to the same server: same scheme, host, port and path.
+/// True if two URLs lead to the same server: same scheme, host, port and path.
 pub(crate) fn is_same_server(one: &Uri, other: &Uri) -> bool {
     let port = |url: &Uri| {
         let default = if url.scheme_str() == Some("https") {
@@ -41,7 +41,8 @@ pub(crate) fn is_same_server(one: &Uri, other: &Uri) -> bool {
         && path(one) == path(other)
 }
 
-/// The URL of an API server, without a slash at its end: clients cannot do without its scheme and its host.
+/// The URL of an API server, with scheme and host, which clients need, and without a slash at its
+/// end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerUrl(String);
 

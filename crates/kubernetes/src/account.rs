@@ -1,11 +1,12 @@
-//! Service accounts that requests about children are sent as, and what they may read.
+//! Service accounts that write children, and their rights to read them.
 //!
-//! Who may create a revision is to gain no rights by it: its objects are written with the rights of an account of its
-//! namespace. The server is told by `Impersonate-User`, and adds the groups of the account itself, so that the manager
-//! needs the right to impersonate service accounts only, and none on groups.
+//! A user who may create a revision must gain no rights by it, so the objects of a revision are
+//! written with the rights of a service account of its namespace. The request names the account in
+//! `Impersonate-User`. The server adds the groups of the account itself, so the manager needs the
+//! right to impersonate service accounts only, and none on groups.
 //!
-//! Reads stay the manager's, as its caches serve everybody. So before anything of an object is told, the server is
-//! asked whether the account may read it.
+//! Reads are sent with the rights of the manager, because its caches serve all accounts. So before
+//! anything about an object is reported, the server is asked if the account may read the object.
 
 pub(crate) mod rights;
 
@@ -23,7 +24,7 @@ use crate::{
     wire::{self, WireError},
 };
 
-/// Names the user that a request is to be carried out as.
+/// Header that names the user with whose rights the server carries out a request.
 pub(crate) const IMPERSONATE_USER: &str = "impersonate-user";
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -36,7 +37,8 @@ pub struct Account {
 }
 
 impl Account {
-    /// The account of this name in a namespace; `None` for cluster-scoped owners, which are for administrators.
+    /// The account of this name in a namespace; `None` for cluster-scoped owners, which are for
+    /// administrators.
     pub fn new(namespace: &str, name: &str) -> Option<Self> {
         (!namespace.is_empty() && !name.is_empty()).then(|| Self {
             namespace: namespace.into(),
@@ -45,7 +47,7 @@ impl Account {
     }
 }
 
-/// Prints the name of the user that it is: `system:serviceaccount:NAMESPACE:NAME`.
+/// Prints the user name of the account: `system:serviceaccount:NAMESPACE:NAME`.
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "system:serviceaccount:{}:{}", self.namespace, self.name)
@@ -53,14 +55,15 @@ impl fmt::Display for Account {
 }
 
 impl Target {
-    /// Why an account may not read an object, if so; also when that cannot be found out.
+    /// Returns the reason that an account may not read an object, also if the right cannot be
+    /// checked; `None` if the account may.
     ///
-    /// One request for all objects of a kind in a namespace, and one for the object itself where not all of them may
-    /// be read. Answers count for a while.
+    /// One request asks for all objects of a kind in a namespace, and a second one for the object
+    /// itself if not all of them may be read. Answers are cached for a while.
     pub async fn hides(&self, account: &Account, gvk: &Gvk, key: &ObjectKey) -> Option<String> {
         let resource = match self.resolve(gvk).await {
             Ok(Some(resource)) => resource,
-            // There is nothing to read, which is reported elsewhere.
+            // No object can be read. The missing kind is reported elsewhere.
             Ok(None) => return None,
             Err(error) => return Some(error.to_string()),
         };
@@ -112,7 +115,8 @@ impl Target {
     }
 }
 
-/// The question whether the account has a right, asked as that account: so it takes the right to impersonate only.
+/// Builds a review that asks the server if the account has a right. The request is sent as that
+/// account, so the manager needs no right but to impersonate it.
 fn review(right: &Right) -> Result<Request<Body>, WireError> {
     let Right {
         account,

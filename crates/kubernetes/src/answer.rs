@@ -1,8 +1,9 @@
-//! What an answer of the API server means for the request it answers.
+//! The meaning of a response of the API server for the request that it answers.
 //!
 //! Facts of the API that the tables here rest on, tried on a 1.36 server:
 //!
-//! - An apply answers 201 when it created the object and 200 when it met one; so does a dry run.
+//! - An apply answers 201 if it created the object and 200 if the object existed; so does a dry
+//!   run.
 //! - A 404 has three meanings. Its `Status` names the object, or the namespace that is missing, or
 //!   nothing (`the server could not find the requested resource`; plain text outside of every
 //!   known group): then the kind is not served.
@@ -37,18 +38,18 @@ pub(crate) enum Operation {
     Delete,
 }
 
-/// What a request was about.
+/// The object that a request is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
-    /// Name of the resource.
+    /// Plural name of the resource.
     pub plural: &'a str,
-    /// Kind, which some answers have in place of the resource.
+    /// Kind, which some responses name in place of the resource.
     pub kind: &'a str,
-    /// Name.
+    /// Name of the object.
     pub name: &'a str,
 }
 
-/// Interprets an answer.
+/// Interprets a response.
 pub(crate) fn interpret(
     operation: Operation,
     subject: Subject<'_>,
@@ -60,7 +61,8 @@ pub(crate) fn interpret(
     }
     let object = match serde_json::from_slice::<Value>(body) {
         Ok(object) => object,
-        // Deeper than what can be parsed without exhausting the stack, or no JSON.
+        // The response is no JSON, or nested deeper than the parser can follow without exhausting
+        // the stack.
         Err(error) => return Answer::Failed(format!("unreadable answer: {error}")),
     };
     let is_status = object["kind"] == "Status" && object["apiVersion"] == "v1";
@@ -76,7 +78,7 @@ pub(crate) fn interpret(
     }
 }
 
-/// Whether the object in the answer to a deletion does not exist any more.
+/// True if the object in the response to a deletion no longer exists.
 fn is_gone(object: &Value) -> bool {
     let metadata = &object["metadata"];
     let waits = |list: &Value| list.as_array().is_some_and(|list| !list.is_empty());
@@ -109,7 +111,7 @@ fn not_found(subject: Subject<'_>, status: Status) -> Answer {
         {
             Answer::KindNotServed
         }
-        // Most often it is the namespace that is missing.
+        // In most cases the namespace is missing.
         Some(_) | None => Answer::Refused(status.message),
     }
 }
@@ -128,7 +130,7 @@ fn conflict(subject: Subject<'_>, status: Status) -> Answer {
     }
 }
 
-/// Whether the content or the right to write it was refused, rather than failed to be carried out.
+/// True if the server refused the content or the right to write it, rather than failed to write it.
 fn is_refusal(code: u16, status: &Status) -> bool {
     match status.reason.as_str() {
         "Unauthorized"
@@ -143,7 +145,7 @@ fn is_refusal(code: u16, status: &Status) -> bool {
         | "NotFound" => true,
         "Timeout" | "ServerTimeout" | "TooManyRequests" | "InternalError"
         | "ServiceUnavailable" | "Gone" | "Expired" | "StoreReadError" => false,
-        // No reason, or one that an admission webhook made up: then the code decides.
+        // No reason, or one that an admission webhook made up: the code decides.
         _ => {
             matches!(code, 400 | 401 | 403 | 405 | 406 | 413 | 415 | 422)
                 || status
@@ -153,14 +155,14 @@ fn is_refusal(code: u16, status: &Status) -> bool {
     }
 }
 
-/// Whether nothing is wrong but that fields must not be changed.
+/// True if changes of immutable fields are the only thing that is wrong.
 pub fn is_immutable(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let mut causes = causes.peekable();
     causes.peek().is_some() && causes.all(|cause| is_about_immutability(&cause.message))
 }
 
-/// True if a `test` of a JSON patch failed. What a rule of the API finds invalid has causes.
+/// True if a `test` of a JSON patch failed. A violated validation rule of the API has causes.
 pub fn is_failed_test(code: u16, status: &Status) -> bool {
     let details = status.details.as_ref();
     code == 422 && details.is_none_or(|it| it.causes.is_empty())
@@ -173,7 +175,7 @@ pub fn is_namespace_terminating(status: &Status) -> bool {
 }
 
 impl Subject<'_> {
-    /// Whether an answer's details name this object. Most name the resource, some the kind.
+    /// True if the details of a response name this object. Most name the resource, some the kind.
     fn is(self, details: &StatusDetails) -> bool {
         let kind = details.kind.as_str();
         details.name == self.name && (kind.is_empty() || kind == self.plural || kind == self.kind)
@@ -256,7 +258,7 @@ mod tests {
                 json!({}),
                 "object",
             ),
-            // A pod that runs.
+            // A running pod.
             (
                 json!({"deletionTimestamp": now, "deletionGracePeriodSeconds": 30}),
                 json!({}),
@@ -292,7 +294,8 @@ mod tests {
         }
     }
 
-    /// Operation, code, reason, message, what the details say, and the answer. `=` is the message again.
+    /// Operation, code, reason, message, object in the details, and the answer. `=` is the message
+    /// again.
     const REFUSALS: &str = r#"
         Get     | 404 | NotFound | configmaps "a" not found | this | not found
         Delete  | 404 | NotFound | configmaps "a" not found | this | not found

@@ -2,26 +2,29 @@
 //!
 //! # Guarantees
 //!
-//! - Each request is sent once, except that a server that demands a pause (429 or 503 with
-//!   `Retry-After`) is granted it once.
+//! - Each request is sent once, and a second time only after a pause that the server demands (429
+//!   or 503 with `Retry-After`).
 //! - A write carries a precondition. An apply to an existing object has its UID and version: on a
-//!   1.36 server the version alone does not keep an apply from creating the object anew when it was
-//!   deleted in between; the UID does (409). A create has a version alone, one that no object has: it
-//!   creates (201), and is refused where there is an object (409), be it of ours.
-//! - A create that finds the object in the store, put there by another revision's create a moment
-//!   ago, is a conflict and not sent. All revisions share one field manager: for the server the
-//!   second create would be the first one's next version, and would replace its content and owner.
+//!   1.36 server the version alone does not keep an apply from creating the object anew if the
+//!   object was deleted in between; the UID does (409). A create has a version alone, one that no
+//!   object has: the server creates the object (201), or refuses the request if there is one (409),
+//!   also one of ours.
+//! - A create is not sent, and is a conflict, if the object is in the store already, because the
+//!   create of another revision was answered a moment ago. All revisions share one field manager:
+//!   for the server the second create would be the next version of the first one, and would replace
+//!   its content and owner.
 //! - The object in an answer is in the store before the answer is returned.
-//! - Nothing is written, also as a dry run, with other rights than those of the account that is given.
-//! - No name from a manifest leads to another path than the object's.
+//! - No write and no dry run is sent with other rights than those of the given account.
+//! - No name from a manifest leads to another path than that of the object.
 //!
 //! # Options of the requests
 //!
-//! `fieldValidation=Ignore` everywhere. It decides about unknown and duplicate fields only. An apply
-//! to a built-in kind refuses unknown fields under any setting, and our bodies have no duplicates.
-//! For a custom resource the default (`Warn`) accepts what the schema does not know and prunes it;
-//! so does `Ignore`, without the second, strict parse of the body and the warnings nobody reads.
-//! `Strict` would refuse manifests that Package Operator accepts.
+//! `fieldValidation=Ignore` everywhere. The option affects unknown and duplicate fields only. An
+//! apply to a built-in kind refuses unknown fields under any setting, and our bodies have no
+//! duplicates. For a custom resource the default (`Warn`) accepts fields that the schema does not
+//! have, and prunes them; so does `Ignore`, but without the second, strict parse of the body, and
+//! without warnings, which are not read. `Strict` would refuse manifests that Package Operator
+//! accepts.
 
 mod migrate;
 
@@ -54,13 +57,14 @@ use baton_engine::{
     owners,
 };
 
-/// The longest pause that is granted to a server.
+/// The longest `Retry-After` that is obeyed.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
-/// How often an empty apply is tried on an object that keeps changing.
+/// Number of attempts of an empty apply on an object that keeps changing.
 const TAKE_BACK_ROUNDS: usize = 5;
 
 impl Target {
-    /// Sends a request about a child: writes and dry runs as the account, if there is one, and reads as ourselves.
+    /// Sends a request about a child: writes and dry runs as the given account, if there is one,
+    /// and reads as the manager.
     ///
     /// # Caveats
     /// After [`Answer::Failed`] the write may have happened nevertheless: read the object again.
@@ -112,7 +116,7 @@ impl Target {
         }
     }
 
-    /// Sends a call and stores the object of its answer. Returns the answer's text as well.
+    /// Sends a call and stores the object of its answer. Also returns the text of the answer.
     async fn execute(&self, child: &Child<'_>, call: &Call) -> (Answer, Bytes) {
         let store = self.0.informers.store(child.gvk);
         let known = store
@@ -138,8 +142,8 @@ impl Target {
             (Answer::Object(_), Some(store), None) if call.operation == Operation::Get => {
                 store.insert_read(&text)
             }
-            // What was known before the request is gone for good: an object that exists by now
-            // has another UID.
+            // The object that was cached before the request no longer exists: one that exists by
+            // now has another UID.
             (Answer::NotFound, store, pending) => {
                 match (call.deletes.as_deref().or(known.as_deref()), store, pending) {
                     (Some(uid), _, Some(pending)) => pending.gone(uid),
@@ -174,10 +178,10 @@ impl Target {
         }
     }
 
-    /// Gives up all that an unforced apply merged into a stranger.
+    /// Gives up all fields that an unforced apply merged into a foreign object.
     ///
-    /// The object is read first: an empty apply on an object that has gone meanwhile would create an
-    /// empty one, and its UID prevents that.
+    /// The object is read first: an empty apply to an object that was deleted meanwhile would
+    /// create an empty one, and the UID prevents that.
     async fn take_back(&self, child: &Child<'_>) -> Answer {
         for _ in 0..TAKE_BACK_ROUNDS {
             let (answer, text) = self.execute(child, &child.get()).await;
@@ -201,9 +205,9 @@ impl Target {
     }
 }
 
-/// An object and where it is.
+/// An object and its path.
 struct Child<'a> {
-    /// As whom it is written.
+    /// The account that writes the object.
     account: Option<&'a Account>,
     gvk: &'a Gvk,
     key: &'a ObjectKey,
@@ -216,12 +220,12 @@ struct Child<'a> {
 struct Call {
     operation: Operation,
     dry_run: bool,
-    /// UID of the object that it deletes.
+    /// UID of the object that the call deletes.
     deletes: Option<String>,
     method: Method,
     url: String,
     content: Option<MediaType>,
-    /// The user that it is carried out as, if not ourselves.
+    /// The user with whose rights the call is carried out, if not those of the manager.
     user: Option<String>,
     body: Bytes,
 }
@@ -237,8 +241,8 @@ impl Child<'_> {
 
     fn call(&self, request: &Request) -> Result<Call, Answer> {
         Ok(match request {
-            // Giving up what was merged needs the object's UID first, and a migration the entries
-            // of all managers.
+            // An empty apply needs the UID of the object first, and a migration the entries of all
+            // managers.
             Request::Get | Request::TakeBack | Request::Migrate { .. } => self.get(),
             Request::DryRunCreate(body) => self.apply(&encoded(body), Operation::Create, true),
             Request::Create(body) => self.apply(&encoded(body), Operation::Create, false),
@@ -265,7 +269,7 @@ impl Child<'_> {
 
     fn apply(&self, body: &Value, operation: Operation, dry_run: bool) -> Call {
         let mut call = self.patch(operation, MediaType::Apply, body);
-        // Whoever believes an object absent must not overwrite what another manager set.
+        // A create must not overwrite fields that another manager set.
         call.url.push_str(if operation == Operation::Create {
             "&force=false"
         } else {
@@ -306,7 +310,8 @@ impl Child<'_> {
             let index = live.owner_index.to_string();
             let owner = ["metadata", "ownerReferences", &index];
             let uid = [&owner[..], &["uid"]].concat();
-            // The server leaves a list out that this empties, so nothing else is to be removed.
+            // The server leaves out the list that this change empties, so nothing else is to be
+            // removed.
             vec![test(&uid, owner_uid), remove(&owner)]
         };
         self.change(live, changes)
@@ -322,7 +327,7 @@ impl Child<'_> {
         self.patch(Operation::Patch, JsonPatch, &json!(patch))
     }
 
-    /// Deletes an object, and what belongs to it as the policy says, or else as is usual for its kind.
+    /// Deletes an object, and its dependents by the given policy, or by the default of its kind.
     fn delete(&self, live: &Precondition, policy: Option<&str>) -> Call {
         let mut body = json!({
             "apiVersion": "v1",
@@ -356,7 +361,7 @@ impl Child<'_> {
     }
 }
 
-/// What is sent in the place of a body that names its owners in one list.
+/// The body to send for one that names its owners in one list.
 fn encoded(body: &Value) -> Cow<'_, Value> {
     if !owner_references(body).iter().any(owners::is_remote) {
         return Cow::Borrowed(body);
@@ -366,7 +371,7 @@ fn encoded(body: &Value) -> Cow<'_, Value> {
     Cow::Owned(body)
 }
 
-/// An answer whose object names its owners in one list.
+/// The answer with all owners of its object in one list.
 fn decoded(mut answer: Answer) -> Answer {
     if let Answer::Object(live) | Answer::Created(live) | Answer::Merged(live) = &mut answer {
         owners::decode(live);
@@ -374,7 +379,7 @@ fn decoded(mut answer: Answer) -> Answer {
     answer
 }
 
-/// The body of a write to an existing object, if it says which.
+/// The body of a write to an existing object; refused if it does not identify the object.
 fn bound(body: &Value) -> Result<&Value, Answer> {
     let has = |field: &str| {
         body["metadata"][field]
@@ -461,7 +466,7 @@ mod tests {
         assert_eq!(call.deletes.is_some(), *method == Method::DELETE);
     }
 
-    /// Does something with a deployment `a` in the namespace `n`.
+    /// Calls `work` with a deployment `a` in the namespace `n`.
     pub(super) fn with_child<T>(work: impl FnOnce(&Child<'_>) -> T) -> T {
         with_child_of(None, work)
     }
@@ -490,7 +495,7 @@ mod tests {
         })
     }
 
-    /// Whatever may change anything, or tells whether it could be changed.
+    /// Every request that can change an object, or reports if the object could be changed.
     #[test]
     fn all_but_reads_are_sent_as_the_account() {
         let live = Precondition {
@@ -528,7 +533,7 @@ mod tests {
             assert_eq!(found.as_deref(), Some(expected), "{request:?}");
             assert_eq!(user(None, request), None, "{request:?}");
         }
-        // These begin with a read.
+        // The following requests begin with a read.
         let former = Vec::new();
         for request in [
             Request::Get,

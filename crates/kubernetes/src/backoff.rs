@@ -1,4 +1,4 @@
-//! Pauses between attempts, with jitter: what failed together is not tried again together.
+//! Pauses between attempts, with jitter: attempts that failed together are not repeated together.
 
 use std::{ops::Range, time::Duration};
 
@@ -28,7 +28,7 @@ impl Backoff {
         self.within_limit(failures, HasherRng::new().next_f64())
     }
 
-    /// The pause at a share of what jitter may add, from 0 to 1.
+    /// The pause for a given share, from 0 to 1, of the range that jitter covers.
     fn within_limit(self, failures: u32, share: f64) -> Duration {
         let doublings = failures.saturating_sub(1).min(16);
         let limit = (self.first * 2_u32.pow(doublings)).min(self.longest);
@@ -42,7 +42,7 @@ pub fn jittered(period: Duration, factor: Range<f64>) -> Duration {
     period.mul_f64(factor.start + (factor.end - factor.start) * share)
 }
 
-/// Nine to eleven tenths of a period.
+/// A random duration from 90% to 110% of a period.
 pub fn spread(period: Duration) -> Duration {
     jittered(period, 0.9..1.1)
 }

@@ -1,16 +1,16 @@
-//! Watches on single objects that keep a revision from going on: strangers without our label, that
-//! no other watch sees.
+//! Watches on single objects that block a revision: foreign objects without our label, which no
+//! other watch reports.
 //!
 //! # Guarantees
 //!
-//! - A user is notified when a blocker goes, or when anything changes in it that decides
-//!   about adoption: its UID, owners, labels, annotations, or the start of its deletion. A blocker
-//!   whose status or content changes every second disturbs nobody.
+//! - A user is notified when a blocker is deleted, or when a part of it changes that decides about
+//!   adoption: its UID, owners, labels, annotations, or the start of its deletion. Changes of its
+//!   status or content are not reported.
 //!
 //! # Caveats
 //!
-//! - At most `MOST` blockers are watched. Beyond that, and while a watch fails, the caller's own
-//!   timer is what remains.
+//! - At most `MOST` blockers are watched. For the others, and while a watch fails, the timer of the
+//!   caller is the only trigger.
 
 use std::{
     collections::{HashMap, hash_map::DefaultHasher},
@@ -31,31 +31,32 @@ use crate::{
 };
 use baton_engine::{Gvk, ObjectKey};
 
-/// How many blockers are watched at a time; each takes a connection.
+/// Number of blockers that are watched at a time; each takes a connection.
 const MOST: usize = 256;
 
 /// An object that a revision waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Blocker {
-    /// Its kind and version.
+    /// Kind and version of the object.
     pub gvk: Gvk,
-    /// The object.
+    /// Identity of the object.
     pub key: ObjectKey,
 }
 
-/// How a user saw a blocker last, before it is watched.
+/// The state in which a user last observed a blocker, before it is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It did not exist.
+    /// The blocker did not exist.
     Absent,
-    /// In this `resourceVersion`.
+    /// The blocker had this `resourceVersion`.
     Version(u64),
-    /// It existed, in whatever state.
+    /// The blocker existed, in any state.
     Somehow,
 }
 
 impl Seen {
-    /// Whether the first list has something else; it has the object in this version, or not at all.
+    /// True if the first list differs from this state. The list has the object in version `listed`,
+    /// or not at all.
     fn differs(self, listed: Option<u64>) -> bool {
         match self {
             Self::Absent => listed.is_some(),
@@ -87,7 +88,8 @@ impl Blockers {
         }
     }
 
-    /// Watches exactly these objects for a user. Those that were watched before go on undisturbed.
+    /// Watches exactly these objects for a user. Watches of objects that were watched before
+    /// continue.
     pub fn set(&self, user: &User, blockers: impl IntoIterator<Item = (Blocker, Seen)>) {
         let mut watched = self.watched.lock();
         let mut before = watched.remove(user).unwrap_or_default();
@@ -100,7 +102,7 @@ impl Blockers {
             }
             let task = before
                 .remove(&blocker)
-                // It ends when the kind could not be looked up.
+                // A task ends if the kind could not be looked up.
                 .filter(|task| !task.is_finished())
                 .unwrap_or_else(|| self.start(user.clone(), blocker.clone(), seen));
             after.insert(blocker, task);
@@ -118,7 +120,7 @@ impl Blockers {
             let Ok(Some(resource)) = discovery.resolve(&gvk).await else {
                 return;
             };
-            // It was asked for a moment ago, so it has a path.
+            // The object was read a moment ago, so it has a path.
             let Ok(path) = resource.path_in(&key.namespace) else {
                 return;
             };
@@ -141,9 +143,9 @@ impl Blockers {
 
 /// The observed state of a blocker.
 struct Observed {
-    /// What the user had seen before the watch began.
+    /// The state that the user had observed before the watch began.
     seen: Seen,
-    /// Fingerprint; `None` when it does not exist.
+    /// Fingerprint; `None` if the blocker does not exist.
     now: Option<u64>,
     listing: Option<(u64, u64)>,
     listed: bool,
@@ -188,7 +190,7 @@ impl Observed {
     }
 }
 
-/// The version, and a hash of all that decides about adoption.
+/// The version, and a hash of all parts that decide about adoption.
 fn fingerprint(object: &RawValue) -> Option<(u64, u64)> {
     let metadata = Metadata::of(object.get()).ok()?;
     let mut hasher = DefaultHasher::new();

@@ -1,15 +1,18 @@
-//! The client that every part of the manager uses: counted, retried where that is safe, never rate limited.
+//! The client for all requests of the manager: counted, retried where that is safe, never rate
+//! limited.
 //!
 //! # Choices
 //!
-//! - *No rate limit.* The API server has priority and fairness; a limit here would only add delay. How many requests
-//!   run side by side is bounded where they are made.
-//! - *Retries.* kube retries 429, 503 and 504 up to 15 times over minutes, writes included. A write that was answered
-//!   with 503 or 504 may have been carried out, and a blind second try would hide that: an apply that created an object
-//!   looks, when repeated, like one that merged into a stranger. So only 429 (never carried out) is retried for
-//!   writes, 503 and 504 for reads as well, and after a few seconds the caller learns about it.
-//! - *Timeouts.* 10 s to connect. No read timeout on the connection, which would cut watches; instead every request but
-//!   a watch is given up after 65 s (see [`crate::request_metrics`]). Watches notice silence by themselves.
+//! - *No rate limit.* The API server has priority and fairness; a limit here would only add delay.
+//!   Callers bound the number of their concurrent requests.
+//! - *Retries.* kube retries 429, 503 and 504 up to 15 times over minutes, writes included. A write
+//!   that was answered with 503 or 504 may have been carried out, and a blind second try would hide
+//!   that: a repeated apply that created an object looks like one that merged into a foreign
+//!   object. So writes are retried after 429 only (never carried out), reads also after 503 and
+//!   504, and after a few seconds the error is returned to the caller.
+//! - *Timeouts.* 10 s to connect. No read timeout on the connection, which would cut watches;
+//!   instead every request but a watch is given up after 65 s (see [`crate::request_metrics`]).
+//!   Watches detect silence by themselves.
 
 use std::time::Duration;
 
@@ -31,26 +34,26 @@ use crate::fence::Fence;
 use crate::request_metrics::{CountRequests, RequestMetrics, Verb};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long one write to the connection may block, a server that stopped reading.
+/// Limit of one blocking write to the connection, for a server that stopped reading.
 const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
-/// How long the first request of all may take.
+/// Time limit of the first request.
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 const RETRIES: u32 = 5;
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// The longest `Retry-After` that is obeyed; a longer one is the caller's business.
+/// The longest `Retry-After` that is obeyed; the error of a longer one is returned to the caller.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
 
 /// Requests that may wait inside the client for the worker of kube's service, which only passes them on.
 const BUFFER: usize = 1024;
 
-/// A client for `config` whose requests are counted in `metrics`, and whose writes `fence` lets through. Call it inside
-/// of a tokio runtime.
+/// Creates a client for `config`, whose requests are counted in `metrics`, and whose writes must
+/// pass `fence`. Must be called within a tokio runtime.
 ///
 /// # Errors
 ///
-/// Fails when the TLS material or the credentials in `config` cannot be used.
+/// If the TLS material or the credentials in `config` cannot be used.
 pub fn instrumented_client(
     mut config: Config,
     metrics: &RequestMetrics,
@@ -66,7 +69,7 @@ pub fn instrumented_client(
     )
 }
 
-/// Sets the timeouts, and takes kube's own retries away, see the module's documentation.
+/// Sets the timeouts and disables kube's own retries (see the documentation of the module).
 pub fn tune(config: &mut Config) {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = None;
@@ -74,9 +77,9 @@ pub fn tune(config: &mut Config) {
     config.default_retry = false;
 }
 
-/// A client on top of a service that was made from a configuration that is [`tune`]d. Its requests are
-/// counted in `metrics`, its writes let through by `fence`, and all retried where that is safe. Call it inside of a
-/// tokio runtime.
+/// Builds a client on a service whose configuration is [`tune`]d. Requests are counted in
+/// `metrics`, writes must pass `fence`, and both are retried where that is safe. Must be called
+/// within a tokio runtime.
 ///
 /// # Errors
 ///
@@ -96,14 +99,14 @@ where
     let retry = RetryPolicy::new().map_err(|error| kube::Error::Service(error.into()))?;
     let client = service
         .with_layer(&CountRequests::new(metrics))
-        // Below the retries: each attempt is checked by itself.
+        // Below the retries, so that each attempt is checked by itself.
         .with_layer(fence)
         .with_layer(&RetryLayer::new(retry))
         .build();
     Ok(client)
 }
 
-/// As [`instrument`], without retries: for who wants to know what the server says now.
+/// As [`instrument`], without retries: for callers that need the first response of the server.
 pub fn counted<S, B>(service: ClientBuilder<S>, metrics: &RequestMetrics) -> Client
 where
     S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
@@ -118,13 +121,13 @@ where
 /// The API server cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// No answer at all.
+    /// The server does not respond.
     #[error(
         "cannot reach the API server {url}: {cause}; \
          check that the cluster is up and that --kubeconfig and --context name it"
     )]
     Unreachable {
-        /// The server.
+        /// Address of the server.
         url: Uri,
         /// The innermost cause.
         cause: String,
@@ -134,27 +137,27 @@ pub enum ServerError {
         "the API server {url} refuses the credentials ({cause}); renew them or choose others with --context"
     )]
     Refused {
-        /// The server.
+        /// Address of the server.
         url: Uri,
-        /// What the server said.
+        /// Message of the server.
         cause: String,
     },
-    /// Any other answer.
+    /// The server responds in any other way.
     #[error("the API server {url} does not answer as one: {cause}")]
     Other {
-        /// The server.
+        /// Address of the server.
         url: Uri,
-        /// What went wrong.
+        /// The cause of the failure.
         cause: String,
     },
 }
 
-/// Reads the server's version (`v1.36.3`), so that a wrong address or refused credentials show before
-/// anything else runs.
+/// Reads the version of the server (`v1.36.3`), so that a wrong address or refused credentials are
+/// reported before any other request is sent.
 ///
 /// # Errors
 ///
-/// Says in one line what is wrong and what to do about it.
+/// The text states in one line what is wrong and what to do about it.
 pub async fn check_server(client: &Client, url: &Uri) -> Result<String, ServerError> {
     let url = || url.clone();
     let answer = tokio::time::timeout(FIRST_REQUEST_TIMEOUT, client.apiserver_version()).await;
@@ -188,7 +191,7 @@ pub async fn check_server(client: &Client, url: &Uri) -> Result<String, ServerEr
     }
 }
 
-/// Whether a request that was answered with `status` may be sent again.
+/// True if a request that was answered with `status` may be sent again.
 fn may_retry(verb: Verb, status: StatusCode) -> bool {
     match status {
         StatusCode::TOO_MANY_REQUESTS => true,
@@ -207,7 +210,7 @@ fn may_retry(verb: Verb, status: StatusCode) -> bool {
     }
 }
 
-/// The `Retry-After` of a response, within reason.
+/// The `Retry-After` of a response, limited to `RETRY_AFTER_MAX`.
 fn retry_after<R>(response: &Response<R>) -> Duration {
     let seconds = response
         .headers()
@@ -218,7 +221,7 @@ fn retry_after<R>(response: &Response<R>) -> Duration {
         .min(RETRY_AFTER_MAX)
 }
 
-/// Retries what the server did not carry out, see the module's documentation.
+/// Retries requests that the server did not carry out (see the documentation of the module).
 #[derive(Clone, Debug)]
 struct RetryPolicy {
     backoff: ExponentialBackoff,
@@ -323,7 +326,8 @@ mod tests {
         }
     }
 
-    /// Sends one request to a server that always answers with `status` and counts how many arrived.
+    /// Sends one request to a server that always answers with `status`. Returns the number of
+    /// requests that arrived, and the time taken.
     async fn arrivals(method: &str, status: u16) -> (usize, Duration) {
         let arrived = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&arrived);

@@ -1,13 +1,13 @@
-//! The objects of a kind, folded from a list and a watch.
+//! The objects of a kind, computed from a list and a watch.
 //!
-//! [`Fold`] says what each event means for whoever keeps the objects; [`Collection`] keeps them itself.
+//! [`Fold`] gives each event a meaning for the owner of a cache; [`Collection`] is such a cache.
 //!
 //! # Guarantees
-//! - The identity of an object is read from its metadata alone. One that cannot be read otherwise counts as listed, and
-//!   goes when it is deleted.
-//! - What was listed and cannot be listed any more, or is not served, is unknown, never none: see [`Extent`]. What was
-//!   known stays.
-//! - A watch that breaks goes on where it was, and changes nothing.
+//! - The identity of an object is read from its metadata alone. An object whose other parts cannot
+//!   be read counts as listed, and is removed when it is deleted.
+//! - If a kind was listed and can no longer be listed, or is not served, its objects are unknown,
+//!   never none: see [`Extent`]. The cached objects stay.
+//! - A watch that breaks continues where it was, and changes nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,20 +18,20 @@ use serde_json::value::RawValue;
 
 use crate::{metadata::Metadata, watch::Event};
 
-/// How much is known of which objects there are.
+/// Extent to which the objects of a kind are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
     /// The server has not answered yet.
     #[default]
     Nothing,
-    /// They cannot be listed, or are not served, for this reason.
+    /// The objects cannot be listed, or are not served, for this reason.
     Unavailable(Arc<str>),
-    /// All were listed, or there are none: one that is missing does not exist.
+    /// All objects were listed, or there are none: an object that is missing does not exist.
     All,
 }
 
 impl Extent {
-    /// Why the objects cannot be listed.
+    /// The reason that the objects cannot be listed.
     pub fn failure(&self) -> Option<&str> {
         match self {
             Self::Nothing | Self::All => None,
@@ -39,7 +39,7 @@ impl Extent {
         }
     }
 
-    /// How much is known of these and of others together.
+    /// The extent of two sets of objects together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -61,18 +61,18 @@ pub enum Unserved {
 
 /// The identity of an object within a collection.
 pub trait Identity: Clone + Ord {
-    /// That of an object with this metadata.
+    /// The identity of an object with this metadata.
     fn of(metadata: &Metadata<'_>) -> Self;
 }
 
-/// The name, where all objects are of one namespace, or of none.
+/// The name, for kinds whose watched objects are in one namespace, or in none.
 impl Identity for String {
     fn of(metadata: &Metadata<'_>) -> Self {
         metadata.name.to_string()
     }
 }
 
-/// Namespace, empty where objects are of none, and name.
+/// Namespace, empty for cluster-scoped objects, and name.
 pub type NamespacedName = (Arc<str>, Arc<str>);
 
 impl Identity for NamespacedName {
@@ -81,43 +81,43 @@ impl Identity for NamespacedName {
     }
 }
 
-/// The meaning of an event for the objects that are known.
+/// The effect of an event on the cached objects.
 #[derive(Debug)]
 pub enum Step<'a, K> {
     /// A list begins.
     Begin,
-    /// An object is there, in this state.
+    /// An object exists, in this state.
     Upsert {
-        /// Its identity.
+        /// Identity of the object.
         key: K,
-        /// Its version.
+        /// Version of the object.
         version: u64,
-        /// Its text.
+        /// Text of the object.
         object: &'a RawValue,
-        /// Whether it is an object of the list that is under way.
+        /// True if the object is a part of the list that is under way.
         is_listed: bool,
     },
-    /// An object is gone.
+    /// An object was deleted.
     Remove {
-        /// Its identity.
+        /// Identity of the object.
         key: K,
         /// The version of its deletion.
         version: u64,
     },
-    /// All objects but these are gone; a list is complete.
+    /// A list is complete: all objects but these were deleted.
     Retain {
-        /// Identities of the objects that are there.
+        /// Identities of the objects that exist.
         listed: BTreeSet<K>,
         /// The version of the list.
         version: u64,
     },
-    /// Everything up to this version was reported.
+    /// All events up to this version were reported.
     Reached(u64),
-    /// No object has changed; the extent may have.
+    /// No object has changed; the extent may have changed.
     Nothing,
 }
 
-/// The fold of a list and a watch.
+/// State that turns the events of a list and a watch into steps.
 #[derive(Debug)]
 pub struct Fold<K> {
     unserved: Unserved,
@@ -128,7 +128,7 @@ pub struct Fold<K> {
 }
 
 impl<K: Identity> Fold<K> {
-    /// One that has seen no event.
+    /// The state before the first event.
     #[must_use]
     pub fn new(unserved: Unserved) -> Self {
         Self {
@@ -139,22 +139,22 @@ impl<K: Identity> Fold<K> {
         }
     }
 
-    /// How much is known.
+    /// The current extent.
     pub fn extent(&self) -> &Extent {
         &self.extent
     }
 
-    /// Whether all objects were known once, be they known now or not.
+    /// True if all objects were known once, even if they are unknown now.
     pub fn was_complete(&self) -> bool {
         self.was_complete
     }
 
-    /// Notes that nothing was ever known.
+    /// Resets [`Fold::was_complete`].
     pub fn forget(&mut self) {
         self.was_complete = false;
     }
 
-    /// Takes in an event.
+    /// Processes an event.
     pub fn take<'a>(&mut self, event: &Event<'a>) -> Step<'a, K> {
         match event {
             Event::ListStarted => {
@@ -181,7 +181,7 @@ impl<K: Identity> Fold<K> {
                 Step::Nothing
             }
             Event::Failed(cause) | Event::Forbidden(cause) => {
-                // Outside of a list the watch goes on where it was.
+                // Outside of a list the watch continues where it was.
                 if self.listed.take().is_some() || self.extent != Extent::All {
                     self.extent = Extent::Unavailable((*cause).into());
                 }
@@ -214,7 +214,7 @@ impl<K: Identity> Fold<K> {
     }
 }
 
-/// Identity and version of an object; `None` for what has no name, which no object of a server has.
+/// Identity and version of an object; `None` for an object without a name, which no server has.
 fn identify<K: Identity>(object: &RawValue) -> Option<(K, u64)> {
     let metadata = Metadata::of(object.get())
         .inspect_err(|error| tracing::warn!(%error, "the metadata of an object is not readable"))
@@ -222,28 +222,29 @@ fn identify<K: Identity>(object: &RawValue) -> Option<(K, u64)> {
     (!metadata.name.is_empty()).then(|| (K::of(&metadata), metadata.version()))
 }
 
-/// An object that is another one than before; at least one side is there.
+/// A changed object; at least one of the two states is present.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Change<K, V> {
-    /// Its identity.
+    /// Identity of the object.
     pub key: K,
-    /// The object as it was.
+    /// The state before the change; `None` if the object did not exist.
     pub old: Option<V>,
-    /// The object as it is.
+    /// The state after the change; `None` if the object was deleted.
     pub new: Option<V>,
 }
 
-/// The objects of a kind, as far as each is needed. A list takes effect when it is complete.
+/// A cache of the objects of a kind, each reduced to the needed parts. A list takes effect when it
+/// is complete.
 #[derive(Debug)]
 pub struct Collection<K, V> {
     fold: Fold<K>,
     items: BTreeMap<K, V>,
-    /// Those of the list that is under way.
+    /// Objects of the list that is under way.
     listing: BTreeMap<K, V>,
 }
 
 impl<K: Identity, V: Clone + PartialEq> Collection<K, V> {
-    /// One of which nothing is known.
+    /// A collection before the first event.
     #[must_use]
     pub fn new(unserved: Unserved) -> Self {
         Self {
@@ -253,12 +254,12 @@ impl<K: Identity, V: Clone + PartialEq> Collection<K, V> {
         }
     }
 
-    /// How much is known.
+    /// The current extent.
     pub fn extent(&self) -> &Extent {
         self.fold.extent()
     }
 
-    /// Whether all objects were known once, be they known now or not.
+    /// True if all objects were known once, even if they are unknown now.
     pub fn was_complete(&self) -> bool {
         self.fold.was_complete()
     }
@@ -268,7 +269,7 @@ impl<K: Identity, V: Clone + PartialEq> Collection<K, V> {
         &self.items
     }
 
-    /// Takes in an event. An object that `read` returns nothing for stays as it was read last.
+    /// Processes an event. An object for which `read` returns nothing stays as it was last read.
     pub fn take(
         &mut self,
         event: &Event<'_>,
@@ -294,7 +295,7 @@ impl<K: Identity, V: Clone + PartialEq> Collection<K, V> {
             Step::Retain { listed, .. } => {
                 let gone = self.items.keys().filter(|key| !listed.contains(key));
                 let gone: Vec<_> = gone.map(|key| (key.clone(), None)).collect();
-                // Of a list that failed half-way some may be left.
+                // A list that failed half-way may have left objects here.
                 let there = std::mem::take(&mut self.listing).into_iter();
                 let there = there.filter(|(key, _)| listed.contains(key));
                 let there = there.map(|(key, item)| (key, Some(item)));

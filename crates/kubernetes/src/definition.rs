@@ -13,11 +13,11 @@ use crate::{
 /// Path of all definitions.
 pub(crate) const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Reads the definition of a name as it is at this moment; `None` if the server says that there is none.
+/// Reads the definition of a name from the server; `None` if the server reports that there is none.
 ///
 /// # Errors
-/// When that is not known; the text says why. A 404 that does not name the definition is one of them: a proxy may have
-/// made it, or a server that does not serve definitions yet.
+/// If the definition is unknown; the text states the cause. A 404 that does not name the definition
+/// is an error: a proxy may have sent it, or a server that does not serve definitions yet.
 pub(crate) async fn read(client: &Client, name: &str) -> Result<Option<Bytes>, String> {
     let failed = |cause: String| format!("reading CustomResourceDefinition {name}: {cause}");
     let path = path::object(PATH, name).map_err(|error| failed(error.to_string()))?;
@@ -37,11 +37,12 @@ pub(crate) async fn read(client: &Client, name: &str) -> Result<Option<Bytes>, S
     Err(failed(failure.message))
 }
 
-/// Whether the definition of a name exists at this moment: a list of one, without its content. A list is what every
-/// watch of definitions needs the right to, and an empty one is an answer of the API server itself.
+/// Reports if the definition of a name exists, by a list of one without its content. The right to
+/// list is the one that every watch of definitions needs, and an empty list is always sent by the
+/// API server itself.
 ///
 /// # Errors
-/// When that is not known; the text says why.
+/// If the answer is unknown; the text states the cause.
 pub(crate) async fn exists(client: &Client, name: &str) -> Result<bool, String> {
     let failed = |cause: String| format!("listing CustomResourceDefinition {name}: {cause}");
     let selected = url::escape(&format!("metadata.name={name}"));

@@ -1,12 +1,12 @@
-//! Which resource serves a kind, fetched once per group and version.
+//! The resources that serve kinds, fetched once per group and version.
 //!
 //! # Guarantees
 //!
 //! - Callers that need the same group and version at the same time share one request and its
 //!   result, failures included.
-//! - "Not served" is kept for `NEGATIVE` only: a kind may appear at any time.
-//! - After [`Discovery::invalidate`] nothing that was fetched before is used, not even the answer
-//!   to a request that is still under way.
+//! - "Not served" is cached for `NEGATIVE` only: a kind may appear at any time.
+//! - After [`Discovery::invalidate`] no result of an earlier request is used, not even of one that
+//!   is still under way.
 
 use std::{
     collections::HashMap,
@@ -26,33 +26,33 @@ use crate::{
 };
 use baton_engine::{Gvk, ObjectKey, revision::KindScope};
 
-/// How long it is assumed that a kind is not served.
+/// Lifetime of a cached answer that a kind is not served.
 const NEGATIVE: Duration = Duration::from_secs(3);
-/// How long a failed request stands for all callers.
+/// Lifetime of a failed request, whose error all callers get.
 const FAILED: Duration = Duration::from_secs(1);
-/// Manifests can name any number of groups that do not exist; what is known of them is bounded.
+/// Bound of the cache, because manifests can name any number of groups that do not exist.
 const MOST_GROUP_VERSIONS: usize = 1024;
 
-/// Asking the server what it serves has failed.
+/// A discovery request failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("asking the API server for the kinds of {group_version}: {cause}")]
 pub struct DiscoveryError {
     /// Group and version as in `apiVersion`.
     pub group_version: String,
-    /// What went wrong.
+    /// The cause of the failure.
     pub cause: Arc<str>,
 }
 
-/// How a kind is served.
+/// The resource that serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// Path of its group and version.
     pub prefix: String,
-    /// The name in URLs.
+    /// Plural name, as in URLs.
     pub plural: String,
-    /// Whether its objects live in namespaces.
+    /// Scope of the objects: namespaced or cluster-scoped.
     pub scope: KindScope,
-    /// Whether it can be listed and watched.
+    /// True if the resource can be listed and watched.
     pub watchable: bool,
 }
 
@@ -65,7 +65,7 @@ impl Resource {
     /// Path of the objects in a namespace, or of all objects of a cluster-scoped kind.
     ///
     /// # Errors
-    /// What is wrong with the namespace.
+    /// If the namespace is no valid name.
     pub fn path_in(&self, namespace: &str) -> Result<String, NameError> {
         match self.scope {
             KindScope::Cluster => Ok(self.path()),
@@ -76,16 +76,16 @@ impl Resource {
     /// Path of an object.
     ///
     /// # Errors
-    /// What is wrong with its name or namespace: those come from users' manifests.
+    /// If its name or namespace is not valid: both are from manifests of users.
     pub fn path_of(&self, key: &ObjectKey) -> Result<String, NameError> {
         path::object(&self.path_in(&key.namespace)?, &key.name)
     }
 }
 
-/// Where a kind is served.
+/// The version in which a kind is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// In the version that was asked for.
+    /// In the requested version.
     Here(Arc<Resource>),
     /// In this version of the group instead.
     Elsewhere(Gvk, Arc<Resource>),
@@ -93,13 +93,14 @@ pub enum Location {
     Nowhere,
 }
 
-/// What a server serves.
+/// A cache of the resources that a server serves.
 pub struct Discovery {
     client: Client,
-    /// The versions of groups that a kind was looked for in, in the order of the server's preference.
+    /// The versions of groups that were searched for a kind, in the order of the server's
+    /// preference.
     versions: Mutex<HashMap<String, Versions>>,
-    /// By group and version. Removed to be forgotten: whoever still waits for a removed one gets
-    /// an answer as of before, later callers send a new request.
+    /// Requests by group and version. An invalidated request is removed: callers that wait for it
+    /// get an answer as of before, later callers send a new request.
     known: Mutex<HashMap<(String, String), Arc<Lookup>>>,
 }
 
@@ -118,7 +119,7 @@ struct Fetched {
 }
 
 impl Discovery {
-    /// Nothing is fetched yet.
+    /// An empty cache.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self {
@@ -128,11 +129,11 @@ impl Discovery {
         }
     }
 
-    /// How a kind is served; `None` when it is not.
+    /// The resource that serves a kind; `None` if the kind is not served.
     ///
     /// # Errors
-    /// When the server fails, for instance because the group is served by an
-    /// extension server that is down.
+    /// If the server fails, for instance because the group is served by an extension server that is
+    /// down.
     pub async fn resolve(&self, gvk: &Gvk) -> Result<Option<Arc<Resource>>, DiscoveryError> {
         let Ok(prefix) = path::group_version(&gvk.group, &gvk.version) else {
             return Ok(None);
@@ -162,11 +163,12 @@ impl Discovery {
         answer
     }
 
-    /// Where a kind is served. That a version is not served says nothing about the objects of the kind: they are the
-    /// same in every version.
+    /// Returns the version in which a kind is served. A version that is not served says nothing
+    /// about the objects of the kind: they are the same in every version.
     ///
     /// # Errors
-    /// As [`Discovery::resolve`], for any version of the group: what cannot be looked at may be there.
+    /// As [`Discovery::resolve`], for any version of the group: a version that cannot be read may
+    /// serve the kind.
     pub async fn locate(&self, gvk: &Gvk) -> Result<Location, DiscoveryError> {
         if let Some(resource) = self.resolve(gvk).await? {
             return Ok(Location::Here(resource));
@@ -185,7 +187,7 @@ impl Discovery {
         Ok(Location::Nowhere)
     }
 
-    /// Forgets all versions of a group.
+    /// Removes all versions of a group from the cache.
     pub fn invalidate(&self, group: &str) {
         self.versions.lock().remove(group);
         self.known.lock().retain(|(known, _), _| known != group);
@@ -233,7 +235,7 @@ impl Discovery {
         }
     }
 
-    /// Reads what is at a path; `None` when there is nothing.
+    /// Reads the response at a path; `None` if the path does not exist.
     async fn read(&self, gvk: &Gvk, path: &str) -> Result<Option<Bytes>, DiscoveryError> {
         let wire_failed = |error: WireError| failed(gvk, error.to_string());
         let request = wire::get(path, "application/json").map_err(wire_failed)?;
@@ -282,7 +284,7 @@ fn read_versions(body: &[u8]) -> Result<Vec<String>, serde_json::Error> {
 fn read(prefix: &str, body: &[u8]) -> Result<Kinds, serde_json::Error> {
     #[derive(Deserialize)]
     struct List {
-        // Null when a group has no resources left.
+        // Null if a group has no resources left.
         resources: Option<Vec<Item>>,
     }
     #[derive(Deserialize)]
@@ -298,7 +300,7 @@ fn read(prefix: &str, body: &[u8]) -> Result<Kinds, serde_json::Error> {
         .resources
         .unwrap_or_default()
     {
-        // Subresources have a slash in their name, and sometimes the kind of something else.
+        // Subresources have a slash in their name, and some of them the kind of another resource.
         if item.name.contains('/') {
             continue;
         }

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use baton_engine::texts::collapse_whitespace;
 
-/// An error and its causes in one line, each said once.
+/// An error and its causes in one line, without repetitions.
 ///
-/// Some libraries repeat a cause in the text of the error itself and some leave it to the reader, so a cause that was
-/// said already is left out.
+/// Some libraries repeat a cause in the text of the error itself and others do not, so a cause that
+/// the line contains already is left out.
 pub fn one_line(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut source = error.source();

@@ -2,15 +2,19 @@
 //!
 //! # Guarantees
 //!
-//! - [`EventPublisher::publish`] never waits and never fails: what does not fit into the queue is dropped and counted.
-//! - The same event about the same object is written once in five minutes; repetitions are counted into its series.
-//! - An object that produces ever new events is cut off after a burst and earns one write per minute.
-//! - One request at a time, so that events take next to nothing from the reconciles. Namespaces take turns: one with
-//!   many events holds up, and crowds out, only its own.
+//! - [`EventPublisher::publish`] never waits and never fails: an event that does not fit into the
+//!   queue is dropped and counted.
+//! - The same event about the same object is written once in five minutes; repetitions are counted
+//!   into its series.
+//! - An object that produces ever new events is cut off after a burst, and may cause one more write
+//!   per minute.
+//! - One request is sent at a time, so that events take little from the reconciles. Namespaces take
+//!   turns: a namespace with many events delays, and crowds out, only its own.
 //!
-//! Why not kube's `Recorder` (kube-runtime 5), not even behind this filter: it counts only what it writes itself, by
-//! a key without the note, so suppressed repetitions and later notes are lost; a repetition fails for six minutes once
-//! the server has forgotten the event; and it does not shorten the name of an event to what the API takes.
+//! The `Recorder` of kube (kube-runtime 5) is not used, not even behind this filter: it counts only
+//! its own writes, by a key without the note, so suppressed repetitions and later notes are lost; a
+//! repetition fails for six minutes once the server has deleted the event; and it does not shorten
+//! the name of an event to the limit of the API.
 
 mod filter;
 
@@ -48,23 +52,24 @@ use filter::{Admission, Filter};
 
 /// Shown by `kubectl describe` under `From`.
 const CONTROLLER: &str = "baton";
-/// A field that the API requires and nothing shows.
+/// A field that the API requires and no client shows.
 const ACTION: &str = "Reconcile";
-/// Where events about cluster-scoped objects go, by the rule of the API.
+/// Namespace of events about cluster-scoped objects, by the rule of the API.
 const CLUSTER_NAMESPACE: &str = "default";
 
-/// Events that wait for their turn, in all and of one namespace.
+/// Number of events that may wait, in all and per namespace.
 const QUEUE: usize = 1024;
 const NAMESPACE_QUEUE: usize = 256;
-/// How long one event may take.
+/// Time limit for writing one event.
 const REQUEST: Duration = Duration::from_secs(10);
-/// How long the end of the process may be put off for events.
+/// The longest delay of the end of the process for the sake of events.
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// Limits of the API, in bytes.
 const NOTE_LIMIT: usize = 1024;
 const INSTANCE_LIMIT: usize = 128;
-/// What of the object's name goes into that of the event, which may have 253 characters.
+/// Length of the part of the object's name that the name of an event contains; that name may have
+/// 253 characters.
 const NAME_LIMIT: usize = 230;
 
 crate::label_values! {
@@ -72,13 +77,13 @@ crate::label_values! {
     pub enum EventOutcome {
         /// Written to the API server.
         Published = "published",
-        /// The same event was written a short time ago; it is counted in the next write.
+        /// The same event was written a short time ago; this one is counted in the next write.
         Duplicate = "duplicate",
-        /// The object had too many events lately.
+        /// The object had too many events in a short time.
         Spam = "spam",
         /// The queue was full, or the share of the namespace in it.
         Dropped = "dropped",
-        /// The API server refused it or could not be reached.
+        /// The API server refused the event or could not be reached.
         Failed = "failed",
     }
 }
@@ -95,7 +100,7 @@ pub struct EventMetrics {
 }
 
 impl EventMetrics {
-    /// Registers the family `baton_events_total` with a series per outcome.
+    /// Registers the family `baton_events_total`, with a series per outcome.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let family = Family::<OutcomeLabel, Counter>::default();
@@ -118,18 +123,18 @@ impl EventMetrics {
         self.counters[outcome as usize].inc();
     }
 
-    /// Events with that outcome so far.
+    /// Number of events with this outcome so far.
     pub fn total(&self, outcome: EventOutcome) -> u64 {
         self.counters[outcome as usize].get()
     }
 }
 
-/// What an event says.
+/// The message of an event.
 #[derive(Clone, Debug, Default)]
 pub struct Note {
-    /// For people; cut to 1024 bytes. By it an event is known to be the same as an earlier one.
+    /// Text for people; cut to 1024 bytes. Events with the same text are the same event.
     pub text: String,
-    /// The same for programs, as annotations of the event.
+    /// The same facts for programs, as annotations of the event.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -140,7 +145,7 @@ impl From<String> for Note {
     }
 }
 
-/// Publishes events in the background. A clone feeds the same queue.
+/// Publishes events in the background. A clone uses the same queue.
 #[derive(Clone, Debug)]
 pub struct EventPublisher {
     inner: Arc<Inner>,
@@ -149,7 +154,7 @@ pub struct EventPublisher {
 #[derive(Debug)]
 struct Inner {
     instance: String,
-    /// A random number of this process; with the serial of an event it makes the name unique.
+    /// A random number of this process; the name of an event is made unique by it and the serial.
     series: u64,
     backlog: Arc<Backlog>,
     filter: Mutex<Filter>,
@@ -157,17 +162,17 @@ struct Inner {
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Events that passed the filter, with how often each happened, by their namespaces.
+/// Events that passed the filter, each with its number of occurrences, by their namespaces.
 #[derive(Debug, Default)]
 struct Backlog {
     waiting: Mutex<Turns<String, (Event, i32)>>,
     arrived: Notify,
-    /// Nothing is taken in any more.
+    /// True if no more events are accepted.
     is_ending: AtomicBool,
 }
 
 impl Backlog {
-    /// The next event, once there is one; `None` at the end.
+    /// Waits for the next event; `None` if there are no more.
     async fn next(&self) -> Option<(Event, i32)> {
         loop {
             let next = self.waiting.lock().pop(|_| true);
@@ -194,7 +199,8 @@ impl Drop for Inner {
 }
 
 impl EventPublisher {
-    /// A publisher that reports as `instance`, the identity of this process. Call it inside of a tokio runtime.
+    /// Creates a publisher that reports as `instance`, the identity of this process. Must be called
+    /// within a tokio runtime.
     #[must_use]
     pub fn new(client: Client, instance: &str, metrics: &EventMetrics) -> Self {
         let backlog = Arc::<Backlog>::default();
@@ -216,7 +222,8 @@ impl EventPublisher {
         }
     }
 
-    /// Publishes an event about an object, unless the same was written a short time ago. Returns at once.
+    /// Publishes an event about an object, unless the same event was written a short time ago.
+    /// Returns at once.
     ///
     /// `reason` is in `CamelCase`, from a small set.
     pub fn publish(
@@ -229,7 +236,8 @@ impl EventPublisher {
         self.publish_as(CONTROLLER, regarding, kind, reason, note);
     }
 
-    /// As [`EventPublisher::publish`], in the name of a controller that clients know the event of.
+    /// As [`EventPublisher::publish`], in the name of a controller from which clients expect the
+    /// event.
     pub fn publish_as(
         &self,
         controller: &'static str,
@@ -243,7 +251,8 @@ impl EventPublisher {
             annotations,
         } = note.into();
         let inner = &self.inner;
-        // Room first: an event that the filter has let through counts as written, also if it is shed later.
+        // The room is checked first: an event that the filter has admitted counts as written, even
+        // if it is shed later.
         let lane = namespace_of(&regarding);
         let mut waiting = inner.backlog.waiting.lock();
         let is_ending = inner.backlog.is_ending.load(Ordering::Acquire);
@@ -278,7 +287,7 @@ impl EventPublisher {
         };
         waiting.push(lane, (event, count));
         if waiting.len() > QUEUE {
-            // At the cost of the namespace that has most.
+            // The namespace with the most events loses one.
             waiting.shed();
             inner.metrics.count(EventOutcome::Dropped);
         }
@@ -286,7 +295,8 @@ impl EventPublisher {
         inner.backlog.arrived.notify_one();
     }
 
-    /// Writes what waits, for two seconds at most, and ends. Events published later are dropped.
+    /// Writes the waiting events, for two seconds at most, and ends. Events published later are
+    /// dropped.
     pub async fn shutdown(&self) {
         let writer = self.inner.writer.lock().take();
         let Some(mut writer) = writer else {
@@ -300,7 +310,7 @@ impl EventPublisher {
     }
 }
 
-/// Writes one event after the other.
+/// Writes the events one after the other.
 struct Writer {
     client: Client,
     metrics: EventMetrics,
@@ -332,7 +342,8 @@ impl Writer {
         }
     }
 
-    /// Warns once when events are forbidden altogether. A namespace that is being deleted refuses them too.
+    /// Warns once if events are forbidden altogether. A namespace that is being deleted also
+    /// refuses them.
     fn log(&mut self, reason: Option<&str>, error: &kube::Error) {
         let is_forbidden = matches!(
             error,
@@ -360,7 +371,7 @@ impl Writer {
                 .patch_metadata(name, &PatchParams::default(), &patch)
                 .await
             {
-                // The server has forgotten the event.
+                // The server has deleted the event.
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
                 written => return written.map(drop),
             }
@@ -369,7 +380,7 @@ impl Writer {
     }
 }
 
-/// True if no event can be written into the namespace any more.
+/// True if events can no longer be written into the namespace.
 fn is_namespace_gone(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else {
         return false;
@@ -382,7 +393,7 @@ fn is_namespace_gone(error: &kube::Error) -> bool {
 /// Names an event after its object and a number.
 fn metadata(regarding: &ObjectReference, number: u64) -> ObjectMeta {
     let object = truncated(regarding.name.as_deref().unwrap_or(CONTROLLER), NAME_LIMIT);
-    // Cut in the middle, a name may end in what must not stand before a dot.
+    // A name that was cut may end in characters that are not allowed before a dot.
     let object = object.trim_end_matches(['.', '-']);
     ObjectMeta {
         name: Some(format!("{object}.{number:016x}")),
@@ -398,7 +409,7 @@ fn namespace_of(regarding: &ObjectReference) -> String {
     namespace.unwrap_or(CLUSTER_NAMESPACE).to_owned()
 }
 
-/// The first bytes of a text, up to a whole character.
+/// The start of a text, cut at a character to at most `limit` bytes.
 fn truncated(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
@@ -413,7 +424,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that takes down what it is sent, and answers with `status` or never.
+    /// A server that records its requests, and answers with `status` or never.
     #[derive(Clone, Default)]
     struct Server {
         requests: Arc<Mutex<Vec<(String, Value)>>>,

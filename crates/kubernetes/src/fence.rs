@@ -1,22 +1,27 @@
-//! Keeps a process that leads no more from writing: what a lease alone cannot do.
+//! Keeps a process that has lost its lease from writing, which a lease alone cannot do.
 //!
-//! A process can be stopped between its decision and its write for as long as it takes another one to be elected: by a
-//! signal, a frozen container, a suspended machine. When it goes on, its timers have not fired yet, and requests are
-//! ready to be sent, some of them inside of a connection already. So every write is checked against the clock at the
-//! last moment before it is sent, and a connection does nothing more once the lease has run out.
+//! A process can be stopped between a decision and its write for long enough that another process
+//! is elected: by a signal, a frozen container, a suspended machine. When the process continues,
+//! its timers have not fired yet, and requests are ready to be sent, some of them in the buffers of
+//! a connection already. So every write is checked against the clock at the last moment before it
+//! is sent, and a connection does nothing more once the lease has run out.
 //!
 //! # Guarantees
-//! - A write is sent only within [`Term::renew_by`] of the last renewal, and it is refused each time that it would go
-//!   on after that without having been sent: while it waits for a connection, for instance, or in the buffers of one.
-//! - The API server is told to give it up before the lease may be taken over (`timeout` in its query), also when this
-//!   process does not run at that time; the process itself waits no longer either.
-//! - Time that the machine was suspended counts.
+//! - A write is sent only within [`Term::renew_by`] of the last renewal. The check is repeated at
+//!   each step until the write is sent: while it waits for a connection, for instance, or in the
+//!   buffers of one.
+//! - The `timeout` in the query of a write makes the API server give the write up before the lease
+//!   may be taken over, also when this process does not run at that time; the process itself waits
+//!   no longer either.
+//! - Time during which the machine was suspended counts.
 //!
 //! # Caveats
-//! - Reads, dry runs, leases and events pass, but not through connections that were made with a fence ([`Executor`])
-//!   whose lease has run out. The lease needs a connection without.
-//! - What the kernel or the network holds back may arrive later than the server's clock starts. So children carry
-//!   preconditions, and what an ended revision controls nevertheless is taken away when it is observed.
+//! - Reads, dry runs, leases and events pass, but not through connections that were made with a
+//!   fence ([`Executor`]) whose lease has run out. Requests for the lease need a connection without
+//!   a fence.
+//! - A write that the kernel or the network delays may reach the server late, and the time limit of
+//!   the server starts only then. So children carry preconditions, and objects that an ended
+//!   revision nevertheless controls are taken away when they are observed.
 
 use std::{
     future::Future,
@@ -35,21 +40,23 @@ use tower::{BoxError, Layer, Service};
 
 use crate::request_metrics::Verb;
 
-/// A moment on a clock that goes on while the machine is suspended. It starts at an arbitrary time.
+/// A moment on a clock that continues while the machine is suspended. The clock starts at an
+/// arbitrary time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Duration);
 
 impl Moment {
-    /// The present one. `tokio`'s and the standard library's clock stands still in a suspended machine.
+    /// The present moment. The clocks of `tokio` and the standard library stand still in a
+    /// suspended machine.
     #[must_use]
     pub fn now() -> Self {
         #[cfg(target_os = "linux")]
         const CLOCK: ClockId = ClockId::Boottime;
-        // Elsewhere the monotonic clock goes on by itself.
+        // On other systems the monotonic clock continues during a suspension.
         #[cfg(not(target_os = "linux"))]
         const CLOCK: ClockId = ClockId::Monotonic;
         let time = clock_gettime(CLOCK);
-        // Never negative: it counts from the start of the machine.
+        // Never negative: the clock counts from the start of the machine.
         let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
         let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
         Self(Duration::new(seconds, nanos))
@@ -60,32 +67,33 @@ impl Moment {
     }
 }
 
-/// For how long a lease certainly holds.
+/// The period in which a lease is certainly valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// When the last renewal was sent.
+    /// Time at which the last renewal was sent.
     pub since: Moment,
-    /// How long after that a write may be sent.
+    /// Period after `since` in which a write may be sent.
     pub renew_by: Duration,
-    /// How long after that nobody else takes the lease.
+    /// Period after `since` in which no other process takes the lease.
     pub duration: Duration,
 }
 
-/// Who may write.
+/// The right to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Nobody.
+    /// This process may not write yet, or has given up its lease.
     Closed,
-    /// Nobody any more.
+    /// This process may not write any more: it has lost the lease.
     Lost,
-    /// Whoever holds the lease, in its term.
+    /// This process may write within the term of its lease.
     Held(Term),
-    /// Everybody: there is no lease.
+    /// This process may write: it needs no lease.
     Open,
 }
 
 impl Standing {
-    /// Whether a write may be sent, and how long it may take; `None` when that does not matter.
+    /// Time limit of a write that is sent now; `None` if there is none. An error if no write may be
+    /// sent.
     fn allows(self, now: Moment) -> Result<Option<Duration>, NotLeading> {
         match self {
             Self::Open => Ok(None),
@@ -97,7 +105,7 @@ impl Standing {
         }
     }
 
-    /// Whether there may be writes that were let through, and are not to be sent any more.
+    /// True if there may be writes under way that must not be sent any more.
     fn has_ended(self, now: Moment) -> bool {
         match self {
             Self::Open | Self::Closed => false,
@@ -112,28 +120,29 @@ impl Standing {
 #[error("not sent: this process does not certainly hold the lease any more")]
 pub struct NotLeading;
 
-/// A write was sent, and not answered within the lease.
+/// A write was sent, but not answered within the lease.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the API server for as long as the lease certainly holds")]
 pub struct TermEnded;
 
-/// Decides whether this process may write. Clones are one fence.
+/// Decides if this process may write. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Fence(Arc<Mutex<Standing>>);
 
 impl Fence {
-    /// Nothing may be written until the lease is held.
+    /// Creates a fence that refuses writes until the lease is held.
     #[must_use]
     pub fn closed() -> Self {
         Self(Arc::new(Mutex::new(Standing::Closed)))
     }
 
-    /// Everything may be written: for processes without a lease.
+    /// Allows all writes: for processes without a lease.
     pub fn open(&self) {
         *self.0.lock() = Standing::Open;
     }
 
-    /// Nothing is written any more, and nothing is under way unless the lease has run out before.
+    /// Refuses all writes. To be called when none is under way: connections stay open, unless the
+    /// lease has run out before.
     pub fn close(&self) {
         let mut standing = self.0.lock();
         if !standing.has_ended(Moment::now()) {
@@ -141,27 +150,27 @@ impl Fence {
         }
     }
 
-    /// Nothing may be written any more, also not what is under way.
+    /// Refuses all writes, and ends the connections, whose buffers may contain some.
     pub fn lose(&self) {
         *self.0.lock() = Standing::Lost;
     }
 
-    /// The lease was taken or renewed.
+    /// Allows writes within this term of a lease that was taken or renewed.
     pub fn hold(&self, term: Term) {
         *self.0.lock() = Standing::Held(term);
     }
 
-    /// Whether a write may be sent now, and how long it may take; `None` when that does not matter.
+    /// Time limit of a write that is sent now; `None` if there is none.
     ///
     /// # Errors
-    /// When it may not.
+    /// If no write may be sent.
     pub fn check(&self) -> Result<Option<Duration>, NotLeading> {
         self.0.lock().allows(Moment::now())
     }
 }
 
-/// Runs the connections of a client, for as long as there can be no write in their buffers that is not to be sent any
-/// more. Then they end.
+/// Runs the connections of a client until the lease ends. Then their buffers may contain writes
+/// that must not be sent any more.
 impl<F> Executor<F> for Fence
 where
     F: Future<Output = ()> + Send + 'static,
@@ -191,14 +200,14 @@ impl<F: Future<Output = ()>> Future for Connection<F> {
     }
 }
 
-/// Whether a request persists anything that only a leader may.
+/// True if a request persists a change that only a leader may make.
 fn is_fenced(verb: Verb) -> bool {
     match verb {
         Verb::Create | Verb::Apply | Verb::Patch | Verb::Update | Verb::Status | Verb::Delete => {
             true
         }
-        // Leases are bound to the version that was decided upon, and events tell what has happened. Children of these
-        // kinds are written by other verbs.
+        // Writes of leases are bound to the version that was decided upon, and events only report.
+        // Children of these kinds are written by other verbs.
         Verb::Lease
         | Verb::Event
         | Verb::Get
@@ -220,7 +229,7 @@ impl<S> Layer<S> for Fence {
     }
 }
 
-/// The service made by a [`Fence`].
+/// The service that a [`Fence`] makes.
 #[derive(Clone, Debug)]
 pub struct Fenced<S> {
     inner: S,
@@ -280,8 +289,9 @@ fn bounded(uri: &Uri, limit: Duration) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// A write under way. Each step towards its answer, such as that from a new connection to the request on it, is taken
-/// only while the lease holds; a request that is dropped before it was sent never is.
+/// A write under way. Each step towards its answer, such as that from a new connection to the
+/// request on it, is taken only while the lease holds. A request dropped before it was sent is
+/// never sent.
 struct Guarded<F> {
     answer: Pin<Box<F>>,
     end: Pin<Box<Sleep>>,
@@ -297,7 +307,8 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer<R>> {
         if self.fence.check().is_err() {
-            // It may have been sent, and the answer be there: what was written is observed by the next leader.
+            // The request may have been sent and even answered: the next leader observes the
+            // written object.
             return Poll::Ready(Err(TermEnded.into()));
         }
         if let Poll::Ready(answer) = self.answer.as_mut().poll(context) {
@@ -358,8 +369,8 @@ mod tests {
         assert_eq!(fenced, expected);
     }
 
-    /// What is in a connection when the process is stopped would be sent when it goes on, before any request is looked
-    /// at.
+    /// Requests in the buffers of a connection would be sent after the process was stopped, before
+    /// any other check.
     #[tokio::test]
     async fn a_connection_does_nothing_more_when_the_lease_has_ended() {
         type End = fn(&Fence);
@@ -389,7 +400,7 @@ mod tests {
             tokio::task::yield_now().await;
             end(&fence);
             go_on.notify_one();
-            // The connection is gone when nobody else has a part of it.
+            // The connection is dropped when no other reference is left.
             while Arc::strong_count(&go_on) > 1 {
                 tokio::task::yield_now().await;
             }
@@ -434,8 +445,9 @@ mod tests {
         }
     }
 
-    /// Sends a write through a fence to a server that the connection takes a while to: `meanwhile` happens in between.
-    /// Returns how often the write arrived, with which query, and how it was answered.
+    /// Sends a write through a fence to a server whose connection takes a while; `meanwhile` runs
+    /// in between. Returns the number of writes that arrived, the query, and true if the answer was
+    /// a success.
     async fn write(fence: &Fence, method: &str, meanwhile: impl FnOnce()) -> (usize, String, bool) {
         let connected = Arc::new(Notify::new());
         let arrived = Arc::new(Mutex::new(Vec::new()));

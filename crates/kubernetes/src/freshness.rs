@@ -1,14 +1,15 @@
-//! The rule by which whoever keeps the objects of a kind, and writes them, takes in what a watch reports and how its
-//! own writes were answered.
+//! The rule by which a store applies the events of a watch and the answers to its own writes.
 //!
 //! # Guarantees
-//! - What is kept is never older than our own writes, once their answers were taken in.
-//! - An object that the watch has seen go does not come back by the answer to a write that was older than its deletion;
-//!   while a list is under way it may, until the end of the list.
-//! - A list is the state of the server. It removes what it does not contain, and replaces what it contains even by an
-//!   older version, as after a backup was restored; but for objects written since it began.
+//! - A stored object is never older than our own writes, once their answers were applied.
+//! - An object whose deletion the watch has reported does not reappear by the answer to a write
+//!   that was older than the deletion; while a list is under way it may, until the end of the list.
+//! - A list is the state of the server. It removes objects that it does not contain, and replaces
+//!   those that it contains even by an older version, as after a backup was restored. Objects
+//!   written since the list began are exempt.
 //!
-//! Versions of one kind compare, and 0 stands for one that is no number: then the watch alone counts.
+//! Versions of one kind are comparable, and 0 stands for a version that is no number: then only the
+//! watch counts.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,8 @@ use std::collections::BTreeSet;
 pub struct Freshness<K> {
     /// The newest version that the watch has reported.
     observed: u64,
-    /// The objects that were written since the list under way began, if one is.
+    /// The objects that were written since the list under way began; `None` if no list is under
+    /// way.
     written: Option<BTreeSet<K>>,
 }
 
@@ -38,33 +40,33 @@ impl<K: Ord> Freshness<K> {
         self.written = Some(BTreeSet::new());
     }
 
-    /// Whether an object of the list replaces the version that is kept.
+    /// True if an object of the list replaces the stored version.
     pub fn listed(&self, key: &K, known: Option<u64>, version: u64) -> bool {
         let was_written = (self.written.as_ref()).is_some_and(|written| written.contains(key));
         known.is_none_or(|known| version > known || (version < known && !was_written))
     }
 
-    /// The list is complete, and of this version. The result says of an object that it does not contain, and of the
-    /// version that is kept, whether the object was written after the list.
+    /// Ends a list of this version. The result takes an object that the list does not contain, and
+    /// its stored version, and reports if the object was written after the list.
     pub fn list_done(&mut self, version: u64) -> impl Fn(&K, u64) -> bool + use<K> {
         self.reached(version);
         let written = self.written.take().unwrap_or_default();
         move |key, kept| kept > version && written.contains(key)
     }
 
-    /// Whether an object that the watch reports replaces the version that is kept.
+    /// True if an object that the watch reports replaces the stored version.
     pub fn observed(&mut self, known: Option<u64>, version: u64) -> bool {
         self.reached(version);
         known.is_none_or(|known| version > known)
     }
 
-    /// The watch has reported everything up to a version.
+    /// Notes that the watch has reported all events up to a version.
     pub fn reached(&mut self, version: u64) {
         self.observed = self.observed.max(version);
     }
 
-    /// Whether the answer to a write replaces the version that is kept. What is not kept and is older than what the
-    /// watch has reported was reported too, and is gone already.
+    /// True if the answer to a write replaces the stored version. An object that is not stored and
+    /// is older than the events of the watch was reported too, and is deleted already.
     pub fn written(&mut self, key: K, known: Option<u64>, version: u64) -> bool {
         let is_newer = version > known.unwrap_or(self.observed);
         if let Some(written) = self.written.as_mut().filter(|_| is_newer) {

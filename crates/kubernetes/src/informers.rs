@@ -2,12 +2,13 @@
 //!
 //! # Guarantees
 //!
-//! - A kind is watched while anybody uses it, and a minute longer, so that nothing is listed again
-//!   when one revision lets go of it right before the next one takes it up.
-//! - A user waits until the first list is complete: what is not in the store then did not exist, or
-//!   had no label, at the time of the list.
-//! - When the kind goes, its store empties, and that is reported. When it comes back, whoever uses
-//!   it next starts a new watch at once, without waiting for the old one's next attempt.
+//! - A kind is watched while it has users, and a minute longer, so that it is not listed again when
+//!   one revision releases it right before the next one registers it.
+//! - A user waits until the first list is complete: an object that is not in the store then did not
+//!   exist, or had no label, at the time of the list.
+//! - When the kind is no longer served, its store is emptied, and that is reported. When the kind
+//!   is served again, its next user starts a new watch at once, without waiting for the next
+//!   attempt of the old one.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -28,19 +29,19 @@ use crate::{
 };
 use baton_engine::{Gvk, ObjectKey};
 
-/// How long a kind without users is still watched.
+/// Time for which a kind without users is still watched.
 const GRACE: Duration = Duration::from_mins(1);
 
 /// A task that ends when it is dropped.
 pub struct Task(JoinHandle<()>);
 
 impl Task {
-    /// Starts it. Must be called within a tokio runtime.
+    /// Starts a task. Must be called within a tokio runtime.
     pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Self {
         Self(tokio::spawn(future))
     }
 
-    /// Whether it has ended by itself.
+    /// True if the task has ended by itself.
     pub fn is_finished(&self) -> bool {
         self.0.is_finished()
     }
@@ -52,24 +53,24 @@ impl Drop for Task {
     }
 }
 
-/// How far a watch has come.
+/// The progress of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// The first list is under way.
     Listing,
     /// The store is complete.
     Ready,
-    /// There is no complete list, because of this. It is tried again.
+    /// There is no complete list, for this reason. The list is retried.
     Failed(Arc<str>),
     /// The server does not serve the kind.
     Unserved,
 }
 
-/// What watches report.
+/// A report of a watch.
 pub(crate) enum Informed {
     /// An object changed.
     Changed(ObjectChange),
-    /// A kind was listed for the first time.
+    /// The first list of a kind is complete.
     Listed(Gvk),
 }
 
@@ -85,9 +86,9 @@ pub(crate) struct Informers {
 #[derive(Default)]
 struct Registry {
     running: HashMap<Gvk, Informer>,
-    /// What each user uses, served or not.
+    /// The kinds that each user uses, served or not.
     users: HashMap<User, BTreeSet<Gvk>>,
-    /// How many users a kind has.
+    /// Number of users of each kind.
     uses: HashMap<Gvk, usize>,
 }
 
@@ -99,7 +100,7 @@ struct Informer {
     _task: Task,
 }
 
-/// A watch that somebody waits for.
+/// A watch whose state can be awaited.
 pub(crate) type Watched = watch::Receiver<State>;
 
 impl Informers {
@@ -118,8 +119,8 @@ impl Informers {
         }
     }
 
-    /// Registers exactly these kinds for a user, and starts the watches that are missing on those
-    /// that are served.
+    /// Registers exactly these kinds for a user. Starts the watches that are missing for served
+    /// kinds.
     pub fn register(
         self: &Arc<Self>,
         user: &User,
@@ -130,12 +131,12 @@ impl Informers {
         let unused = registry.set_uses(user, Some(gvks));
         let mut watched = Vec::with_capacity(served.len());
         for (gvk, resource) in served {
-            // A CRD that was made anew may have another plural or scope.
+            // A CRD that was created anew may have another plural or scope.
             let usable = registry.running.get(gvk).is_some_and(|informer| {
                 informer.resource == *resource && *informer.state.borrow() != State::Unserved
             });
             if !usable {
-                // Who used the kind before it went is not waiting for its first list.
+                // The users of a kind that was served before do not wait for its first list.
                 let awaited = !registry.running.contains_key(gvk);
                 let informer = self.start(gvk, resource, awaited);
                 registry.running.insert((*gvk).clone(), informer);
@@ -150,7 +151,7 @@ impl Informers {
         watched
     }
 
-    /// Forgets a user.
+    /// Removes a user.
     pub fn release(self: &Arc<Self>, user: &User) {
         let unused = self.registry.lock().set_uses(user, None);
         self.stop_later(unused);
@@ -165,7 +166,7 @@ impl Informers {
             .map(|informer| Arc::clone(&informer.store))
     }
 
-    /// Whether an object is in the store of any version of its kind.
+    /// True if an object is in the store of any version of its kind.
     pub fn knows(&self, key: &ObjectKey) -> bool {
         self.registry.lock().running.iter().any(|(gvk, informer)| {
             gvk.kind == key.kind
@@ -174,7 +175,7 @@ impl Informers {
         })
     }
 
-    /// Whether anybody uses a kind of this group that is not watched, as it is not served.
+    /// True if a kind of this group has users but is not watched, because it is not served.
     pub fn awaited(&self, group: &str) -> bool {
         let registry = self.registry.lock();
         registry
@@ -187,7 +188,7 @@ impl Informers {
             })
     }
 
-    /// The kinds that are watched, with their number of objects.
+    /// The watched kinds, each with its number of objects.
     pub fn stats(&self) -> Vec<(Gvk, usize)> {
         let registry = self.registry.lock();
         let mut stats: Vec<_> = registry
@@ -237,8 +238,8 @@ impl Informers {
                     progress.send_replace(State::Unserved);
                 }
                 Event::Failed(cause) | Event::Forbidden(cause) => {
-                    // The store is stale while a watch is interrupted. Nothing is written because
-                    // of that: every write names the version it was decided upon.
+                    // The store is stale while a watch is interrupted. That does no harm: every
+                    // write names the version that was decided upon.
                     progress.send_if_modified(|state| {
                         let ready = *state == State::Ready;
                         if !ready {
@@ -288,7 +289,7 @@ impl Informers {
 }
 
 impl Registry {
-    /// Replaces what a user uses. Returns the kinds that were used before and no longer are.
+    /// Replaces the kinds of a user. Returns the watched kinds that no longer have a user.
     fn set_uses(&mut self, user: &User, gvks: Option<&BTreeSet<Gvk>>) -> Vec<Gvk> {
         let before = self.users.get(user);
         if before == gvks {

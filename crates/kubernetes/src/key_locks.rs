@@ -5,11 +5,11 @@ use std::hash::{BuildHasher as _, RandomState};
 use baton_engine::ObjectKey;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// How many there are: each target has them all, and more than [`crate::permits::Permits`] are never in use.
+/// Number of locks of each target, more than it has [`crate::permits::Permits`].
 const LOCKS: usize = 127;
 
-/// Objects share a lock with a few others: for the short time of a create that costs less than
-/// keeping account of the locks in use.
+/// Locks that each are shared by a few objects. A create is short, so that costs less than counting
+/// the locks in use.
 pub(crate) struct KeyLocks {
     hasher: RandomState,
     locks: Box<[Mutex<()>]>,

@@ -1,4 +1,5 @@
-//! Notices kinds that come, go or change, by watching the metadata of custom resource definitions.
+//! Reports kinds that are added, removed or changed, by a watch on the metadata of custom resource
+//! definitions.
 
 use std::{
     collections::BTreeSet,
@@ -24,8 +25,9 @@ use crate::{
     watch::{Event, Failing, WatchSpec, run},
 };
 
-/// A new kind is announced before it is served: discovery follows the definition's conditions
-/// after a while, and more so where several API servers run. So it is invalidated a few times.
+/// Pauses before discovery is invalidated again. A new kind is announced before it is served:
+/// discovery follows the conditions of the definition after a while, and later where several API
+/// servers run.
 const RETRIES: [Duration; 4] = [
     Duration::from_millis(200),
     Duration::from_millis(500),
@@ -33,19 +35,20 @@ const RETRIES: [Duration; 4] = [
     Duration::from_secs(4),
 ];
 
-/// Takes the group whose kinds may have changed.
+/// Receives the group whose kinds may have changed.
 type Report = Arc<dyn Fn(String) + Send + Sync>;
 
-/// The names of the definitions that exist; `None` while that is unknown.
+/// The names of the existing definitions; `None` while they are unknown.
 pub(crate) type Names = watch::Sender<Option<BTreeSet<String>>>;
 
-/// How long the first list of definitions may take for those who need it.
+/// Time limit of callers that wait for the first list of definitions.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The definition of a kind that is served in no version, if there is one: its objects may exist nevertheless.
+/// The name of the definition of a kind that is served in no version, if there is one: objects of
+/// the kind may exist nevertheless.
 ///
 /// # Errors
-/// When the definitions of its group cannot be read; the text says why.
+/// If the definitions of the group cannot be read; the text states the cause.
 pub(crate) async fn defining(
     client: &Client,
     names: &Names,
@@ -69,7 +72,7 @@ pub(crate) async fn defining(
     Ok(None)
 }
 
-/// Whether a definition is that of a kind.
+/// True if a definition is that of a kind.
 async fn defines(client: &Client, name: &str, kind: &str) -> Result<bool, String> {
     #[derive(Deserialize)]
     struct Definition {
@@ -152,10 +155,10 @@ fn announce(
     });
 }
 
-/// The definitions by name, each with a version.
+/// The versions of the definitions by name.
 struct Definitions {
     known: Collection<String, u64>,
-    /// Whether nobody may list them. Then what discovery says has to do.
+    /// True if the definitions may not be listed. Then discovery is the only source.
     is_forbidden: bool,
 }
 
@@ -169,7 +172,7 @@ impl Default for Definitions {
 }
 
 impl Definitions {
-    /// Their names, as far as anybody may list them; `None` while it is unknown which there are.
+    /// The names of the definitions, as far as they may be listed; `None` while they are unknown.
     fn names(&self) -> Option<BTreeSet<String>> {
         let is_known = *self.known.extent() == Extent::All || self.is_forbidden;
         is_known.then(|| self.known.items().keys().cloned().collect())
@@ -177,7 +180,7 @@ impl Definitions {
 
     /// The groups whose kinds may have changed.
     fn changed_by(&mut self, event: &Event<'_>) -> BTreeSet<String> {
-        // Nothing was believed before the first list.
+        // Before the first list no kind was believed to be absent.
         let was_complete = self.known.was_complete();
         let changes = self.known.take(event, version);
         self.is_forbidden = match event {
@@ -266,7 +269,7 @@ mod tests {
                 },
                 Some("as.x.y"),
             ),
-            // The watch goes on where it was.
+            // The watch continues where it was.
             (Event::Failed("reset"), Some("as.x.y")),
             (Event::ListStarted, Some("as.x.y")),
             (Event::Failed("reset"), None),

@@ -1,11 +1,11 @@
-//! Answers that count for a while without being asked for again.
+//! A cache of answers that expire.
 
 use std::{collections::HashMap, hash::Hash, time::Instant};
 
 use parking_lot::Mutex;
 
-/// What has been answered lately, by question, and until when that counts. At most `KEPT` answers: then those that
-/// count no more are thrown away, and all of them if that is none.
+/// Cached answers by question, each with the time at which it expires. At most `KEPT` answers:
+/// beyond that the expired ones are removed, or all if none has expired.
 pub(crate) struct Lately<K, V, const KEPT: usize>(Mutex<HashMap<K, (V, Instant)>>);
 
 impl<K, V, const KEPT: usize> Default for Lately<K, V, KEPT> {
@@ -15,14 +15,14 @@ impl<K, V, const KEPT: usize> Default for Lately<K, V, KEPT> {
 }
 
 impl<K: Eq + Hash, V: Copy, const KEPT: usize> Lately<K, V, KEPT> {
-    /// The answer to a question, while it counts.
+    /// The answer to a question, unless it has expired.
     pub fn known(&self, question: &K, now: Instant) -> Option<V> {
         let answers = self.0.lock();
         let (answer, until) = answers.get(question)?;
         (now < *until).then_some(*answer)
     }
 
-    /// Notes an answer that counts until then.
+    /// Caches an answer until the given time.
     pub fn note(&self, question: K, answer: V, now: Instant, until: Instant) {
         let mut answers = self.0.lock();
         if answers.len() >= KEPT {

@@ -1,26 +1,29 @@
-//! Leader election: one manager works at a time.
+//! Leader election: only one manager is active at a time.
 //!
-//! The record is a Lease in the form of client-go, under the name that Package Operator uses. So a Package Operator
-//! that was left running in the same namespace and Baton never act at the same time: whichever holds the lease works,
-//! the other one waits.
+//! The record is a Lease in the form of client-go, under the name that Package Operator uses. So a
+//! Package Operator that was left running in the same namespace and Baton are never active at the
+//! same time: the holder of the lease is active, the other one waits.
 //!
 //! # Guarantees
 //!
-//! - Every write to the lease carries the `resourceVersion` that the decision was made on. Of two candidates that see
-//!   it vacant, one wins.
-//! - No clock of another machine is trusted. A holder is given up on once its record has not changed for the duration
-//!   it promised, as measured here since it was first seen so.
-//! - A leader that cannot renew knows it [`Timing::renew_deadline`] after its last renewal was *sent*, which is before
-//!   anybody else may take over. [`Leadership::lost`] resolves then, and the process has to stop writing at once.
-//! - A cluster that was restored from a backup is noticed by the version of its lease, by leaders and by those that
-//!   wait, before it has caught up with what they remember; both give up.
-//! - After [`Leadership::release`] the lease is vacant, and a waiting candidate is woken by it.
-//! - Writes pass a [`Fence`] that is open for as long as the lease certainly holds. A process that was stopped for
-//!   longer finds it closed when it goes on, before its timers have fired.
+//! - Every write to the lease carries the `resourceVersion` that the decision was made on. Of two
+//!   candidates that find the lease vacant, one wins.
+//! - The clock of another machine is not trusted. A holder counts as gone once its record has not
+//!   changed for the duration that the record states, as measured by this process since it first
+//!   observed the record.
+//! - A leader that cannot renew gives up [`Timing::renew_deadline`] after its last renewal was
+//!   *sent*, which is before another process may take over. [`Leadership::lost`] resolves then, and
+//!   the process has to stop writing at once.
+//! - Leaders and candidates detect a cluster that was restored from a backup by the version of its
+//!   lease, before the cluster has caught up with the versions that they remember. Both give up.
+//! - After [`Leadership::release`] the lease is vacant, which wakes a waiting candidate.
+//! - Writes pass a [`Fence`] that is open while the lease is certainly held. If a process is
+//!   stopped beyond that time, the fence is closed when the process continues, before its timers
+//!   have fired.
 //!
-//! Why not the crate kube-lease-manager: it takes an expired lease over without a precondition, so
-//! that two candidates can win for a moment, compares the holder's clock with its own, and its release may clear a
-//! lease that somebody else has taken meanwhile.
+//! The crate kube-lease-manager is not used: it takes an expired lease over without a precondition,
+//! so that two candidates can win for a moment, compares the holder's clock with its own, and its
+//! release may clear a lease that another process has taken meanwhile.
 
 mod candidate;
 mod keeper;
@@ -43,26 +46,28 @@ use crate::fence::Fence;
 /// The Lease of Package Operator's manager.
 pub const LEASE_NAME: &str = "8a4hp84a6s.package-operator-lock";
 
-/// How long one request may take. A connection that died silently costs this much, and the next attempt opens another.
+/// Time limit of one request. A silently dead connection costs this much, and the next attempt
+/// opens another.
 const ATTEMPT: Duration = Duration::from_secs(4);
-/// How long a release may take in all.
+/// Time limit of a release.
 const RELEASE: Duration = Duration::from_secs(5);
-/// Refusals in a row after which a candidate gives up. Rights and namespace may arrive a moment after the process.
+/// Refusals in a row after which a candidate gives up. Rights and namespace may be created a moment
+/// after the process starts.
 const REFUSALS: u32 = 3;
 
-/// How fast a lease goes round.
+/// The periods of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long others leave the lease to a holder that does not renew it.
+    /// Time for which others leave the lease to a holder that does not renew it.
     pub duration: Duration,
-    /// How long a leader goes on without a renewal; shorter than `duration`.
+    /// Time for which a leader continues without a renewal; shorter than `duration`.
     pub renew_deadline: Duration,
-    /// How often a leader renews and a candidate looks.
+    /// Period of the renewals of a leader, and of the attempts of a candidate.
     pub retry: Duration,
 }
 
 impl Default for Timing {
-    /// The values of the control plane's own components.
+    /// The values of the components of the Kubernetes control plane.
     fn default() -> Self {
         Self {
             duration: Duration::from_secs(15),
@@ -72,22 +77,23 @@ impl Default for Timing {
     }
 }
 
-/// Which lease, and who wants it.
+/// A lease and a candidate for it.
 #[derive(Clone, Debug)]
 pub struct LeaseParams {
-    /// Where the lease is.
+    /// Namespace of the lease.
     pub namespace: String,
-    /// How it is called.
+    /// Name of the lease.
     pub name: String,
-    /// Who wants it. A candidate that finds its own identity in the lease takes it without waiting, so it has to be
-    /// unique among the processes that run.
+    /// Identity of the candidate. A candidate that finds its own identity in the lease takes the
+    /// lease without waiting, so the identity has to be unique among the running processes.
     pub identity: String,
-    /// How fast it goes round.
+    /// The periods of the lease.
     pub timing: Timing,
 }
 
 impl LeaseParams {
-    /// The lease of the manager in `namespace`. Without an identity, one is made of the host name and a random part.
+    /// The lease of the manager in `namespace`. Without an identity, one is made of the host name
+    /// and a random part.
     #[must_use]
     pub fn new(namespace: &str, identity: Option<&str>) -> Self {
         Self {
@@ -102,7 +108,8 @@ impl LeaseParams {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// What an answer means that will be the same the next time; `None` when the next attempt may succeed.
+    /// The error of a response that would be the same the next time; `None` if the next attempt may
+    /// succeed.
     fn refusal(&self, error: &kube::Error) -> Option<AcquireError> {
         let kube::Error::Api(status) = error else {
             return None;
@@ -112,7 +119,7 @@ impl LeaseParams {
                 lease: self.path(),
                 cause: status.message.clone(),
             }),
-            // Only a create is answered like this, and what it misses is the namespace.
+            // Only a create is answered like this, and the missing object is the namespace.
             404 => Some(AcquireError::NoNamespace {
                 namespace: self.namespace.clone(),
             }),
@@ -134,7 +141,7 @@ fn random_identity() -> String {
     format!("{host}_{:016x}", HasherRng::new().next_u64())
 }
 
-/// Candidacy is pointless.
+/// The lease can never be acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum AcquireError {
     /// The namespace of the lease does not exist.
@@ -142,7 +149,7 @@ pub enum AcquireError {
         "the namespace {namespace:?} for the lease does not exist; create it or choose another with --namespace"
     )]
     NoNamespace {
-        /// Which.
+        /// Name of the namespace.
         namespace: String,
     },
     /// The cluster was restored from a backup.
@@ -151,7 +158,7 @@ pub enum AcquireError {
          this process ends, to be started again without what it remembers"
     )]
     Restored {
-        /// Which lease shows it.
+        /// Namespace and name of the lease.
         lease: String,
     },
     /// The lease may not be read or written.
@@ -160,58 +167,58 @@ pub enum AcquireError {
          apply config/rbac/leader-election.yaml or run with --leader-elect=false"
     )]
     Refused {
-        /// Which.
+        /// Namespace and name of the lease.
         lease: String,
-        /// What the server said.
+        /// Message of the server.
         cause: String,
     },
 }
 
-/// Why a leader is none any more.
+/// The reason that a leader has lost the lease.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// Somebody else holds the lease.
+    /// Another process holds the lease.
     #[error(
         "the lease {lease} was taken over by {holder:?}; \
          this process stops, so that two managers never write at the same time"
     )]
     TakenOver {
-        /// Which.
+        /// Namespace and name of the lease.
         lease: String,
-        /// By whom.
+        /// Identity of the new holder.
         holder: String,
     },
-    /// The cluster was restored from a backup: it does not know what was written since, and uses the same versions
-    /// again for other states, so nothing that this process remembers counts.
+    /// The cluster was restored from a backup. It has none of the writes since then, and uses the
+    /// same versions again for other states, so no state in the memory of this process is valid.
     #[error(
         "the lease {lease} is older than it was: the cluster was restored from a backup; \
          this process ends, to be started again without what it remembers"
     )]
     Restored {
-        /// Which lease shows it.
+        /// Namespace and name of the lease.
         lease: String,
     },
-    /// It could not be renewed in time.
+    /// The lease could not be renewed in time.
     #[error(
         "the lease {lease} could not be renewed in time ({cause}); \
          this process stops, so that two managers never write at the same time"
     )]
     NotRenewed {
-        /// Which.
+        /// Namespace and name of the lease.
         lease: String,
-        /// What came in between.
+        /// The cause of the last failure.
         cause: String,
     },
 }
 
-/// Waits for the lease for as long as it takes, and opens `fence` while it holds.
+/// Waits for the lease without a time limit, and opens `fence` while the lease is held.
 ///
-/// A server that cannot be reached is waited for. Cancel it by dropping the future: no lease is taken before it
-/// resolves, except for the moment between the server's answer and the return.
+/// A server that cannot be reached is retried. Drop the future to cancel: no lease is taken before
+/// it resolves, except for the moment between the response of the server and the return.
 ///
 /// # Errors
 ///
-/// Fails when the server refuses again and again, and says in one line what to do.
+/// If the server refuses again and again; the text states in one line what to do.
 pub async fn acquire(
     client: Client,
     params: LeaseParams,
@@ -268,8 +275,8 @@ pub async fn acquire(
     }
 }
 
-/// The lease in the hands of this process, renewed in the background. Dropped without [`Self::release`] it is not
-/// renewed any more, and others wait until it runs out.
+/// The lease held by this process, renewed in the background. If this is dropped without
+/// [`Self::release`], the renewals end, and other candidates wait until the lease runs out.
 #[derive(Debug)]
 pub struct Leadership {
     path: String,
@@ -289,7 +296,7 @@ impl Leadership {
             grant,
             fence: fence.clone(),
         };
-        // Not in its task: whoever has the leadership may write.
+        // Not in the spawned task: a caller that has the `Leadership` may write.
         keeper.hold();
         let keeper = tokio::spawn(keeper.keep(report, stopped));
         Self {
@@ -309,7 +316,7 @@ impl Leadership {
             .await
             .ok()
             .and_then(|reason| reason.clone());
-        // Without a reason the renewing task is gone, and so is the renewal.
+        // Without a reason the task that renews the lease has ended.
         let cause = "nothing renews it any more".to_owned();
         reason.unwrap_or(Lost::NotRenewed {
             lease: self.path.clone(),
@@ -317,9 +324,11 @@ impl Leadership {
         })
     }
 
-    /// Gives the lease back, so that a successor starts at once. To be called when no write is in flight any more.
+    /// Gives the lease back, so that a successor starts at once. Call it when no write is in flight
+    /// any more.
     ///
-    /// It takes a few seconds at the very most. Where it fails the lease runs out by itself, with a warning.
+    /// Takes a few seconds at most. On failure a warning is logged, and the lease runs out by
+    /// itself.
     pub async fn release(mut self) {
         if let Some(stop) = self.stop.take() {
             // A closed channel means that the lease is lost already.
@@ -377,7 +386,7 @@ mod tests {
 
     use super::*;
 
-    /// How the server is doing.
+    /// State of the server.
     #[derive(Clone, Copy, PartialEq)]
     enum Mood {
         Well,
@@ -386,7 +395,8 @@ mod tests {
         LacksNamespace,
     }
 
-    /// A server that holds one lease. It takes and gives the requests of the real one, and no watch.
+    /// A server that holds one lease. Its requests and responses are those of a real one, but it
+    /// has no watches.
     #[derive(Clone)]
     struct Server {
         state: Arc<Mutex<(Mood, Option<Lease>, u64)>>,
@@ -414,7 +424,7 @@ mod tests {
             self.state.lock().0 = mood;
         }
 
-        /// Writes to the lease or deletes it, as somebody else.
+        /// Writes to the lease or deletes it, as another process.
         fn write(&self, spec: Option<LeaseSpec>) {
             let mut state = self.state.lock();
             state.2 += 1;
@@ -522,7 +532,7 @@ mod tests {
             .unwrap()
     }
 
-    /// Whether the lease is lost within that time.
+    /// The reason of a loss of the lease within that time; `None` if the lease is not lost.
     async fn lost_within(leadership: &Leadership, seconds: u64) -> Option<Lost> {
         timeout(Duration::from_secs(seconds), leadership.lost())
             .await
@@ -590,7 +600,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_holder_is_outwaited_for_as_long_as_it_promised() {
-        // What Package Operator leaves behind when it is killed.
+        // A record that a killed Package Operator leaves behind.
         let server = Server::held_by("package-operator_1234", 137);
         let start = Instant::now();
         let leadership = lead(&server, "me").await;
@@ -660,7 +670,7 @@ mod tests {
         );
     }
 
-    /// As it was when the backup was made: whether the lease was there already or not.
+    /// For a backup that was made before and after the lease was created.
     #[tokio::test(start_paused = true)]
     async fn a_cluster_that_was_restored_from_a_backup_is_noticed() {
         for lease_was_there in [true, false] {
@@ -680,7 +690,7 @@ mod tests {
                 server.state.lock().1 = None;
             }
             let lease = format!("baton-system/{LEASE_NAME}");
-            // Whoever takes the restored lease first, both know.
+            // Either may take the restored lease first; both detect the backup.
             let lost = lost_within(&leader, 5).await;
             assert_eq!(lost, Some(Lost::Restored { lease }), "{lease_was_there}");
             let error = waiting.await.unwrap().unwrap_err();

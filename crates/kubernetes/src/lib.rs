@@ -1,4 +1,4 @@
-//! What talks to an API server, and decides nothing: which requests are sent is up to `baton-engine`.
+//! Access to an API server, without decisions: `baton-engine` decides which requests are sent.
 
 pub mod account;
 pub mod answer;

@@ -1,4 +1,4 @@
-//! What controllers read of an object before they know its kind, borrowed from its text.
+//! The parts of an object that controllers read before its kind is known, borrowed from its text.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -9,18 +9,18 @@ use serde_json::value::RawValue;
 /// An object of any kind.
 #[derive(Debug, Deserialize)]
 pub struct Object<'a> {
-    /// Metadata.
+    /// Metadata of the object.
     #[serde(borrow)]
     pub metadata: Metadata<'a>,
-    /// Spec, unread.
+    /// Spec, not parsed.
     #[serde(borrow)]
     pub spec: Option<&'a RawValue>,
-    /// Status, unread.
+    /// Status, not parsed.
     #[serde(borrow)]
     pub status: Option<&'a RawValue>,
 }
 
-/// The metadata of an object. Lists and maps stay text until they are read.
+/// The metadata of an object. Lists and maps are stored as text until they are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata<'a> {
@@ -36,11 +36,11 @@ pub struct Metadata<'a> {
     /// Version of the whole object.
     #[serde(borrow)]
     pub resource_version: Cow<'a, str>,
-    /// Counts changes of the spec.
+    /// Number of changes of the spec.
     pub generation: i64,
-    /// When it was created.
+    /// Time of its creation.
     pub creation_timestamp: Option<Timestamp>,
-    /// When its deletion began.
+    /// Time at which its deletion began.
     pub deletion_timestamp: Option<Timestamp>,
     /// The text of its finalizers.
     #[serde(borrow)]
@@ -60,7 +60,7 @@ impl<'a> Metadata<'a> {
     /// Reads the metadata of an object.
     ///
     /// # Errors
-    /// When the text is no object with metadata.
+    /// If the text is no object with metadata.
     pub fn of(object: &'a str) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         struct WithMetadata<'a> {
@@ -70,7 +70,7 @@ impl<'a> Metadata<'a> {
         serde_json::from_str(object).map(|WithMetadata { metadata }| metadata)
     }
 
-    /// The version as a number, by which states of one resource compare.
+    /// The version as a number. The versions of one resource are comparable.
     pub fn version(&self) -> u64 {
         number(&self.resource_version)
     }
@@ -78,7 +78,7 @@ impl<'a> Metadata<'a> {
     /// The finalizers.
     ///
     /// # Errors
-    /// When they are no list of texts.
+    /// If they are no list of strings.
     pub fn finalizers(&self) -> Result<Vec<String>, serde_json::Error> {
         parsed(self.finalizers)
     }
@@ -86,7 +86,7 @@ impl<'a> Metadata<'a> {
     /// The labels.
     ///
     /// # Errors
-    /// When they are no map of texts.
+    /// If they are no map of strings.
     pub fn labels(&self) -> Result<BTreeMap<String, String>, serde_json::Error> {
         parsed(self.labels)
     }
@@ -94,7 +94,7 @@ impl<'a> Metadata<'a> {
     /// The annotations.
     ///
     /// # Errors
-    /// When they are no map of texts.
+    /// If they are no map of strings.
     pub fn annotations(&self) -> Result<BTreeMap<String, String>, serde_json::Error> {
         parsed(self.annotations)
     }
@@ -102,13 +102,13 @@ impl<'a> Metadata<'a> {
     /// The owners, controllers or not.
     ///
     /// # Errors
-    /// When they are no list of references.
+    /// If they are no list of references.
     pub fn owners(&self) -> Result<Vec<OwnerReference<'a>>, serde_json::Error> {
         parsed(self.owner_references)
     }
 }
 
-/// An entry of `ownerReferences`, or of the annotation that stands for it in another cluster.
+/// An entry of `ownerReferences`, or of the annotation that replaces it in another cluster.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference<'a> {
@@ -124,12 +124,12 @@ pub struct OwnerReference<'a> {
     /// UID.
     #[serde(borrow, default)]
     pub uid: Cow<'a, str>,
-    /// Whether it manages the object.
+    /// True if the owner is the controller of the object.
     pub controller: Option<bool>,
 }
 
-/// A `resourceVersion` as a number; 0 when it is none. Versions of one resource are integers that
-/// compare; since Kubernetes 1.35 that is part of the API.
+/// A `resourceVersion` as a number; 0 if it is none. Versions of one resource are comparable
+/// integers; since Kubernetes 1.35 that is part of the API.
 pub fn number(version: &str) -> u64 {
     version.parse().unwrap_or_default()
 }

@@ -1,6 +1,6 @@
-//! Enums whose variants are the values of a label of a metric.
+//! Enums whose variants are the values of a metric label.
 
-/// Defines such an enum, with `ALL` in the order of the discriminants, and `as_str`.
+/// Defines an enum of label values, with `ALL` in the order of the discriminants, and `as_str`.
 #[macro_export]
 macro_rules! label_values {
     ($(#[$about:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $label:literal,)* }) => {
@@ -12,7 +12,7 @@ macro_rules! label_values {
             /// Every value, in the order of its discriminant.
             pub const ALL: [Self; [$($label),*].len()] = [$(Self::$variant),*];
 
-            /// The label value.
+            /// The label value of the variant.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $label,)* }
             }

@@ -1,15 +1,16 @@
-//! A child as the store keeps it: the bytes of its JSON without what nobody reads.
+//! A child in the store: the bytes of its JSON without the parts that no code reads.
 //!
 //! A parsed tree of an object takes several times the memory of its text and one allocation per
-//! field, so an object stays text until somebody looks into it. What goes before it is kept:
+//! field, so an object is stored as text until it is read. Two parts are removed before:
 //!
-//! - `managedFields` other than our own apply's, and legacy entries of Package Operator where there
-//!   are any ([`legacy`]). They are about half of a typical object, and nobody else's entry is ever
-//!   compared with. Those that are not older than our own last apply stay: they tell who has changed
-//!   what is about to be repaired, and are few.
-//! - the annotation `kubectl.kubernetes.io/last-applied-configuration`, a second copy of the object.
+//! - `managedFields` other than those of our own apply and legacy entries of Package Operator
+//!   ([`legacy`]). They are about half of a typical object, and are never compared with. Entries
+//!   that are not older than our own last apply stay: they name the managers whose changes are
+//!   about to be repaired, and are few.
+//! - the annotation `kubectl.kubernetes.io/last-applied-configuration`, a second copy of the
+//!   object.
 //!
-//! Values are copied as they stand in the server's answer, never re-rendered.
+//! Values are copied as they stand in the response of the server, never re-rendered.
 
 use std::{borrow::Cow, collections::HashSet, fmt, sync::Arc};
 
@@ -26,13 +27,13 @@ use serde_json::{Value, value::RawValue};
 use crate::metadata::{OwnerReference, number};
 use baton_engine::{Gvk, diff::legacy, owners};
 
-/// What a server sent as an object is none, or has no name.
+/// The server sent an object that is none, or has no name.
 #[derive(Debug, thiserror::Error)]
 #[error("reading an object of {gvk}: {source}")]
 pub struct ObjectError {
     /// The kind that was listed, watched or written.
     pub gvk: Box<Gvk>,
-    /// What is wrong with it.
+    /// The cause of the failure.
     pub source: serde_json::Error,
 }
 
@@ -43,27 +44,28 @@ pub struct Owner {
     pub group: Arc<str>,
     /// Kind.
     pub kind: Arc<str>,
-    /// Name; the namespace is the object's own, or none.
+    /// Name; the owner has the namespace of the object, or none.
     pub name: Box<str>,
     /// UID.
     pub uid: Box<str>,
-    /// Whether it is the controller.
+    /// True if the owner is the controller.
     pub controller: bool,
 }
 
 /// One state of an object.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// Its JSON, stripped as the module says; always has `apiVersion` and `kind`. `None` of a stranger's.
+    /// JSON of the object, stripped as the module describes; always has `apiVersion` and `kind`.
+    /// `None` for an object without an owner of ours.
     pub body: Option<Box<str>>,
-    /// Its UID.
+    /// UID of the object.
     pub uid: Box<str>,
-    /// Its version; 0 when that is no integer.
+    /// Version of the object; 0 if it is no integer.
     pub resource_version: u64,
-    /// Its owners, controllers or not.
+    /// Owners of the object, controllers or not.
     pub owners: Box<[Owner]>,
-    /// What the caller has settled about it: fingerprint of what was wanted, and of the live
-    /// object that was found equal to it.
+    /// Fingerprints that the caller has noted: of the wanted object, and of the live object that
+    /// was found equal to it.
     pub settled: Option<(u64, u64)>,
 }
 
@@ -71,8 +73,8 @@ impl Stored {
     /// The object as a tree.
     ///
     /// # Errors
-    /// When the text is not kept, or deeper than what can be parsed without exhausting the stack; the API server
-    /// accepts such custom resources.
+    /// If no text is stored, or the text is nested deeper than the parser can follow without
+    /// exhausting the stack; the API server accepts such custom resources.
     pub fn parse(&self) -> Result<Value, serde_json::Error> {
         let not_kept = || serde::de::Error::custom("the object is not kept");
         let body = self.body.as_deref().ok_or_else(not_kept)?;
@@ -82,7 +84,7 @@ impl Stored {
     }
 }
 
-/// An object's text, taken apart as far as needed. Borrows from the text.
+/// The parts of an object's text, split as far as needed. Borrows from the text.
 pub(crate) struct Parts<'a> {
     top: Vec<(Cow<'a, str>, &'a RawValue)>,
     metadata: Vec<(Cow<'a, str>, &'a RawValue)>,
@@ -91,12 +93,12 @@ pub(crate) struct Parts<'a> {
     pub name: Cow<'a, str>,
     pub uid: Cow<'a, str>,
     pub resource_version: u64,
-    /// Whether one of its owners is known; see [`crate::store`].
+    /// True if one of the owners may own children; see [`crate::store`].
     pub is_owned: bool,
 }
 
 impl<'a> Parts<'a> {
-    /// Takes apart an object that the server sent.
+    /// Splits an object that the server sent.
     pub fn of(text: &'a str, gvk: &Gvk) -> Result<Self, ObjectError> {
         let shape = |source| ObjectError {
             gvk: Box::new(gvk.clone()),
@@ -126,7 +128,7 @@ impl<'a> Parts<'a> {
         (&self.namespace, &self.name)
     }
 
-    /// Whether the watches of children select this object.
+    /// True if the watches of children select this object.
     pub fn labelled(&self) -> bool {
         let labels = self.get("labels").map_or("null", RawValue::get);
         let Ok(Some(Fields(labels))) = serde_json::from_str::<Option<Fields<'_>>>(labels) else {
@@ -142,13 +144,13 @@ impl<'a> Parts<'a> {
         find(&self.metadata, key)
     }
 
-    /// Whether any entry of the managed fields is our apply.
+    /// True if one of the managed fields entries is our apply.
     pub fn managed_by_us(&self) -> bool {
         self.get("managedFields")
             .is_some_and(|list| entries(list).iter().any(|it| is_our_apply(&it.entry)))
     }
 
-    /// Packs the object for keeping: all of it, or just that it exists.
+    /// Converts the object for the store: with its text if it has an owner of ours, else without.
     pub fn pack(&self, gvk: &Gvk, names: &mut Names) -> Stored {
         let owners = if self.is_owned {
             self.owners(names)
@@ -165,8 +167,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The object's text without what is never read. Whoever takes over one that is unowned has to know whose fields
-    /// become its own.
+    /// The object's text without the parts that are never read. A revision that takes over an
+    /// unowned object needs all entries, to decide which fields become its own.
     fn strip(&self, gvk: &Gvk, is_unowned: bool) -> String {
         let metadata = self.metadata.iter().filter_map(|(key, value)| {
             let part = match key.as_ref() {
@@ -178,7 +180,7 @@ impl<'a> Parts<'a> {
         });
         let metadata: Vec<_> = metadata.collect();
         let api_version = gvk.api_version();
-        // Lists of built-in kinds leave these two out of their items.
+        // Items in lists of built-in kinds lack these two fields.
         let mut top = vec![
             ("apiVersion", Part::Name(&api_version)),
             ("kind", Part::Name(&gvk.kind)),
@@ -211,7 +213,7 @@ impl Parts<'_> {
         })
     }
 
-    /// Whether any owner has a uid of this kind.
+    /// True if `is_owner` accepts the UID of one of the owners.
     pub fn has_owner(&self, is_owner: impl Fn(&str) -> bool) -> bool {
         let known = self.each_owner(|reference| is_owner(&reference.uid).then_some(()));
         !known.is_empty()
@@ -235,12 +237,12 @@ impl Parts<'_> {
     }
 }
 
-/// Shares strings that occur in every object.
+/// Shares strings that many objects contain.
 #[derive(Debug, Default)]
 pub(crate) struct Names(HashSet<Arc<str>>);
 
 impl Names {
-    /// Owners can name any kind: what is shared must not grow with what is written into them.
+    /// Limit of the shared strings, because owner references can name any kind.
     const LIMIT: usize = 256;
 
     fn get(&mut self, name: &str) -> Arc<str> {
@@ -255,7 +257,7 @@ impl Names {
     }
 }
 
-/// The entries that say more than that they exist.
+/// The readable entries.
 fn entries(list: &RawValue) -> Vec<RawEntry<'_>> {
     let texts: Vec<&RawValue> = serde_json::from_str(list.get()).unwrap_or_default();
     let entries = texts.into_iter().filter_map(|text| {
@@ -265,7 +267,8 @@ fn entries(list: &RawValue) -> Vec<RawEntry<'_>> {
     entries.collect()
 }
 
-/// The entries that are looked into, of an object that may be unowned; `None` if there is none.
+/// The entries to store; `None` if there are none. For an unowned object these include all but the
+/// entries of subresources.
 fn kept_entries(list: &RawValue, is_unowned: bool) -> Option<Vec<&RawValue>> {
     let entries = entries(list);
     let ours = entries.iter().find(|it| is_our_apply(&it.entry));
@@ -280,7 +283,8 @@ fn kept_entries(list: &RawValue, is_unowned: bool) -> Option<Vec<&RawValue>> {
     (!kept.is_empty()).then_some(kept)
 }
 
-/// The annotations without the one that is a second copy of the object; `None` if there is no other.
+/// The annotations without the one that is a second copy of the object; `None` if there is no
+/// other.
 fn annotations(value: &RawValue) -> Option<Part<'_>> {
     match serde_json::from_str::<Fields<'_>>(value.get()) {
         Ok(Fields(mut fields)) if find(&fields, LAST_APPLIED).is_some() => {
@@ -291,7 +295,7 @@ fn annotations(value: &RawValue) -> Option<Part<'_>> {
     }
 }
 
-/// Whether anything ever looks into an entry.
+/// True if the entry is always stored, because it is read later.
 fn is_read(entry: &Entry<'_>) -> bool {
     is_our_apply(entry) || legacy::is_legacy(&entry.manager, &entry.operation, entry.subresource())
 }
@@ -310,12 +314,12 @@ fn find<'a>(fields: &[(Cow<'a, str>, &'a RawValue)], key: &str) -> Option<&'a Ra
 fn string(value: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str::<&str>(value.get())
         .map(Cow::Borrowed)
-        // Borrowing works unless the text has escapes.
+        // A string with escapes cannot be borrowed.
         .or_else(|_| serde_json::from_str::<String>(value.get()).map(Cow::Owned))
         .ok()
 }
 
-/// A part of a stripped object. Values are written as they stand in the server's answer.
+/// A part of a stripped object. Values are written as they stand in the response of the server.
 enum Part<'a> {
     Name(&'a str),
     Text(&'a RawValue),
@@ -393,14 +397,14 @@ impl Entry<'_> {
         self.subresource.as_deref().unwrap_or_default()
     }
 
-    /// Whether what is applied may have been changed by it since a time, in whole seconds.
+    /// True if the entry may have changed applied fields since a time, in whole seconds.
     fn is_since(&self, applied: &str) -> bool {
         if applied.is_empty() || self.subresource() == "status" {
             return false;
         }
         match self.time.as_deref() {
             Some(time) => time >= applied,
-            // The server gives none to who changes an object by its scale.
+            // The server sets no time for a change by the scale of an object.
             None => !self.subresource().is_empty(),
         }
     }
@@ -433,7 +437,7 @@ mod tests {
     fn strips_what_is_never_read_and_nothing_else() {
         let ours = entry("package-operator", "Apply", None);
         let table = [
-            // Items of lists lack the type; it comes first, as everywhere.
+            // Items of lists lack the type; it is written first, as everywhere.
             (
                 json!({"metadata": {"name": "a"}}),
                 json!({"metadata": {"name": "a"}}),
@@ -447,7 +451,7 @@ mod tests {
                 ]}}),
                 json!({"metadata": {"name": "a", "managedFields": [ours]}}),
             ),
-            // What Package Operator wrote in another way than we do.
+            // Entries that Package Operator wrote in a form that Baton does not use.
             (
                 json!({"metadata": {"name": "a", "managedFields": [
                     entry("package-operator", "Update", None),
@@ -494,7 +498,7 @@ mod tests {
         }
     }
 
-    /// Whoever takes it over has to know whose fields become its own.
+    /// A revision that takes over the object has to know whose fields become its own.
     #[test]
     fn entries_of_others_are_kept_while_an_object_has_no_owner() {
         let theirs = json!([
@@ -508,7 +512,7 @@ mod tests {
         assert_eq!(strip(&object)["metadata"]["managedFields"], theirs);
     }
 
-    /// What is about to be repaired was changed by one of them.
+    /// One of them belongs to the manager whose change is about to be repaired.
     #[test]
     fn entries_that_are_not_older_than_our_own_apply_are_kept() {
         let at = |time: &str, mut entry: Value| {
@@ -532,7 +536,7 @@ mod tests {
         object["metadata"]["ownerReferences"] =
             json!([{"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "x"}]);
         assert_eq!(strip(&object)["metadata"]["managedFields"], json!(kept));
-        // Where we have never applied, nothing of ours can have been changed.
+        // Without an apply of ours, no field of ours can have been changed.
         object["metadata"]["managedFields"] = json!([kept[0], kept[1]]);
         assert_eq!(strip(&object)["metadata"].get("managedFields"), None);
     }
@@ -553,7 +557,7 @@ mod tests {
         );
     }
 
-    /// The last digit counts: a comparison with what a manifest says would see a difference for ever.
+    /// The last digit matters: otherwise each comparison with a manifest would find a difference.
     #[test]
     fn reads_fractions_to_the_last_digit() {
         let gvk = Gvk::new("x/v1", "X");

@@ -1,24 +1,24 @@
-//! URL paths of resources: the one place where names get into them, checked and escaped.
+//! URL paths of resources. All names in paths are checked and escaped here.
 
 use baton_apis::url;
 use baton_engine::names::{quoted, segment_problem};
 
-/// A name that no URL can hold, so that no server holds an object of that name either.
+/// A name that no URL can contain, so that no server has an object of that name either.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("metadata.{field}: Invalid value: {}: {problem}", quoted(value))]
 pub struct NameError {
-    /// Which name it is.
+    /// The field of the name.
     pub field: &'static str,
-    /// The name.
+    /// The name itself.
     pub value: String,
-    /// What is wrong with it.
+    /// The problem with the name.
     pub problem: &'static str,
 }
 
 /// Path of a group and version.
 ///
 /// # Errors
-/// When the `apiVersion` of an object cannot be this.
+/// If the group or version is not valid in an `apiVersion`.
 pub fn group_version(group: &str, version: &str) -> Result<String, NameError> {
     let version = segment("apiVersion", version)?;
     if group.is_empty() {
@@ -30,7 +30,7 @@ pub fn group_version(group: &str, version: &str) -> Result<String, NameError> {
 /// Path of a group, which lists its versions.
 ///
 /// # Errors
-/// When no group can have this name.
+/// If the name is not valid for a group.
 pub fn group(name: &str) -> Result<String, NameError> {
     if name.is_empty() {
         return Ok("/api".to_owned());
@@ -38,7 +38,7 @@ pub fn group(name: &str) -> Result<String, NameError> {
     Ok(format!("/apis/{}", segment("apiVersion", name)?))
 }
 
-/// Path of all objects of a resource, whose name comes from a server or is one of ours.
+/// Path of all objects of a resource, whose name is from a server or one of ours.
 pub fn everywhere(group_version: &str, plural: &str) -> String {
     format!("{group_version}/{}", url::escape(plural))
 }
@@ -46,16 +46,16 @@ pub fn everywhere(group_version: &str, plural: &str) -> String {
 /// Path of the objects of a resource in a namespace.
 ///
 /// # Errors
-/// When no namespace can have this name.
+/// If the name is not valid for a namespace.
 pub fn within(group_version: &str, namespace: &str, plural: &str) -> Result<String, NameError> {
     let (namespace, plural) = (segment("namespace", namespace)?, url::escape(plural));
     Ok(format!("{group_version}/namespaces/{namespace}/{plural}"))
 }
 
-/// Path of an object, by that of its collection.
+/// Path of an object in the collection at a path.
 ///
 /// # Errors
-/// When no object can have this name.
+/// If the name is not valid for an object.
 pub fn object(collection: &str, name: &str) -> Result<String, NameError> {
     Ok(format!("{collection}/{}", segment("name", name)?))
 }

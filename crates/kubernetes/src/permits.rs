@@ -1,4 +1,5 @@
-//! How much is done side by side, and whose turn is next: requests, renderings of charts.
+//! Bounds of concurrent work, such as requests or renderings of charts, and the order of those that
+//! wait.
 
 use std::sync::Arc;
 
@@ -7,8 +8,8 @@ use tokio::sync::oneshot;
 
 use crate::turns::Turns;
 
-/// Permits for which lanes, mostly namespaces, take turns: one that has a thousand requests to send delays another's
-/// next one by no more than one of its own.
+/// Permits for which lanes, mostly namespaces, take turns: a lane with a thousand waiting requests
+/// delays the next request of another lane by no more than one.
 #[derive(Debug)]
 pub struct Permits(Mutex<State>);
 
@@ -18,12 +19,12 @@ struct State {
     waiting: Turns<Box<str>, oneshot::Sender<Permit>>,
 }
 
-/// The right to do it, given back when dropped.
+/// A permit, returned when dropped.
 #[derive(Debug)]
 pub struct Permit(Option<Arc<Permits>>);
 
 impl Permits {
-    /// So many permits.
+    /// Creates this number of permits.
     pub fn new(permits: usize) -> Arc<Self> {
         Arc::new(Self(Mutex::new(State {
             free: permits,
@@ -43,7 +44,7 @@ impl Permits {
             state.waiting.push(lane.into(), sender);
             turn
         };
-        // The sender waits in `self`, which lives as long as this.
+        // The sender is stored in `self`, which outlives this future.
         turn.await.unwrap_or(Permit(None))
     }
 
@@ -64,7 +65,7 @@ impl Permits {
             };
             match waiting.send(permit) {
                 Ok(()) => return,
-                // Whoever waited has gone.
+                // The receiver no longer waits.
                 Err(refused) => permit = refused,
             }
         }
@@ -112,7 +113,7 @@ mod tests {
         let held = [permits.acquire("a").await, permits.acquire("a").await];
         for namespace in ["a", "b", "c"] {
             let permits = Arc::clone(&permits);
-            // Dropped while it waits.
+            // The future is dropped while it waits.
             assert!(permits.acquire(namespace).now_or_never().is_none());
         }
         let mut last = Box::pin(permits.acquire("d"));

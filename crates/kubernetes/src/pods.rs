@@ -1,5 +1,5 @@
-//! Pods of a workload, for the words about why it does not come up. They are not watched: there may be very many, and
-//! only those of workloads that fail are asked for.
+//! Pods of a workload, read to explain why the workload does not become available. They are not
+//! watched: there may be very many, and only the pods of failing workloads are needed.
 
 use baton_apis::url;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -13,13 +13,13 @@ use crate::{
     wire::{self, METADATA_LIST, WireError, has_items},
 };
 
-/// How many pods of a workload are looked at.
+/// Number of pods of a workload that are read.
 pub const MOST: usize = 50;
 
 impl Target {
-    /// Some of the pods in a namespace that the `spec.selector` of a workload selects, as the server has them now: one
-    /// request. None when they cannot be read: they are to explain something else, and are not worth words of their
-    /// own.
+    /// Reads some of the pods that the `spec.selector` of a workload selects in a namespace: one
+    /// request. Empty if they cannot be read: they only explain another failure, so their own is
+    /// not reported.
     pub async fn pods(&self, namespace: &str, selector: &Value) -> Vec<Value> {
         #[derive(Deserialize)]
         struct List {
@@ -40,29 +40,29 @@ impl Target {
     }
 }
 
-/// Whether pods run cannot be known.
+/// It is unknown if pods run.
 #[derive(Debug, thiserror::Error)]
 pub enum PodsError {
-    /// The selector is malformed, or selects every pod there is.
+    /// The selector is malformed, or selects all pods.
     #[error("its selector cannot be understood")]
     Selector,
-    /// There is no answer.
+    /// The request got no response.
     #[error("its pods cannot be listed: {0}")]
     Request(#[from] WireError),
-    /// The server refuses it.
+    /// The server refuses the request.
     #[error("its pods cannot be listed: {0}")]
     Refused(String),
-    /// What it answers is no list.
+    /// The response is no list.
     #[error("its pods cannot be listed: {0}")]
     Answer(#[from] serde_json::Error),
 }
 
 impl Target {
-    /// Whether pods in a namespace that the `spec.selector` of a workload selects have neither succeeded nor failed, as
-    /// the server has them now; terminating ones count. One request, for the metadata of one pod.
+    /// Reports if pods that the `spec.selector` of a workload selects in a namespace have neither
+    /// succeeded nor failed; terminating pods count. One request, for the metadata of one pod.
     ///
     /// # Errors
-    /// When that cannot be known.
+    /// If that is unknown.
     pub async fn runs_pods(&self, namespace: &str, selector: &Value) -> Result<bool, PodsError> {
         let path = pods_path(namespace, selector, 1).ok_or(PodsError::Selector)?;
         let running = url::escape("status.phase!=Succeeded,status.phase!=Failed");
@@ -77,9 +77,8 @@ impl Target {
     }
 }
 
-/// Where at most so many of the pods are listed that a selector selects; nowhere if it is malformed, or selects every
-/// pod
-/// there is.
+/// Path that lists at most `most` of the pods that a selector selects; `None` if the selector is
+/// malformed, or selects all pods.
 pub fn pods_path(namespace: &str, selector: &Value, most: usize) -> Option<String> {
     let selector: LabelSelector = serde_json::from_value(selector.clone()).ok()?;
     let selector = Selector::try_from(selector).ok()?.to_string();

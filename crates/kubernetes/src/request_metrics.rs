@@ -1,4 +1,4 @@
-//! What every request to an API server is counted as.
+//! Counts requests to an API server by their purpose and outcome.
 //!
 //! [`Verb::of`] is a pure function of the request; [`CountRequests`] is the layer that applies it to a client.
 //! The layer sits below retries, so each request that went over the wire counts once.
@@ -17,14 +17,14 @@ use prometheus_client::{
 };
 use tower::{BoxError, Layer, Service};
 
-/// How long any request but a watch may take before it is given up.
+/// Time limit of any request but a watch.
 ///
-/// The API server itself gives a request 60 s, so its own answer arrives first whenever there is one. What remains
-/// is a connection that died silently.
+/// The API server itself limits a request to 60 s, so its response arrives first. The limit applies
+/// to a connection that died silently.
 const RESPONSE_LIMIT: Duration = Duration::from_secs(65);
 
 crate::label_values! {
-    /// What a request does, as the label `verb` of `baton_api_requests_total`.
+    /// The purpose of a request, as the label `verb` of `baton_api_requests_total`.
     pub enum Verb {
         /// Reads one object.
         Get = "get",
@@ -82,7 +82,7 @@ struct ResourcePath<'a> {
 }
 
 impl<'a> ResourcePath<'a> {
-    /// Takes a path apart; `None` when it names no resource (discovery, version, health).
+    /// Splits a path; `None` if it names no resource (discovery, version, health).
     fn parse(path: &'a str) -> Option<Self> {
         let mut segments = path.split('/').filter(|segment| !segment.is_empty());
         let group = match segments.next()? {
@@ -92,8 +92,8 @@ impl<'a> ResourcePath<'a> {
         };
         let _version = segments.next()?;
         let rest: Vec<&str> = segments.collect();
-        // `namespaces/NAME/status` and `.../finalize` belong to the Namespace itself, any other third segment is
-        // a resource inside of it.
+        // `namespaces/NAME/status` and `.../finalize` belong to the Namespace itself; any other
+        // third segment is a resource in the namespace.
         let rest = match rest.as_slice() {
             ["namespaces", _, "status" | "finalize"] => rest.as_slice(),
             ["namespaces", _, inner @ ..] if !inner.is_empty() => inner,
@@ -141,7 +141,8 @@ fn classify(method: &Method, path: &str, query: &str, content_type: &str) -> Ver
     if resource.subresource == Some("status") {
         return Verb::Status;
     }
-    // Children of these kinds are applied, released by JSON patches and deleted, as those of any other.
+    // Children of these kinds are applied, released by JSON patches and deleted, as those of other
+    // kinds.
     match *method {
         Method::POST if resource.is_event() => Verb::Event,
         Method::POST if resource.is_lease() => Verb::Lease,
@@ -160,15 +161,16 @@ fn classify(method: &Method, path: &str, query: &str, content_type: &str) -> Ver
 }
 
 crate::label_values! {
-    /// How a request ended, as the label `code_class` of `baton_api_requests_total`.
+    /// The outcome of a request, as the label `code_class` of `baton_api_requests_total`.
     pub enum CodeClass {
         /// Answered with success.
         Success = "2xx",
-        /// Refused because of what was sent or what the server holds (not found, conflict, forbidden, throttled).
+        /// Refused because of the request or the state of the server (not found, conflict,
+        /// forbidden, throttled).
         Refused = "4xx",
         /// Failed inside the server.
         Failed = "5xx",
-        /// No answer: the connection failed, the time ran out, or the caller gave up.
+        /// No response: the connection failed, the time ran out, or the caller gave up.
         NoAnswer = "none",
     }
 }
@@ -189,15 +191,15 @@ struct RequestLabels {
     code_class: &'static str,
 }
 
-/// Counts requests by verb and by how they ended. A clone counts into the same series.
+/// Counts requests by verb and outcome. A clone counts into the same series.
 #[derive(Clone, Debug, Default)]
 pub struct RequestMetrics {
-    /// One counter per [`Verb`] and [`CodeClass`], looked up by discriminant on the way of every request.
+    /// One counter per [`Verb`] and [`CodeClass`], looked up by discriminant on each request.
     counters: Arc<[[Counter; CodeClass::ALL.len()]; Verb::ALL.len()]>,
 }
 
 impl RequestMetrics {
-    /// Registers the family `baton_api_requests_total` with a series per verb and class.
+    /// Registers the family `baton_api_requests_total`, with a series per verb and class.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let family = Family::<RequestLabels, Counter>::default();
@@ -224,25 +226,25 @@ impl RequestMetrics {
         self.counters[verb as usize][class as usize].inc();
     }
 
-    /// Requests of `verb` so far, however they ended.
+    /// Number of requests of `verb` so far, with any outcome.
     pub fn total(&self, verb: Verb) -> u64 {
         self.counters[verb as usize].iter().map(Counter::get).sum()
     }
 }
 
-/// A request that took longer than the server itself would have given it.
+/// A request took longer than the limit of the server itself.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the API server within {} s", RESPONSE_LIMIT.as_secs())]
 pub struct Timeout;
 
-/// Layer that counts requests by [`Verb`] and bounds how long any but a watch may take.
+/// Layer that counts requests by [`Verb`], and limits the time of all but watches.
 #[derive(Clone, Debug)]
 pub struct CountRequests {
     metrics: RequestMetrics,
 }
 
 impl CountRequests {
-    /// Counts into `metrics`.
+    /// Creates a layer that counts into `metrics`.
     #[must_use]
     pub fn new(metrics: &RequestMetrics) -> Self {
         Self {
@@ -262,7 +264,7 @@ impl<S> Layer<S> for CountRequests {
     }
 }
 
-/// The service made by [`CountRequests`].
+/// The service that [`CountRequests`] makes.
 #[derive(Clone, Debug)]
 pub struct Counted<S> {
     inner: S,
@@ -293,10 +295,11 @@ where
         };
         let response = self.inner.call(request);
         Box::pin(async move {
-            // Moves the whole guard in here, not only the field that is assigned.
+            // Moves the whole guard into the block, not only the field that is assigned.
             let mut count = count;
             let response = if verb == Verb::Watch {
-                // A watch is answered at once, but a server that starts up may hold it back for long.
+                // A watch is answered at once, but a starting server may delay the response for
+                // long.
                 response.await.map_err(Into::into)?
             } else {
                 let answered = tokio::time::timeout(RESPONSE_LIMIT, response).await;
@@ -308,7 +311,8 @@ where
     }
 }
 
-/// Counts on drop, so that a request whose caller gave up is counted too: it may have reached the server.
+/// Counts on drop, so that a request whose caller gave up is counted too: it may have reached the
+/// server.
 struct Count {
     metrics: RequestMetrics,
     verb: Verb,
@@ -426,7 +430,7 @@ mod tests {
         }
     }
 
-    /// Answers with the status in the request's path, and `hang` never.
+    /// Responds with the status in the path of the request; to `hang` never.
     async fn answer(request: Request<()>) -> Result<Response<()>, BoxError> {
         match request.uri().path().rsplit('/').next().unwrap_or_default() {
             "hang" => std::future::pending().await,

@@ -1,4 +1,4 @@
-//! Storage classes, which claims name and nobody else speaks of.
+//! Storage classes, which volume claims name and no watch reports.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,12 @@ use baton_engine::Gvk;
 
 use crate::{blockers::Blocker, lately::Lately};
 
-/// How long one that was there counts as there.
+/// Time for which a storage class counts as existing after it was observed.
 const THERE: Duration = Duration::from_mins(5);
-/// How many are known before those that count no more are thrown away.
+/// Number of cached classes from which expired ones are removed.
 const KEPT: usize = 256;
 
-/// Classes that were there lately.
+/// A cache of existing classes.
 #[derive(Default)]
 pub(crate) struct StorageClasses(Lately<String, (), KEPT>);
 
@@ -25,7 +25,7 @@ impl StorageClasses {
     }
 }
 
-/// A storage class as an object to wait for.
+/// A storage class as an object that can be watched.
 pub fn storage_class(name: &str) -> Blocker {
     let gvk = Gvk::new("storage.k8s.io/v1", "StorageClass");
     let key = gvk.key("", name);

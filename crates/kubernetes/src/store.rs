@@ -1,42 +1,45 @@
-//! The children of one kind, as last observed by their watch or returned by a write of ours.
+//! The children of one kind, as last observed by their watch or returned by a write of this
+//! process.
 //!
 //! # Freshness
 //!
-//! Versions of one resource are integers that compare, and a watch reports changes in their order.
-//! So an object has at most two states, and one rule says which of them is current:
+//! Versions of one resource are comparable integers, and a watch reports changes in their order. So
+//! an object has at most two states, and one rule decides which of them is current:
 //!
-//! - **observed**: what the list or watch reported last. It is replaced by whatever they report
-//!   next, even by a lower version: that happens when the cluster was restored from a backup.
-//! - **written**: the answer to a write or to a live read, as long as the watch has not come to its
-//!   version. Once the watch has passed it, that state or a later one was observed, and the answer
-//!   is dropped. An answer that arrives later than that is dropped at once.
+//! - **observed**: the state that the list or watch reported last. It is replaced by the next state
+//!   that they report, even if its version is lower: that happens after the cluster was restored
+//!   from a backup.
+//! - **written**: the answer to a write or to a live read, until the watch reaches its version.
+//!   Once the watch has passed it, this state or a later one was observed, and the answer is
+//!   dropped. An answer that arrives later is dropped at once.
 //!
-//! The newer of the two is current. It follows:
+//! The newer of the two is current. Therefore:
 //!
 //! - A written object is current without waiting for the watch; the echo of the write changes
 //!   nothing and is not reported.
-//! - A deleted object cannot come back: a watch that reports the deletion has passed every older
+//! - A deleted object cannot reappear: a watch that reports the deletion has passed every older
 //!   answer, and a newer answer is a new object.
-//! - A list removes what it does not contain, except answers newer than the list.
+//! - A list removes the objects that it does not contain, except answers newer than the list.
 //!
 //! # Reports
 //!
-//! Every change of the current state is reported once, and says whether this process caused it. The
-//! watch is often faster than the answer to the write that it echoes: what it observes while a write
-//! to the object is under way is current at once, but reported only with the answer, which decides
-//! whether it was the echo. Otherwise a writer would be woken by its own writes.
+//! Every change of the current state is reported once, with its source: this process or others. The
+//! watch is often faster than the answer to the write that it echoes. So a state that is observed
+//! while a write to the object is under way is current at once, but reported only with the answer,
+//! which decides if the state is the echo. Otherwise a writer would be woken by its own writes.
 //!
-//! # Strangers
+//! # Foreign objects
 //!
-//! Anybody can give an object the label by which children are watched. Of one that no known owner owns only the version
-//! is kept: whoever wants it reads it, as one without the label.
+//! Anybody can give an object the label by which children are watched. If no owner of an object may
+//! own children ([`IsOwner`]), only its UID and version are stored: code that needs the object
+//! reads it, as one without the label.
 //!
-//! # What versions do not say
+//! # Limits of versions
 //!
-//! The answer to a deletion has no version, so the UID of the deleted object is remembered until the
-//! watch reports the deletion: no older event can revive it. And an answer whose object lacks the
-//! label by which the watch selects would never be confirmed or removed by it: such an object is no
-//! child, and leaves the store.
+//! The answer to a deletion has no version, so the UID of the deleted object is remembered until
+//! the watch reports the deletion: no older event can add the object again. An object without the
+//! label by which the watch selects would never be confirmed or removed by the watch: it is no
+//! child, and is removed from the store.
 
 mod table;
 #[cfg(test)]
@@ -53,30 +56,30 @@ use crate::{
 };
 use baton_engine::{Gvk, ObjectKey};
 
-/// Who caused a change.
+/// The cause of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Somebody else: it was observed by the list, the watch or a read.
+    /// Another writer: the change was observed by the list, the watch or a read.
     Watch,
     /// A write of this process.
     Write,
 }
 
-/// An object has another current state than before, or none any more, or its first.
+/// An object has a new current state, or was added or removed.
 #[derive(Clone, Debug)]
 pub struct ObjectChange {
-    /// The kind and version it is watched in.
+    /// The kind and version through which the object is watched.
     pub gvk: Arc<Gvk>,
-    /// The object.
+    /// Identity of the object.
     pub key: ObjectKey,
-    /// Its owners after, then those that were owners before only. Who controls is as of after, or
-    /// as of before when the object is gone.
+    /// The present owners, then the former ones. The controller is the present one, or the former
+    /// one if the object is gone.
     pub owners: Vec<Owner>,
-    /// Who caused the change.
+    /// The cause of the change.
     pub source: Source,
 }
 
-/// The children of one kind; see the module.
+/// The children of one kind; see the documentation of the module.
 pub struct Store {
     gvk: Arc<Gvk>,
     table: Mutex<Table>,
@@ -84,10 +87,10 @@ pub struct Store {
     report: Box<dyn Fn(ObjectChange) + Send + Sync>,
 }
 
-/// Whether a uid is that of an object that may own children.
+/// True if the UID is that of an object that may own children.
 pub type IsOwner = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// A write that is under way. Dropping it means that its result is unknown.
+/// A write that is under way. If dropped, the result of the write is unknown.
 pub(crate) struct PendingWrite {
     store: Arc<Store>,
     namespace: Box<str>,
@@ -96,7 +99,7 @@ pub(crate) struct PendingWrite {
 }
 
 impl Store {
-    /// An empty store, whose changes go to `report`.
+    /// Creates an empty store that reports its changes to `report`.
     pub fn new(
         gvk: Arc<Gvk>,
         is_owner: IsOwner,
@@ -110,8 +113,8 @@ impl Store {
         }
     }
 
-    /// Reports what the first list contains as well. By default it does not, because whoever needs
-    /// those objects waits for the list.
+    /// Reports also the objects of the first list. By default they are not reported, because users
+    /// that need them wait for the list.
     #[must_use]
     pub fn reporting_first_list(self) -> Self {
         self.table.lock().report_first_list();
@@ -123,27 +126,28 @@ impl Store {
         self.table.lock().current((namespace, name)).cloned()
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.table.lock().len()
     }
 
-    /// Whether there are none.
+    /// True if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The objects that have one of these owners, by its uid.
+    /// The objects that have an owner whose UID `by` accepts, each with that UID.
     pub fn owned(&self, by: impl Fn(&str) -> bool) -> Vec<(ObjectKey, Box<str>)> {
         self.table.lock().owned(&self.gvk, by)
     }
 
-    /// Remembers what the caller has settled about an object, until another one takes its place.
+    /// Stores the fingerprints that the caller has noted for an object, until another object
+    /// replaces it.
     pub fn set_settled(&self, namespace: &str, name: &str, settled: (u64, u64)) {
         self.table.lock().set_settled((namespace, name), settled);
     }
 
-    /// Takes an event of the watch.
+    /// Applies an event of the watch.
     pub fn on_event(&self, event: &Event<'_>) {
         let parts = match event {
             Event::Listed(object) | Event::Upsert(object) | Event::Deleted(object) => {
@@ -175,10 +179,10 @@ impl Store {
         changes.report();
     }
 
-    /// Takes the object in the answer to a live read.
+    /// Applies the object in the answer to a live read.
     ///
     /// # Errors
-    /// When the text is no object.
+    /// If the text is no object.
     pub fn insert_read(&self, object: &str) -> Result<(), ObjectError> {
         let mut changes = Changes::new(self, Source::Watch);
         let parts = self.parts(object)?;
@@ -187,7 +191,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes an object after a read has shown that it does not exist any more.
+    /// Removes an object after a read has shown that it no longer exists.
     pub fn read_gone(&self, namespace: &str, name: &str, uid: &str) {
         let mut changes = Changes::new(self, Source::Watch);
         let mut table = self.table.lock();
@@ -196,7 +200,7 @@ impl Store {
         changes.report();
     }
 
-    /// A write to an object is about to be sent.
+    /// Begins a write to an object, which is about to be sent.
     pub(crate) fn begin_write(self: &Arc<Self>, namespace: &str, name: &str) -> PendingWrite {
         self.table.lock().begin_write((namespace, name));
         PendingWrite {
@@ -207,7 +211,7 @@ impl Store {
         }
     }
 
-    /// Takes an object apart. Who may own children is asked before anything is locked.
+    /// Splits an object. `IsOwner` is called before the lock is taken.
     fn parts<'a>(&self, object: &'a str) -> Result<Parts<'a>, ObjectError> {
         let mut parts = Parts::of(object, &self.gvk)?;
         parts.is_owned = parts.has_owner(|uid| (self.is_owner)(uid));
@@ -222,7 +226,7 @@ impl Store {
 }
 
 impl PendingWrite {
-    /// The write was answered with this object.
+    /// Ends the write with this object as its answer.
     pub fn written(mut self, object: &str) -> Result<(), ObjectError> {
         let store = Arc::clone(&self.store);
         let parts = store.parts(object)?;
@@ -230,7 +234,7 @@ impl PendingWrite {
         Ok(())
     }
 
-    /// The answer was that the object with this UID does not exist, or no longer.
+    /// Ends the write with the answer that the object with this UID does not exist, or no longer.
     pub fn gone(mut self, uid: &str) {
         self.end(&WriteEnd::Gone(uid));
     }

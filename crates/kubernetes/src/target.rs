@@ -1,7 +1,7 @@
-//! One cluster that holds objects of revisions: the only way to its children.
+//! One cluster that contains objects of revisions, and the only access to its children.
 //!
-//! The manager has one [`Target`] for its own cluster. Which revision owns an object, and what is
-//! to be done about it, is not known here.
+//! The manager has one [`Target`] for its own cluster. A target does not decide which revision owns
+//! an object, or which requests are sent.
 
 use std::{
     collections::BTreeSet,
@@ -31,49 +31,50 @@ use baton_engine::{
     revision::{KindScope, KindState, Kinds},
 };
 
-/// Child requests side by side; more than this gains nothing.
+/// Number of concurrent requests about children; more gain nothing.
 pub(crate) const IN_FLIGHT: usize = 16;
-/// How long a first list may take before observing fails.
+/// Time limit of a first list for a caller of [`Target::observe`].
 const FIRST_LIST: Duration = Duration::from_secs(30);
 
-/// Something happened that concerns revisions.
+/// A change that concerns revisions.
 #[derive(Clone, Debug)]
 pub enum TargetEvent {
     /// A child changed.
     Changed(ObjectChange),
-    /// A kind was listed for the first time. What the list contains is not reported by itself.
+    /// The first list of a kind is complete. Its objects are not reported one by one.
     Listed {
-        /// The kind.
+        /// Kind and version.
         gvk: Gvk,
     },
-    /// An object that a user waits for has changed in what decides about adoption, or is gone.
+    /// An object that blocks a user was deleted, or a part of it changed that decides about
+    /// adoption.
     Blocker {
-        /// The object that it blocks.
+        /// The user that is blocked.
         user: User,
     },
-    /// A kind of this group may have appeared, changed or gone.
+    /// A kind of this group may have been added, changed or removed.
     KindsChanged {
         /// API group, empty for the core group.
         group: String,
     },
 }
 
-/// Who watches the children in clusters.
+/// The receiver of changes in clusters.
 #[derive(Clone)]
 pub struct Watcher {
-    /// Takes what happens.
+    /// Receives the changes.
     pub events: UnboundedSender<TargetEvent>,
-    /// Knows the owners: only objects of theirs are kept whole without being asked for.
+    /// Accepts the UIDs of owners: an object is stored with its text only if it has one of them.
     pub is_owner: IsOwner,
 }
 
 /// The kinds of a revision cannot be observed.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
-    /// Whether the kind is served is unknown.
+    /// It is unknown if the kind is served.
     #[error("{0}: {1}")]
     Discover(Gvk, #[source] DiscoveryError),
-    /// Listing failed, for instance because it is forbidden. It is tried again meanwhile.
+    /// Listing failed, for instance because it is forbidden. The list is retried in the background.
     #[error("listing {0}: {1}")]
     List(Gvk, Arc<str>),
     /// The list takes too long.
@@ -81,17 +82,18 @@ pub enum ObserveError {
     Slow(Gvk),
 }
 
-/// What is known of the kinds that a user names.
+/// The state of the kinds that a user registered.
 #[derive(Debug, Default)]
 pub struct Observation {
-    /// The kinds, as far as they exist.
+    /// The kinds that exist.
     pub kinds: Kinds,
-    /// Why not all of them are watched that could be. It may pass.
+    /// The reason that a kind is not watched though it should be. The failure may be temporary.
     pub failure: Option<ObserveError>,
 }
 
 impl Observation {
-    /// Notes why a kind is not watched; `state` is what is known of it nevertheless.
+    /// Notes the reason that a kind is not watched; `state` is its state if that is known
+    /// nevertheless.
     fn fail(&mut self, gvk: &Gvk, state: Option<KindState>, error: ObserveError) {
         let state = state.unwrap_or_else(|| KindState::Unknown(error.to_string()));
         self.kinds.insert(gvk.clone(), state);
@@ -102,30 +104,30 @@ impl Observation {
 /// A cluster; cheap to clone.
 ///
 /// # Guarantees
-/// - After [`Target::observe`] a child of one of the kinds that [`Target::get`] does not find did
+/// - After [`Target::observe`], a child of an observed kind that [`Target::get`] does not find did
 ///   not exist with our label when the kind was listed, and no write of ours has created it since.
-/// - Every change of a child is sent as an event once, with its owners of before and after.
+/// - Every change of a child is sent as an event once, with its present and former owners.
 ///
 /// # Caveats
-/// - Children are seen by their label. An object without it has to be read ([`Target::send`] with a
-///   `Get`), and watched as a [`Blocker`].
+/// - Children are observed by their label. An object without it has to be read ([`Target::send`]
+///   with a `Get`), and watched as a [`Blocker`].
 /// - Must be made and used within a tokio runtime. Its watches end with the last clone.
 /// - The client must not retry by itself (`kube::Config::default_retry`, which is on by default):
-///   it would hide that a server is busy, and repeat writes that may have happened.
+///   retries would hide that a server is busy, and repeat writes that may have been carried out.
 #[derive(Clone)]
 pub struct Target(pub(super) Arc<Inner>);
 
-/// A [`Target`] to be recognised by. It keeps no watch going.
+/// Identifies a [`Target`] without keeping its watches running.
 pub struct TargetId(Weak<Inner>);
 
 impl TargetId {
-    /// Whether it is that of a target or of a clone of it.
+    /// True if this is the ID of the target or of a clone of it.
     pub fn is_of(&self, target: &Target) -> bool {
-        // The address is not used again while this is there.
+        // The address is not used again while this reference exists.
         Weak::as_ptr(&self.0) == Arc::as_ptr(&target.0)
     }
 
-    /// Whether somebody still has the target.
+    /// True if a clone of the target still exists.
     pub fn is_in_use(&self) -> bool {
         self.0.strong_count() > 0
     }
@@ -140,7 +142,7 @@ pub(super) struct Inner {
     pub rights: Rights,
     pub storage_classes: StorageClasses,
     blockers: Blockers,
-    /// The custom resource definitions that exist.
+    /// Names of the custom resource definitions that exist.
     definitions: Arc<kind_watch::Names>,
     _definitions: Task,
 }
@@ -151,7 +153,7 @@ impl Target {
     pub fn new(client: Client, Watcher { events, is_owner }: Watcher) -> Self {
         let discovery = Arc::new(Discovery::new(client.clone()));
         let changes = events.clone();
-        // The receiver of events is gone when the manager shuts down.
+        // The receiver of events is dropped when the manager shuts down.
         let informers = Arc::new(Informers::new(
             client.clone(),
             Arc::clone(&discovery),
@@ -195,9 +197,9 @@ impl Target {
         }))
     }
 
-    /// Whether a storage class does not exist. Not if that cannot be found out.
+    /// Reports if a storage class does not exist; false also if that cannot be found out.
     ///
-    /// One request; none for some minutes after it was found.
+    /// One request; none for some minutes after the class was found.
     pub async fn lacks_storage_class(&self, name: &str) -> bool {
         let (classes, now) = (&self.0.storage_classes, Instant::now());
         if classes.is_there(name, now) {
@@ -214,17 +216,18 @@ impl Target {
         }
     }
 
-    /// The client of its API server, for requests about what are no children. Its requests are counted, and its writes
-    /// let through as those on children are.
+    /// The client of the API server, for requests about other objects than children. Its requests
+    /// are counted, and its writes fenced, as those on children.
     pub fn client(&self) -> Client {
         self.0.client.clone()
     }
 
-    /// Makes sure that children of these kinds are seen, for a user that uses exactly these kinds
-    /// from now on.
+    /// Watches children of these kinds for a user. The set replaces the kinds that the user
+    /// registered before.
     ///
-    /// A kind that is not served in the version that is named is observed through another one. When something cannot
-    /// be observed now the user stays registered, so its watch goes on trying; the user is to try again later.
+    /// A kind that is not served in the named version is observed through another version. If a
+    /// kind cannot be observed now the user stays registered, so the watch is retried; the user has
+    /// to try again later.
     pub async fn observe(&self, user: &User, gvks: &BTreeSet<Gvk>) -> Observation {
         let locate = |gvk| async move { (gvk, self.0.discovery.locate(gvk).await) };
         let mut observation = Observation::default();
@@ -251,7 +254,7 @@ impl Target {
                 kinds.insert(gvk.clone(), KindState::Unmanageable);
             }
         }
-        // Also those that are not served are in use: they are waited for.
+        // Kinds that are not served are registered as well, because the user waits for them.
         let mut in_use = gvks.clone();
         in_use.extend(served.iter().map(|(_, through, _)| through.clone()));
         let watchable: Vec<_> = served
@@ -273,13 +276,13 @@ impl Target {
                     continue;
                 }
                 Ok(Ok(State::Failed(cause))) => ObserveError::List(through, cause),
-                // Discovery is behind. Nothing is known before it is asked again.
+                // Discovery is behind. Nothing is known until it is asked again.
                 Ok(Ok(State::Unserved)) => {
                     let cause = "it is not served any more, or not everywhere yet".into();
                     observation.fail(gvk, None, ObserveError::List(through, cause));
                     continue;
                 }
-                // Another caller has started a new watch, as the kind came back.
+                // Another caller has started a new watch, because the kind is served again.
                 Ok(Err(_)) => ObserveError::List(through, "the kind has just come back".into()),
                 Ok(Ok(State::Listing)) | Err(_) => ObserveError::Slow(through),
             };
@@ -288,7 +291,7 @@ impl Target {
         observation
     }
 
-    /// What is known of a kind that is served in no version; `None` when it does not exist.
+    /// The state of a kind that is served in no version; `None` if the kind does not exist.
     async fn unserved(&self, gvk: &Gvk) -> Option<KindState> {
         match kind_watch::defining(&self.0.client, &self.0.definitions, gvk).await {
             Ok(None) => None,
@@ -299,17 +302,17 @@ impl Target {
         }
     }
 
-    /// To recognise it by later.
+    /// The ID of this target.
     pub fn id(&self) -> TargetId {
         TargetId(Arc::downgrade(&self.0))
     }
 
-    /// Whether both are clones of one.
+    /// True if both are clones of the same target.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Forgets a user, with the blockers it waits for.
+    /// Removes a user and its blockers.
     pub fn release(&self, user: &User) {
         self.0.informers.release(user);
         self.watch_blockers(user, []);
@@ -320,44 +323,43 @@ impl Target {
         self.0.informers.store(gvk)?.get(namespace, name)
     }
 
-    /// The children of a kind that have one of these owners, by its uid.
+    /// The children of a kind that have an owner whose UID `by` accepts, each with that UID.
     pub fn owned(&self, gvk: &Gvk, by: impl Fn(&str) -> bool) -> Vec<(ObjectKey, Box<str>)> {
         let store = self.0.informers.store(gvk);
         store.map_or_else(Vec::new, |store| store.owned(by))
     }
 
-    /// Remembers fingerprints with a child: of what was wanted, and of the live object that was
-    /// found equal to it. They are kept until the object is replaced by another one.
+    /// Stores fingerprints with a child: of the wanted object, and of the live object that was
+    /// found equal to it. They are dropped when another object replaces the child.
     pub fn settle(&self, gvk: &Gvk, key: &ObjectKey, settled: (u64, u64)) {
         if let Some(store) = self.0.informers.store(gvk) {
             store.set_settled(&key.namespace, &key.name, settled);
         }
     }
 
-    /// Watches exactly these objects for a user that cannot go on because of them; none to stop.
-    /// With each comes the version that the user has seen, if any: an event follows at
-    /// once when that is not the object's present one.
+    /// Watches exactly these objects, which block a user; none to stop. Each has the state in which
+    /// the user observed it: if the present state differs, an event is sent at once.
     pub fn watch_blockers(&self, user: &User, blockers: impl IntoIterator<Item = (Blocker, Seen)>) {
         self.0.blockers.set(user, blockers);
     }
 
-    /// The kinds that are watched, with their number of objects.
+    /// The watched kinds, each with its number of objects.
     pub fn stats(&self) -> Vec<(Gvk, usize)> {
         self.0.informers.stats()
     }
 
-    /// How a kind is served; `None` when it is not.
+    /// The resource that serves a kind; `None` if the kind is not served.
     ///
     /// # Errors
-    /// When the server does not say.
+    /// If the request to the server fails.
     pub async fn resolve(&self, gvk: &Gvk) -> Result<Option<Arc<Resource>>, DiscoveryError> {
         self.0.discovery.resolve(gvk).await
     }
 
-    /// Whether a kind is served, and whether its objects have namespaces.
+    /// The scope of a kind; `None` if the kind is not served.
     ///
     /// # Errors
-    /// When the server does not say.
+    /// If the request to the server fails.
     pub async fn scope(&self, gvk: &Gvk) -> Result<Option<KindScope>, DiscoveryError> {
         Ok(self.resolve(gvk).await?.map(|resource| resource.scope))
     }

@@ -1,14 +1,14 @@
-//! Waiting in turns: who makes a lot of work waits behind itself, and others do not.
+//! Fair queues: a lane with many items delays its own, and not those of other lanes.
 
 use std::{
     collections::{HashMap, VecDeque},
     hash::Hash,
 };
 
-/// What waits, in a lane each: lanes take turns, and within a lane the first comes first.
+/// Waiting items in lanes: lanes take turns, and a lane is first in, first out.
 #[derive(Debug)]
 pub struct Turns<L, T> {
-    /// The lanes in which anything waits, in the order of their turns.
+    /// The lanes with waiting items, in the order of their turns.
     order: VecDeque<L>,
     lanes: HashMap<L, VecDeque<T>>,
     len: usize,
@@ -25,7 +25,7 @@ impl<L, T> Default for Turns<L, T> {
 }
 
 impl<L: Clone + Eq + Hash, T> Turns<L, T> {
-    /// Appends to a lane.
+    /// Appends an item to a lane.
     pub fn push(&mut self, lane: L, item: T) {
         let waiting = self.lanes.entry(lane.clone()).or_default();
         if waiting.is_empty() {
@@ -35,7 +35,7 @@ impl<L: Clone + Eq + Hash, T> Turns<L, T> {
         self.len += 1;
     }
 
-    /// Takes the first of the lane whose turn it is, of those that may have one.
+    /// Removes the first item of the next lane that `may` accepts.
     pub fn pop(&mut self, may: impl Fn(&L) -> bool) -> Option<(L, T)> {
         let at = self.order.iter().position(may)?;
         let lane = self.order.remove(at)?;
@@ -50,12 +50,12 @@ impl<L: Clone + Eq + Hash, T> Turns<L, T> {
         Some((lane, item))
     }
 
-    /// Whether anything waits in a lane of this kind.
+    /// True if an item waits in a lane that `is_wanted` accepts.
     pub fn any(&self, is_wanted: impl Fn(&L) -> bool) -> bool {
         self.order.iter().any(is_wanted)
     }
 
-    /// Takes all of a lane.
+    /// Removes all items of a lane.
     pub fn clear(&mut self, lane: &L) -> VecDeque<T> {
         let waiting = self.lanes.remove(lane).unwrap_or_default();
         self.order.retain(|other| other != lane);
@@ -63,7 +63,7 @@ impl<L: Clone + Eq + Hash, T> Turns<L, T> {
         waiting
     }
 
-    /// Takes the last of the longest lane.
+    /// Removes the last item of the longest lane.
     pub fn shed(&mut self) -> Option<T> {
         let longest = self
             .order
@@ -79,17 +79,17 @@ impl<L: Clone + Eq + Hash, T> Turns<L, T> {
         Some(item)
     }
 
-    /// How many wait in a lane.
+    /// Number of items in a lane.
     pub fn waiting(&self, lane: &L) -> usize {
         self.lanes.get(lane).map_or(0, VecDeque::len)
     }
 
-    /// How many wait, in all lanes.
+    /// Number of items in all lanes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing waits.
+    /// True if no item waits.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -133,7 +133,8 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody is passed over: between two turns of a lane, each other lane that waits all the time has one.
+        /// No lane is passed over: between two turns of a lane, each other lane that waits all the
+        /// time has one.
         #[test]
         fn each_lane_waits_for_no_more_than_one_turn_of_each_other(
             steps in prop::collection::vec(prop::option::weighted(0.6, 0_u8..5), 1..200),
@@ -159,7 +160,7 @@ mod tests {
                     before.push(lane);
                 }
                 if waiting[&lane].is_empty() {
-                    // Whoever comes back waits anew.
+                    // A lane that waits again starts anew.
                     passed.remove(&lane);
                 }
                 let len: usize = waiting.values().map(VecDeque::len).sum();

@@ -1,8 +1,9 @@
-//! Who uses watches.
+//! Users of watches.
 
 use std::{fmt, sync::Arc};
 
-/// The object that a watch is kept for. One that is made anew under the same name is another user.
+/// The object that a watch serves. An object that is created anew under the same name is another
+/// user.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct User {
     /// Kind of the object.

@@ -1,28 +1,29 @@
 //! List and watch one collection, over raw JSON.
 //!
-//! Why not `kube::runtime::watcher` (kube-runtime 5): it keeps the list's `resourceVersion` and the
-//! versions of bookmarks to itself, by which [`crate::store`] decides whether the answer to a write
-//! is newer than what was observed; it resumes from the same version after any `ERROR` event but a 410
-//! and whenever a watch falls silent (for 295 s), where a restored cluster needs a new list; and it
-//! drops `Retry-After` and parses each object in full, where here it stays the text that was sent.
+//! `kube::runtime::watcher` (kube-runtime 5) is not used: it hides the list's `resourceVersion` and
+//! the versions of bookmarks, by which [`crate::store`] decides if the answer to a write is newer
+//! than the observed state; it resumes from the same version after any `ERROR` event but a 410 and
+//! whenever a watch falls silent (for 295 s), where a restored cluster needs a new list; and it
+//! drops `Retry-After` and parses each object in full, where here an object stays text.
 //!
 //! # Guarantees
 //!
 //! - A list is one consistent state: [`Event::ListStarted`], one [`Event::Listed`] per object,
 //!   [`Event::ListDone`]. A list that fails half-way starts again with `ListStarted`.
-//! - After `ListDone` come the changes since that state, in the order of their `resourceVersion`.
-//!   A watch that ends is resumed from the last version seen (but see [`WatchSpec::resumes`]). When
-//!   the server no longer knows that version (410), or does not know it yet, as after a backup was
+//! - After `ListDone` follow the changes since that state, in the order of their `resourceVersion`.
+//!   A watch that ends is resumed from the last observed version (but see [`WatchSpec::resumes`]).
+//!   If the server no longer has that version (410), or does not have it yet, as after a backup was
 //!   restored, everything is listed again.
-//! - [`Event::Unserved`] says that the server does not serve the collection. The loop goes on asking,
-//!   and lists again when it is back. With [`WatchSpec::definition`] it is certain: there is no such
-//!   definition, so there are no objects. What is defined and not served is [`Event::Failed`].
-//! - A server that refuses a watch (403) is asked for a list next. So a list that fails is between
-//!   [`Event::ListStarted`] and [`Event::Failed`]: which objects there are is not known until the next
-//!   [`Event::ListDone`]. A failure outside of a list only interrupts: what was reported is outdated
-//!   for a moment.
-//! - [`run`] never ends and never panics on what a server sends. Dropping its future ends it and
-//!   closes its connection.
+//! - [`Event::Unserved`] reports that the server does not serve the collection. The loop keeps
+//!   trying, and lists again when the collection is served. With [`WatchSpec::definition`] it is
+//!   certain that the definition does not exist, so there are no objects. A collection that is
+//!   defined but not served is [`Event::Failed`].
+//! - After a refused watch (403) the next request is a list. So a list that fails is between
+//!   [`Event::ListStarted`] and [`Event::Failed`]: the set of objects is unknown until the next
+//!   [`Event::ListDone`]. A failure outside of a list is only an interruption: the reported state
+//!   is outdated for a moment.
+//! - [`run`] never ends, and never panics on the responses of a server. Dropping its future ends it
+//!   and closes its connection.
 //!
 //! # Caveats
 //!
@@ -51,29 +52,30 @@ use crate::{
     wire::{self, WireError},
 };
 
-/// For how many seconds a watch is requested.
+/// Range of the requested duration of a watch, in seconds.
 const WATCH_SECONDS: Range<f64> = 270.0..311.0;
 /// Pauses between attempts.
 const BACKOFF: Backoff = Backoff {
     first: Duration::from_millis(200),
     longest: Duration::from_secs(30),
 };
-/// A watch that the server should have ended by now is ended from here.
+/// Time after which a watch that the server should have ended is ended by the client.
 const WATCH_GRACE: Duration = Duration::from_secs(15);
-/// After this silence the server is asked whether there is a reason for it, and after as much again the watch is made
-/// anew where it was.
+/// Time of silence after which the server is asked for its version. After the same time again the
+/// watch is resumed.
 ///
-/// Silence of a kind that does not change is normal. The API server sends a bookmark every minute, but only if it knows
-/// of a version newer than the one asked for; and of versions of other kinds it hears when somebody lists this one, or
-/// else from etcd, every ten minutes unless that is told otherwise. So the question is a small list: with the answer
-/// the server has something to send with its next bookmark. Silence after that means a half-open connection, or a
-/// server that does not work this way. A cluster that was restored from a backup answers with a version older than
-/// ours; it would send nothing until it reaches that.
+/// Silence is normal for a kind that does not change. The API server sends a bookmark every minute,
+/// but only if its version is newer than the one that the watch began with; and it notices versions
+/// of other kinds when this kind is listed, or else from etcd, by default every ten minutes. So the
+/// question is a small list: its response gives the server a new version for its next bookmark.
+/// Silence after that means a half-open connection, or a server that does not work this way. A
+/// cluster that was restored from a backup responds with a version older than ours; its watch would
+/// send nothing until it reaches our version.
 const WATCH_SILENCE: Duration = Duration::from_secs(70);
-/// How many bytes a page of more than one object may have. Most objects have 1 to 5 kB, so that whole pages of 500
-/// pass; a few times as much is in memory while a page is read.
+/// Limit of the bytes of a page of more than one object. Most objects have 1 to 5 kB, so that whole
+/// pages of 500 fit; a few times as much memory is in use while a page is read.
 const PAGE_BYTES: usize = 4 << 20;
-/// A watch that lived as long as this was a success, even without an event.
+/// Duration after which a watch counts as a success, even without an event.
 const HEALTHY_WATCH: Duration = Duration::from_secs(2);
 
 const JSON: &str = "application/json";
@@ -82,7 +84,7 @@ const LIST_METADATA: &str =
 const WATCH_METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/// What to watch.
+/// The collection to watch, and the options of the watch.
 #[derive(Clone, Debug)]
 pub struct WatchSpec {
     /// Path of the collection, such as `/apis/apps/v1/deployments`.
@@ -91,20 +93,20 @@ pub struct WatchSpec {
     pub label_selector: Option<String>,
     /// Selects by fields, in the syntax of the API.
     pub field_selector: Option<String>,
-    /// Whether to fetch `PartialObjectMetadata` only.
+    /// True to fetch `PartialObjectMetadata` only.
     pub metadata_only: bool,
-    /// The most objects per page of a list. Where they are long there are fewer.
+    /// Limit of the objects per page of a list. Pages of long objects have fewer.
     pub page_size: u32,
-    /// Whether a watch that broke goes on where it was. Otherwise everything is listed again, and
-    /// what has happened in between is no event.
+    /// True if a broken watch continues where it was. Otherwise everything is listed again, and the
+    /// changes in between are no events.
     pub resumes: bool,
-    /// Name of the custom resource definition of the kind. Only when it does not exist the collection
-    /// counts as unserved.
+    /// Name of the custom resource definition of the kind. If set, the collection counts as
+    /// unserved only if the definition does not exist.
     pub definition: Option<String>,
 }
 
 impl WatchSpec {
-    /// Whole objects, all of the collection, in pages of 500.
+    /// Watches the whole objects of a collection, in pages of 500.
     #[must_use]
     pub fn new(path: String) -> Self {
         Self {
@@ -138,39 +140,41 @@ impl WatchSpec {
     }
 }
 
-/// What the loop reports.
+/// The events that the loop reports.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A list begins; the state it reports is at least as new as this moment.
+    /// A list begins; its state is at least as new as this moment.
     ListStarted,
     /// An object of the list. Lists of built-in kinds leave `apiVersion` and `kind` out.
     Listed(&'a RawValue),
     /// The list is complete.
     ListDone {
-        /// The version of the list; 0 when the server's versions are no integers.
+        /// The version of the list; 0 if the versions of the server are no integers.
         resource_version: u64,
     },
-    /// An object appeared or changed.
+    /// An object was created or changed.
     Upsert(&'a RawValue),
-    /// An object is gone, or no longer selected. Its `resourceVersion` is that of the deletion.
+    /// An object was deleted, or is no longer selected. Its `resourceVersion` is that of the
+    /// deletion.
     Deleted(&'a RawValue),
-    /// Everything up to this version has been reported.
+    /// All events up to this version were reported.
     Bookmark(u64),
-    /// The server does not serve the collection (any more). See [`WatchSpec::definition`].
+    /// The server does not serve the collection, or no longer. See [`WatchSpec::definition`].
     Unserved,
-    /// Listing or watching failed, for this reason. It is tried again. Not reported when the server
-    /// only asks to wait. See the module's guarantees for what is known then.
+    /// Listing or watching failed, for this reason, and is retried. Not reported if the server only
+    /// asks to wait. For the state of the objects then see the guarantees of the module.
     Failed(&'a str),
     /// As [`Event::Failed`], because this account may not list or watch the collection.
     Forbidden(&'a str),
 }
 
-/// Remembers why a watch fails, so that it is told once and not at every attempt.
+/// Remembers why a watch fails, so that the cause is logged once and not at every attempt.
 #[derive(Debug, Default)]
 pub struct Failing(String);
 
 impl Failing {
-    /// The cause of a failure that is another one than before, or the first since the server has answered.
+    /// The cause of a failure; `None` if the last failure had the same cause and the server has not
+    /// responded since.
     pub fn begins<'a>(&mut self, event: &Event<'a>) -> Option<&'a str> {
         match event {
             Event::Failed(cause) | Event::Forbidden(cause) if self.0 == **cause => None,
@@ -188,7 +192,7 @@ impl Failing {
     }
 }
 
-/// Lists and watches for ever; see the module's guarantees.
+/// Lists and watches for ever; see the guarantees of the module.
 pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>) + Send) {
     let mut failures = 0;
     let mut limit = spec.page_size;
@@ -200,7 +204,8 @@ pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>
                 continue;
             }
         };
-        // Whether the server may be another one, or have been restored from a backup, since it has answered last.
+        // True if the server may be another one, or restored from a backup, since its last
+        // response.
         let mut is_in_doubt = false;
         loop {
             let started = Instant::now();
@@ -209,7 +214,7 @@ pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>
             } else {
                 watch(&client, &spec, &mut position, &mut sink).await
             };
-            // One that was silent has been asked about.
+            // A silent server was asked already.
             let was_silent = matches!(&end, Err(error) if error.next == Next::Reconnect);
             let is_early = started.elapsed().as_secs_f64() < WATCH_SECONDS.start;
             is_in_doubt = is_early && !was_silent;
@@ -219,7 +224,7 @@ pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>
             }
             match end {
                 Ok(()) if lasted => {}
-                // Some proxies close a stream at once; without a pause this would be a busy loop.
+                // Some proxies close a stream at once; without a pause the loop would be busy.
                 Ok(()) => {
                     failures += 1;
                     sleep(BACKOFF.delay(failures)).await;
@@ -236,8 +241,9 @@ pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>
     }
 }
 
-/// Watches once, after a watch that ended before its time. A server that was restored meanwhile would send nothing
-/// before it reaches the version that we know, and never what differs below it.
+/// Watches once, after a watch that ended too early. If the server was restored meanwhile, a watch
+/// would send nothing before the server reaches our version, and would never report differences
+/// below it.
 async fn resume(
     client: &Client,
     spec: &WatchSpec,
@@ -248,7 +254,7 @@ async fn resume(
     watch(client, spec, position, sink).await
 }
 
-/// Whether a watch ended as it may while all is well.
+/// True if a watch ended without a problem.
 fn is_regular(end: &Result<(), WatchError>) -> bool {
     matches!(
         end,
@@ -276,8 +282,8 @@ async fn pause(
             Some(cause) => sink(Event::Failed(&cause)),
             None => sink(Event::Unserved),
         },
-        // A server that names a time is not failing: it starts, or holds back load. The first list
-        // of a new custom resource is answered so for a second.
+        // A server that sends `Retry-After` is not failing: it starts, or limits its load. The
+        // first list of a new custom resource gets that response for a second.
         Next::Relist | Next::Resume if error.retry_after.is_some() => {}
         _ if error.is_forbidden => sink(Event::Forbidden(&error.text)),
         Next::Relist | Next::Resume => sink(Event::Failed(&error.text)),
@@ -289,7 +295,8 @@ async fn pause(
     }
 }
 
-/// Why a collection that is not served may have objects all the same; `None` if its definition does not exist.
+/// The reason that a collection that is not served may still have objects; `None` if its definition
+/// does not exist.
 async fn defined(client: &Client, spec: &WatchSpec) -> Option<String> {
     let name = spec.definition.as_deref()?;
     match definition::exists(client, name).await {
@@ -301,18 +308,19 @@ async fn defined(client: &Client, spec: &WatchSpec) -> Option<String> {
     }
 }
 
-/// Lists everything, in pages of up to `limit` objects, which is adapted. Returns where to start watching.
+/// Lists all objects, in pages of up to `limit` objects, which is adapted. Returns the position to
+/// watch from.
 async fn list(
     client: &Client,
     spec: &WatchSpec,
     limit: &mut u32,
     sink: &mut (impl FnMut(Event<'_>) + Send),
 ) -> Result<Position, WatchError> {
-    // Before the request: the caller relies on the list being no older than this event.
+    // Sent before the request: the caller relies on a list that is no older than this event.
     sink(Event::ListStarted);
     let mut token = String::new();
     loop {
-        // An empty token is as good as none.
+        // An empty token has the same meaning as none.
         let page = format!("limit={limit}&continue={}", url::escape(&token));
         // No resourceVersion: the list is as new as the request, not as old as some cache.
         let request = wire::get(&spec.url(&page), spec.accept(LIST_METADATA))?;
@@ -352,7 +360,8 @@ async fn list(
             next,
         } = page.metadata;
         match next {
-            // All pages are of the same state; the server answers 410 when it cannot keep that up.
+            // All pages are of the same state; the server responds with 410 if it no longer has
+            // that state.
             Some(next) if !next.is_empty() => token = next.into_owned(),
             _ => {
                 sink(Event::ListDone {
@@ -364,13 +373,13 @@ async fn list(
     }
 }
 
-/// How many objects to ask for, after `objects` came in `bytes`, so that a page has half of what it may have.
+/// Number of objects to request, after a page of `objects` had `bytes`: half a page at that size.
 fn next_limit(objects: usize, bytes: usize, most: u32) -> u32 {
     let fitting = (PAGE_BYTES / 2).saturating_mul(objects.max(1)) / bytes.max(1);
     u32::try_from(fitting).unwrap_or(most).clamp(1, most.max(1))
 }
 
-/// Watches once. `Ok` when the server ended the watch as agreed, or because it shuts down.
+/// Watches once. `Ok` if the server ended the watch as agreed, or because it shuts down.
 async fn watch(
     client: &Client,
     spec: &WatchSpec,
@@ -431,9 +440,11 @@ async fn watch(
     }
 }
 
-/// Asks a server that is silent for its version: whether it answers at all, and knows what we know.
+/// Asks a silent server for its version: an error if it does not respond, or its version is older
+/// than ours.
 async fn ask(client: &Client, spec: &WatchSpec, position: &mut Position) -> Result<(), WatchError> {
-    // One object at most, of all; to find one with certain labels a server may have to read all others.
+    // At most one object, without the label selector: to find an object by its labels a server may
+    // have to read all.
     let any = WatchSpec {
         label_selector: None,
         ..spec.clone()
@@ -499,14 +510,15 @@ mod tests {
 
     use super::*;
 
-    /// A server whose watches send nothing unless told to. It takes down its requests.
+    /// A server whose watches send nothing by default. It records its requests.
     #[derive(Clone, Default)]
     struct Quiet {
         /// The versions of its lists; the last one stays.
         versions: Arc<Mutex<Vec<u64>>>,
-        /// Whether its watches have a bookmark every two minutes, as the first minute brings nothing new.
+        /// True if its watches send a bookmark every two minutes, because the first minute has
+        /// nothing new.
         sends_bookmarks: bool,
-        /// Whether its watches end at once, as when it is stopped.
+        /// True if its watches end at once, as those of a stopped server.
         is_stopped: bool,
         requests: Arc<Mutex<Vec<String>>>,
     }
@@ -553,7 +565,7 @@ mod tests {
             Response::new(StreamBody::new(bookmarks).boxed_unsync())
         }
 
-        /// What is requested and reported within that time.
+        /// The requests and failures within that time.
         async fn watched(self, resumes: bool, time: Duration) -> (Vec<String>, Vec<String>) {
             let server = self.clone();
             let service = tower::service_fn(move |request: Request<Body>| {
@@ -627,7 +639,8 @@ mod tests {
         assert!(failures[0].contains("version 3"), "{failures:?}");
     }
 
-    /// Otherwise its watches would say nothing of what it has lost, nor anything until it is where it was.
+    /// Otherwise its watches would not report what it has lost, and send nothing until it reaches
+    /// the old version.
     #[tokio::test(start_paused = true)]
     async fn a_server_whose_watch_ends_early_is_asked_whether_it_has_gone_back() {
         for (versions, expected) in [
@@ -644,7 +657,8 @@ mod tests {
         }
     }
 
-    /// The first report of a watch of a kind that is not served, by the answer to a list of its definition.
+    /// The first report of a watch of a kind that is not served, for a response to the list of its
+    /// definition.
     async fn unserved(code: u16, body: &'static str) -> String {
         let service = tower::service_fn(move |request: Request<Body>| {
             let asks = "/customresourcedefinitions?limit=1&fieldSelector=metadata.name%3Dshops.x.y";
@@ -675,7 +689,7 @@ mod tests {
         }
     }
 
-    /// A kind that is defined has objects, whether they can be listed at the moment or not.
+    /// A kind that is defined has objects, even if they cannot be listed at the moment.
     #[tokio::test(start_paused = true)]
     async fn a_kind_is_unserved_only_without_its_definition() {
         let forbidden = r#"{"kind":"Status","message":"no right","reason":"Forbidden","code":403}"#;
@@ -703,7 +717,7 @@ mod tests {
         }
     }
 
-    /// A page of a list of that many objects of that many bytes.
+    /// A page of a list of `objects` objects of `length` bytes each.
     fn page(objects: usize, length: usize, limit: usize, from: usize) -> String {
         let end = objects.min(from + limit);
         let next = if end < objects {
@@ -719,7 +733,8 @@ mod tests {
         format!(r#"{{"metadata":{{"resourceVersion":"7","continue":"{next}"}},"items":[{items}]}}"#)
     }
 
-    /// Lists that many objects of that many bytes. Returns the limits of the requests, and the numbers of the objects.
+    /// Lists `objects` objects of `length` bytes each. Returns the limits of the requests, and the
+    /// numbers of the objects.
     async fn listed(objects: usize, length: usize) -> (Vec<usize>, Vec<usize>) {
         let limits = Arc::new(Mutex::new(Vec::new()));
         let asked = Arc::clone(&limits);

@@ -1,8 +1,8 @@
-//! One request, one reply: the thin layer over [`kube::Client`] that keeps exact status codes.
+//! One request, one reply: a thin layer over [`kube::Client`] that keeps exact status codes.
 //!
-//! `kube::Api` folds what the server said into typed results: whether an apply answered 200 or
-//! 201, by which a merge into a stranger differs from a create, is lost there. Here a reply
-//! stays a status code and bytes.
+//! `kube::Api` converts the response of the server into typed results, and loses the status code of
+//! an apply: 200 or 201, which distinguishes a merge into a foreign object from a create. Here a
+//! reply stays a status code and bytes.
 
 use std::time::Duration;
 
@@ -21,15 +21,16 @@ use tokio::time::timeout;
 
 use crate::error::one_line;
 
-/// How long a request other than a watch may take, the reading of its answer included. The API
+/// Time limit of a request other than a watch, including the reading of its response. The API
 /// server gives up on a write after 34 s by itself.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A list of objects without their content.
+/// Media type of a list of objects without their content.
 pub(crate) const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// The longest answer that is taken. The API server takes requests of 3 MiB, and objects grow by what it notes in them.
+/// Limit of the length of a response. The API server accepts requests of 3 MiB, and adds fields to
+/// objects.
 pub const LONGEST_ANSWER: usize = 16 << 20;
 
 /// The format of the body of a write.
@@ -37,7 +38,7 @@ pub const LONGEST_ANSWER: usize = 16 << 20;
 pub enum MediaType {
     /// An object as a whole, or options of a deletion.
     Json,
-    /// A patch of the fields that change; `null` removes one.
+    /// A patch of the fields that change; `null` removes a field.
     MergePatch,
     /// A patch by operations that are carried out one after the other.
     JsonPatch,
@@ -57,18 +58,18 @@ impl MediaType {
     }
 }
 
-/// What a server answered.
+/// The response of a server.
 #[derive(Debug)]
 pub struct Reply {
     /// Status code.
     pub status: StatusCode,
-    /// When the server takes the next attempt.
+    /// Time after which the server accepts the next attempt.
     pub retry_after: Option<Duration>,
     /// The whole body.
     pub body: Bytes,
 }
 
-/// A request that got no whole answer. Whether the server acted upon it is unknown.
+/// A request that got no complete response. It is unknown if the server carried it out.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// A name cannot be part of a URL.
@@ -76,31 +77,31 @@ pub enum WireError {
     Build {
         /// Path and query of the request.
         path: String,
-        /// What is wrong with it.
+        /// The cause of the failure.
         source: http::Error,
     },
-    /// No connection, or it broke before the answer began.
+    /// No connection, or it broke before the response began.
     #[error("no answer from the API server: {}", one_line(source))]
     Send {
-        /// What the client reported.
+        /// Error of the client.
         source: Box<kube::Error>,
     },
-    /// The connection broke within the answer.
+    /// The connection broke within the response.
     #[error("reading the API server's answer: {}", one_line(source))]
     Read {
-        /// What the client reported.
+        /// Error of the client.
         source: Box<kube::Error>,
     },
-    /// It is longer than it may be, and was not read.
+    /// The response exceeds its limit, and was not read.
     #[error("the API server's answer is longer than {} MiB", most >> 20)]
     TooLong {
-        /// How many bytes it may have.
+        /// Limit in bytes.
         most: usize,
     },
-    /// The time was up.
+    /// The response took too long.
     #[error("no answer from the API server within {} s", limit.as_secs())]
     Timeout {
-        /// The time it had.
+        /// The time limit.
         limit: Duration,
     },
 }
@@ -125,16 +126,16 @@ impl WireError {
     }
 }
 
-/// Sends a request and reads its whole answer, whatever the status, within [`REQUEST_TIMEOUT`], and unless it is longer
-/// than [`LONGEST_ANSWER`].
+/// Sends a request and reads its whole response, with any status, within [`REQUEST_TIMEOUT`] and up
+/// to [`LONGEST_ANSWER`].
 ///
 /// # Errors
-/// When there is no whole answer.
+/// If there is no complete response.
 pub async fn call(client: &Client, request: Request<Body>) -> Result<Reply, WireError> {
     call_within(client, request, LONGEST_ANSWER).await
 }
 
-/// As [`call`], with an answer of at most that many bytes.
+/// As [`call`], with a response of at most `most` bytes.
 pub(crate) async fn call_within(
     client: &Client,
     request: Request<Body>,
@@ -158,7 +159,7 @@ pub(crate) async fn call_within(
         }))
 }
 
-/// Reads an answer, unless it is longer than that.
+/// Reads a response of at most `most` bytes.
 pub(crate) async fn collect(body: Body, most: usize) -> Result<Bytes, WireError> {
     let whole = Limited::new(body, most).collect().await;
     whole
@@ -169,7 +170,7 @@ pub(crate) async fn collect(body: Body, most: usize) -> Result<Bytes, WireError>
 /// Builds a GET.
 ///
 /// # Errors
-/// When the path is no part of a URL.
+/// If the path is no part of a URL.
 pub fn get(path: &str, accept: &str) -> Result<Request<Body>, WireError> {
     Request::get(path)
         .header(header::ACCEPT, accept)
@@ -180,7 +181,7 @@ pub fn get(path: &str, accept: &str) -> Result<Request<Body>, WireError> {
         })
 }
 
-/// Whether a list has any items. A list of metadata says `null` where it has none.
+/// True if a list has items. An empty list of metadata has `null` as its items.
 pub(crate) fn has_items(body: &[u8]) -> Result<bool, serde_json::Error> {
     #[derive(Deserialize)]
     struct List {
@@ -190,18 +191,19 @@ pub(crate) fn has_items(body: &[u8]) -> Result<bool, serde_json::Error> {
     Ok(list.items.is_some_and(|items| !items.is_empty()))
 }
 
-/// The `Retry-After` of an answer. API servers send seconds, never a date.
+/// The `Retry-After` of a response. API servers send seconds, never a date.
 pub fn retry_after(headers: &header::HeaderMap) -> Option<Duration> {
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
     seconds.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// The `Status` in the body of a failed request, without the values that its message quotes; made up from the body's
-/// text when there is none, as proxies and paths outside of every API group answer in plain text.
+/// The `Status` in the body of a failed request, without the values that its message quotes.
+/// Proxies and paths outside of every API group respond in plain text: then the `Status` is made
+/// from that text.
 pub fn failure(code: StatusCode, body: &[u8]) -> Status {
     let mut status = quoted_failure(code, body);
     status.message = without_values(&status.message);
-    // Each object of a phase has an answer, and no condition shows more of one.
+    // Each object of a phase has an answer, and no condition shows more of its message.
     shorten(&mut status.message, MAX_MESSAGE_LENGTH);
     status
 }
@@ -225,7 +227,7 @@ fn quoted_failure(code: StatusCode, body: &[u8]) -> Status {
     Status::failure(&message, "").with_code(code.as_u16())
 }
 
-/// Details of a `Status`, if it names what it is about.
+/// Details of a `Status`, if it names an object.
 pub fn subject(status: &Status) -> Option<&StatusDetails> {
     status
         .details

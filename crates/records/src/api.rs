@@ -1,4 +1,4 @@
-//! The requests about objects of our own kinds. Children are written by `baton_kubernetes::apply` only.
+//! Requests about objects of our own kinds. Only `baton_kubernetes::apply` writes children.
 
 use baton_apis::{
     constants::{API_VERSION, FIELD_MANAGER},
@@ -27,7 +27,8 @@ use crate::{
 
 const JSON: &str = "application/json";
 
-/// Only the metadata comes back: a revision's manifests are long, and known already.
+/// Media type of a response with the metadata only: the manifests of a revision are long, and
+/// cached already.
 pub(crate) const METADATA_ONLY: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
@@ -37,7 +38,8 @@ const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=met
 /// A request about an object of ours failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// The object is in another state than the one decided upon, or gone; its event is under way.
+    /// The object is in another state than the one decided upon, or deleted; the event of the
+    /// change is under way.
     #[error("{path} has changed meanwhile")]
     Changed {
         /// URL path of the object.
@@ -50,32 +52,32 @@ pub enum ApiError {
         path: String,
         /// HTTP status code.
         code: u16,
-        /// The server's message.
+        /// Message of the server.
         message: String,
     },
-    /// No object can have the name, so nothing was sent.
+    /// The name is not valid for an object, so nothing was sent.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// No whole answer.
+    /// There was no complete response.
     #[error(transparent)]
     Wire(WireError),
-    /// The answer is not what the API promises.
+    /// The response does not conform to the API.
     #[error("{path}: unreadable answer: {source}")]
     Answer {
         /// URL path of the object.
         path: String,
-        /// The parser's error.
+        /// Error of the parser.
         source: serde_json::Error,
     },
 }
 
 impl ApiError {
-    /// Whether the object is in another state than the one decided upon.
+    /// True if the object is in another state than the one decided upon.
     pub fn is_change(&self) -> bool {
         matches!(self, Self::Changed { .. })
     }
 
-    /// Why it is refused, whoever tries how often.
+    /// The cause of a refusal that every further attempt would get as well.
     pub fn refusal(&self) -> Option<String> {
         match self {
             Self::Refused { code, message, .. } if (400..500).contains(code) && *code != 429 => {
@@ -94,16 +96,16 @@ pub struct Api {
 }
 
 impl Api {
-    /// Uses a client.
+    /// Sends the requests with a client.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// Creates an object; the record as the server has it, defaults filled in.
+    /// Creates an object. Returns its record, with the defaults of the server.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when the name is taken, which the watch will observe as well.
+    /// [`ApiError::Changed`] if the name is taken, which the watch will observe as well.
     pub async fn create<K: RecordKind>(
         &self,
         key: &Key<K>,
@@ -116,10 +118,10 @@ impl Api {
         record(key.kind, &path, &answer)
     }
 
-    /// Reads an object; `None` when it does not exist.
+    /// Reads an object; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the request fails.
+    /// If the request fails.
     pub async fn get<K: RecordKind>(&self, key: &Key<K>) -> Result<Option<Record<K>>, ApiError> {
         let path = key.path()?;
         let answer = self.read(&path).await?;
@@ -128,15 +130,15 @@ impl Api {
             .transpose()
     }
 
-    /// Writes a status and returns the record as it is now.
+    /// Writes a status. Returns the new record.
     ///
-    /// The write is an update, not a patch: the API server takes nothing but the status from it, so the long manifests
-    /// need not be sent, and it saves the server the merging of a patch into them. It is bound to the version that was
-    /// read, so the answer's version stands for nothing but this write, and nothing that the watch observes is dropped
-    /// as old because of it.
+    /// The write is an update, not a patch: the API server reads only the status in it, so the long
+    /// manifests are not sent, and the server does not merge a patch into them. The version that
+    /// was read is its precondition, so this write alone leads to the version of the response, and
+    /// no event of the watch is dropped as old because of it.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when the object is no longer the one that was read.
+    /// [`ApiError::Changed`] if the object is no longer the one that was read.
     pub async fn set_status<K: RecordKind>(
         &self,
         record: &Record<K>,
@@ -164,10 +166,10 @@ impl Api {
         Ok(record)
     }
 
-    /// Sets the finalizers of an object; the record as it is now.
+    /// Sets the finalizers of an object. Returns the new record.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when it is no longer the one that was read.
+    /// [`ApiError::Changed`] if the object is no longer the one that was read.
     pub async fn set_finalizers<K: RecordKind>(
         &self,
         record: &Record<K>,
@@ -179,18 +181,18 @@ impl Api {
         Ok(record)
     }
 
-    /// Whether a kind of ours can be read at all.
+    /// Checks that a kind of ours can be read.
     ///
     /// # Errors
-    /// [`ApiError::Refused`] with code 404 when it is not served.
+    /// [`ApiError::Refused`] with code 404 if the kind is not served.
     pub async fn probe(&self, kind: &Kind) -> Result<(), ApiError> {
         let path = format!("{}?limit=1", kind.path(None));
         let request = wire::get(&path, METADATA_LIST).map_err(ApiError::Wire)?;
         self.send(&path, request).await.map(drop)
     }
 
-    /// Merges a patch into an object in the state that was read. What the patch changes beside the versions is up to
-    /// the caller.
+    /// Applies a merge patch to an object in the state that was read. Only the versions of the
+    /// record are updated; the caller updates its other fields.
     pub(crate) async fn patch<K: RecordKind>(
         &self,
         record: &Record<K>,
@@ -202,7 +204,7 @@ impl Api {
         Ok(record.at(versions))
     }
 
-    /// As [`Api::patch`], with the whole object in the answer.
+    /// As [`Api::patch`], with the whole object in the response.
     pub(crate) async fn patch_whole<K: RecordKind>(
         &self,
         record: &Record<K>,
@@ -213,14 +215,14 @@ impl Api {
         self::record(record.key.kind, &path, &answer.await?)
     }
 
-    /// Deletes what is at a path; the metadata in the answer.
+    /// Deletes the object at a path. Returns the body of the response, with metadata only.
     pub(crate) async fn delete_at(&self, path: &str, options: &Value) -> Result<Bytes, ApiError> {
         let content = MediaType::Json;
         self.write(Method::DELETE, content, METADATA_ONLY, path, options)
             .await
     }
 
-    /// Applies a patch of this type to what is at a path.
+    /// Applies a patch of a type to the object at a path.
     pub(crate) async fn patch_at(
         &self,
         path: &str,
@@ -231,15 +233,15 @@ impl Api {
         versions(path, &answer.await?)
     }
 
-    /// Applies the operations of a JSON patch to an object in the state that was read. What they change beside the
-    /// versions is up to the caller.
+    /// Applies the operations of a JSON patch to an object in the state that was read. Only the
+    /// versions of the record are updated; the caller updates its other fields.
     pub(crate) async fn patch_by<K: RecordKind>(
         &self,
         record: &Record<K>,
         mut operations: Vec<PatchOperation>,
     ) -> Result<Record<K>, ApiError> {
-        // An update that names another version than that of the object is a conflict; a failed `test` would be a
-        // refusal.
+        // An update that names another version than that of the object is a conflict; a failed
+        // `test` would be a refusal.
         for (field, value) in precondition(record).as_object().into_iter().flatten() {
             operations.push(replace(&["metadata", field], value.clone()));
         }
@@ -248,7 +250,7 @@ impl Api {
         Ok(record.at(versions))
     }
 
-    /// Reads what is at a path; `None` when there is nothing.
+    /// Reads the object at a path; `None` if there is none.
     pub(crate) async fn read(&self, path: &str) -> Result<Option<Bytes>, ApiError> {
         self.read_as(path, JSON).await
     }
@@ -306,7 +308,7 @@ impl Api {
     }
 }
 
-/// Parses an answer.
+/// Parses a response.
 pub(crate) fn parse<T: for<'de> Deserialize<'de>>(
     path: &str,
     answer: &[u8],
@@ -334,7 +336,7 @@ fn record<K: RecordKind>(kind: K, path: &str, answer: &[u8]) -> Result<Record<K>
     Record::read(kind, text).map_err(|error| unreadable(error.into_source()))
 }
 
-/// What binds a write to the state that was read.
+/// The precondition of a write: the state that was read.
 pub(crate) fn precondition<K: RecordKind>(record: &Record<K>) -> Value {
     json!({
         "uid": &*record.uid,

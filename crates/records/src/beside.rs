@@ -1,4 +1,5 @@
-//! What deployments and phase objects have in common: each belongs to revisions of one kind, in their namespace.
+//! The common part of deployments and phase objects: each belongs to revisions of one kind, in
+//! their namespace.
 
 use std::collections::BTreeMap;
 
@@ -25,16 +26,16 @@ pub trait BesideRevision: OwnKind {
     fn revision_kind(self) -> RevisionKind;
 }
 
-/// The one index over these objects: by the uid of their managing owner.
+/// The only index over these objects: by the UID of their controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ByController;
 
-/// What controllers look up of these objects.
+/// The fields of these objects that controllers look up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tags {
-    /// Its labels.
+    /// Labels of the object.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
+    /// Annotations of the object.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -64,13 +65,13 @@ impl<K: BesideRevision> RecordKind for K {
 }
 
 impl<K: BesideRevision> Key<K> {
-    /// The object of a name beside a revision.
+    /// The key of an object with this name in the namespace of a revision.
     #[must_use]
     pub fn of(revision: &RevisionKey, name: &str) -> Self {
         revision.beside(K::of_revisions(revision.kind), name)
     }
 
-    /// A revision beside it.
+    /// The key of a revision with this name in the same namespace.
     pub fn revision(&self, name: &str) -> RevisionKey {
         self.beside(self.kind.revision_kind(), name)
     }

@@ -1,4 +1,4 @@
-//! Deployments as they are kept.
+//! The records of deployments.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     store::Store,
 };
 
-/// The deployments that make revisions of a kind.
+/// The kind of the deployments that make revisions of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeploymentKind(pub RevisionKind);
 
@@ -43,18 +43,18 @@ impl BesideRevision for DeploymentKind {
     }
 }
 
-/// A deployment's identity.
+/// The identity of a deployment.
 pub type DeploymentKey = Key<DeploymentKind>;
-/// What is kept of a deployment.
+/// The record of a deployment.
 pub type DeploymentRecord = Record<DeploymentKind>;
-/// All deployments.
+/// The store of all deployments.
 pub type Deployments = Store<DeploymentKind>;
 
 impl DeploymentRecord {
-    /// The template as the API server has it.
+    /// The template as the API server sent it.
     ///
     /// # Errors
-    /// When the API server let a spec pass that is none of ours.
+    /// If the API server has accepted a spec that is none of this kind.
     pub fn template(&self) -> Result<Value, ReadError> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
@@ -66,13 +66,13 @@ impl DeploymentRecord {
 }
 
 impl Revisions {
-    /// The revisions that a deployment controls.
+    /// The revisions whose controller is this deployment.
     pub fn controlled_by(&self, deployment: &DeploymentRecord) -> Vec<Arc<RevisionRecord>> {
         let owner = deployment.key.revision(&deployment.uid);
         self.mentioning(RevisionIndex::Controller, &owner)
     }
 
-    /// The revisions that carry a deployment's name.
+    /// The revisions with the label of this deployment's name.
     pub fn named_after(&self, deployment: &DeploymentRecord) -> Vec<Arc<RevisionRecord>> {
         let owner = deployment.key.revision(&deployment.key.name);
         self.mentioning(RevisionIndex::Deployment, &owner)

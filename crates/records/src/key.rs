@@ -1,4 +1,4 @@
-//! How objects of our own kinds are named, in queues, indexes and URLs.
+//! The identities of objects of our own kinds, for queues, indexes and URLs.
 
 use std::{fmt, hash::Hash, sync::Arc};
 
@@ -12,10 +12,10 @@ use tracing::{Span, info_span};
 
 /// A kind of ours in one of its two scopes.
 pub trait OwnKind: Copy + Eq + Ord + Hash + fmt::Debug + Send + Sync + 'static {
-    /// Its row in the table of our kinds.
+    /// The row of the kind in the table of our kinds.
     fn names(self) -> &'static Kind;
 
-    /// The kind as objects name it.
+    /// The name of the kind, as in objects.
     fn kind(self) -> &'static str {
         self.names().name
     }
@@ -43,13 +43,13 @@ impl<R: OwnKind> Key<R> {
         }
     }
 
-    /// An object of the same kind and namespace.
+    /// The key of an object of the same kind and namespace.
     #[must_use]
     pub fn sibling(&self, name: &str) -> Self {
         self.beside(self.kind, name)
     }
 
-    /// As [`Key::sibling`], sharing the name.
+    /// As [`Key::sibling`], sharing the memory of the name.
     #[must_use]
     pub fn named(&self, name: &Arc<str>) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl<R: OwnKind> Key<R> {
         }
     }
 
-    /// An object of another kind in the same namespace.
+    /// The key of an object of another kind in the same namespace.
     pub fn beside<S>(&self, kind: S, name: &str) -> Key<S> {
         Key {
             kind,
@@ -70,15 +70,15 @@ impl<R: OwnKind> Key<R> {
     /// URL path of the object.
     ///
     /// # Errors
-    /// When no object can have this name; names come from manifests.
+    /// If the name is not valid for an object; names are from manifests.
     pub fn path(&self) -> Result<String, NameError> {
         path::object(&self.collection()?, &self.name)
     }
 
-    /// URL path of the objects of its kind in its namespace.
+    /// URL path of the objects of the kind in the namespace.
     ///
     /// # Errors
-    /// When no namespace can have this name.
+    /// If the name is not valid for a namespace.
     pub fn collection(&self) -> Result<String, NameError> {
         let kind = self.kind.names();
         if self.namespace.is_empty() {

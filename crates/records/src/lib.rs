@@ -1,4 +1,4 @@
-//! Objects of our own kinds, as raw records: read, kept fresh, found by indexes, and written.
+//! Objects of our own kinds as raw records: stores with indexes, and requests.
 
 pub mod api;
 pub mod beside;

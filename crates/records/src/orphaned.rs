@@ -1,16 +1,19 @@
-//! Shows whether the deletion of an object asked for its objects to be left behind, although nobody looked.
+//! Detects that an object was deleted with the option to orphan its dependents, even if no process
+//! observed it.
 //!
-//! The API server notes such a deletion by the finalizer `orphan`, and garbage collection removes it when it has taken
-//! the object's references off its dependents. It knows those of its own cluster only, and leaves nothing behind that
-//! says so. But whoever removes a value from a list takes it from all who are known to have set it, in
-//! `managedFields`. So an object gets an entry there, along with our finalizer, that claims `orphan` before it is in
-//! the list, and a value that never is. The deletion itself, of whatever kind, changes no such entry.
+//! For such a deletion the API server sets the finalizer `orphan`, and garbage collection removes
+//! the finalizer after it has removed the object's references from its dependents. Garbage
+//! collection acts on dependents in its own cluster only, and leaves no trace. But a client that
+//! removes a value from a list also removes it from the `managedFields` entries that claim the
+//! value. So along with our finalizer an object gets an entry that claims `orphan`, before the list
+//! contains it, and another value that the list never contains. A deletion of any kind changes no
+//! entry.
 //!
-//! | the entry claims | |
+//! | the entry claims | meaning |
 //! |---|---|
-//! | both | nobody has asked for it, or garbage collection is not done yet |
-//! | only the value that is never there | it was orphaned |
-//! | neither | nothing is known: somebody has removed the entry |
+//! | both | the object was not orphaned, or garbage collection is not done yet |
+//! | only the value that is never in the list | the object was orphaned |
+//! | neither | unknown: another client has removed the entry |
 
 use baton_apis::constants::{API_VERSION, FINALIZER_ORPHAN};
 use serde::Deserialize;
@@ -18,7 +21,7 @@ use serde_json::{Value, json, value::RawValue};
 
 /// The manager that the entry names.
 const MANAGER: &str = "baton-orphaning";
-/// The finalizer that no object has.
+/// A finalizer that no object has.
 const NEVER: &str = "baton.run/orphaning";
 
 #[derive(Deserialize)]
@@ -45,7 +48,7 @@ fn member(finalizer: &str) -> String {
     format!("v:\"{finalizer}\"")
 }
 
-/// The entry of `managedFields` that is added.
+/// The entry that is added to `managedFields`.
 pub(crate) fn entry() -> Value {
     let claimed = json!({ member(FINALIZER_ORPHAN): {}, member(NEVER): {} });
     json!({
@@ -57,11 +60,11 @@ pub(crate) fn entry() -> Value {
     })
 }
 
-/// Whether the entry of an object that is being deleted says that it was orphaned. The API server may have united the
-/// entry with others.
+/// True if the entry of an object that is being deleted shows that the object was orphaned. The API
+/// server may have merged the entry with others.
 ///
 /// # Errors
-/// When it is no object.
+/// If the text is no object.
 pub(crate) fn was_orphaned(object: &str) -> Result<bool, serde_json::Error> {
     let Object { metadata } = serde_json::from_str(object)?;
     let (mut is_marked, mut is_claimed) = (false, false);

@@ -1,4 +1,4 @@
-//! Delegated phases as they are kept.
+//! The records of delegated phases.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     store::Store,
 };
 
-/// The delegated phases of revisions of a kind.
+/// The kind of the delegated phases of revisions of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhaseKind(pub RevisionKind);
 
@@ -47,21 +47,21 @@ impl BesideRevision for PhaseKind {
     }
 }
 
-/// A delegated phase's identity.
+/// The identity of a delegated phase.
 pub type PhaseKey = Key<PhaseKind>;
-/// What is kept of a delegated phase.
+/// The record of a delegated phase.
 pub type PhaseRecord = Record<PhaseKind>;
-/// All delegated phases.
+/// The store of all delegated phases.
 pub type Phases = Store<PhaseKind>;
 
 impl PhaseRecord {
-    /// The class that the phase is handed to; empty when there is none. Once it may have been delivered that is the
-    /// class that it was delivered by, whatever the label says since.
+    /// The class that delivers the phase; empty if there is none. Once the phase may have been
+    /// delivered, this is the class that was noted then, even if the label has changed since.
     pub fn class(&self) -> &str {
         self.pinned_class().unwrap_or_else(|| self.labelled_class())
     }
 
-    /// The class that the label names now.
+    /// The class that the label names.
     pub fn labelled_class(&self) -> &str {
         let label = self.labels.get(LABEL_PHASE_CLASS);
         label.map_or("", String::as_str)
@@ -80,16 +80,16 @@ impl PhaseRecord {
         self.class().strip_prefix(CLASS_CLUSTER_PREFIX)
     }
 
-    /// The cluster whose agent it is there for, if it stands for a phase of another place.
+    /// The cluster whose agent delivers the phase, if the object is a mirror.
     pub fn agent(&self) -> Option<&str> {
         let cluster = self.key.namespace.strip_prefix(NAMESPACE_CLUSTER_PREFIX);
         cluster.filter(|_| self.class() == CLASS_AGENT)
     }
 
-    /// Whether it is to be paused, without a look at its manifests.
+    /// True if the phase is to be paused. The manifests are not parsed.
     ///
     /// # Errors
-    /// When the spec does not parse, although the API server accepted it.
+    /// If the spec cannot be parsed, although the API server has accepted it.
     pub fn is_paused(&self) -> Result<bool, ReadError> {
         #[derive(Default, Deserialize)]
         struct Spec {
@@ -99,10 +99,10 @@ impl PhaseRecord {
         Ok(self.part_of_spec::<Spec>()?.paused)
     }
 
-    /// The service account that its objects are written as, if it names one.
+    /// The service account that writes the objects, if the phase names one.
     ///
     /// # Errors
-    /// When the API server let a spec pass that is none of ours.
+    /// If the API server has accepted a spec that is none of this kind.
     pub fn service_account(&self) -> Result<Option<String>, ReadError> {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -113,7 +113,7 @@ impl PhaseRecord {
         Ok(self.part_of_spec::<Spec>()?.service_account_name)
     }
 
-    /// The number of its revision; 0 when it has none.
+    /// Number of the revision; 0 if it has none.
     pub fn revision_number(&self) -> i64 {
         #[derive(Default, Deserialize)]
         struct Spec {
@@ -123,12 +123,12 @@ impl PhaseRecord {
         self.part_of_spec::<Spec>().map_or(0, |spec| spec.revision)
     }
 
-    /// All that is kept of it as [`Record::read`] reads it, but for the owners.
+    /// All stored parts as an object that [`Record::read`] can read, without the owners.
     pub fn to_object(&self) -> Value {
         self.object_with(json!({ "labels": self.labels, "annotations": self.annotations }))
     }
 
-    /// Whether its objects are given up while their cluster cannot be reached.
+    /// True if the objects are given up while their cluster cannot be reached.
     pub fn is_abandoned(&self) -> bool {
         self.annotations
             .get(ANNOTATION_ABANDON)
@@ -147,7 +147,7 @@ impl Phases {
 mod tests {
     use super::*;
 
-    /// What was noted counts together with the finalizer only: without it nothing was delivered.
+    /// The noted class is valid only together with the finalizer: without it nothing was delivered.
     #[test]
     fn a_phase_keeps_the_class_that_it_was_delivered_by() {
         for (noted, finalizer, expected) in [

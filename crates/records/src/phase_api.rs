@@ -1,4 +1,4 @@
-//! The requests about phase objects.
+//! Requests about phase objects.
 
 use baton_apis::constants::{ANNOTATION_PHASE_CLASS, FINALIZER_CACHED};
 use baton_engine::operations::add;
@@ -11,11 +11,11 @@ use crate::{
 };
 
 impl Api {
-    /// Sets up a phase object that is to be delivered by a class: with our finalizer, and with notes of the class and
-    /// of how it is deleted one day (see `orphaned.rs`); the record as it is now.
+    /// Prepares a phase object for delivery by a class: adds our finalizer, and notes the class and
+    /// the entry that shows how the object is deleted (see `orphaned.rs`). Returns the new record.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when it is no longer the one that was read.
+    /// [`ApiError::Changed`] if the object is no longer the one that was read.
     pub async fn set_up_phase(
         &self,
         phase: &PhaseRecord,
@@ -43,10 +43,10 @@ impl Api {
         Ok(phase)
     }
 
-    /// Pauses a phase object or ends its pause; as the server has it.
+    /// Pauses a phase object or ends its pause. Returns the new record.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when it is no longer the one that was read.
+    /// [`ApiError::Changed`] if the object is no longer the one that was read.
     pub async fn pause_phase(
         &self,
         phase: &PhaseRecord,
@@ -56,10 +56,11 @@ impl Api {
         self.patch_whole(phase, body).await
     }
 
-    /// Sets an annotation of a phase object, and whether it is paused; as the server has it.
+    /// Sets an annotation of a phase object, and pauses the phase or ends its pause. Returns the
+    /// new record.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when it is no longer the one that was read.
+    /// [`ApiError::Changed`] if the object is no longer the one that was read.
     pub async fn annotate_phase(
         &self,
         phase: &PhaseRecord,
@@ -71,10 +72,11 @@ impl Api {
         self.patch_whole(phase, body).await
     }
 
-    /// Deletes a phase object in the state that was read; its finalizer decides when it is gone.
+    /// Deletes a phase object in the state that was read. The object exists until its finalizers
+    /// are removed.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when it is in another state by now, or gone.
+    /// [`ApiError::Changed`] if the object is in another state by now, or gone.
     pub async fn delete_phase(
         &self,
         key: &PhaseKey,
@@ -105,7 +107,7 @@ mod tests {
     use super::*;
     use crate::{phase::PhaseKind, record::Record, revision::RevisionKind};
 
-    /// Requests as they are sent, to a server that answers with a version.
+    /// An API whose requests are recorded, and answered with a version.
     fn recorded() -> (Api, Arc<Mutex<Vec<Value>>>) {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let sink = requests.clone();

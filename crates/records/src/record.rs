@@ -1,8 +1,8 @@
-//! What is kept of an object of ours: indexed fields over the raw JSON, parsed in full only when the object is worked
-//! on.
+//! The stored form of an object of ours: indexed fields and the raw JSON, which is parsed in full
+//! only when the object is reconciled.
 //!
-//! A fleet's worth of revisions consists mostly of manifests that nobody looks at, so they are kept as the text they
-//! came in, and those of archived revisions are not kept at all.
+//! The revisions of a fleet consist mostly of manifests that are rarely read, so manifests are
+//! stored as text, and those of archived revisions are not stored at all.
 
 use std::{
     collections::HashMap,
@@ -22,21 +22,21 @@ use crate::{
     orphaned::was_orphaned,
 };
 
-/// A kind whose objects are kept as records.
+/// A kind whose objects are stored as records.
 pub trait RecordKind: OwnKind {
     /// The spec.
     type Spec: DeserializeOwned;
     /// The status.
     type Status: DeserializeOwned + Serialize + Default + PartialEq + Send + Sync;
-    /// What the kind's controllers look up without parsing the manifests.
+    /// The fields that controllers look up without parsing the manifests.
     type Fields: Clone + fmt::Debug + PartialEq + Send + Sync;
-    /// Names the indexes over what objects mention.
+    /// The indexes over the names that objects mention.
     type Index: Copy + Eq + Hash + fmt::Debug + Send + Sync;
 
-    /// Reads the fields; `has_controller` says whether the object has a managing owner.
+    /// Reads the fields; `has_controller` is true if the object has a controller.
     ///
     /// # Errors
-    /// When the spec or the status is none of this kind.
+    /// If the spec or the status is none of this kind.
     fn fields(
         self,
         metadata: Metadata,
@@ -45,27 +45,28 @@ pub trait RecordKind: OwnKind {
         status: Option<&RawValue>,
     ) -> Result<Self::Fields, ReadError>;
 
-    /// Brings fields that depend on the status in step with a new one.
+    /// Updates the fields that depend on the status.
     fn status_changed(_fields: &mut Self::Fields, _status: &Self::Status) {}
 
-    /// Whether nothing reads the object's manifests any more; then they are not kept.
+    /// True if the object's manifests are no longer read; then they are not stored.
     fn is_tombstone(_fields: &Self::Fields) -> bool {
         false
     }
 
-    /// The names that an object mentions, by the index that finds it by them. They are of its own namespace.
+    /// The names that an object mentions, each with its index. All are in the object's own
+    /// namespace.
     fn references(record: &Record<Self>) -> Vec<(Self::Index, &str)>;
 
-    /// Further uids that lead to the object.
+    /// Further UIDs by which the object is found.
     fn further_uids(_fields: &Self::Fields) -> &[String] {
         &[]
     }
 
-    /// Lets a record share memory with those that are kept already.
+    /// Lets a record share memory with stored ones.
     fn share(_record: &mut Record<Self>, _kept: &HashMap<Key<Self>, Arc<Record<Self>>>) {}
 }
 
-/// What is kept of an object. The fields of its kind are read like its own.
+/// The stored form of an object. The fields of its kind are accessed as its own.
 #[derive(Clone, Debug)]
 pub struct Record<K: RecordKind> {
     /// Identity.
@@ -74,16 +75,17 @@ pub struct Record<K: RecordKind> {
     pub uid: Arc<str>,
     /// Version of the whole object, comparable within its kind.
     pub resource_version: u64,
-    /// Counts changes of the spec.
+    /// Number of changes of the spec.
     pub generation: i64,
-    /// Whether it is being deleted.
+    /// True if the object is being deleted.
     pub deleting: bool,
-    /// Whether its objects are to be left behind. Stays so once it was observed: garbage collection removes the
-    /// finalizer that says it when its own part is done. What nobody observed is read from `managedFields`.
+    /// True if its objects are to be orphaned. Stays true once observed: garbage collection removes
+    /// the finalizer of the request when its own part is done. A request that was not observed is
+    /// read from `managedFields`.
     pub orphaning: bool,
     /// Its finalizers.
     pub finalizers: Vec<String>,
-    /// UID of its managing owner.
+    /// UID of its controller.
     pub controller: Option<Arc<str>>,
     /// The fields of its kind.
     pub fields: K::Fields,
@@ -115,13 +117,13 @@ pub struct ReadError {
 }
 
 impl ReadError {
-    /// Names the kind and the part that could not be read.
+    /// Adds the kind and the part that could not be read to an error.
     pub fn of(kind: impl OwnKind, part: &'static str) -> impl FnOnce(serde_json::Error) -> Self {
         let kind = kind.kind();
         move |source| Self { kind, part, source }
     }
 
-    /// The parser's error.
+    /// Error of the parser.
     pub fn into_source(self) -> serde_json::Error {
         self.source
     }
@@ -137,7 +139,7 @@ struct Object<'a> {
     status: Option<&'a RawValue>,
 }
 
-/// The metadata of an object of ours, as far as it is looked at.
+/// The parts of an object's metadata that are read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
@@ -162,7 +164,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// The uids of its owners, controllers or not.
+    /// The UIDs of the owners, controllers or not.
     pub(crate) fn owners(&self) -> impl Iterator<Item = &str> {
         self.owner_references.iter().map(|owner| owner.uid.as_str())
     }
@@ -176,20 +178,20 @@ struct Owner {
     controller: bool,
 }
 
-/// What an answer to a write says about an object, its manifests left out.
+/// The versions in the response to a write, which has no manifests.
 #[derive(Clone, Copy, Debug)]
 pub struct Versions {
     /// Version of the whole object.
     pub resource_version: u64,
-    /// Counts changes of the spec.
+    /// Number of changes of the spec.
     pub generation: i64,
 }
 
 impl Versions {
-    /// Reads the versions in an answer.
+    /// Reads the versions in a response.
     ///
     /// # Errors
-    /// When it is no object.
+    /// If the response is no object.
     pub fn read(answer: &[u8]) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         struct Answer {
@@ -213,10 +215,10 @@ impl Versions {
 }
 
 impl<K: RecordKind> Record<K> {
-    /// Reads a record from what a watch, a list or a write sent.
+    /// Reads a record from the text that a watch, a list or a write returned.
     ///
     /// # Errors
-    /// When it is no object of this kind.
+    /// If the text is no object of this kind.
     pub fn read(kind: K, object: &str) -> Result<Self, ReadError> {
         let Object {
             mut metadata,
@@ -261,13 +263,13 @@ impl<K: RecordKind> Record<K> {
     /// The whole spec.
     ///
     /// # Errors
-    /// When the API server let a spec pass that is none of this kind.
+    /// If the API server has accepted a spec that is none of this kind.
     pub fn spec(&self) -> Result<K::Spec, ReadError> {
         let spec = serde_json::from_str(self.raw_spec());
         spec.map_err(ReadError::of(self.key.kind, "spec"))
     }
 
-    /// Whether its content is kept, and not only what is indexed.
+    /// True if the content is stored, not only the indexed fields.
     pub fn has_content(&self) -> bool {
         self.spec.is_some()
     }
@@ -282,12 +284,12 @@ impl<K: RecordKind> Record<K> {
     /// The whole status; empty for a tombstone.
     ///
     /// # Errors
-    /// When the status is none of this kind.
+    /// If the status is none of this kind.
     pub fn status(&self) -> Result<K::Status, ReadError> {
         parse(self.key.kind, "status", self.status.as_deref())
     }
 
-    /// A part of the spec, without a look at the rest.
+    /// A part of the spec; the rest is not parsed.
     ///
     /// # Errors
     /// As [`Record::spec`].
@@ -295,7 +297,7 @@ impl<K: RecordKind> Record<K> {
         parse(self.key.kind, "spec", self.spec.as_deref())
     }
 
-    /// A part of the status, without a look at the rest.
+    /// A part of the status; the rest is not parsed.
     ///
     /// # Errors
     /// As [`Record::status`].
@@ -308,10 +310,10 @@ impl<K: RecordKind> Record<K> {
         self.spec.as_deref().map_or("{}", RawValue::get)
     }
 
-    /// Replaces the status, as an answer to a write of it says.
+    /// Replaces the status after it was written.
     ///
     /// # Errors
-    /// Never for a status of ours; the serialiser's signature says otherwise.
+    /// Never for a status of ours; the signature of the serialiser requires the result.
     pub fn set_status(&mut self, status: &K::Status) -> Result<(), serde_json::Error> {
         self.status = Some(serde_json::value::to_raw_value(status)?);
         K::status_changed(&mut self.fields, status);
@@ -321,7 +323,7 @@ impl<K: RecordKind> Record<K> {
         Ok(())
     }
 
-    /// The record with the versions of the answer to a write of it.
+    /// The record with the versions of the response to a write.
     #[must_use]
     pub fn at(&self, versions: Versions) -> Self {
         Self {
@@ -331,12 +333,12 @@ impl<K: RecordKind> Record<K> {
         }
     }
 
-    /// Whether it has a finalizer.
+    /// True if the object has a finalizer.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|present| present == finalizer)
     }
 
-    /// The same content as that of another object.
+    /// The same content under the identity of another object.
     #[must_use]
     pub fn standing_for(
         &self,
@@ -354,12 +356,12 @@ impl<K: RecordKind> Record<K> {
         }
     }
 
-    /// Takes over the status of another one.
+    /// Copies the status of another record.
     pub fn set_status_of(&mut self, other: &Self) {
         self.status.clone_from(&other.status);
     }
 
-    /// Whether a reconcile of the other one could have another result than one of this.
+    /// True if a reconcile of the other record could have another result.
     pub fn differs(&self, other: &Self) -> bool {
         self.uid != other.uid
             || self.generation != other.generation
@@ -370,14 +372,15 @@ impl<K: RecordKind> Record<K> {
             || self.status_differs(other)
     }
 
-    /// Whether the statuses say something else.
+    /// True if the statuses differ.
     pub fn status_differs(&self, other: &Self) -> bool {
         let (own, its) = (self.status.as_deref(), other.status.as_deref());
         own.map(RawValue::get) != its.map(RawValue::get)
             && self.status().ok() != other.status().ok()
     }
 
-    /// The object as [`Record::read`] reads it, without owners; `metadata` has what the kind keeps of it.
+    /// The stored parts as an object that [`Record::read`] can read, without owners. `metadata` has
+    /// the metadata that the kind stores.
     pub(crate) fn object_with(&self, mut metadata: Value) -> Value {
         let raw = |text: &Option<Box<RawValue>>| {
             let text = text.as_deref().map_or("null", RawValue::get);

@@ -1,4 +1,4 @@
-//! Keeps a store in step with a kind, from a list and a watch.
+//! Fills the store of a kind from a list and a watch.
 
 use baton_kubernetes::{
     collection::{Fold, Step, Unserved},
@@ -14,12 +14,12 @@ use crate::{
     store::Store,
 };
 
-/// Objects in a page of a list. They are long, and a page is in memory as a whole.
+/// Number of objects in a page of a list. Objects are long, and a page is in memory as a whole.
 const PAGE: u32 = 100;
 
-/// Keeps the objects of a kind in a store for ever. `listed` is called after each complete list.
+/// Updates the store of a kind for ever. `listed` is called after each complete list.
 ///
-/// An object that cannot be read is logged and left alone; it stops no other.
+/// An object that cannot be read is logged and skipped.
 pub async fn run<K: RecordKind>(
     client: Client,
     kind: K,
@@ -29,7 +29,7 @@ pub async fn run<K: RecordKind>(
     run_keeping(client, kind, store, |_| true, listed).await;
 }
 
-/// As [`run`], without the content of objects that nobody wants.
+/// As [`run`], but objects that `is_wanted` rejects are stored without their content.
 pub async fn run_keeping<K: RecordKind>(
     client: Client,
     kind: K,

@@ -1,4 +1,4 @@
-//! Revisions as they are kept.
+//! The records of revisions.
 
 mod chain;
 mod queries;
@@ -36,7 +36,7 @@ use crate::{
     store::Store,
 };
 
-/// The two kinds of revisions. All that differs between them stands here.
+/// The two kinds of revisions, with all their differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RevisionKind {
     /// Namespaced.
@@ -59,60 +59,62 @@ impl OwnKind for RevisionKind {
     }
 }
 
-/// A revision's identity.
+/// The identity of a revision.
 pub type RevisionKey = Key<RevisionKind>;
-/// What is kept of a revision.
+/// The record of a revision.
 pub type RevisionRecord = Record<RevisionKind>;
-/// All revisions.
+/// The store of all revisions.
 pub type Revisions = Store<RevisionKind>;
 
-/// What controllers look up of a revision.
+/// The fields of a revision that controllers look up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RevisionFields {
-    /// When it was created.
+    /// Time of its creation.
     pub created: Option<Timestamp>,
-    /// Label of package origin.
+    /// Name of the package, by its label.
     pub package: Option<String>,
-    /// Label of package origin.
+    /// Name of the package instance, by its label.
     pub instance: Option<String>,
-    /// Name of the deployment that made it, as its label says.
+    /// Name of the deployment that made the revision, by its label.
     pub deployment: Option<Arc<str>>,
-    /// The Release that it installs, and the chain of such revisions that it belongs to, as its labels say.
+    /// The Release that the revision installs, and the chain of these revisions, by its labels.
     pub release: Option<Box<ReleaseOf>>,
-    /// The site that it was made for, and how far it is there.
+    /// The site of the revision, and its progress there.
     pub site: Option<Box<SiteOf>>,
-    /// What a deployment noted on it.
+    /// The notes of a deployment on the revision.
     pub notes: Notes,
-    /// Image of the package it came from.
+    /// Image of the package that the revision is from.
     pub image: Option<String>,
-    /// Whether objects that cannot be removed are to be left behind.
+    /// True if objects that cannot be deleted are to be left behind.
     pub is_abandoned: bool,
-    /// Whether its deletion hands objects back to older revisions that want them as well.
+    /// True if the deletion of the revision hands objects back to older revisions that contain them
+    /// as well.
     pub hands_back: bool,
-    /// How much is checked before the first write, as somebody wrote it.
+    /// The extent of the checks before the first write, as the annotation states it.
     pub preflight: Option<Box<str>>,
-    /// The service account that it names.
+    /// The service account that the revision names.
     pub service_account: Option<Box<str>>,
-    /// Its number, if it has one.
+    /// Number of the revision, if it has one.
     pub number: Option<i64>,
-    /// Wanted life cycle state.
+    /// Desired life cycle state.
     pub lifecycle: LifecycleState,
-    /// The revisions it takes objects over from.
+    /// The revisions from which objects are taken over.
     pub previous: Vec<Arc<str>>,
-    /// Slices that its phases use.
+    /// The slices that the phases use.
     pub slices: Vec<String>,
-    /// UIDs of its delegated phases.
+    /// UIDs of the delegated phases.
     pub remote_phases: Vec<String>,
-    /// What its delegated phases inherit; `None` when it has none of these, or has ended.
+    /// The metadata that delegated phases inherit; `None` without delegated phases, or if the
+    /// revision is archived.
     pub inherited: Option<Box<Inherited>>,
-    /// Whether the condition `Archived` is true: final.
+    /// True if the condition `Archived` is true, which is final.
     pub archived: bool,
-    /// In one word, what the condition `Available` says: `Available` where it is true, or else its reason, or `Other`
-    /// where that is of another implementation.
+    /// The condition `Available` in one word: `Available` if it is true, else its reason, or
+    /// `Other` for a reason of another implementation.
     pub availability: Option<&'static str>,
 }
 
-/// What a revision says of the Release that it installs.
+/// The Release that a revision installs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReleaseOf {
     /// Name of the Release.
@@ -121,27 +123,28 @@ pub struct ReleaseOf {
     pub chain: String,
 }
 
-/// What the objects of delegated phases get from their revision.
+/// The metadata that phase objects get from their revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inherited {
-    /// Its labels.
+    /// Labels of the revision.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
+    /// Annotations of the revision.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What is noted on a revision by the deployment that makes revisions of its kind.
+/// The notes on a revision of the deployment that makes revisions of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// Hash of the template it was made from, as whoever made it computed it.
+    /// Hash of the template of the revision, as the maker of the revision computed it.
     pub hash: Option<String>,
-    /// Digest of the metadata of that template, if Baton made it or took it over.
+    /// Digest of the metadata of that template, if Baton made the revision or adopted it.
     pub digest: Option<String>,
-    /// Why it was made, as its author wrote it.
+    /// The cause of the change, as its author wrote it.
     pub change_cause: Option<String>,
-    /// Whether the deployment paused it.
+    /// True if the deployment paused the revision.
     pub paused_by_parent: bool,
-    /// Its labels, kept only while they say what its controller or `digest` would say.
+    /// Labels of the revision; stored only if it has the label of a deployment, and lacks a
+    /// controller or `digest`.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -204,22 +207,22 @@ struct Condition {
     reason: String,
 }
 
-/// Indexes over what revisions mention.
+/// Indexes over the names that revisions mention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RevisionIndex {
     /// The revisions listed as previous; they need not exist.
     Previous,
     /// The slices in use.
     Slice,
-    /// The deployment that made it, by its name.
+    /// Name of the deployment that made the revision.
     Deployment,
-    /// The managing owner, by its uid.
+    /// UID of the controller.
     Controller,
-    /// The chain of revisions of Releases, or of a site, by its label.
+    /// Label of the chain of revisions of Releases, or of a site.
     Chain,
-    /// The `SiteDeployment` that it was made by, by its name.
+    /// Name of the `SiteDeployment` that made the revision.
     SiteDeployment,
-    /// The `SiteApplication` whose version it brings, by its name.
+    /// Name of the `SiteApplication` whose version the revision delivers.
     SiteApplication,
 }
 
@@ -311,7 +314,8 @@ impl RecordKind for RevisionKind {
         fields.remote_phases = remote_phases.map(|phase| phase.uid.clone()).collect();
     }
 
-    /// Nothing reads an archived revision's manifests again, and its status says nothing but that.
+    /// The manifests of an archived revision are not read again, and its status contains no other
+    /// facts.
     fn is_tombstone(fields: &RevisionFields) -> bool {
         fields.archived
     }
@@ -346,8 +350,8 @@ impl RecordKind for RevisionKind {
         &fields.remote_phases
     }
 
-    /// Shares what is the same in all of a chain: with a history of ten revisions the names alone would be more than
-    /// all else that is kept of an archived one.
+    /// Shares the strings that a chain has in common: with a history of ten revisions the names
+    /// alone would take more memory than the rest of an archived one.
     fn share(record: &mut RevisionRecord, kept: &HashMap<RevisionKey, Arc<RevisionRecord>>) {
         let key = record.key.clone();
         let mut before = None;
@@ -378,42 +382,43 @@ fn is_abandoned(annotations: &HashMap<String, String>) -> bool {
 }
 
 impl RevisionRecord {
-    /// The revision with a number that is not stored yet.
+    /// The revision with a number that is not written yet.
     pub fn with_number(&self, number: i64) -> Arc<Self> {
         let mut record = self.clone();
         record.number = Some(number);
         Arc::new(record)
     }
 
-    /// Whether it takes no part in its chain any more.
+    /// True if the revision no longer takes part in its chain: it is archived or being deleted.
     pub fn is_closed(&self) -> bool {
         self.archived || self.deleting
     }
 
-    /// Whether it keeps what it has: it is neither archived, nor to be, nor deleted.
+    /// True if the revision keeps its objects: it is neither archived, nor to be archived, nor
+    /// being deleted.
     pub fn is_in_force(&self) -> bool {
         !self.is_closed() && self.lifecycle != LifecycleState::Archived
     }
 
-    /// Whether it was available with all of its objects once, as its status says.
+    /// True if the revision was once available with all of its objects, by its status.
     pub fn has_succeeded(&self) -> bool {
         self.status()
             .is_ok_and(|status| find(&status.conditions, SUCCEEDED).is_some())
     }
 
-    /// Whether its delegated phases wait in the queue of a site.
+    /// True if its delegated phases wait in the queue of a site.
     pub fn has_site(&self) -> bool {
         let inherited = self.inherited.as_ref();
         inherited.is_some_and(|inherited| inherited.annotations.contains_key(ANNOTATION_SITE))
     }
 
-    /// The label of the chain that it belongs to, if it is one of a Release or a site.
+    /// The label of the chain, if it is the chain of a Release or a site.
     pub fn chain(&self) -> Option<&str> {
         let of_release = self.release.as_ref().map(|of| &*of.chain);
         of_release.or_else(|| self.site.as_ref().map(|of| &*of.chain))
     }
 
-    /// What the numbering needs to know of it.
+    /// The facts about the revision that the numbering needs.
     pub fn link(&self) -> ChainLink {
         ChainLink {
             number: self.number,
@@ -429,7 +434,8 @@ mod tests {
 
     use super::*;
 
-    /// Revisions as `name number previous,previous state`, and the last one of them, with metadata of its own.
+    /// Revisions from lines of `name number previous,previous state`. Also the last one, with
+    /// metadata of its own.
     fn chain(lines: &[&str], of_last: &Value) -> (Revisions, Arc<RevisionRecord>) {
         let revisions = Revisions::default();
         for (at, line) in (1..).zip(lines) {
@@ -504,10 +510,11 @@ mod tests {
             (&["a 1 - -", "b 2 a archiving", "c 3 b -"], "a"),
             (&["a 1 - -", "b 2 a deleted", "c 3 b -"], "a"),
             (&["a 1 - paused", "c 3 a -"], "a"),
-            // What is between them is gone, and nobody knows what that listed.
+            // The revision in between is deleted, and with it the list of its previous revisions.
             (&["a 1 - -", "c 3 b -"], ""),
             (&["a 1 - -", "b 2 - -", "c 3 b,a -"], "b a"),
-            // Without a number it has never written anything; a higher one never gave anything away.
+            // A revision without a number has never written; one with a higher number never handed
+            // anything over.
             (&["a 0 - -", "b 7 - -", "d 3 - -", "c 3 a,b,d -"], ""),
             (&["a 1 c -", "c 3 a -"], "a"),
             // Revisions of one deployment need not list each other.
@@ -517,7 +524,7 @@ mod tests {
         }
     }
 
-    /// What the last one of a chain follows, and what follows the first.
+    /// The revisions before the last one of a chain, and those after the first.
     #[test]
     fn a_chain_is_followed_over_any_number_of_steps() {
         for (lines, before, newer) in [
@@ -528,7 +535,7 @@ mod tests {
             (&["a 1 - -", "c 3 b -"], "", ""),
             (&["a 1 - made", "b 2 - -", "c 3 - made"], "a", "c"),
             (&["a 1 c -", "c 3 a -"], "a", "c"),
-            // One without a number has not begun.
+            // A revision without a number has not begun.
             (&["a 1 - -", "c 0 a -"], "a", ""),
         ] {
             let (revisions, last) = chain(lines, &json!({}));
@@ -542,7 +549,8 @@ mod tests {
         }
     }
 
-    /// The echo of our own write changes nothing, so the answer has to say what an event would.
+    /// The echo of our own write changes nothing, so the answer has to update the fields as an
+    /// event would.
     #[test]
     fn fields_follow_a_status_of_our_own() {
         let object = json!({"metadata": {

@@ -1,4 +1,4 @@
-//! The requests about revisions and their slices.
+//! Requests about revisions and their slices.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl<K: RecordKind> Record<K> {
-    /// The reference that makes it an owner of another object, or the managing one.
+    /// A reference to the revision as an owner of another object, or as its controller.
     pub fn owner_reference(&self, is_controller: bool) -> OwnerReference {
         OwnerReference {
             api_version: API_VERSION.to_owned(),
@@ -36,10 +36,11 @@ impl<K: RecordKind> Record<K> {
 }
 
 impl Api {
-    /// Sets finalizers and, if given, the number of a revision in one patch; the record as it is now.
+    /// Sets finalizers and, if given, the number of a revision in one patch. Returns the new
+    /// record.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when the revision is no longer the one that was read.
+    /// [`ApiError::Changed`] if the revision is no longer the one that was read.
     pub async fn set_up(
         &self,
         record: &RevisionRecord,
@@ -56,11 +57,11 @@ impl Api {
         Ok(record)
     }
 
-    /// Changes the life cycle state of a revision, and whether it is marked as paused by its deployment; the record as
-    /// it is now.
+    /// Changes the life cycle state of a revision, and its mark of being paused by its deployment.
+    /// Returns the new record.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when the revision is no longer the one that was read.
+    /// [`ApiError::Changed`] if the revision is no longer the one that was read.
     pub async fn set_lifecycle(
         &self,
         record: &RevisionRecord,
@@ -78,10 +79,10 @@ impl Api {
         Ok(record)
     }
 
-    /// Sets annotations of a revision. The record's notes are up to the caller.
+    /// Sets annotations of a revision. The caller updates the notes of the record.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when the revision is no longer the one that was read.
+    /// [`ApiError::Changed`] if the revision is no longer the one that was read.
     pub async fn annotate(
         &self,
         record: &RevisionRecord,
@@ -91,11 +92,12 @@ impl Api {
         self.patch(record, body).await
     }
 
-    /// Makes a deployment, by its reference as a managing owner, that of a revision that has none and whose labels are
-    /// selected, whatever the record says of both. Whether the deployment is its managing owner now.
+    /// Makes a deployment the controller of a revision that has none and whose labels are selected.
+    /// Both are read from the server, not from the record. True if the deployment is now the
+    /// controller.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when the revision has changed meanwhile, or another one has its name.
+    /// [`ApiError::Changed`] if the revision has changed meanwhile, or another one has its name.
     pub async fn adopt(
         &self,
         record: &RevisionRecord,
@@ -120,11 +122,12 @@ impl Api {
         Ok(true)
     }
 
-    /// Deletes a revision; its own finalizers decide when it is gone. The record as it is until then.
+    /// Deletes a revision, which exists until its finalizers are removed. Returns its record until
+    /// then.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when the revision is no longer the one that was read, or gone, which one without
-    /// finalizers is at once.
+    /// [`ApiError::Changed`] if the revision is no longer the one that was read, or gone, as one
+    /// without finalizers is at once.
     pub async fn delete(&self, record: &RevisionRecord) -> Result<RevisionRecord, ApiError> {
         let options = json!({
             "preconditions": precondition(record),
@@ -132,7 +135,7 @@ impl Api {
         });
         let path = record.key.path()?;
         let answer = self.delete_at(&path, &options).await?;
-        // Of an object that is gone the server sends a Status, which has no name.
+        // For an object that is gone at once the server sends a Status, which has no name.
         let Ok(versions) = Versions::read(&answer) else {
             return Err(ApiError::Changed { path });
         };
@@ -142,18 +145,18 @@ impl Api {
         Ok(record)
     }
 
-    /// The content of a revision, also of an archived one, whose content is not kept here.
+    /// The content of a revision, also of an archived one, whose content is not stored.
     ///
     /// # Errors
-    /// When the request fails.
+    /// If the request fails.
     pub async fn content(&self, key: &RevisionKey) -> Result<ObjectSetSpec, ApiError> {
         Ok(self.whole(key).await?.0)
     }
 
-    /// As [`Api::content`], with its status.
+    /// As [`Api::content`], with the status.
     ///
     /// # Errors
-    /// When the request fails.
+    /// If the request fails.
     pub async fn whole(
         &self,
         key: &RevisionKey,
@@ -174,11 +177,11 @@ impl Api {
         }
     }
 
-    /// Makes a revision an owner of a slice, in place of the deployment that made both: from now on the slice lives as
-    /// long as its revisions. The record of the slice as it is now.
+    /// Makes a revision an owner of a slice, in place of the deployment that made both: from now on
+    /// the slice exists as long as its revisions. Returns the new record of the slice.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when the slice is no longer the one that was read.
+    /// [`ApiError::Changed`] if the slice is no longer the one that was read.
     pub async fn own_slice(
         &self,
         revision: &RevisionRecord,
@@ -189,11 +192,11 @@ impl Api {
             .await
     }
 
-    /// Makes an object an owner of a slice, in the place of another one if that is given. The record of the slice as it
-    /// is now.
+    /// Makes an object an owner of a slice, in the place of another owner if that is given. Returns
+    /// the new record of the slice.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when the slice is no longer the one that was read.
+    /// [`ApiError::Changed`] if the slice is no longer the one that was read.
     pub async fn add_slice_owner(
         &self,
         owner: &OwnerReference,
@@ -211,7 +214,7 @@ impl Api {
         Ok(slice)
     }
 
-    /// The metadata of what is at a path; `None` when there is nothing.
+    /// The metadata of the object at a path; `None` if there is none.
     async fn metadata(&self, path: &str) -> Result<Option<ObjectMeta>, ApiError> {
         #[derive(Deserialize)]
         struct Object {
@@ -240,7 +243,8 @@ impl Api {
     }
 }
 
-/// The JSON patch that adds an owner to those of a slice. It needs their places only, not all that is said of them.
+/// The JSON patch that adds an owner to a slice. It refers to the other owners by their places
+/// only.
 fn ownership(
     own: &OwnerReference,
     place: Option<usize>,
@@ -254,11 +258,11 @@ fn ownership(
         None => add(&[METADATA, OWNERS, "-"], json!(own)),
     };
     let version = slice.resource_version.to_string();
-    // A version that is written is a precondition.
+    // A written version is a precondition.
     [add(&[METADATA, "resourceVersion"], version), owner]
 }
 
-/// Where the deployment of a revision stands among the owners of a slice, if it does.
+/// The place of a revision's deployment among the owners of a slice.
 fn place(revision: &RevisionRecord, slice: &SliceRecord) -> Option<usize> {
     let mut owners = slice.owners.iter();
     owners.position(|owner| Some(owner) == revision.controller.as_ref())

@@ -1,4 +1,4 @@
-//! What one revision, or one of its delegated phases, knows of the others.
+//! Looks up the siblings of a revision, or of one of its delegated phases.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ use crate::{
     slice::Slices,
 };
 
-/// All known revisions, their phase objects and their slices.
+/// All cached revisions, their phase objects and their slices.
 #[derive(Clone, Copy)]
 pub struct Stores<'a> {
     /// The revisions.
@@ -36,18 +36,18 @@ pub struct Stores<'a> {
     pub slices: &'a Slices,
 }
 
-/// The revisions that one revision, or one of its delegated phases, knows.
+/// The siblings of one revision, or of one of its delegated phases.
 pub struct KnownSiblings<'a> {
-    /// The revision itself; `None` for a phase object that belongs to none.
+    /// The revision itself; `None` for a phase object without a revision.
     record: Option<&'a RevisionRecord>,
-    /// Kind and namespace of all siblings; the name is the revision's, if there is one.
+    /// Kind and namespace of all siblings; the name is that of the revision, if there is one.
     key: RevisionKey,
-    /// The names that count as previous.
+    /// Names of the revisions that count as previous.
     previous: Vec<Arc<str>>,
-    /// The deployment whose revisions all count as previous.
+    /// A deployment whose revisions all count as previous.
     deployment: Option<Arc<str>>,
     stores: Stores<'a>,
-    /// The contents of newer revisions that were asked for, by the uid.
+    /// The contents of newer revisions that were read, by UID.
     contents: Mutex<HashMap<Arc<str>, Arc<Content>>>,
 }
 
@@ -55,12 +55,12 @@ pub struct KnownSiblings<'a> {
 #[derive(Default)]
 struct Content {
     objects: BTreeSet<ControlledObjectReference>,
-    /// Why there may be others.
+    /// The reason that the list may be incomplete.
     doubt: Option<String>,
 }
 
 impl<'a> KnownSiblings<'a> {
-    /// What a revision knows: those that it lists are previous.
+    /// The siblings of a revision. Those that it lists are previous.
     #[must_use]
     pub fn of_set(record: &'a RevisionRecord, stores: Stores<'a>) -> Self {
         Self {
@@ -73,8 +73,8 @@ impl<'a> KnownSiblings<'a> {
         }
     }
 
-    /// What a phase object knows: besides those that are listed, all revisions with the deployment label of its own
-    /// revision are previous.
+    /// The siblings of a phase object. All revisions with the deployment label of its own revision
+    /// are previous, besides those that it lists.
     #[must_use]
     pub fn of_phase(
         phase: &PhaseRecord,
@@ -97,7 +97,7 @@ impl<'a> KnownSiblings<'a> {
         }
     }
 
-    /// The revision behind a uid, be it that of one of its delegated phases.
+    /// The revision with this UID, or with a delegated phase of this UID.
     fn revision(&self, uid: &str) -> Option<Arc<RevisionRecord>> {
         let Stores {
             revisions, phases, ..
@@ -108,7 +108,8 @@ impl<'a> KnownSiblings<'a> {
         })
     }
 
-    /// The revisions after one in the chain, and the others of its deployment, in the order of their names.
+    /// The revisions after this one in the chain, and the others of its deployment, in the order of
+    /// their names.
     fn later(&self, own: &RevisionRecord) -> BTreeMap<RevisionKey, Arc<RevisionRecord>> {
         let mut later = BTreeMap::new();
         let mut walk = vec![own.key.clone()];
@@ -127,7 +128,8 @@ impl<'a> KnownSiblings<'a> {
         later
     }
 
-    /// Whether a newer revision had taken an object over before it vanished, as far as that is known.
+    /// The claim of a newer revision on an object, if the revision had taken the object over before
+    /// it was deleted, or may have.
     fn claim(&self, newer: &RevisionRecord, wanted: &ControlledObjectReference) -> Option<Claim> {
         let name = &newer.key.name;
         let doubtful = |doubt: String| Claim {
@@ -138,7 +140,7 @@ impl<'a> KnownSiblings<'a> {
             Ok(status) => status,
             Err(error) => return Some(doubtful(error.to_string())),
         };
-        // Reports of its phase objects may not be in its own status yet.
+        // The reports of its phase objects may not be in the status of the revision yet.
         let is_delegated = || {
             let phases = self.stores.phases.controlled_by(newer);
             let mut reports = phases.iter().filter_map(|phase| phase.status().ok());
@@ -164,8 +166,8 @@ impl<'a> KnownSiblings<'a> {
 }
 
 impl Content {
-    /// Reads what a revision, its slices and its phase objects contain, as far as that is known. An agent knows the
-    /// phase objects only.
+    /// Reads the objects of a revision, its slices and its phase objects, as far as they are
+    /// cached. An agent caches the phase objects only.
     fn read(record: &RevisionRecord, stores: Stores<'_>) -> Self {
         let mut content = Self::default();
         match record.spec() {

@@ -1,4 +1,5 @@
-//! Slices as they are kept: the content of those that a revision in force uses, and who owns the others.
+//! The records of slices: with their content while a revision that is not archived uses them, else
+//! only with their owners.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::{
     store::Store,
 };
 
-/// The slices that revisions of a kind use.
+/// The kind of the slices that revisions of a kind use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SliceKind(pub RevisionKind);
 
@@ -30,19 +31,19 @@ impl OwnKind for SliceKind {
     }
 }
 
-/// A slice's identity.
+/// The identity of a slice.
 pub type SliceKey = Key<SliceKind>;
-/// What is kept of a slice. Its spec are the objects, which it has at the top level.
+/// The record of a slice. Its spec are the objects, which are at the top level.
 pub type SliceRecord = Record<SliceKind>;
-/// All slices.
+/// The store of all slices.
 pub type Slices = Store<SliceKind>;
 
-/// What controllers look up of a slice.
+/// The fields of a slice that controllers look up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SliceFields {
-    /// UIDs of its owners.
+    /// UIDs of the owners.
     pub owners: Vec<Arc<str>>,
-    /// Name of the deployment that made it, as its label says.
+    /// Name of the deployment that made the slice, by its label.
     pub deployment: Option<Arc<str>>,
 }
 
@@ -73,28 +74,28 @@ impl RecordKind for SliceKind {
 }
 
 impl SliceRecord {
-    /// Whether an object is among its owners.
+    /// True if an object is an owner of the slice.
     pub fn is_owned_by(&self, uid: &str) -> bool {
         self.owners.iter().any(|owner| **owner == *uid)
     }
 }
 
 impl RevisionKey {
-    /// One of its slices.
+    /// The key of a slice with this name.
     pub fn slice(&self, name: &str) -> SliceKey {
         self.beside(SliceKind(self.kind), name)
     }
 }
 
 impl Revisions {
-    /// The keys of the revisions that use a slice and are still in force.
+    /// The keys of the revisions that use a slice and are not archived.
     pub fn users_of(&self, slice: &SliceKey) -> Vec<RevisionKey> {
         let users = self.slice_users(slice).into_iter();
         let users = users.filter(|user| !user.archived);
         users.map(|user| user.key.clone()).collect()
     }
 
-    /// The revisions that name a slice, archived ones included.
+    /// The revisions that name a slice, also the archived ones.
     pub fn slice_users(&self, slice: &SliceKey) -> Vec<Arc<RevisionRecord>> {
         let name = slice.beside(slice.kind.0, &slice.name);
         self.mentioning(RevisionIndex::Slice, &name)

@@ -1,12 +1,16 @@
-//! The objects of our own kinds, as their watches and the answers to our own writes say, with indexes.
+//! The objects of our own kinds, from their watches and the answers to our own writes, with
+//! indexes.
 //!
 //! # Freshness
-//! - A record is replaced by a newer version of it only, and by a list: see [`baton_kubernetes::freshness`]. The echo
-//!   of a write, and an answer that the watch has overtaken, change nothing.
-//! - The answer to a creation is kept until a watch or a list as new as it has observed the object, or its end.
-//! - The answer to any other write never brings back an object that the watch has seen go.
+//! - A record is replaced only by a newer version, or by a list: see
+//!   [`baton_kubernetes::freshness`]. The echo of a write, and an answer that the watch has
+//!   overtaken, change nothing.
+//! - The answer to a creation stays until a watch or a list as new as the answer has observed the
+//!   object, or its deletion.
+//! - The answer to any other write never adds an object again whose deletion the watch has
+//!   reported.
 //!
-//! Every change is emitted once, by the one who brought it about ([`Change::writer`]).
+//! Every change is emitted once, with the controller that caused it ([`Change::writer`]).
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -22,26 +26,27 @@ use crate::{
     record::{Record, RecordKind},
 };
 
-/// A record was replaced, appeared, or went.
+/// A record was replaced, added, or removed.
 #[derive(Clone, Debug)]
 pub struct Change<K: RecordKind> {
-    /// The record before.
+    /// The record before; `None` if it was added.
     pub old: Option<Arc<Record<K>>>,
-    /// The record now.
+    /// The record now; `None` if it was removed.
     pub new: Option<Arc<Record<K>>>,
-    /// The name of the controller of this process whose write this is; `None` for what a watch observed.
+    /// Name of the controller of this process that caused the change by a write; `None` for an
+    /// observed change.
     pub writer: Option<&'static str>,
 }
 
 impl<K: RecordKind> Change<K> {
-    /// The record now, or the last one before it went.
+    /// The record now, or the last one if it was removed.
     pub fn record(&self) -> Option<&Arc<Record<K>>> {
         self.new.as_ref().or(self.old.as_ref())
     }
 }
 
 impl<K: RecordKind> Change<K> {
-    /// Predicate: whether a pass could have another result after the change.
+    /// True if a pass could have another result after the change.
     pub fn matters(&self) -> bool {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => old.differs(new),
@@ -50,14 +55,14 @@ impl<K: RecordKind> Change<K> {
     }
 }
 
-/// The names of those that mention a name, in order; they are of the same namespace. Mostly one or a few, so a vector
-/// is all it takes.
+/// The objects that mention a name, by their names, in order; all are in the namespace of the name.
+/// Most names have one or a few, so a vector is sufficient.
 type Users<K> = HashMap<(<K as RecordKind>::Index, Key<K>), Vec<Arc<str>>>;
 
-/// Up to so many users no memory is taken in advance.
+/// Number of users up to which no memory is reserved in advance.
 const FEW: usize = 8;
 
-/// All objects of a kind, in both scopes.
+/// The store of all objects of a kind, in both scopes.
 pub struct Store<K: RecordKind> {
     inner: RwLock<Inner<K>>,
     changes: Source<Change<K>>,
@@ -67,7 +72,7 @@ struct Inner<K: RecordKind> {
     records: HashMap<Key<K>, Arc<Record<K>>>,
     by_uid: HashMap<Arc<str>, Arc<Record<K>>>,
     users: Users<K>,
-    /// The freshness of each kind.
+    /// Freshness of each kind.
     freshness: HashMap<K, Freshness<Key<K>>>,
 }
 
@@ -87,17 +92,18 @@ impl<K: RecordKind> Default for Store<K> {
 }
 
 impl<K: RecordKind> Store<K> {
-    /// All changes from now on.
+    /// The source of all changes.
     pub fn changes(&self) -> &Source<Change<K>> {
         &self.changes
     }
 
-    /// A list of a kind begins.
+    /// Begins a list of a kind.
     pub fn list_started(&self, kind: K) {
         self.inner.write().freshness(kind).list_started();
     }
 
-    /// Takes a record from the list that has begun last; whether it is another one than was known.
+    /// Applies a record of the list that has begun last. True if the record differs from the stored
+    /// one.
     pub fn observe_listed(&self, record: Record<K>) -> bool {
         let change = {
             let mut inner = self.inner.write();
@@ -109,7 +115,7 @@ impl<K: RecordKind> Store<K> {
         self.emit(change, None)
     }
 
-    /// Takes a record from a watch; whether it is newer than what was known.
+    /// Applies a record of a watch. True if the record is newer than the stored one.
     pub fn observe(&self, record: Record<K>) -> bool {
         let change = {
             let mut inner = self.inner.write();
@@ -121,14 +127,16 @@ impl<K: RecordKind> Store<K> {
         self.emit(change, None)
     }
 
-    /// Takes an object that `writer` has made or read, so that nobody misses it before the watch observes it. When the
-    /// watch is further already it has observed the object, and perhaps its end.
+    /// Adds an object that `writer` has created or read, before the watch observes it.
+    ///
+    /// If the watch has passed its version, the watch has observed the object already, and perhaps
+    /// its deletion.
     pub fn created(&self, record: Record<K>, writer: &'static str) {
         let change = self.inner.write().written(record);
         self.emit(change, Some(writer));
     }
 
-    /// Takes the answer to a write of `writer`.
+    /// Applies the answer to a write of `writer`.
     pub fn updated(&self, record: Record<K>, writer: &'static str) {
         let change = {
             let mut inner = self.inner.write();
@@ -139,7 +147,7 @@ impl<K: RecordKind> Store<K> {
         self.emit(change, Some(writer));
     }
 
-    /// Takes the content of an object that is kept without, as the server has sent it.
+    /// Adds the content, as the server has sent it, to an object that is stored without.
     pub fn fill(&self, record: Record<K>) {
         let change = {
             let mut inner = self.inner.write();
@@ -156,7 +164,7 @@ impl<K: RecordKind> Store<K> {
         self.emit(change, None);
     }
 
-    /// Lets the content of an object go, until [`Store::fill`] brings it back. Nothing is emitted.
+    /// Drops the content of an object, until [`Store::fill`] adds it again. Nothing is emitted.
     pub fn drop_content(&self, key: &Key<K>) {
         let mut inner = self.inner.write();
         if let Some(known) = inner.records.get(key).filter(|known| known.has_content()) {
@@ -165,10 +173,10 @@ impl<K: RecordKind> Store<K> {
         }
     }
 
-    /// Notes a status that the server may not know yet; whether there is such an object. Nothing is emitted.
+    /// Stores a status that may not be written yet. True if the object exists. Nothing is emitted.
     ///
     /// # Errors
-    /// Never for a status of ours; the serialiser's signature says otherwise.
+    /// Never for a status of ours; the signature of the serialiser requires the result.
     pub fn note_status(
         &self,
         key: &Key<K>,
@@ -185,7 +193,7 @@ impl<K: RecordKind> Store<K> {
         Ok(true)
     }
 
-    /// Removes an object that a watch has seen go; the last record of it.
+    /// Removes an object whose deletion the watch has reported. Returns its last record.
     pub fn remove(&self, key: &Key<K>) -> Option<Arc<Record<K>>> {
         let old = {
             let mut inner = self.inner.write();
@@ -195,8 +203,8 @@ impl<K: RecordKind> Store<K> {
         old
     }
 
-    /// Removes the objects of a kind that a new list of this version does not name. Those that were made after it
-    /// stay. The list is over then.
+    /// Ends a list of this version: removes the objects of the kind that the list does not contain.
+    /// Objects that were written after it stay.
     pub fn retain(&self, kind: K, listed: &BTreeSet<Key<K>>, version: u64) {
         let gone: Vec<_> = {
             let mut inner = self.inner.write();
@@ -232,17 +240,17 @@ impl<K: RecordKind> Store<K> {
         }
     }
 
-    /// An object.
+    /// The object of a key.
     pub fn get(&self, key: &Key<K>) -> Option<Arc<Record<K>>> {
         self.inner.read().records.get(key).cloned()
     }
 
-    /// The object that a uid leads to.
+    /// The object with a UID.
     pub fn by_uid(&self, uid: &str) -> Option<Arc<Record<K>>> {
         self.inner.read().by_uid.get(uid).cloned()
     }
 
-    /// The objects that mention the name of `name` in a way that an index knows, in the order of their names.
+    /// The objects that mention the name of `name`, by an index, in the order of their names.
     pub fn mentioning(&self, index: K::Index, name: &Key<K>) -> Vec<Arc<Record<K>>> {
         let inner = self.inner.read();
         let users = inner.users.get(&(index, name.clone()));
@@ -251,7 +259,7 @@ impl<K: RecordKind> Store<K> {
             .collect()
     }
 
-    /// The objects that a test picks, in no particular order.
+    /// The objects that `pick` accepts, in no particular order.
     pub fn filter(&self, pick: impl Fn(&Record<K>) -> bool) -> Vec<Arc<Record<K>>> {
         let inner = self.inner.read();
         let records = inner.records.values();
@@ -264,8 +272,9 @@ impl<K: RecordKind> Store<K> {
     }
 }
 
-/// Whether a record is the answer to the write that took the last finalizer of a deleted object away. The object is
-/// gone then, and the server answers with its state before, which had the same version.
+/// True if a record is the answer to the write that removed the last finalizer of a deleted object.
+/// The object is gone then, and the server answers with its former state, which has the same
+/// version.
 fn ends<K: RecordKind>(old: &Record<K>, record: &Record<K>) -> bool {
     old.uid == record.uid
         && old.resource_version == record.resource_version
@@ -284,7 +293,7 @@ impl<K: RecordKind> Inner<K> {
         Some(known.resource_version)
     }
 
-    /// Takes the answer to a write, if it is newer than what is known.
+    /// Applies the answer to a write, if it is newer than the stored record.
     fn written(&mut self, record: Record<K>) -> Option<Change<K>> {
         let known = self.version(&record.key);
         let freshness = self.freshness(record.key.kind);
@@ -292,7 +301,7 @@ impl<K: RecordKind> Inner<K> {
         self.take(record, replaces)
     }
 
-    /// Takes a record, if it replaces what is known.
+    /// Applies a record, if it replaces the stored one.
     fn take(&mut self, mut record: Record<K>, replaces: bool) -> Option<Change<K>> {
         let old = self.records.get(&record.key).cloned();
         let ends = old.as_ref().is_some_and(|old| ends(old, &record));
@@ -321,8 +330,8 @@ impl<K: RecordKind> Inner<K> {
         for uid in uids.chain([new.uid.clone()]) {
             self.by_uid.insert(uid, new.clone());
         }
-        // Mostly it mentions what it did before. Thousands may mention the same name, so that each change of one of
-        // them must not move the others.
+        // In most cases the mentioned names are the same as before. Thousands of objects may
+        // mention a name, and a change of one must not move the others.
         let stays = |old: &Record<K>| K::references(old) == K::references(&new);
         if !old.as_deref().is_some_and(stays) {
             if let Some(old) = &old {
@@ -348,7 +357,7 @@ impl<K: RecordKind> Inner<K> {
         }
     }
 
-    /// Notes what a record mentions.
+    /// Adds a record to the indexes.
     fn link(&mut self, new: &Record<K>) {
         let key = &new.key;
         for (index, name) in K::references(new) {
@@ -362,7 +371,7 @@ impl<K: RecordKind> Inner<K> {
         }
     }
 
-    /// Forgets what a record mentioned.
+    /// Removes a record from the indexes.
     fn unlink(&mut self, old: &Record<K>) {
         let key = &old.key;
         for (index, name) in K::references(old) {
@@ -402,7 +411,7 @@ mod tests {
         revisions.get(&key).map(|record| record.resource_version)
     }
 
-    /// Garbage collection may be done with its part before a pass has let go of the revision.
+    /// Garbage collection may finish its part before a pass has released the revision.
     #[test]
     fn an_object_that_was_to_be_orphaned_stays_so() {
         let revisions = Revisions::default();
@@ -430,7 +439,7 @@ mod tests {
         revisions.observe(record("old", "a", 5));
         revisions.created(record("web", "b", 6), "test");
         assert_eq!(version(&revisions, "web"), Some(6));
-        // The watch has nothing new to say about it then.
+        // The watch has no newer state then.
         assert!(!revisions.observe(record("web", "b", 6)));
         assert!(revisions.observe(record("web", "b", 7)));
     }
@@ -444,7 +453,7 @@ mod tests {
         revisions.created(made.clone(), "test");
         revisions.updated(record("web", "a", 7), "test");
         assert_eq!(version(&revisions, "web"), None);
-        // Nor does its answer replace what was observed since.
+        // The answer does not replace the state that was observed since, either.
         revisions.observe(record("web", "b", 9));
         revisions.created(made, "test");
         revisions.updated(record("web", "a", 10), "test");
@@ -464,7 +473,7 @@ mod tests {
         assert_eq!(version(&revisions, "web"), None);
     }
 
-    /// As after a backup was restored: all that was known of later is undone.
+    /// As after a backup was restored: all later changes are undone.
     #[test]
     fn a_list_may_be_older_than_what_was_known() {
         let revisions = Revisions::default();
@@ -482,7 +491,7 @@ mod tests {
         list(&[record("web", "a", 4)], 6);
         assert_eq!(version(&revisions, "web"), Some(4));
         assert_eq!(version(&revisions, "new"), None, "it was never made");
-        // From there on it goes on as ever.
+        // From there on the store works as before.
         revisions.created(record("new", "c", 7), "test");
         revisions.updated(record("web", "a", 8), "test");
         revisions.observe(record("web", "a", 7));
@@ -495,7 +504,8 @@ mod tests {
         assert_eq!(version(&revisions, "web"), Some(10));
     }
 
-    /// Otherwise whatever wakes its controller before the watch tells of the end has all of it removed once more.
+    /// Otherwise any trigger before the deletion is observed would make the controller remove all
+    /// objects once more.
     #[test]
     fn an_object_without_its_last_finalizer_is_known_as_such_although_its_version_stays() {
         let revisions = Revisions::default();

@@ -1,10 +1,10 @@
-//! The time, as controllers read it.
+//! The clock of the controllers.
 
 use std::{fmt, sync::Arc, time::Instant};
 
 use jiff::Timestamp;
 
-/// Reads the time; a clone reads the same. Tests give their own.
+/// Reads the time; clones read the same clock. Tests supply their own.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> (Timestamp, Instant) + Send + Sync>);
 
@@ -16,12 +16,12 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// A clock that reads the time of day, and the monotonic time, from a function.
+    /// A clock that reads the time of day and the monotonic time from a function.
     pub fn new(read: impl Fn() -> (Timestamp, Instant) + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
 
-    /// The time of day, for what people and other processes read.
+    /// The time of day, for people and other processes.
     pub fn now(&self) -> Timestamp {
         self.0().0
     }

@@ -1,4 +1,4 @@
-//! Controllers: what each declares, and the workers that run them.
+//! Controllers: their declaration, and the workers that run them.
 
 use std::{any::Any, fmt, hash::Hash, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
@@ -16,46 +16,51 @@ use crate::{
 /// The result of a reconcile, for the queue and the metrics.
 pub type Reconciled = (ReconcileOutcome, Requeue);
 
-/// Why a reconcile ended early. The object is requeued with a growing delay.
+/// The reason that a reconcile ended early. The object is requeued with a growing delay.
 pub trait ReconcileError: std::error::Error + Send {
-    /// Whether the object has changed meanwhile: no failure, the next reconcile observes the change.
+    /// True if the object has changed meanwhile. That is no failure: the next reconcile observes
+    /// the change.
     fn is_change(&self) -> bool;
 }
 
-/// Identifies what a controller reconciles.
+/// Identifies an object that a controller reconciles.
 pub trait ReconcileKey: Clone + Eq + Ord + Hash + fmt::Debug + Send + Sync + 'static {
     /// The span of a reconcile, with kind, namespace and name of the object.
     fn span(&self) -> Span;
 
-    /// The namespace that the work is done for; empty for objects that have none.
+    /// The namespace for which the work is done; empty for cluster-scoped objects.
     fn namespace(&self) -> Arc<str>;
 }
 
 /// One control loop over one kind of objects, in both scopes.
 ///
-/// The state that a controller needs beside what all of them share is in the type that implements it.
+/// The implementing type contains the state that only this controller needs.
 pub trait Controller: Send + Sync + 'static {
-    /// The label of the controller in metrics: mostly its kind in lower case. Its writes go by this name too.
+    /// The label of the controller in metrics, in most cases its kind in lower case. Also the name
+    /// under which it writes.
     const NAME: &'static str;
 
-    /// What it reconciles.
+    /// Identifies the objects of the controller.
     type Key: ReconcileKey;
 
-    /// Why a reconcile ends early.
+    /// The reason that a reconcile ends early.
     type Error: ReconcileError;
 
-    /// Declares what wakes the controller: maps the changes of its sources to keys, by [`Queue::wake_on`].
+    /// Declares the triggers of the controller: maps the changes of its sources to keys, by
+    /// [`Queue::wake_on`].
     fn watches(self: &Arc<Self>, queue: &Arc<Queue<Self::Key>>);
 
-    /// The other cluster in which the work on an object is done, if it is in one.
+    /// The cluster in which the work on an object is done; `None` if that is the manager's own.
     fn cluster(&self, _key: &Self::Key) -> Option<Arc<str>> {
         None
     }
 
-    /// Brings one object closer to what it should be. `failures` reconciles of it have failed in a row before.
+    /// Brings one object closer to its desired state. `failures` is the number of its failed
+    /// reconciles in a row.
     ///
     /// # Errors
-    /// When a request failed for a reason that may pass. What is wrong with the object goes into its status.
+    /// If a request failed for a reason that may pass. Errors in the object itself are reported in
+    /// its status.
     fn reconcile(
         &self,
         key: &Self::Key,
@@ -73,7 +78,7 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// None yet; they will count into `metrics`.
+    /// No controllers yet; the added ones count into `metrics`.
     #[must_use]
     pub fn new(metrics: &Metrics) -> Self {
         Self {
@@ -82,8 +87,9 @@ impl Controllers {
         }
     }
 
-    /// Adds a controller that reconciles up to `workers` objects side by side, and more where some are slow, see
-    /// [`Queue`]. Its triggers fill the queue from now on; its work starts with [`Controllers::run`].
+    /// Adds a controller that reconciles up to `workers` objects concurrently, and more if some are
+    /// slow (see [`Queue`]). Its triggers fill the queue from now on; its work starts with
+    /// [`Controllers::run`].
     #[must_use]
     pub fn with<C: Controller>(
         mut self,
@@ -92,7 +98,7 @@ impl Controllers {
         workers: usize,
     ) -> Self {
         let controller = Arc::new(controller);
-        // The queue does not keep its controller.
+        // A weak reference, so that the queue does not keep its controller alive.
         let lanes = Arc::downgrade(&controller);
         queue.share(workers, move |key: &C::Key| Lane {
             namespace: key.namespace(),
@@ -119,7 +125,8 @@ impl Controllers {
     }
 }
 
-/// Starts a pass over each key whose turn it is; ends when those under way have.
+/// Starts a pass for each key of the queue. After `closing`, waits for the passes under way and
+/// ends.
 async fn work<C: Controller>(
     controller: Arc<C>,
     queue: Arc<Queue<C::Key>>,
@@ -145,7 +152,7 @@ async fn work<C: Controller>(
     while passes.join_next().await.is_some() {}
 }
 
-/// A key that is worked on, given back when dropped, however the pass ends.
+/// A key that is worked on. It is given back when dropped, at any end of the pass.
 struct Pass<K: ReconcileKey> {
     key: K,
     queue: Arc<Queue<K>>,
@@ -157,10 +164,10 @@ impl<K: ReconcileKey> Drop for Pass<K> {
     }
 }
 
-/// One reconcile, its log, its metrics, and the requeue policy.
+/// Runs one reconcile, with its log, its metrics, and the requeue policy.
 ///
-/// A panic is a bug, and ends no more than the reconcile: the locks that are held meanwhile are those of `parking_lot`,
-/// which stay usable, and what a reconcile has not written down the next one finds out again.
+/// A panic is a bug, and ends only the reconcile: the locks that are held meanwhile are those of
+/// `parking_lot`, which stay usable, and the next reconcile makes up for writes that were not sent.
 async fn reconcile<C: Controller>(
     controller: &C,
     queue: &Queue<C::Key>,
@@ -208,7 +215,7 @@ async fn reconcile<C: Controller>(
     }
 }
 
-/// What a panic says.
+/// The message of a panic.
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
@@ -243,7 +250,7 @@ mod tests {
         }
     }
 
-    /// Panics over `bad` while it still has to; takes down what it was asked for, and when.
+    /// Panics on `bad` while `left` is not 0. Records each key, its failures, and the time.
     struct Panics {
         left: Mutex<u32>,
         seen: Arc<Mutex<Vec<(Name, u32, Duration)>>>,

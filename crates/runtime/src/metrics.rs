@@ -1,8 +1,9 @@
 //! The metrics that the manager exposes, and handles that count into them.
 //!
-//! Names and labels of the `package_operator_*` families are those of Package Operator, so that dashboards and alerts
-//! written for it keep working. Everything else is called `baton_*` or, for the process, as Prometheus has it.
-//! Every label has a bounded set of values, except names of ObjectSets, whose series go with the object.
+//! Names and labels of the `package_operator_*` families are those of Package Operator, so that
+//! dashboards and alerts written for it keep working. Other families are named `baton_*` or, for
+//! the process, as in Prometheus. Every label has a bounded set of values, except names of
+//! ObjectSets, whose series are removed with the object.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,10 +28,10 @@ const SECONDS: [f64; 14] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
 
-/// Writes a family that a collector has made for this moment.
+/// Writes a family that a collector has computed for a scrape.
 ///
 /// # Errors
-/// When a value cannot be written in the format.
+/// If a value cannot be written in the format.
 pub fn encode_family(
     encoder: &mut DescriptorEncoder,
     name: &str,
@@ -52,7 +53,7 @@ struct ReconcileLabels {
     outcome: &'static str,
 }
 
-/// Every metric of the process. A clone is a handle to the same counters.
+/// All metrics of the process. A clone is a handle to the same counters.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     inner: Arc<Inner>,
@@ -78,7 +79,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// A fresh registry with every family in it.
+    /// Creates a registry with all families.
     #[must_use]
     pub fn new() -> Self {
         let mut registry = Registry::default();
@@ -132,11 +133,12 @@ impl Metrics {
         }
     }
 
-    /// Everything in `OpenMetrics` text.
+    /// Renders all metrics as `OpenMetrics` text.
     ///
     /// # Errors
     ///
-    /// Fails when a value cannot be written in that format, which none of ours can bring about.
+    /// If a value cannot be written in that format, which is impossible for the values of the
+    /// manager.
     pub fn render(&self) -> Result<String, fmt::Error> {
         let mut text = String::with_capacity(16 * 1024);
         encode(&mut text, &self.inner.registry.lock())?;
@@ -146,7 +148,7 @@ impl Metrics {
     /// The lines of [`Metrics::render`] that begin with a prefix, in order, for tests.
     ///
     /// # Panics
-    /// As [`Metrics::render`] fails.
+    /// If [`Metrics::render`] fails.
     #[must_use]
     #[allow(
         clippy::expect_used,
@@ -160,7 +162,8 @@ impl Metrics {
         lines
     }
 
-    /// The series of the controller for one kind; `name` is the kind in lower case. Look it up once, not per pass.
+    /// The series of the controller for one kind; `name` is the kind in lower case. Call it once,
+    /// not per pass.
     pub fn controller(&self, name: &'static str) -> ControllerMetrics {
         let label = ControllerLabel { controller: name };
         ControllerMetrics {
@@ -177,22 +180,22 @@ impl Metrics {
         }
     }
 
-    /// Adds families of its user; `register` returns handles to them.
+    /// Adds families; `register` returns handles to them.
     pub fn register<T>(&self, register: impl FnOnce(&mut Registry) -> T) -> T {
         register(&mut self.inner.registry.lock())
     }
 
-    /// Reports whether this process holds the lease.
+    /// Sets the metric that reports if this process holds the lease.
     pub fn set_leader(&self, leads: bool) {
         self.inner.leader.set(i64::from(leads));
     }
 
-    /// What the clients of the process count.
+    /// The counters of requests, for the clients of the process.
     pub fn requests(&self) -> &RequestMetrics {
         &self.inner.requests
     }
 
-    /// What the publisher of Kubernetes Events counts.
+    /// The counters of Kubernetes Events, for their publisher.
     pub fn events(&self) -> &EventMetrics {
         &self.inner.events
     }
@@ -220,33 +223,33 @@ impl ControllerMetrics {
         self.panics.inc();
     }
 
-    /// Reconciles with that outcome so far.
+    /// Number of reconciles with this outcome so far.
     pub fn reconciles(&self, outcome: ReconcileOutcome) -> u64 {
         self.reconciles[outcome as usize].get()
     }
 
-    /// Reports how many objects wait.
+    /// Sets the number of waiting objects.
     pub fn set_queue_depth(&self, depth: usize) {
         self.depth.set(gauge_value(depth));
     }
 
-    /// Seconds that reconciles took.
+    /// Durations of reconciles, in seconds.
     pub fn duration(&self) -> &Histogram {
         &self.duration
     }
 
-    /// Seconds that objects had waited when their reconcile began.
+    /// Waiting times of objects until their reconcile began, in seconds.
     pub fn latency(&self) -> &Histogram {
         &self.latency
     }
 
-    /// Reports how long an object had waited when its reconcile began.
+    /// Observes the time that an object waited until its reconcile began.
     pub fn waited(&self, duration: Duration) {
         self.latency.observe(duration.as_secs_f64());
     }
 }
 
-/// Registers a metric and gives it back.
+/// Registers a metric and returns it.
 fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
     registry.register(name, help, metric.clone());
     metric
@@ -273,7 +276,7 @@ mod tests {
         controller.set_queue_depth(5);
         controller.waited(Duration::ZERO);
         assert_eq!(controller.reconciles(ReconcileOutcome::Changed), 2);
-        // A second look-up is another handle to the same series.
+        // A second call returns another handle to the same series.
         assert_eq!(
             metrics
                 .controller("objectset")

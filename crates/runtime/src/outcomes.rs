@@ -1,21 +1,21 @@
-//! The bounded set of outcomes that metrics are counted by.
+//! The bounded set of outcomes, as a label of metrics.
 
 /// The outcome of a reconcile, as the label `outcome` of `baton_reconcile_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReconcileOutcome {
-    /// Nothing differed and nothing was written.
+    /// Nothing differed, and nothing was written.
     Unchanged,
     /// Something was written.
     Changed,
-    /// Waits for something that will wake it: a probe, a predecessor, a finalizer, a delay.
+    /// The object waits for a trigger: a probe, a predecessor, a finalizer, a delay.
     Waiting,
     /// Bad input or a collision, reported in the object's own status.
     Blocked,
-    /// The server had something newer than the cache; planned again at once.
+    /// The server had a newer state than the cache; the object is reconciled again at once.
     Conflict,
-    /// A call failed; tried again with backoff.
+    /// A call failed; it is retried with backoff.
     Failed,
-    /// The object does not exist any more.
+    /// The object no longer exists.
     Gone,
 }
 
@@ -31,7 +31,7 @@ impl ReconcileOutcome {
         Self::Gone,
     ];
 
-    /// The label value.
+    /// The label value of the outcome.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unchanged => "unchanged",

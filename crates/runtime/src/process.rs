@@ -1,6 +1,6 @@
 //! CPU time, memory and start time of this process, read from `/proc` at each scrape.
 //!
-//! Where there is no `/proc` (macOS) these series are absent and everything else works.
+//! On systems without `/proc` (macOS) these series are absent, and all others are present.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// The unit of times in `/proc/PID/stat`. The kernel scales what it shows to user space to 100 Hz on every
-/// architecture that Rust supports, whatever its own tick is.
+/// The unit of times in `/proc/PID/stat`. The kernel scales the times in user space to 100 Hz on
+/// every architecture that Rust supports, for any tick of its own.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Reads the process figures when it is asked for them.
+/// Reads the figures of the process at each scrape.
 #[derive(Debug)]
 pub(super) struct ProcessCollector {
     started: Timestamp,
@@ -80,7 +80,8 @@ fn read(path: &str) -> Option<String> {
 
 /// User plus system time from the content of `/proc/PID/stat`.
 fn cpu_seconds(stat: &str) -> Option<f64> {
-    // The second field is the command in parentheses, and a command may hold spaces and parentheses itself.
+    // The second field is the command in parentheses, which may contain spaces and parentheses
+    // itself.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_ascii_whitespace().skip(11);
     let user: u32 = times.next()?.parse().ok()?;

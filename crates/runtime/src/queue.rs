@@ -1,5 +1,5 @@
-//! The work queue: each key at most once in it, never worked on twice at the same time, shared fairly, bounded
-//! memory of failures for the backoff.
+//! The work queue. A key is in the queue at most once, and never in two passes at the same time.
+//! Lanes share the workers fairly, and the memory of failures for the backoff is bounded.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -22,28 +22,30 @@ const BACKOFF: Backoff = Backoff {
     longest: Duration::from_mins(5),
 };
 
-/// The delays after passes that were refused what they had been refused before. The first is that of a first refusal,
-/// since the pass that the report of that one causes is refused the same.
+/// The delays after passes that were refused for the same reason as the pass before. The first one
+/// equals the delay after a first refusal, whose report causes a pass that is refused as well.
 const REFUSED: Backoff = Backoff {
     first: Duration::from_secs(30),
     longest: Duration::from_mins(10),
 };
 
-/// A pass that takes longer waits for somebody else, and others need not wait for it.
+/// Duration after which a pass counts as slow: it waits for another process, and other passes need
+/// not wait for it.
 const SLOW: Duration = Duration::from_millis(250);
-/// How many passes there may be at most, slow ones included, for each worker.
+/// Limit of the passes per worker, slow ones included.
 const MOST_SLOW: usize = 32;
 
-/// Whose work a key is. Lanes take turns.
+/// The namespace and cluster of a key. Lanes take turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Lane {
-    /// The namespace that it is done for; empty for all that have none.
+    /// The namespace for which the work is done; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    /// The cluster that it is done in, if that is another one.
+    /// The cluster in which the work is done, if it is another one.
     pub cluster: Option<Arc<str>>,
 }
 
-/// What can be so slow that all passes in it stand still: another cluster, or a namespace, say by its webhooks.
+/// A cluster or namespace that can slow down all its passes: a cluster by its connection, a
+/// namespace, for instance, by its webhooks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Place {
     Cluster(Arc<str>),
@@ -62,12 +64,13 @@ impl Lane {
 /// A queue of keys to be worked on.
 ///
 /// # Guarantees
-/// - Lanes take turns: however many keys of one are ready, one of another waits for no more than one of each lane.
-/// - Slow passes hold up nobody but those of the same place: no place has more passes under way than there are workers,
-///   and slow ones do not count as at work.
+/// - Lanes take turns: for any number of ready keys in a lane, a key of another lane waits for no
+///   more than one key of each.
+/// - Slow passes delay only passes in the same place: no place has more passes under way than there
+///   are workers, and slow passes do not count as at work.
 /// - A key added while it is worked on is handed out once more afterwards.
-/// - A key that waits for a time is handed out earlier when it is added in between; the
-///   earliest of several times counts.
+/// - A key that waits for a time is handed out earlier if it is added in between; the earliest of
+///   several times counts.
 #[derive(Debug)]
 pub struct Queue<K> {
     state: Mutex<State<K>>,
@@ -75,22 +78,22 @@ pub struct Queue<K> {
     shares: OnceLock<Shares<K>>,
 }
 
-/// What a queue has to do, and had.
+/// The present and past work of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Keys that are ready and not yet worked on.
     pub depth: usize,
-    /// How often a key was queued.
+    /// Number of times that keys were queued.
     pub adds: usize,
-    /// How often a key was queued again because its pass had failed.
+    /// Number of times that keys were queued again because their pass had failed.
     pub retries: usize,
-    /// How long the passes under way have taken, added up.
+    /// Sum of the durations of the passes under way.
     pub unfinished: Duration,
-    /// How long the longest pass under way has taken.
+    /// Duration of the longest pass under way.
     pub longest: Duration,
 }
 
-/// How the work is shared.
+/// The number of workers, and the lanes that share them.
 struct Shares<K> {
     workers: usize,
     lane: Box<dyn Fn(&K) -> Lane + Send + Sync>,
@@ -109,11 +112,11 @@ impl<K> fmt::Debug for Shares<K> {
 struct State<K> {
     ready: Turns<Lane, (K, Instant)>,
     queued: HashSet<K>,
-    /// Where each key is worked on, and since when.
+    /// The place of each running key, and the time at which its pass began.
     running: HashMap<K, (Place, Instant)>,
-    /// How many are running in each place.
+    /// Number of running keys in each place.
     busy: HashMap<Place, usize>,
-    /// Added while running.
+    /// Keys that were added while they were running.
     again: HashSet<K>,
     due: HashMap<K, Instant>,
     timers: BTreeSet<(Instant, K)>,
@@ -123,11 +126,11 @@ struct State<K> {
     retries: usize,
 }
 
-/// Passes of one key that were refused the same, in a row.
+/// Passes of one key in a row that were refused for the same reason.
 #[derive(Debug)]
 struct Refusals {
     count: u32,
-    /// When the key is due again.
+    /// Time at which the key is due again.
     due: Instant,
 }
 
@@ -155,8 +158,10 @@ impl<K> Default for Queue<K> {
 }
 
 impl<K: Clone + Eq + Ord + Hash> Queue<K> {
-    /// Says how many passes may be at work at the same time, and whose work a key is; without it, all keys are in one
-    /// lane without bounds. To be called once. `lane` is called without any lock of the queue.
+    /// Sets the number of passes that may be at work at the same time, and the lane of each key.
+    ///
+    /// Without this call all keys are in one lane without bounds. Must be called once. `lane` is
+    /// called without any lock of the queue.
     pub fn share(&self, workers: usize, lane: impl Fn(&K) -> Lane + Send + Sync + 'static) {
         let lane = Box::new(lane);
         let set = self.shares.set(Shares { workers, lane });
@@ -181,8 +186,8 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
         self.changed.notify_one();
     }
 
-    /// Adds a key to be worked on after a delay. Changes that come in bursts, say the children
-    /// of one phase, are worked on together that way.
+    /// Adds a key to be worked on after a delay, so that a burst of changes, such as those of the
+    /// children of a phase, causes one pass.
     pub fn add_after(&self, key: K, delay: Duration) {
         let at = Instant::now() + delay;
         {
@@ -203,8 +208,8 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
         self.changed.notify_one();
     }
 
-    /// Waits for the next key, until a pass may begin; also how long the key was ready. Give it back with
-    /// [`Queue::done`]. For one caller at a time.
+    /// Waits for the next key that may be worked on. Returns also the time that the key was ready.
+    /// Give the key back with [`Queue::done`]. For one caller at a time.
     pub async fn next(&self) -> (K, Duration) {
         loop {
             let changed = self.changed.notified();
@@ -232,7 +237,7 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
         }
     }
 
-    /// Takes the keys out that have waited for their time.
+    /// Removes the keys whose time has passed.
     fn expired(&self, now: Instant) -> Vec<K> {
         let mut state = self.state.lock();
         let mut expired = Vec::new();
@@ -246,7 +251,7 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
         expired
     }
 
-    /// Gives a key back after work.
+    /// Gives a key back after its pass.
     pub fn done(&self, key: &K) {
         let lane = self.lane(key);
         {
@@ -256,11 +261,11 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
                 state.add(key.clone(), lane);
             }
         }
-        // There is room for another one.
+        // Another pass may begin now.
         self.changed.notify_one();
     }
 
-    /// Counts a failed pass and adds the key again after a delay that doubles with each.
+    /// Counts a failed pass, and adds the key again after a delay that doubles with each failure.
     pub fn retry(&self, key: K) {
         let failures = {
             let mut state = self.state.lock();
@@ -272,8 +277,10 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
         self.add_after(key, BACKOFF.delay(failures));
     }
 
-    /// Adds the key of a pass that was refused the same as the one before again, after a delay that doubles each time
-    /// it has passed. Passes that events cause in between are due when the key was due anyway.
+    /// Adds the key of a pass that was refused for the same reason as the pass before.
+    ///
+    /// The delay doubles each time it has passed. A refused pass in between, caused by an event,
+    /// does not change the time at which the key is due.
     pub fn refused(&self, key: K) {
         let now = Instant::now();
         let due = {
@@ -290,24 +297,24 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
         self.add_after(key, due - now);
     }
 
-    /// Forgets the failures and refusals of a key: its pass went well, or it is gone.
+    /// Drops the failures and refusals of a key whose pass succeeded, or whose object is gone.
     pub fn forget(&self, key: &K) {
         let mut state = self.state.lock();
         state.failures.remove(key);
         state.refusals.remove(key);
     }
 
-    /// Failed passes in a row.
+    /// Number of failed passes of a key in a row.
     pub fn failures(&self, key: &K) -> u32 {
         self.state.lock().failures.get(key).copied().unwrap_or(0)
     }
 
-    /// Keys that are ready and not yet worked on.
+    /// Number of keys that are ready and not yet worked on.
     pub fn depth(&self) -> usize {
         self.state.lock().ready.len()
     }
 
-    /// What there is to do, and was.
+    /// The present and past work.
     pub fn work(&self) -> Work {
         let (state, now) = (self.state.lock(), Instant::now());
         let under_way = state.running.values().map(|(_, since)| now - *since);
@@ -320,8 +327,8 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
         }
     }
 
-    /// Whether nothing is at work, and nothing is ready that could be. Keys that wait for a time do not count, nor do
-    /// slow passes and what waits for their place.
+    /// True if no pass is at work, and no ready key may begin. Keys that wait for a time do not
+    /// count, nor do slow passes and the keys that wait for their place.
     pub fn is_idle(&self) -> bool {
         let (state, now) = (self.state.lock(), Instant::now());
         let room = |lane: &Lane| has_room(&state.busy, lane, self.workers());
@@ -342,14 +349,14 @@ impl<K: Clone + Eq + Ord + Hash> State<K> {
         }
     }
 
-    /// When each pass that is not slow yet will be.
+    /// For each pass that is not slow yet, the time at which it becomes slow.
     fn at_work(&self, now: Instant) -> impl Iterator<Item = Instant> {
         let slow = self.running.values().map(|(_, since)| *since + SLOW);
         slow.filter(move |slow| *slow > now)
     }
 
-    /// Takes the key whose turn it is. Without one, says when the next of those at work becomes a slow one, if that
-    /// would make a difference.
+    /// Removes the next key that may be worked on. If there is none, returns the time at which the
+    /// next pass at work becomes slow, if that makes room.
     fn take(&mut self, workers: usize, now: Instant) -> Result<(K, Instant), Option<Instant>> {
         if self.at_work(now).count() >= workers {
             return Err(self.at_work(now).min());
@@ -379,7 +386,7 @@ impl<K: Clone + Eq + Ord + Hash> State<K> {
     }
 }
 
-/// Whether another pass may begin in the place of a lane.
+/// True if another pass may begin in the place of a lane.
 fn has_room(busy: &HashMap<Place, usize>, lane: &Lane, workers: usize) -> bool {
     busy.get(&lane.place()).is_none_or(|busy| *busy < workers)
 }
@@ -453,7 +460,8 @@ mod tests {
         assert_eq!(handed_out(&queue), "b2 a3");
     }
 
-    /// However many keys of one namespace are ready: another one's first key is among the next two, one for each.
+    /// With any number of ready keys in one namespace, the first key of another one is among the
+    /// next two, one for each.
     #[tokio::test(start_paused = true)]
     async fn a_namespace_with_a_thousand_keys_delays_another_one_by_one() {
         let queue = Queue::default();
@@ -480,7 +488,7 @@ mod tests {
     async fn slow_passes_hold_up_their_own_place_only() {
         let queue = shared(2);
         add(&queue, "a1@x a2@x b1@x a3@y a4 b2");
-        // Two are at work, and stand still.
+        // Two passes are at work, and stand still.
         assert_eq!(handed_out(&queue), "a1@x b1@x");
         tokio::time::advance(SLOW).await;
         assert_eq!(handed_out(&queue), "a3@y a4");
@@ -576,7 +584,7 @@ mod tests {
             queue.done(&"a");
             delays.push(start.elapsed().as_secs());
         }
-        // Jitter takes up to half of them.
+        // Jitter shortens a delay by up to a half.
         let expected = [30..=30, 30..=60, 60..=120, 120..=240, 240..=480, 300..=600];
         for (delay, expected) in delays.iter().zip(expected) {
             assert!(expected.contains(delay), "{delays:?}");

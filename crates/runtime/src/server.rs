@@ -36,24 +36,24 @@ use crate::metrics::Metrics;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// How long a connection may take over its request line and headers, and stay idle between requests.
+/// Time limit of a client for its request line and headers, and of an idle connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Connections served side by side per listener; more wait in the kernel.
+/// Number of connections served at a time per listener; more wait in the kernel.
 const CONNECTIONS: usize = 64;
 
-/// Where an endpoint listens.
+/// The address of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenAddr {
-    /// Nowhere.
+    /// The endpoint is turned off.
     Off,
-    /// On that port of every address, IPv6 and IPv4. Port 0 is a free one.
+    /// This port of every address, IPv6 and IPv4. Port 0 is a free one.
     AnyAddress(u16),
-    /// There. Port 0 is a free one.
+    /// This address. Port 0 is a free one.
     Socket(SocketAddr),
 }
 
 impl ListenAddr {
-    /// The port, unless a free one is to be taken.
+    /// The port; `None` if a free one is to be taken.
     pub fn fixed_port(self) -> Option<u16> {
         match self {
             Self::Off => None,
@@ -93,14 +93,14 @@ impl fmt::Display for ListenAddr {
     }
 }
 
-/// Whether the manager is ready, shared by the process and its endpoint.
+/// The readiness of the manager, shared by the process and its endpoint.
 #[derive(Clone, Debug)]
 pub struct Readiness {
     waiting_for: Arc<Mutex<Option<String>>>,
 }
 
 impl Readiness {
-    /// Not ready, and why.
+    /// Not ready, for this reason.
     #[must_use]
     pub fn waiting_for(reason: impl Into<String>) -> Self {
         Self {
@@ -108,23 +108,23 @@ impl Readiness {
         }
     }
 
-    /// From now on ready.
+    /// Reports that the manager is ready.
     pub fn set_ready(&self) {
         *self.waiting_for.lock() = None;
     }
 
-    /// From now on not ready, and why, in one line.
+    /// Reports that the manager is not ready, with the reason in one line.
     pub fn set_waiting_for(&self, reason: impl Into<String>) {
         *self.waiting_for.lock() = Some(reason.into());
     }
 
-    /// Why it is not ready; `None` when it is.
+    /// The reason that the manager is not ready; `None` if it is.
     pub fn reason(&self) -> Option<String> {
         self.waiting_for.lock().clone()
     }
 }
 
-/// An address could not be listened on.
+/// Listening on an address failed.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot listen on {address} for {purpose}: {source}; choose another with {flag}, or 0 to turn it off"
@@ -139,21 +139,21 @@ pub struct BindError {
 /// The running endpoints. They end, with every connection, when this is dropped.
 #[derive(Debug)]
 pub struct Servers {
-    /// Where `/metrics` is served; `None` when turned off.
+    /// Address of `/metrics`; `None` if turned off.
     pub metrics: Option<SocketAddr>,
-    /// Where `/healthz` and `/readyz` are served; `None` when turned off.
+    /// Address of `/healthz` and `/readyz`; `None` if turned off.
     pub health: Option<SocketAddr>,
     _listeners: JoinSet<()>,
 }
 
-/// Starts the endpoints. One address given for both serves all paths.
+/// Starts the endpoints. If both have the same address, it serves all paths.
 ///
-/// `/healthz` answers 200 as long as the process can answer at all. `/readyz` answers 503 with the reason in one line
-/// until `readiness` says otherwise.
+/// `/healthz` answers 200 as long as the process can answer at all. `/readyz` answers 503 with the
+/// reason in one line until `readiness` is set to ready.
 ///
 /// # Errors
 ///
-/// Fails when an address cannot be listened on, and says which flag to change.
+/// If listening on an address fails; the text names the flag to change.
 pub async fn serve(
     metrics_addr: &ListenAddr,
     health_addr: &ListenAddr,
@@ -196,7 +196,7 @@ async fn bind(
     let bound = match address {
         ListenAddr::Off => return Ok(None),
         ListenAddr::Socket(socket) => TcpListener::bind(socket).await,
-        // A socket on [::] takes IPv4 as well, except where the kernel has no IPv6.
+        // A socket on [::] accepts IPv4 as well, unless the kernel has no IPv6.
         ListenAddr::AnyAddress(port) => {
             match TcpListener::bind((Ipv6Addr::UNSPECIFIED, *port)).await {
                 Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
@@ -216,7 +216,8 @@ async fn bind(
         })
 }
 
-/// `axum::serve` limits neither the number of connections nor the time that a client takes over its headers.
+/// `axum::serve` limits neither the number of connections nor the time that a client takes for its
+/// headers.
 async fn accept(listener: TcpListener, router: Router) {
     let mut connections = JoinSet::new();
     loop {
@@ -229,7 +230,8 @@ async fn accept(listener: TcpListener, router: Router) {
                 connections.spawn(serve_connection(stream, router.clone()));
             }
             Err(error) => {
-                // Out of file descriptors, as a rule. It heals when others are closed.
+                // In most cases the process has no file descriptors left. The loop continues when
+                // others are closed.
                 warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
@@ -248,7 +250,7 @@ async fn serve_connection(stream: TcpStream, router: Router) {
     }
 }
 
-/// What one listener serves.
+/// The paths of one listener.
 fn router(metrics: Option<Metrics>, readiness: Option<Readiness>) -> Router {
     let mut router = Router::new();
     if let Some(metrics) = metrics {
@@ -285,10 +287,10 @@ async fn refuse(method: Method) -> Response {
         .into_response()
 }
 
-/// The metrics, under the content type that the client accepts.
+/// Renders the metrics, under the content type that the client accepts.
 ///
-/// Prometheus accepts `OpenMetrics`. Others get the same text under the older type: its parsers take the few additions
-/// for comments.
+/// Prometheus accepts `OpenMetrics`. Other clients get the same text under the older type, whose
+/// parsers ignore the few additions as comments.
 fn render(metrics: &Metrics, headers: &HeaderMap) -> Response {
     let mut accepted = headers
         .get_all(ACCEPT)
@@ -345,7 +347,7 @@ mod tests {
             .unwrap()
     }
 
-    /// Sends a request as it goes over the wire and gives the whole answer.
+    /// Sends a request as it is on the wire, and returns the whole response.
     async fn fetch(address: Option<SocketAddr>, request: &str) -> String {
         let mut stream = TcpStream::connect(address.unwrap()).await.unwrap();
         let request = format!("{request}\r\nHost: test\r\nConnection: close\r\n\r\n");

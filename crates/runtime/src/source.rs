@@ -1,4 +1,4 @@
-//! Sources of changes, and the triggers that map a change to what is to be reconciled.
+//! Sources of changes, and the triggers that map a change to objects to reconcile.
 
 use std::{hash::Hash, sync::Arc, time::Duration};
 
@@ -6,11 +6,11 @@ use parking_lot::RwLock;
 
 use crate::queue::Queue;
 
-/// Something whose changes wake controllers: a store, a watch, a connection.
+/// A source of changes that wake controllers: a store, a watch, a connection.
 ///
 /// # Caveats
-/// Subscribers run one after the other on the thread that emits, so they must neither block nor emit to the same
-/// source.
+/// Subscribers run one after the other on the thread that emits, so they must neither block nor
+/// emit to the same source.
 pub struct Source<E> {
     subscribers: RwLock<Vec<Subscriber<E>>>,
 }
@@ -31,7 +31,7 @@ impl<E> Source<E> {
         self.subscribers.write().push(Box::new(subscriber));
     }
 
-    /// Hands a change to all subscribers.
+    /// Passes a change to all subscribers.
     pub fn emit(&self, change: &E) {
         for subscriber in self.subscribers.read().iter() {
             subscriber(change);
@@ -39,17 +39,17 @@ impl<E> Source<E> {
     }
 }
 
-/// What is to be reconciled because of a change, and how soon.
+/// An object to reconcile because of a change, and the delay.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wake<K> {
     /// The object to reconcile.
     pub key: K,
-    /// How long to wait for further changes, so that those that come in bursts are one pass.
+    /// Time to wait for further changes, so that a burst of changes causes one pass.
     pub after: Duration,
 }
 
 impl<K> Wake<K> {
-    /// As soon as possible.
+    /// Wakes the object as soon as possible.
     pub fn now(key: K) -> Self {
         Self {
             key,
@@ -57,15 +57,16 @@ impl<K> Wake<K> {
         }
     }
 
-    /// After a delay, or earlier if something else wakes it.
+    /// Wakes the object after a delay, or earlier if another trigger does.
     pub fn after(delay: Duration, key: K) -> Self {
         Self { key, after: delay }
     }
 }
 
 impl<K: Clone + Eq + Ord + Hash + Send + 'static> Queue<K> {
-    /// Adds what `trigger` maps each change of a source to, from now on until `controller` is dropped. A trigger gets
-    /// the controller as its first argument: one that held it would keep it, and mostly the source, for ever.
+    /// Adds the keys to which `trigger` maps each change of a source, until `controller` is
+    /// dropped. A trigger gets the controller as its first argument: a reference of its own would
+    /// keep the controller, and in most cases the source, alive for ever.
     pub fn wake_on<E, T, I>(
         self: &Arc<Self>,
         source: &Source<E>,
@@ -85,7 +86,7 @@ impl<K: Clone + Eq + Ord + Hash + Send + 'static> Queue<K> {
         });
     }
 
-    /// Adds what is to be reconciled.
+    /// Adds an object to reconcile.
     pub fn wake(&self, wake: Wake<K>) {
         if wake.after.is_zero() {
             self.add(wake.key);
@@ -116,7 +117,7 @@ mod tests {
         assert_eq!(queue.next().await.0, 102);
     }
 
-    /// A controller has its sources, which have its triggers.
+    /// A controller refers to its sources, which refer to their triggers.
     #[tokio::test]
     async fn a_trigger_does_not_keep_its_controller() {
         struct Controller(Source<u32>);

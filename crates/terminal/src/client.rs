@@ -1,6 +1,7 @@
 //! The requests of commands.
 //!
-//! Objects are JSON: a person wants to see what the server holds, not what some version of a type keeps of it.
+//! Objects are JSON: people expect the fields that the server has, not those that some version of a
+//! type has.
 
 use baton_apis::url::escape;
 use baton_kubernetes::wire::MediaType;
@@ -8,13 +9,13 @@ use http::{Method, Request, header};
 use kube::{Client, Error};
 use serde_json::Value;
 
-/// The form of whole objects and lists.
+/// Media type of whole objects and lists.
 pub const JSON: &str = "application/json";
 
-/// Objects per page of a list, as in kubectl.
+/// Number of objects per page of a list, as in kubectl.
 const PAGE: u32 = 500;
 
-/// The objects of a collection that a list returns, in the syntax of the API.
+/// Selects the objects of a collection, in the syntax of the API.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selectors<'a> {
     /// Selects by labels.
@@ -26,16 +27,16 @@ pub struct Selectors<'a> {
 /// Reads the object at a URL path, which may have a query, in the form of a media type.
 ///
 /// # Errors
-/// That the server refuses the request, or cannot be reached.
+/// If the server refuses the request, or cannot be reached.
 pub async fn get(client: &Client, url: &str, accept: &str) -> Result<Value, Error> {
     let request = Request::get(url).header(header::ACCEPT, accept);
     answer(client, request.body(Vec::new())).await
 }
 
-/// Sends a request to a URL path, which may have a query, and returns the object that the server answers with.
+/// Sends a request to a URL path, which may have a query, and returns the object in the response.
 ///
 /// # Errors
-/// That the server refuses the request, or cannot be reached.
+/// If the server refuses the request, or cannot be reached.
 pub async fn send(
     client: &Client,
     method: Method,
@@ -53,11 +54,12 @@ pub async fn send(
     answer(client, request.body(bytes)).await
 }
 
-/// Lists a collection page by page; `take` gets one object after the other. Objects carry `apiVersion` and `kind`,
-/// which servers leave out of lists of built-in kinds.
+/// Lists a collection page by page, and calls `take` with each object. Objects carry `apiVersion`
+/// and `kind`, which servers leave out of lists of built-in kinds.
 ///
 /// # Errors
-/// That a page is refused, or the server cannot be reached. Objects of earlier pages have been taken then.
+/// If a page is refused, or the server cannot be reached. `take` was called with the objects of
+/// earlier pages then.
 pub async fn each(
     client: &Client,
     path: &str,

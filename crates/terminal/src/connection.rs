@@ -4,7 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use http::Uri;
 
-/// A server that does not accept a connection for so long is not there.
+/// Time limit of a connection attempt.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The URL of an API server, without a slash at its end.
@@ -12,7 +12,7 @@ pub fn server_url(uri: &Uri) -> String {
     uri.to_string().trim_end_matches('/').to_owned()
 }
 
-/// Whether only this very machine is reached at a URL.
+/// True if a URL can only lead to this machine.
 pub fn is_local(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default();
     let ip = host.trim_start_matches('[').trim_end_matches(']').parse();

@@ -1,4 +1,4 @@
-//! What goes wrong with requests, in one line for a person.
+//! Errors of requests as one line for people.
 
 use std::{error::Error, io};
 
@@ -6,12 +6,12 @@ use baton_engine::texts::collapse_whitespace;
 use baton_kubernetes::error;
 use kube::core::Status;
 
-/// An error, its cause, the cause of that, and so on.
+/// An error, its cause, the cause of the cause, and so on.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     fn next<'a>(error: &&'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
         let error = *error;
         match error.downcast_ref::<io::Error>() {
-            // Its source is that of the error inside.
+            // `source` of an I/O error skips the inner error.
             Some(io) => io.get_ref().map(|inner| inner as _),
             None => error.source(),
         }
@@ -19,14 +19,14 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
     std::iter::successors(Some(error), next)
 }
 
-/// Whether one of the causes is an I/O error of this kind.
+/// True if one of the causes is an I/O error of this kind.
 pub fn is_io(error: &(dyn Error + 'static), kind: io::ErrorKind) -> bool {
     causes(error)
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .any(|io| io.kind() == kind)
 }
 
-/// The last cause in one line. A time-out is said in the same words, whatever layer of the client noticed it.
+/// The last cause in one line. A time-out has the same text for all layers of the client.
 pub fn innermost(error: &(dyn Error + 'static)) -> String {
     if is_io(error, io::ErrorKind::TimedOut) {
         return "no answer in time".to_owned();
@@ -34,7 +34,8 @@ pub fn innermost(error: &(dyn Error + 'static)) -> String {
     collapse_whitespace(&error::innermost(error))
 }
 
-/// The message of a server that refused a request; the code where there is none, as from proxies.
+/// The message of a server that refused a request; the code if there is no message, as from
+/// proxies.
 pub fn refusal(status: &Status) -> String {
     if status.message.trim().is_empty() {
         format!("{} {}", status.code, status.reason)
@@ -43,13 +44,13 @@ pub fn refusal(status: &Status) -> String {
     }
 }
 
-/// Whether the object is missing, and not its kind: an unknown path names nothing in its details.
+/// True if the object is missing, and not its kind: for an unknown path the details name nothing.
 pub fn is_absent(status: &Status) -> bool {
     let details = status.details.as_ref();
     status.code == 404 && details.is_some_and(|details| !details.name.is_empty())
 }
 
-/// Whether the server does not know the path, whatever object was asked for.
+/// True if the server does not serve the path, for any object.
 pub fn is_not_served(status: &Status) -> bool {
     status.code == 404 && !is_absent(status)
 }

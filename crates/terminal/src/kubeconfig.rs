@@ -1,4 +1,4 @@
-//! Which cluster to talk to, and as whom.
+//! Chooses the cluster to connect to, and the credentials.
 
 use std::ffi::OsStr;
 use std::io;
@@ -34,7 +34,7 @@ pub struct ConnectionArgs {
     pub context: Option<String>,
 }
 
-/// How to reach the cluster could not be found out.
+/// The cluster to connect to, or its credentials, cannot be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A named file cannot be read.
@@ -44,17 +44,17 @@ pub enum ConfigError {
         path.display()
     )]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the read.
         source: io::Error,
     },
     /// A file is not a kubeconfig.
     #[error("{} is not a valid kubeconfig: {}", path.display(), one_line(source))]
     Invalid {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: Box<KubeconfigError>,
     },
     /// The context does not exist.
@@ -62,11 +62,11 @@ pub enum ConfigError {
         "the kubeconfig {origin} has no context {context:?}; choose one of {known:?} with --context"
     )]
     UnknownContext {
-        /// Where it was looked for.
+        /// The kubeconfig that was searched.
         origin: String,
-        /// What was looked for.
+        /// The requested context.
         context: String,
-        /// What there is.
+        /// The contexts of the kubeconfig.
         known: Vec<String>,
     },
     /// No context was chosen.
@@ -74,9 +74,9 @@ pub enum ConfigError {
         "the kubeconfig {origin} has no current context; choose one of {known:?} with --context"
     )]
     NoContext {
-        /// Where it was looked for.
+        /// The kubeconfig that was searched.
         origin: String,
-        /// What there is.
+        /// The contexts of the kubeconfig.
         known: Vec<String>,
     },
     /// The context cannot be used.
@@ -85,22 +85,22 @@ pub enum ConfigError {
         one_line(source)
     )]
     Context {
-        /// Where it was found.
+        /// The kubeconfig that has the context.
         origin: String,
-        /// Which.
+        /// Name of the context.
         context: String,
-        /// Why.
+        /// The cause.
         source: Box<KubeconfigError>,
     },
-    /// There is no kubeconfig, and this is no pod.
+    /// There is no kubeconfig, and the process does not run in a pod.
     #[error(
         "no kubeconfig found and not running in a pod ({source}); give one with --kubeconfig or KUBECONFIG"
     )]
     Nowhere {
-        /// What the pod lacks.
+        /// The missing part of a pod's environment.
         source: Box<InClusterError>,
     },
-    /// The environment names a proxy that is none.
+    /// The URL of a proxy is not valid.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
     /// A context was given, but no kubeconfig.
@@ -108,14 +108,14 @@ pub enum ConfigError {
         "--context {context:?} needs a kubeconfig and none was found; give one with --kubeconfig or KUBECONFIG"
     )]
     ContextWithoutFile {
-        /// What was given.
+        /// The given context.
         context: String,
     },
 }
 
 impl ConfigError {
-    /// What is wrong, with the flags that set this kubeconfig: `hub-` stands for `--hub-kubeconfig` and
-    /// `--hub-context`.
+    /// The error, with the flags that set this kubeconfig: the prefix `hub-` stands for
+    /// `--hub-kubeconfig` and `--hub-context`.
     pub fn with_flags(&self, prefix: &str) -> String {
         self.to_string()
             .replace("--kubeconfig", &format!("--{prefix}kubeconfig"))
@@ -123,15 +123,16 @@ impl ConfigError {
     }
 }
 
-/// The client configuration for the chosen cluster, by the rules of kubectl: `--kubeconfig`, `KUBECONFIG` (a list of
-/// files is merged), `~/.kube/config`, and the service account of the pod.
+/// The client configuration for the chosen cluster, by the rules of kubectl.
 ///
-/// A file that was named but is not there is an error, never a reason to use another cluster. On the way to the server
-/// is the proxy of the kubeconfig, else that of the environment ([`Proxies`]); a pod reaches its own server without.
+/// The sources are `--kubeconfig`, `KUBECONFIG` (a list of files is merged), `~/.kube/config`, and
+/// the service account of the pod. A named file that does not exist is an error, never a reason to
+/// use another cluster. The proxy is that of the kubeconfig, else that of the environment
+/// ([`Proxies`]); a pod reaches its own server without a proxy.
 ///
 /// # Errors
 ///
-/// Says in one line what is wrong and what to do about it.
+/// The text states in one line what is wrong and what to do about it.
 pub async fn load_client_config(args: &ConnectionArgs) -> Result<kube::Config, ConfigError> {
     let proxies = Proxies::of_environment();
     let variable = std::env::var_os("KUBECONFIG");
@@ -153,7 +154,7 @@ pub async fn load_client_config(args: &ConnectionArgs) -> Result<kube::Config, C
     load_files(&files, args.context.as_deref(), &proxies).await
 }
 
-/// The names of all contexts that there are to choose from. What cannot be read has none.
+/// The names of all contexts to choose from. Files that cannot be read are skipped.
 pub fn contexts(args: &ConnectionArgs) -> Vec<String> {
     let variable = std::env::var_os("KUBECONFIG");
     let files = kubeconfig_files(
@@ -171,7 +172,7 @@ pub fn contexts(args: &ConnectionArgs) -> Vec<String> {
     names
 }
 
-/// The files to read, in order of precedence; none means that this should be a pod.
+/// The files to read, in order of precedence; empty if the process should run in a pod.
 fn kubeconfig_files(
     flag: Option<&Path>,
     variable: Option<&OsStr>,
@@ -183,7 +184,8 @@ fn kubeconfig_files(
     let listed = variable.map(std::env::split_paths).into_iter().flatten();
     let listed: Vec<PathBuf> = listed.filter(|path| !path.as_os_str().is_empty()).collect();
     if !listed.is_empty() {
-        // Of a list, kubectl skips what does not exist. With nothing left, the first one is reported as missing.
+        // kubectl skips missing files of a list. If none is left, the first one is reported as
+        // missing.
         let existing: Vec<PathBuf> = listed
             .iter()
             .filter(|path| path.exists())
@@ -253,7 +255,7 @@ async fn load_files(
         context,
         source: Box::new(source),
     })?;
-    // kube looks for the proxy itself, and not for the server, in what needs no proxy.
+    // kube would compare the address of the proxy, not that of the server, with `NO_PROXY`.
     config.proxy_url = match own {
         Some(own) => Some(own),
         None => proxies.to(&config.cluster_url)?,
@@ -330,7 +332,7 @@ current-context: a
         assert_eq!(files(None, None, None), Vec::<PathBuf>::new());
     }
 
-    /// Loads a kubeconfig with that content.
+    /// Loads a kubeconfig with this content.
     async fn load(text: Option<&str>, context: Option<&str>) -> Result<kube::Config, String> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("kubeconfig");

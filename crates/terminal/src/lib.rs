@@ -1,4 +1,4 @@
-//! What commands share: which cluster to talk to, the values of flags, errors in one line, and what they print.
+//! The common part of commands: kubeconfig, values of flags, errors in one line, and output.
 
 pub mod client;
 pub mod connection;

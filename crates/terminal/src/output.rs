@@ -5,17 +5,17 @@ use std::io::{self, ErrorKind, Write as _};
 /// Writes data to the standard output.
 ///
 /// # Errors
-/// The output is full, or its reader has gone, for instance.
+/// For instance, if the output is full, or its reader is gone.
 pub fn write(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// As [`write()`], but a reader that has gone is no error.
+/// As [`write()`], but it is no error if the reader is gone.
 ///
 /// # Errors
-/// The output is full, for instance.
+/// For instance, if the output is full.
 pub fn print(text: &str) -> io::Result<()> {
     match write(text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
@@ -23,15 +23,15 @@ pub fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes a line to the standard error. Whether anybody reads it makes no difference.
+/// Writes a line to the standard error. Failures are ignored.
 pub fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Shows on the standard error what is being done, and whether it succeeded.
+/// Runs `work`, and shows on the standard error that it runs, and if it succeeded.
 ///
 /// # Errors
-/// That of the work.
+/// The error of `work`.
 pub async fn task<T, E>(doing: &str, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let mut out = io::stderr();
     // A closed standard error does not stop the work.

@@ -1,8 +1,9 @@
 //! The proxy on the way to an API server, by the rules of kubectl and other Go programs.
 //!
-//! A `proxy-url` of the kubeconfig counts always. Otherwise the environment names proxies: `HTTPS_PROXY` for servers
-//! with TLS, `HTTP_PROXY` for others, also in small letters; none of them is meant for this very machine, nor for what
-//! `NO_PROXY` lists: names (with all below them), addresses, networks such as `10.0.0.0/8`, or `*`.
+//! A `proxy-url` of the kubeconfig always applies. Otherwise the environment names proxies:
+//! `HTTPS_PROXY` for servers with TLS, `HTTP_PROXY` for others, also in lower case. They do not
+//! apply to this machine, nor to the entries of `NO_PROXY`: names (with all below them), addresses,
+//! networks such as `10.0.0.0/8`, or `*`.
 
 use std::fmt;
 
@@ -14,30 +15,32 @@ use crate::connection::{is_local, server_url};
 /// The schemes of proxies that clients can use.
 const SCHEMES: [&str; 3] = ["http", "https", "socks5"];
 
-/// What the environment says about proxies.
+/// The proxies that the environment names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies {
     https: Option<Variable>,
     http: Option<Variable>,
-    /// What is reached without one.
+    /// The servers that are reached without a proxy, as in `NO_PROXY`.
     none: String,
 }
 
-/// A variable of the environment by its name, with a value that counts only where a connection needs it.
+/// The name and value of an environment variable. The value is checked only if a connection needs
+/// it.
 #[derive(Clone, PartialEq, Eq)]
 struct Variable {
     name: &'static str,
     value: String,
 }
 
-/// The value may hold a password.
+/// Prints only the name, because the value may contain a password.
 impl fmt::Debug for Variable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name)
     }
 }
 
-/// A variable of the environment, or a kubeconfig, names no proxy. The value may hold a password, and is not quoted.
+/// An environment variable, or a kubeconfig, names no proxy. The value may contain a password, and
+/// is not quoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0} is not the URL of a proxy, such as http://proxy.example:3128, https://... or socks5://..."
@@ -51,7 +54,7 @@ impl Proxies {
         Self::read(|name| std::env::var(name).ok())
     }
 
-    /// As [`Proxies::of_environment`], with the values of variables by their name.
+    /// As [`Proxies::of_environment`], with a function that returns the value of a variable.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let first = |names: [&'static str; 2]| {
             names.into_iter().find_map(|name| {
@@ -67,10 +70,10 @@ impl Proxies {
         }
     }
 
-    /// The proxy on the way to a server, if there is one.
+    /// The proxy for a server; `None` if it is reached without one.
     ///
     /// # Errors
-    /// Names the variable that is needed for this server and cannot be used.
+    /// If the proxy for this server is no valid URL; the error names the variable.
     pub fn to(&self, server: &Uri) -> Result<Option<Uri>, ProxyError> {
         let variable = match server.scheme_str() {
             Some("https") => self.https.as_ref(),
@@ -82,7 +85,7 @@ impl Proxies {
         parse(value).map(Some).ok_or(ProxyError(name))
     }
 
-    /// Whether a server is reached through proxies at all.
+    /// True if a proxy may be used for a server.
     fn is_for(&self, server: &Uri) -> bool {
         if is_local(server) {
             return false;
@@ -97,7 +100,7 @@ impl Proxies {
         let entries: Vec<&str> = entries
             .filter_map(|entry| for_port(entry.trim(), port))
             .collect();
-        // Which proxy it is does not matter here: it is about servers that need none.
+        // Any proxy will do: only the exceptions are compared here.
         let matcher = Matcher::builder()
             .all("http://proxy")
             .no(entries.join(","))
@@ -106,15 +109,15 @@ impl Proxies {
     }
 }
 
-/// An entry of `NO_PROXY` as the matcher has it: without the asterisk before a domain, and without a port. Nothing
-/// where it is about another port.
+/// An entry of `NO_PROXY` as the matcher expects it: without the asterisk before a domain, and
+/// without a port. `None` if the entry is for another port.
 fn for_port(entry: &str, port: u16) -> Option<&str> {
     let entry = entry
         .strip_prefix('*')
         .filter(|rest| rest.starts_with('.'))
         .unwrap_or(entry);
     let (host, own) = match entry.rsplit_once(':') {
-        // An address of IPv6 has a port only behind brackets.
+        // An IPv6 address has a port only if it is in brackets.
         Some((host, own)) if !host.contains(':') || host.ends_with(']') => (host, own),
         _ => return Some(entry),
     };
@@ -126,7 +129,7 @@ pub(crate) fn of_kubeconfig(text: &str) -> Result<Uri, ProxyError> {
     parse(text).ok_or(ProxyError("the proxy-url of the kubeconfig"))
 }
 
-/// The URL of a proxy. Without a scheme it is one that speaks HTTP, as for Go.
+/// The URL of a proxy. Without a scheme it is an HTTP proxy, as in Go.
 fn parse(text: &str) -> Option<Uri> {
     let whole = if text.contains("://") {
         text.to_owned()
@@ -138,7 +141,7 @@ fn parse(text: &str) -> Option<Uri> {
     (is_known && uri.host().is_some_and(|host| !host.is_empty())).then_some(uri)
 }
 
-/// A proxy as messages name it: without user and password.
+/// A proxy as in messages: without user and password.
 pub fn shown(proxy: &Uri) -> String {
     let url = server_url(proxy);
     match (url.split_once("://"), url.rsplit_once('@')) {
@@ -192,7 +195,7 @@ mod tests {
             (&[HTTPS, no("other")], "https://hub.example:6443", https),
             (&[HTTPS, no("10.0.0.0/8")], "https://10.1.2.3:6443", None),
             (&[HTTPS, no("10.0.0.0/8")], "https://11.1.2.3:6443", https),
-            // It is about servers, not about the proxy itself.
+            // `NO_PROXY` applies to servers, not to the proxy itself.
             (&[HTTPS, no("proxy")], "https://hub.example:6443", https),
             (
                 &[("https_proxy", ""), ("HTTPS_PROXY", "")],
@@ -249,7 +252,7 @@ mod tests {
         }
     }
 
-    /// As for Go, whatever the matcher makes of them.
+    /// As in Go, even where the matcher has other rules.
     #[test]
     fn exceptions_may_have_an_asterisk_and_a_port() {
         for (list, is_proxied) in [

@@ -5,7 +5,7 @@ use comfy_table::{ContentArrangement, Row, Table, TableStyle};
 /// Blanks between columns.
 pub const GAP: u16 = 3;
 
-/// An empty table, without a line of headings if there are none. Cells are not wrapped.
+/// An empty table, without a line of headings if `headings` is empty. Cells are not wrapped.
 pub fn kubectl_table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(TableStyle::new());
@@ -17,13 +17,13 @@ pub fn kubectl_table(headings: &[&str]) -> Table {
     table
 }
 
-/// The text of a table; every line ends with a newline and has no blanks before it.
+/// The text of a table; every line ends with a newline, and has no blanks before it.
 pub fn render(table: Table) -> String {
     let lines = lines(table, GAP).into_iter();
     lines.map(|line| line + "\n").collect()
 }
 
-/// The lines of a table with so many blanks between its columns.
+/// The lines of a table with `gap` blanks between its columns.
 pub fn lines(mut table: Table, gap: u16) -> Vec<String> {
     let last = table.column_count().saturating_sub(1);
     for (index, column) in table.column_iter_mut().enumerate() {

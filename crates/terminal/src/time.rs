@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// How long ago something was, as kubectl prints it: `12s`, `3m5s`, `12m`, `5h`, `2d`. Never negative.
+/// The time since `then`, as kubectl prints it: `12s`, `3m5s`, `12m`, `5h`, `2d`. Never negative.
 pub fn age(then: Option<Timestamp>, now: Timestamp) -> String {
     match then {
         None => "<unknown>".to_owned(),
@@ -15,14 +15,14 @@ pub fn age(then: Option<Timestamp>, now: Timestamp) -> String {
     }
 }
 
-/// A time as kubectl prints it, with two or three significant digits.
+/// A duration as kubectl prints it, with two or three significant digits.
 pub fn duration(time: Duration) -> String {
     const MINUTE: u64 = 60;
     const HOUR: u64 = 60 * MINUTE;
     const DAY: u64 = 24 * HOUR;
     const YEAR: u64 = 365 * DAY;
     let seconds = time.as_secs();
-    // The whole part in one unit, and what is left in the next one, left out when it is zero.
+    // The whole part in one unit, and the rest in the next one, unless the rest is zero.
     let pair = |unit: u64, letter: char, next: u64, small: char| {
         let (whole, rest) = (seconds / unit, seconds % unit / next);
         if rest == 0 {
@@ -76,7 +76,7 @@ mod tests {
         let now = Timestamp::from_second(1_000).unwrap();
         assert_eq!(age(None, now), "<unknown>");
         assert_eq!(age(Timestamp::from_second(990).ok(), now), "10s");
-        // Clocks differ.
+        // Clocks of machines differ.
         assert_eq!(age(Timestamp::from_second(1_001).ok(), now), "0s");
     }
 }

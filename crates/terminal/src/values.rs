@@ -7,7 +7,7 @@ use std::str::FromStr;
 pub struct Namespace(String);
 
 impl Namespace {
-    /// The name.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

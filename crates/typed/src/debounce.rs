@@ -1,10 +1,11 @@
-//! Debouncing statuses that the next pass is likely to make outdated.
+//! Debounces statuses that the next pass is likely to make outdated.
 //!
-//! A deployment has nothing to tell of a new revision that has not reported yet, which it does in a moment. And a
-//! revision of delegated phases goes on with each report of a phase object. Writing down that one has not reported
-//! yet, or has handed over its part, costs the API server more than creating the object, and nobody can act on it. So
-//! such a status waits until it has stood for a moment; what is stuck is reported then. Nothing depends on it: after a
-//! restart the same is found out anew.
+//! A new revision reports for the first time a moment after its creation, and a revision of
+//! delegated phases progresses with each report of a phase object. A status write for each of these
+//! steps costs the API server more than the creation of the object, and nobody can act on it. So a
+//! status is written only after it has not changed for a moment. An object that is stuck is
+//! reported that way. No state depends on a debounced status: after a restart the same status is
+//! computed again.
 
 use std::{
     collections::HashMap,
@@ -16,18 +17,18 @@ use std::{
 use baton_engine::conditions::Requeue;
 use parking_lot::Mutex;
 
-/// How long a status is debounced at most while no phase is worked on.
+/// The longest debounce of a status while no phase is worked on.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long at most under load: the phase whose report it waits for may wait in the queue itself.
+/// The longest debounce under load: the phase whose report is missing may itself wait in the queue.
 const LOADED: Duration = Duration::from_secs(10);
 
-/// How long a status of a revision or a deployment is debounced at most.
+/// The longest debounce of a status of a revision or a deployment.
 pub fn at_most(is_loaded: bool) -> Duration {
     if is_loaded { LOADED } else { IDLE }
 }
 
-/// The statuses that are debounced, by object.
+/// The debounced statuses, by object.
 #[derive(Debug)]
 pub struct Debounced<K>(Mutex<HashMap<K, Entry>>);
 
@@ -45,11 +46,12 @@ struct Entry {
 }
 
 impl<K: Clone + Eq + Hash> Debounced<K> {
-    /// How long the status of the object with this uid may still be debounced from `now` on, of `most` in all; `None`
-    /// when it is to be written. It counts from the first status that was debounced since one was written, so that a
-    /// steady stream of them is reported as well.
+    /// The time for which the status of the object with this UID may still be debounced, of `most`
+    /// in all; `None` if it is to be written now.
     ///
-    /// `content_hash` is what that status says of the contents.
+    /// The time counts from the first debounced status since one was written, so that a steady
+    /// stream of statuses is reported as well. `content_hash` is the hash of the contents in the
+    /// status.
     pub fn remaining(
         &self,
         key: &K,
@@ -70,28 +72,28 @@ impl<K: Clone + Eq + Hash> Debounced<K> {
         }
         let waited = now - known.since;
         let left = most.checked_sub(waited)?;
-        // A load that ends is noticed before the time has doubled.
+        // Bounded, so that the end of a load is observed before the time has doubled.
         (!left.is_zero()).then(|| left.min(waited.max(IDLE)))
     }
 
-    /// The hash of the contents in a debounced status. It counts like one that is written: contents must not change
-    /// unnoticed meanwhile.
+    /// The hash of the contents in a debounced status. It is as valid as one in a written status,
+    /// so that a change of the contents meanwhile is detected.
     pub fn content_hash(&self, key: &K, uid: &str) -> Option<String> {
         let entries = self.0.lock();
         let entry = entries.get(key).filter(|entry| *entry.uid == *uid)?;
         entry.content_hash.clone()
     }
 
-    /// Notes that no status of an object is debounced any more.
+    /// Notes that no status of an object is debounced.
     pub fn forget(&self, key: &K) {
         self.0.lock().remove(key);
     }
 }
 
-/// When to requeue so that a status that may be debounced for `left` is written in time.
+/// The requeue with which a status that may be debounced for `left` is written in time.
 pub fn at_the_latest(requeue: Requeue, left: Duration) -> Requeue {
     match requeue {
-        // What was refused waits for minutes, and a status for seconds.
+        // A refused pass is requeued after minutes, a debounced status after seconds.
         Requeue::OnEvent | Requeue::Refused => Requeue::After(left),
         Requeue::After(delay) => Requeue::After(delay.min(left)),
         Requeue::Backoff => Requeue::Backoff,
@@ -119,12 +121,12 @@ mod tests {
             let now = start + Duration::from_millis(after);
             millis(debounced.remaining(&key(), uid, None, at_most(is_loaded), now))
         };
-        // (milliseconds since the first one, under load?, milliseconds left)
+        // (milliseconds since the first status, under load?, milliseconds left)
         for (after, is_loaded, expected) in [
             (0, false, Some(1000)),
             (400, false, Some(600)),
             (1000, false, None),
-            // Until it is written, whatever else comes.
+            // This stays until the status is written.
             (1200, false, None),
             (1200, true, Some(1200)),
             (3000, true, Some(3000)),
@@ -137,7 +139,7 @@ mod tests {
                 "{after} {is_loaded}"
             );
         }
-        // A new object of the same name has a uid of its own, and starts afresh.
+        // A new object of the same name has another UID, and its time starts anew.
         assert_eq!(left(&"b".into(), false, 11_000), Some(1000));
         debounced.forget(&key());
         assert_eq!(left(&uid, false, 11_500), Some(1000));

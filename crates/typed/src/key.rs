@@ -1,4 +1,4 @@
-//! Kinds of typed objects, and how these are named.
+//! The kinds of typed objects, and the identities of objects.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -7,7 +7,7 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 use tracing::{Span, info_span};
 
-/// A kind, as it is stored.
+/// A kind that a store can contain.
 pub trait Kind:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
@@ -21,11 +21,11 @@ impl<K> Kind for K where
 /// The identity of an object of any kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: &'static str,
-    /// Its namespace; empty for Clusters.
+    /// Namespace of the object; empty for Clusters.
     pub namespace: Arc<str>,
-    /// Its name.
+    /// Name of the object.
     pub name: Arc<str>,
 }
 
@@ -48,7 +48,7 @@ impl Key {
         Self::new(kind, namespace, meta.name.as_deref().unwrap_or_default())
     }
 
-    /// `namespace/name`, as messages have it.
+    /// `namespace/name`, as in messages.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }

@@ -1,4 +1,4 @@
-//! Typed objects of any cluster, as they are on the server, requests about them, and statuses that wait for a moment.
+//! Typed objects of any cluster: stores, requests, and debounced statuses.
 
 pub mod debounce;
 pub mod key;

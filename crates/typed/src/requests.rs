@@ -23,10 +23,10 @@ impl<K> Namespaced for K where
 {
 }
 
-/// Requests on the API server of a cluster.
+/// Requests to the API server of a cluster.
 #[derive(Clone)]
 pub struct Requests {
-    /// The client. That of a manager counts requests, and writes as the leader alone.
+    /// The client. The client of a manager counts requests, and writes only as the leader.
     pub client: Client,
 }
 
@@ -36,10 +36,10 @@ impl Requests {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// Creates an object; as the server has it then.
+    /// Creates an object. Returns the object as the server has it then.
     ///
     /// # Errors
-    /// Those of the request.
+    /// If the request fails.
     pub async fn create<K: Namespaced>(&self, object: &K) -> Result<K, kube::Error> {
         self.api(object).create(&post(), object).await
     }
@@ -47,17 +47,17 @@ impl Requests {
     /// Writes an object as a whole. The version in its metadata is the precondition.
     ///
     /// # Errors
-    /// Those of the request.
+    /// If the request fails.
     pub async fn replace<K: Namespaced>(&self, object: &K) -> Result<K, kube::Error> {
         let api = self.api(object);
         api.replace(name(object), &post(), object).await
     }
 
-    /// Writes the status of an object whose kind has a subresource for it. The version in its metadata is the
-    /// precondition.
+    /// Writes the status of an object whose kind has a subresource for it. The version in its
+    /// metadata is the precondition.
     ///
     /// # Errors
-    /// Those of the request.
+    /// If the request fails.
     pub async fn replace_status<K: Namespaced>(&self, object: &K) -> Result<K, kube::Error> {
         let api = self.api(object);
         api.replace_status(name(object), &post(), object).await
@@ -66,7 +66,7 @@ impl Requests {
     /// Applies a merge patch to an object in the state that was observed.
     ///
     /// # Errors
-    /// Those of the request.
+    /// If the request fails.
     pub async fn merge<K: Namespaced>(
         &self,
         observed: &K,
@@ -80,10 +80,10 @@ impl Requests {
         api.patch(name(observed), &parameters, &patch).await
     }
 
-    /// Deletes an object in the state that was observed. That it is gone is no error.
+    /// Deletes an object in the state that was observed. It is no error if the object is gone.
     ///
     /// # Errors
-    /// Those of the request.
+    /// If the request fails.
     pub async fn delete<K: Namespaced>(&self, observed: &K) -> Result<(), kube::Error> {
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
@@ -99,10 +99,10 @@ impl Requests {
         }
     }
 
-    /// The objects of a namespace that a label selects, as the server has them now.
+    /// Lists the objects of a namespace that a label selects, from the server.
     ///
     /// # Errors
-    /// Those of the request.
+    /// If the request fails.
     pub async fn list<K: Namespaced>(
         &self,
         namespace: &str,

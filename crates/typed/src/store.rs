@@ -1,12 +1,13 @@
 //! The typed objects of a kind, as they are on the server.
 //!
 //! # Guarantees
-//! - The store is never older than our own writes, once their answers were handed to [`Store::written`], and an object
-//!   that is gone does not come back by such an answer: see [`baton_kubernetes::freshness`].
-//! - An object that cannot be read as its type is logged and left alone; it keeps the state in which it was read last,
-//!   until it is gone.
-//! - What was known stays while the objects cannot be listed, or are not served although their kind is defined; see
-//!   [`Store::extent`] for whether it is all there is.
+//! - The store is never older than our own writes, once their answers were passed to
+//!   [`Store::written`], and such an answer does not add a deleted object again: see
+//!   [`baton_kubernetes::freshness`].
+//! - An object that cannot be read as its type is logged and skipped. The store keeps the state
+//!   that was last readable, until the object is deleted.
+//! - The objects stay in the store while they cannot be listed, or are not served although their
+//!   kind is defined. [`Store::extent`] reports if the store has all objects.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,17 +30,17 @@ use tracing::warn;
 
 use crate::key::{Key, Kind};
 
-/// A change of an object; at least one side is there.
+/// A change of an object; at least one of the two states is present.
 #[derive(Clone, Debug)]
 pub struct Change<K> {
-    /// The object as it was.
+    /// The state before the change; `None` if the object was added.
     pub old: Option<Arc<K>>,
-    /// The object as it is.
+    /// The state after the change; `None` if the object was removed.
     pub new: Option<Arc<K>>,
 }
 
 impl<K> Change<K> {
-    /// The object as it is, or as it was last.
+    /// The object after the change, or before it if the object was removed.
     pub fn object(&self) -> Option<&Arc<K>> {
         self.new.as_ref().or(self.old.as_ref())
     }
@@ -47,15 +48,15 @@ impl<K> Change<K> {
 
 /// The objects of a kind.
 pub struct Store<K> {
-    /// The kind, as keys have it.
+    /// Name of the kind, as in keys.
     pub kind: &'static str,
-    /// Changes, our own included.
+    /// Changes, also those by our own writes.
     pub changes: Source<Change<K>>,
-    /// Tells that it is not known any more, or for another reason, which objects there are.
+    /// Emits when the set of objects becomes unknown, or is unknown for another reason.
     pub lost: Source<()>,
     table: RwLock<Table<K>>,
     known: watch::Sender<Extent>,
-    /// Takes away of an object what nobody reads.
+    /// Removes the parts of an object that are not read.
     trim: fn(&mut K),
 }
 
@@ -66,13 +67,13 @@ struct Table<K> {
 }
 
 impl<K: Kind> Store<K> {
-    /// An empty one of a kind.
+    /// An empty store of a kind.
     #[must_use]
     pub fn new(kind: &'static str) -> Self {
         Self::trimmed(kind, |_| {})
     }
 
-    /// An empty one of a kind, of whose objects `trim` takes away what nobody reads.
+    /// An empty store of a kind. `trim` removes the parts of each object that are not read.
     #[must_use]
     pub fn trimmed(kind: &'static str, trim: fn(&mut K)) -> Self {
         Self {
@@ -89,13 +90,13 @@ impl<K: Kind> Store<K> {
         }
     }
 
-    /// Follows the objects on the server for ever. While the kind is not defined nobody asks for it, until `defined`
-    /// tells that a definition of its group came or went.
+    /// Watches the objects on the server for ever. While the kind is not defined no request is
+    /// sent, until `defined` reports a change of the definitions of its group.
     pub async fn follow(self: Arc<Self>, client: Client, defined: Arc<Notify>) {
         loop {
             let change = defined.notified();
             tokio::pin!(change);
-            // From now on no change is missed.
+            // From here on no change is missed.
             change.as_mut().enable();
             let undefined = Notify::new();
             let spec = WatchSpec {
@@ -111,7 +112,7 @@ impl<K: Kind> Store<K> {
         }
     }
 
-    /// The objects of the kind in all namespaces.
+    /// Selects the objects of the kind in all namespaces.
     pub fn whole() -> WatchSpec {
         WatchSpec::new(path::everywhere(
             &format!("/apis/{}", K::api_version(&())),
@@ -119,7 +120,7 @@ impl<K: Kind> Store<K> {
         ))
     }
 
-    /// Follows the objects that are selected on a server for ever.
+    /// Watches the selected objects on a server for ever.
     pub async fn follow_at(self: Arc<Self>, client: Client, spec: WatchSpec) {
         self.feed(client, spec, || {}).await;
     }
@@ -141,31 +142,31 @@ impl<K: Kind> Store<K> {
         .await;
     }
 
-    /// Resolves when all objects were listed once, or could not be.
+    /// Resolves when all objects were listed once, or the list has failed.
     pub async fn listed(&self) {
-        // The sender lives as long as `self`.
+        // The sender exists as long as `self`.
         let mut known = self.known.subscribe();
         let _ = known.wait_for(|known| *known != Extent::Nothing).await;
     }
 
     /// Resolves when all objects were listed once.
     pub async fn completed(&self) {
-        // The sender lives as long as `self`.
+        // The sender exists as long as `self`.
         let mut known = self.known.subscribe();
         let _ = known.wait_for(|known| *known == Extent::All).await;
     }
 
-    /// Whether the objects were listed, so that one that is missing here does not exist.
+    /// True if the objects were listed, so that an object that is missing here does not exist.
     pub fn is_complete(&self) -> bool {
         *self.known.borrow() == Extent::All
     }
 
-    /// Whether all objects were listed once, be they known now or not.
+    /// True if all objects were listed once, even if they are unknown now.
     pub fn was_complete(&self) -> bool {
         self.table.read().fold.was_complete()
     }
 
-    /// How much is known of which objects there are. The cause names the kind.
+    /// The extent to which the objects are known. Its cause names the kind.
     pub fn extent(&self) -> Extent {
         match &*self.known.borrow() {
             Extent::Unavailable(cause) => {
@@ -175,13 +176,13 @@ impl<K: Kind> Store<K> {
         }
     }
 
-    /// Why the objects cannot be listed; empty if they can, or nothing is known of that.
+    /// The reason that the objects cannot be listed; empty if they can, or that is unknown.
     pub fn cause(&self) -> Arc<str> {
         let known = self.known.borrow();
         known.failure().unwrap_or_default().into()
     }
 
-    /// The object of a name.
+    /// The object with this name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         let key = (namespace.into(), name.into());
         self.table.read().objects.get(&key).cloned()
@@ -196,7 +197,7 @@ impl<K: Kind> Store<K> {
         objects.map(|(_, object)| Arc::clone(object)).collect()
     }
 
-    /// The objects of a namespace with a label of this value, sorted by name.
+    /// The objects of a namespace whose label has this value, sorted by name.
     pub fn labelled(&self, namespace: &str, label: &str, value: &str) -> Vec<Arc<K>> {
         let mut objects = self.in_namespace(namespace);
         objects.retain(|object| object.labels().get(label).map(String::as_str) == Some(value));
@@ -208,7 +209,7 @@ impl<K: Kind> Store<K> {
         self.table.read().objects.values().cloned().collect()
     }
 
-    /// Wakes the objects for which a predicate holds.
+    /// Wakes the objects that `is_concerned` accepts.
     pub fn wake(&self, is_concerned: impl Fn(&K) -> bool) -> Vec<Wake<Key>> {
         let objects = self.all();
         let objects = objects.iter().filter(|object| is_concerned(object));
@@ -216,7 +217,7 @@ impl<K: Kind> Store<K> {
         keys.map(Wake::now).collect()
     }
 
-    /// Takes in the answer to a write of ours.
+    /// Applies the answer to a write of ours.
     pub fn written(&self, object: K) {
         let (key, version) = (key(&object), version(&object));
         let mut table = self.table.write();
@@ -229,7 +230,8 @@ impl<K: Kind> Store<K> {
         self.changes.emit(&change);
     }
 
-    /// Takes in the objects of an application as the server has just listed them, before the watch reports them.
+    /// Applies the objects of an application that the server has just listed, before the watch
+    /// reports them.
     pub fn listed_now(&self, objects: Vec<K>) {
         for object in objects {
             self.written(object);
@@ -265,7 +267,7 @@ impl<K: Kind> Store<K> {
             }
             Step::Retain { listed, version } => {
                 let mut changes = table.retain(&listed, version);
-                // Whoever was kept waiting while they were not known is woken.
+                // The objects that had to wait while the set was unknown are woken.
                 if was_complete && !self.is_complete() {
                     changes.extend(table.appear());
                 }
@@ -284,7 +286,7 @@ impl<K: Kind> Store<K> {
         }
     }
 
-    /// Notes how much is known of which objects there are.
+    /// Stores the extent to which the objects are known.
     fn set_known(&self, now: Extent) {
         let is_lost = now.failure().is_some();
         let is_news = self.known.send_if_modified(|known| {
@@ -297,7 +299,7 @@ impl<K: Kind> Store<K> {
         }
     }
 
-    /// There are no objects, as their kind is not defined.
+    /// Removes all objects, because their kind is not defined.
     fn empty(&self) {
         let mut table = self.table.write();
         table.fold.forget();
@@ -310,7 +312,8 @@ impl<K: Kind> Store<K> {
     }
 
     fn trim(&self, mut object: K) -> K {
-        // Nobody reads them, and they are half of a small object. A write without them leaves them alone.
+        // The managed fields are not read, and are half of a small object. A write without them
+        // does not change them.
         object.meta_mut().managed_fields = None;
         (self.trim)(&mut object);
         object
@@ -339,7 +342,7 @@ impl<K: Kind> Table<K> {
         Change { old, new }
     }
 
-    /// Whether what a watch or a list reports of an object is taken in.
+    /// True if the state that a watch or a list reports replaces the stored one.
     fn replaces(&mut self, key: &NamespacedName, version: u64, is_listed: bool) -> bool {
         let known = self.version(key);
         if is_listed {
@@ -349,7 +352,7 @@ impl<K: Kind> Table<K> {
         }
     }
 
-    /// All objects, as if they were new.
+    /// All objects, as changes that add them.
     fn appear(&self) -> impl Iterator<Item = Change<K>> {
         let objects = self.objects.values().cloned();
         objects.map(|object| Change {
@@ -363,7 +366,7 @@ impl<K: Kind> Table<K> {
         Some(Change { old, new: None })
     }
 
-    /// Removes what a list of this version does not contain.
+    /// Removes the objects that a list of this version does not contain.
     fn retain(&mut self, listed: &BTreeSet<NamespacedName>, list: u64) -> Vec<Change<K>> {
         let is_newer = self.freshness.list_done(list);
         let gone = self
@@ -381,7 +384,7 @@ fn key<K: Kind>(object: &K) -> NamespacedName {
     (text(&meta.namespace), text(&meta.name))
 }
 
-/// 0 where the versions of a server are no numbers: then the watch alone counts.
+/// The version as a number; 0 if it is none: then only the watch counts.
 fn version<K: Kind>(object: &K) -> u64 {
     let version = object.meta().resource_version.as_deref();
     version.map_or(0, number)
@@ -449,7 +452,7 @@ mod tests {
         store.on_event(&Event::Deleted(&release("a", 12)));
         written(&store, "a", 11);
         assert_eq!(names(&store), [] as [&str; 0]);
-        // One of the same name that was created later.
+        // A new object with the same name.
         written(&store, "a", 13);
         assert_eq!(names(&store), ["a@13"]);
     }
@@ -476,7 +479,7 @@ mod tests {
         assert_eq!(names(&store), ["a@22", "c@21"]);
     }
 
-    /// The versions of a server that was restored from a backup are lower than what was seen before.
+    /// The versions of a server that was restored from a backup are lower than the observed ones.
     #[test]
     fn a_list_may_be_older_than_what_was_known() {
         let (store, _) = store();
@@ -517,7 +520,7 @@ mod tests {
         assert_eq!(names(&store), [] as [&str; 0]);
     }
 
-    /// The answer to a write that was overtaken by a deletion arrives while everything is listed again.
+    /// The answer to a write that was followed by a deletion arrives during a new list.
     #[test]
     fn what_a_list_does_not_contain_is_gone_unless_it_was_written_after_it() {
         let (store, _) = store();
@@ -530,13 +533,13 @@ mod tests {
         assert_eq!(names(&store), [] as [&str; 0]);
     }
 
-    /// What is not served, or cannot be listed, may exist all the same.
+    /// Objects that are not served, or cannot be listed, may nevertheless exist.
     #[test]
     fn what_cannot_be_listed_any_more_is_not_known_and_stays() {
         for (event, is_listing) in [(Event::Unserved, false), (Event::Failed("forbidden"), true)] {
             let (store, changes) = store();
             if is_listing {
-                // A watch that breaks goes on where it was.
+                // A watch that breaks continues where it was.
                 store.on_event(&Event::Failed("reset"));
                 assert!(store.is_complete());
                 store.on_event(&Event::ListStarted);
@@ -552,7 +555,7 @@ mod tests {
                 resource_version: 20,
             });
             assert!(store.is_complete());
-            // Whoever was kept waiting is woken.
+            // The waiting objects are woken.
             assert_eq!(*changes.lock(), 2, "{event:?}");
         }
     }

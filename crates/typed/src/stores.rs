@@ -1,4 +1,4 @@
-//! The stores of several kinds that are decided by together.
+//! The stores of kinds on which the same decisions depend.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{key::Kind, store::Store};
 
-/// A store, whatever its kind.
+/// A store of any kind.
 trait AnyStore: Send + Sync {
     fn follow(self: Arc<Self>, client: Client, defined: Arc<Notify>) -> BoxFuture<'static, ()>;
     fn listed(&self) -> BoxFuture<'_, ()>;
@@ -43,20 +43,20 @@ impl<K: Kind> AnyStore for Store<K> {
 /// The stores of several kinds.
 #[derive(Clone, Default)]
 pub struct Stores {
-    /// Those of kinds with a definition.
+    /// Stores of kinds with a definition.
     defined: Vec<Arc<dyn AnyStore>>,
     others: Vec<Arc<dyn AnyStore>>,
 }
 
 impl Stores {
-    /// Adds that of a kind with a definition.
+    /// Adds the store of a kind with a definition.
     pub fn defined<K: Kind>(&mut self, store: Store<K>) -> Arc<Store<K>> {
         let store = Arc::new(store);
         self.defined.push(Arc::clone(&store) as _);
         store
     }
 
-    /// Adds one that somebody else follows.
+    /// Adds a store that another component fills.
     pub fn other<K: Kind>(&mut self, store: Store<K>) -> Arc<Store<K>> {
         let store = Arc::new(store);
         self.others.push(Arc::clone(&store) as _);
@@ -67,25 +67,28 @@ impl Stores {
         self.defined.iter().chain(&self.others)
     }
 
-    /// Starts to follow the kinds with a definition. `defined` reports that definitions came or went.
+    /// Starts to watch the kinds with a definition. `defined` reports that definitions were added
+    /// or removed.
     pub fn follow(&self, client: &Client, defined: &Arc<Notify>, tasks: &mut JoinSet<()>) {
         for store in &self.defined {
             tasks.spawn(Arc::clone(store).follow(client.clone(), Arc::clone(defined)));
         }
     }
 
-    /// Resolves when the kinds with a definition were listed once, or could not be, as where it is not installed.
+    /// Resolves when the kinds with a definition were listed once, or their list has failed, for
+    /// instance because the definition is not installed.
     pub async fn listed(&self) {
         join_all(self.defined.iter().map(|store| store.listed())).await;
     }
 
-    /// How much is known of which objects there are. While it is not all, nothing is made or deleted.
+    /// The common extent of all stores. Unless all objects are known, nothing is created or
+    /// deleted.
     pub fn extent(&self) -> Extent {
         let extents = self.all().map(|store| store.extent());
         extents.fold(Extent::All, Extent::and)
     }
 
-    /// Wakes keys when something is not known any more.
+    /// Wakes keys when the set of objects of a store becomes unknown.
     pub fn wake_when_lost<K: ReconcileKey, C: Send + Sync + 'static>(
         &self,
         queue: &Arc<Queue<K>>,

@@ -1,9 +1,10 @@
 //! Documents of a YAML stream, read as kubectl and helm read them, with their lines.
 //!
-//! Why not `serde_saphyr`, which reads and writes YAML elsewhere: read into untyped values, 14 of the 102
-//! recorded readings of kubectl differ (keys such as `on` and `y` are truth values, the merge key counts in its place,
-//! tags change what a scalar is); nothing is read behind a broken document; and it knows neither the lines of the
-//! items of a list nor those of repeated keys.
+//! `serde_saphyr`, which reads and writes YAML elsewhere, is not used: for untyped values its
+//! results differ in 14 of the 102 recorded readings of kubectl (keys such as `on` and `y` are
+//! truth values, the merge key counts in its place, tags change the type of a scalar); it reads
+//! nothing after a broken document; and it provides neither the lines of the items of a list nor
+//! those of repeated keys.
 
 pub mod scalar;
 
@@ -14,10 +15,10 @@ use serde_json::{Map, Value};
 
 use scalar::{Scalar, float_key, resolve};
 
-/// A document and where it was found.
+/// A document and its position.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ParsedDocument {
-    /// Number of the document in its stream, from 1. Empty ones count.
+    /// Number of the document in its stream, from 1. Empty documents count.
     pub number: usize,
     /// Line on which its content begins, from 1.
     pub line: usize,
@@ -29,30 +30,32 @@ pub struct ParsedDocument {
     pub repeated_keys: Vec<(String, usize)>,
 }
 
-/// Why a document cannot be read.
+/// The reason that a document cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// Number of the document, from 1.
     pub number: usize,
-    /// Line of what is wrong, from 1.
+    /// Line of the error, from 1.
     pub line: usize,
-    /// What is wrong, for people.
+    /// Description of the error, for people.
     pub message: String,
 }
 
-/// Nodes that the aliases of one document may stand for: far more than manifests have, and few
-/// enough to refuse those that unfold to gigabytes.
+/// Limit of the nodes that the aliases of one document expand to: far more than manifests have, and
+/// few enough to refuse documents that expand to gigabytes.
 const MOST_ALIASED_NODES: usize = 1_000_000;
-/// How deep nodes may be nested, those behind aliases included.
+/// Limit of the nesting of nodes, those behind aliases included.
 const DEEPEST: usize = 256;
 
-/// Reads all documents of a stream. One that cannot be read does not hide the ones behind it.
+/// Reads all documents of a stream. A document that cannot be read does not hide the following
+/// ones.
 ///
 /// # Guarantees
-/// What a document means is what it means to kubectl: scalars as in YAML 1.1, keys that are not
-/// texts made into texts, the last of equal keys counts, merge keys are merged in their place.
+/// A document has the same meaning as for kubectl: scalars are those of YAML 1.1, other keys than
+/// strings are converted to strings, the last of equal keys counts, and merge keys are merged in
+/// their place.
 pub fn read(text: &str) -> Vec<Result<ParsedDocument, Unreadable>> {
-    // Comments are of no use here, and many of them in a row would be an error.
+    // Comments are not needed, and many of them in a row would be an error.
     let options = granit_parser::options! { emit_comments: false };
     let mut parser = Parser::new_from_str_with_options(text, options);
     let mut documents = Vec::new();
@@ -84,9 +87,9 @@ pub fn read(text: &str) -> Vec<Result<ParsedDocument, Unreadable>> {
 #[derive(Clone)]
 struct Node {
     value: Value,
-    /// Nodes in it, itself included.
+    /// Number of nodes, itself included.
     size: usize,
-    /// Levels in it, itself included.
+    /// Number of levels, itself included.
     depth: usize,
 }
 
@@ -99,7 +102,7 @@ impl Node {
         }
     }
 
-    /// Counts a node in it, and returns what that holds.
+    /// Counts a contained node, and returns its value.
     fn take(&mut self, node: Self) -> Value {
         self.size += node.size;
         self.depth = self.depth.max(node.depth + 1);
@@ -165,7 +168,8 @@ impl<'p, 't> Reader<'p, 't> {
         })
     }
 
-    /// The node that begins with an event, so many levels deep. `is_items`: lines of its elements are remembered.
+    /// Reads the node that begins with an event, at this level. If `is_items`, the lines of its
+    /// elements are recorded.
     fn node(&mut self, event: Event<'t>, level: usize, is_items: bool) -> Result<Node, String> {
         let (node, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -173,7 +177,7 @@ impl<'p, 't> Reader<'p, 't> {
                 (Node::new(value), anchor)
             }
             Event::Alias(id) => {
-                // The parser knows the anchor, so the alias is inside of what it stands for.
+                // The parser has seen the anchor, so the alias is inside of its own anchor's value.
                 let node = self.anchors.get(&id).cloned();
                 let node = node.ok_or("an alias stands for a value that contains it")?;
                 self.aliased += node.size;
@@ -218,7 +222,7 @@ impl<'p, 't> Reader<'p, 't> {
     fn mapping(&mut self, level: usize) -> Result<Node, String> {
         let mut node = Node::new(Value::Null);
         let mut entries = Map::new();
-        // The keys that are written in this map, in contrast to those merged into it.
+        // The keys that are written in this map, as opposed to merged ones.
         let mut written = BTreeSet::new();
         loop {
             let key = match self.event()? {
@@ -252,7 +256,7 @@ impl<'p, 't> Reader<'p, 't> {
 
 const NO_KEY: &str = "a key is a list or a map, not a text";
 
-/// The key that a node is. JSON has texts only.
+/// The key for a value. JSON has only strings as keys.
 fn key_text(value: Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text),
@@ -266,8 +270,8 @@ fn key_text(value: Value) -> Result<String, String> {
     }
 }
 
-/// Merges maps into one, as kubectl does: in the place of the merge key, so that what is written
-/// below it wins; of several maps the first one wins.
+/// Merges maps into one, as kubectl does: in the place of the merge key, so that later keys replace
+/// merged ones. Of several maps the first one has precedence.
 fn merge(entries: &mut Map<String, Value>, merged: Value) -> Result<(), String> {
     match merged {
         Value::Object(map) => entries.extend(map),
@@ -354,7 +358,7 @@ mod tests {
             let text = record["text"].as_str().unwrap();
             let refused = record.get("error").is_some();
             match read(text).into_iter().next() {
-                // YAML 1.2 admits a few escapes that kubectl does not know.
+                // YAML 1.2 allows a few escapes that kubectl refuses.
                 Some(Ok(_)) if refused => {}
                 Some(Ok(document)) => assert_eq!(document.value, record["value"], "{text}"),
                 Some(Err(error)) => assert!(refused, "{text}: {error:?}"),

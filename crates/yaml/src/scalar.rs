@@ -1,4 +1,5 @@
-//! What a plain scalar means to kubectl, which reads YAML 1.1: `yes` is true and `0644` is 420.
+//! The meaning of a plain scalar for kubectl, which reads YAML 1.1: `yes` is true and `0644` is
+//! 420.
 
 use serde_json::Number;
 
@@ -9,19 +10,19 @@ pub(crate) enum Scalar {
     Bool(bool),
     /// A number that JSON can express.
     Number(Number),
-    /// An infinity, or not a number: YAML can express it and JSON cannot.
+    /// An infinity, or not a number, which JSON cannot express.
     NotFinite,
     Text,
 }
 
-/// Up to this, every whole number is a float of its own.
+/// Up to this limit every whole number is exact as a float.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Resolves a plain scalar by the rules of kubectl.
 ///
 /// # Guarantees
-/// Two texts that kubectl reads as the same value are the same value here: the recorded readings in
-/// `testdata` are compared with these.
+/// Two texts that kubectl reads as the same value are the same value here: a test compares the
+/// results with the recorded readings in `testdata`.
 pub(crate) fn resolve(text: &str) -> Scalar {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Scalar::Null,
@@ -48,7 +49,7 @@ fn number(text: &str) -> Option<Number> {
     }
 }
 
-/// As Go parses integers of an unknown base: a leading zero alone means octal.
+/// Parses an integer as Go does without a given base: a leading zero alone means octal.
 fn integer(text: &str) -> Option<Number> {
     let (sign, unsigned) = match text.as_bytes() {
         [sign @ (b'+' | b'-'), ..] => (Some(*sign), &text[1..]),
@@ -62,7 +63,7 @@ fn integer(text: &str) -> Option<Number> {
         [b'0', ..] => (8, &unsigned[1..]),
         _ => (10, unsigned),
     };
-    // The standard library would take a second sign.
+    // The standard library would accept a second sign.
     if !digits.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;
     }
@@ -95,8 +96,8 @@ fn float(text: &str) -> Option<Number> {
     value.is_finite().then(|| of_float(value)).flatten()
 }
 
-/// The number that a float is in JSON. Whole ones are integers, as kubectl makes them: servers
-/// refuse `3.0` where they want an integer. None for what JSON does not have.
+/// The JSON number for a float. A whole float becomes an integer, as for kubectl: servers refuse
+/// `3.0` for an integer. `None` for a value that JSON cannot express.
 pub fn of_float(value: f64) -> Option<Number> {
     if value.fract() == 0.0 && value.abs() <= MOST_EXACT {
         #[expect(clippy::cast_possible_truncation, reason = "whole and small enough")]
@@ -105,7 +106,7 @@ pub fn of_float(value: f64) -> Option<Number> {
     Number::from_f64(value)
 }
 
-/// The text of a float that is used as the key of a map, as kubectl writes it.
+/// The text of a float as the key of a map, as kubectl writes it.
 pub(crate) fn float_key(value: f64) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "kubectl does so as well")]
     let text = format!("{:e}", value as f32);

@@ -6,7 +6,7 @@ use super::*;
 
 const CHART: &[u8] = b"apiVersion: v2\nname: nginx\nversion: 0.0.1\n";
 
-/// An entry of an archive: path, kind, content.
+/// An entry of an archive: path, type, content.
 type Item<'a> = (&'a str, EntryType, &'a [u8]);
 
 fn file<'a>(path: &'a str, content: &'a [u8]) -> Item<'a> {
@@ -17,7 +17,7 @@ fn pack(items: &[Item<'_>]) -> Vec<u8> {
     let mut builder = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, kind, content) in items {
         let mut header = Header::new_gnu();
-        // `set_path` would refuse what an adversary writes.
+        // `set_path` would refuse the paths of an adversary.
         header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
         header.set_entry_type(*kind);
         header.set_size(content.len() as u64);
@@ -144,7 +144,7 @@ fn bombs_are_refused() {
     let zeros = vec![0; 2 << 20];
     let big = [file("a/Chart.yaml", CHART), file("a/zeros", &zeros)];
     assert_eq!(check(&big), Err(Error::TooBig(1 << 20)));
-    // Behind the end of the archive.
+    // More bytes behind the end of the archive.
     let mut trailing = pack(&[file("a/Chart.yaml", CHART)]);
     let mut more = GzEncoder::new(Vec::new(), Compression::best());
     io::Write::write_all(&mut more, &zeros).unwrap();
@@ -163,7 +163,7 @@ fn archives_of_dependencies_are_looked_into() {
     let bad = pack(&[("sub/a", EntryType::Symlink, b"")]);
     let items = [file("a/Chart.yaml", CHART), file("a/charts/sub.tgz", &bad)];
     assert!(matches!(check(&items), Err(Error::Kind(..))));
-    // What all of them unpack to counts together.
+    // The unpacked bytes of all dependencies count together.
     let zeros = vec![0; 400 << 10];
     let sub = pack(&[file("sub/Chart.yaml", CHART), file("sub/zeros", &zeros)]);
     let names: Vec<_> = (0..3)

@@ -1,4 +1,4 @@
-//! Archives: what is fetched, from whom, and what is refused.
+//! Archives: which ones are fetched, from which hosts, and which are refused.
 
 use baton_charts::{Credentials, Error};
 use baton_hack::charts::{Fault, Repository, pack_files};
@@ -80,7 +80,7 @@ async fn a_repository_that_lies_about_a_digest_is_not_believed() {
                 .iter()
                 .any(|name| name.contains("tgz") || name.contains("new"))
         );
-        // The truth is accepted later.
+        // The right digest is accepted later.
         fixture.repository.recover();
         charts.archive(&chart).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! A repository, a folder for what is fetched, and the pinned helm.
+//! A repository, a folder for indexes and archives, and the pinned helm.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ impl Fixture {
         let mut settings = Settings::new(cache.path().to_owned());
         settings.helm = Some(tools::helm(&dirs).await.unwrap());
         let limits = Limits {
-            // With others at work beside it, a first index may take its time.
+            // While other tests run, a first index may take its time.
             first_index: Duration::from_secs(30),
             render: Duration::from_mins(1),
             ..Limits::default()
@@ -41,7 +41,7 @@ impl Fixture {
         }
     }
 
-    /// What a process has that starts now.
+    /// The charts of a newly started process.
     pub fn charts(&self) -> Charts {
         let credentials = Arc::clone(&self.credentials);
         let settings = Settings {
@@ -51,7 +51,7 @@ impl Fixture {
         Charts::new(settings, move |_: &str| credentials.lock().unwrap().clone()).unwrap()
     }
 
-    /// The same, with an index that is asked for again each time.
+    /// As [`Self::charts`], with an index that is requested each time.
     pub fn fresh(&mut self) -> Charts {
         self.limits.refresh = Duration::ZERO;
         self.charts()
@@ -61,7 +61,7 @@ impl Fixture {
         chart(&self.repository.url(), "test-nginx", version)
     }
 
-    /// Adds a chart made of these files besides its `Chart.yaml`.
+    /// Adds a chart made of these files and a `Chart.yaml`.
     pub fn add(&self, name: &str, files: &[(&str, &str)]) -> Chart {
         let metadata = format!("apiVersion: v2\nname: {name}\nversion: 1.0.0\n");
         self.add_with(name, &metadata, files)

@@ -1,4 +1,4 @@
-//! What charts render to, with the pinned helm.
+//! Renderings of charts, with the pinned helm.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -22,7 +22,7 @@ async fn render(charts: &Charts, chart: &Chart, values: &Value) -> Result<Vec<Va
     charts.render(rendering).await
 }
 
-/// Why a chart is not rendered.
+/// The reason that a chart is not rendered.
 async fn refused(fixture: &Fixture, chart: &Chart) -> String {
     let error = render(&fixture.charts(), chart, &json!({}))
         .await
@@ -324,7 +324,7 @@ async fn namespaces_take_turns() {
     fixture.settings.renders = NonZeroUsize::MIN;
     let (charts, chart) = (fixture.charts(), fixture.chart("0.0.1"));
     charts.archive(&chart).await.unwrap();
-    // With the archive at hand, they stand in line in the order in which they begin.
+    // With the archive on disk, the renderings wait in the order in which they begin.
     let renderings = ["a", "a", "a", "a", "b"].map(|namespace| {
         let (charts, chart) = (&charts, &chart);
         async move {
@@ -340,6 +340,6 @@ async fn namespaces_take_turns() {
     });
     let running: FuturesUnordered<_> = renderings.into_iter().collect();
     let ended: Vec<_> = running.collect().await;
-    // One was running, and one had its turn.
+    // One rendering was running, and one had its turn.
     assert_eq!(ended, ["a", "a", "b", "a", "a"]);
 }

@@ -1,4 +1,4 @@
-//! Which version is meant, while repositories answer, lie, are slow or gone.
+//! Resolution of versions, while repositories respond, lie, are slow or gone.
 
 use std::time::{Duration, Instant};
 
@@ -90,7 +90,7 @@ async fn an_index_that_is_none_is_refused() {
             ScheduleError::from(error).reason(),
             "NoCachedChartRepoIndex"
         );
-        // Back again, it is used, and what comes later does not take it away.
+        // When the repository responds, its index is used, and later failures do not remove it.
         fixture.repository.recover();
         let known = charts.versions(&url, "test-nginx").await.unwrap();
         assert_eq!(known.as_deref().unwrap_or_default().len(), 2);
@@ -149,7 +149,7 @@ async fn a_slow_repository_has_its_last_good_index() {
     fixture
         .repository
         .fail(Fault::Slow(Duration::from_hours(1)));
-    // While the request is on its way, and when it is known to have failed.
+    // While the request is running, and after it has failed.
     while fixture.repository.requests_for("/charts/index.yaml") < 3 {
         assert_eq!(charts.versions(&url, "test-nginx").await.unwrap(), known);
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -198,7 +198,7 @@ async fn an_index_survives_an_outage_and_a_restart() {
     assert_eq!(fixture.charts().resolve(&chart).await.unwrap(), "0.0.2");
     fixture.repository.fail(Fault::Down);
     assert_eq!(fixture.charts().resolve(&chart).await.unwrap(), "0.0.2");
-    // A broken copy is as good as none.
+    // A broken copy has the same effect as none.
     for folder in std::fs::read_dir(fixture.cache.path()).unwrap() {
         std::fs::write(folder.unwrap().path().join("index.json"), "{").unwrap();
     }

@@ -1,4 +1,5 @@
-//! Who may deliver where: a function of the assignments and of what they select.
+//! Decides which namespace may deliver into which cluster, from the assignments and the objects
+//! that they select.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,7 @@ use baton_apis::{DeliveryScope, SiteAssignmentSpec, SiteSelection};
 use baton_engine::revision::Reach;
 use baton_probes::selector::Labels;
 
-/// A namespace or a cluster, as selectors see it.
+/// A namespace or a cluster as the subject of selectors.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// Name.
@@ -15,20 +16,21 @@ pub struct Subject<'a> {
     pub labels: &'a BTreeMap<String, String>,
 }
 
-/// Whether a namespace may deliver into a cluster.
+/// The decision if a namespace may deliver into a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It may, and so far.
+    /// The namespace may deliver, with this reach.
     Allowed(Reach),
-    /// It may not; the text says what is missing.
+    /// The namespace may not deliver; the text names the missing assignment.
     Refused(String),
-    /// What the decision depends on is not known yet, for a short time.
+    /// Objects on which the decision depends are not known yet, for a short time.
     Unknown,
-    /// The objects that the decision depends on cannot be read.
+    /// Objects on which the decision depends cannot be read.
     Unreadable {
-        /// How far it was allowed by what was known last in this process; `None` if it was not, or nothing was known.
+        /// The reach by the last known objects; `None` if delivery was refused, or nothing was
+        /// known.
         before: Option<Reach>,
-        /// Of what it is not known, and why.
+        /// The undecided question, and the cause.
         message: String,
     },
 }
@@ -38,7 +40,7 @@ pub enum Decision {
 pub struct Assignment {
     name: String,
     spec: Result<SiteAssignmentSpec, String>,
-    /// Or why it cannot be understood.
+    /// The parsed rule, or the reason that it cannot be parsed.
     rule: Result<Rule, String>,
 }
 
@@ -49,7 +51,7 @@ struct Rule {
     reach: Reach,
 }
 
-/// Objects by name, by labels, or by either.
+/// Selects objects by name, by labels, or by either.
 #[derive(Clone, Debug, Default)]
 struct Selection {
     names: BTreeSet<String>,
@@ -72,7 +74,7 @@ impl Selection {
     }
 }
 
-/// Two that say the same.
+/// Assignments with the same name and spec are equal.
 impl PartialEq for Assignment {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name && self.spec == other.spec
@@ -80,7 +82,7 @@ impl PartialEq for Assignment {
 }
 
 impl Assignment {
-    /// Prepares one. A spec that cannot be understood is given as the reason.
+    /// Prepares an assignment. For a spec that cannot be read, pass the cause.
     #[must_use]
     pub fn new(name: &str, spec: Result<SiteAssignmentSpec, String>) -> Self {
         Self {
@@ -90,14 +92,14 @@ impl Assignment {
         }
     }
 
-    /// Whether it is about this cluster. One that cannot be understood may be about any: it closes all rather than
-    /// leaving open what it was to close.
+    /// True if the assignment selects the cluster. An assignment that cannot be parsed selects all
+    /// clusters: it closes all, rather than leaving open the one that it was to close.
     pub fn selects_cluster(&self, cluster: Subject<'_>) -> bool {
         let rule = self.rule.as_ref();
         rule.map_or(true, |rule| rule.clusters.selects(cluster))
     }
 
-    /// Whether it has to be known which labels a namespace has.
+    /// True if the decision needs the labels of the namespace.
     pub fn needs_namespace_labels(&self) -> bool {
         let rule = self.rule.as_ref();
         rule.is_ok_and(|rule| rule.namespaces.labels.is_some())
@@ -125,14 +127,15 @@ impl Rule {
     }
 }
 
-/// Whether revisions of a namespace may deliver into a cluster, and how far.
+/// Decides if revisions of a namespace may deliver into a cluster, and with which reach.
 ///
 /// # Guarantees
-/// - A cluster that no assignment selects is open, unless assignments are required; whoever delivers there stays in the
-///   namespace of the same name.
-/// - One that is selected is closed to all namespaces but those that an assignment of it selects.
-/// - What several assignments allow adds up, in any order.
-/// - An assignment that cannot be understood allows nothing, and closes all clusters.
+/// - A cluster that no assignment selects is open, unless assignments are required. The reach is
+///   then the namespace of the same name.
+/// - A selected cluster is closed to all namespaces but those that an assignment of the cluster
+///   selects.
+/// - The reaches of several assignments add up, in any order.
+/// - An assignment that cannot be parsed allows nothing, and closes all clusters.
 pub fn may_deliver<'a>(
     namespace: Subject<'_>,
     cluster: Subject<'_>,
@@ -177,7 +180,7 @@ pub fn may_deliver<'a>(
     Decision::Refused(text)
 }
 
-/// As far as either reaches.
+/// The union of two reaches.
 fn both(one: Reach, other: &Reach) -> Reach {
     match (one, other) {
         (Reach::Namespaces(mut names), Reach::Namespaces(others)) => {

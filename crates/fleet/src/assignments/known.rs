@@ -1,4 +1,4 @@
-//! What the watches have reported so far.
+//! The assignments and namespaces that the watches have reported so far.
 
 use std::sync::Arc;
 
@@ -56,18 +56,19 @@ impl Known {
         names.map(AssignmentChange::Namespace).collect()
     }
 
-    /// Whether an assignment selects namespaces by their labels.
+    /// True if an assignment selects namespaces by their labels.
     pub fn needs_namespace_labels(&self) -> bool {
         let mut assignments = self.assignments.items().values();
         assignments.any(|assignment| assignment.needs_namespace_labels())
     }
 
-    /// Why nobody may be given a cluster: a kind that decisions depend on cannot be listed.
+    /// The reason that no cluster can be allowed: a kind on which decisions depend cannot be
+    /// listed.
     pub fn unreadable(&self) -> Option<String> {
         self.failure(|| self.needs_namespace_labels())
     }
 
-    /// Whether the API server has answered about all that decisions depend on.
+    /// True if the API server has answered the lists on which decisions depend.
     pub fn is_settled(&self) -> bool {
         *self.assignments.extent() != Extent::Nothing
             && (!self.needs_namespace_labels() || *self.namespaces.extent() != Extent::Nothing)
@@ -90,7 +91,7 @@ impl Known {
         Decision::Unreadable { before, message }
     }
 
-    /// Which kind cannot be listed that a decision depends on, and why.
+    /// The kind that a decision depends on and that cannot be listed, with the cause.
     fn failure(&self, needs_labels: impl Fn() -> bool) -> Option<String> {
         let cannot = |kind, cause| format!("{kind} cannot be listed: {cause}");
         let assignments = self.assignments.extent().failure();
@@ -102,20 +103,20 @@ impl Known {
         assignments.or_else(|| namespaces().map(|cause| cannot("Namespaces", cause)))
     }
 
-    /// Whether an assignment about a cluster selects namespaces by their labels.
+    /// True if an assignment that selects a cluster selects namespaces by their labels.
     fn needs_labels(&self, cluster: Subject<'_>) -> bool {
         let mut assignments = self.assignments.items().values();
         assignments.any(|it| it.selects_cluster(cluster) && it.needs_namespace_labels())
     }
 
-    /// As far as it is known, whether outdated or not.
+    /// The decision by the last known objects, outdated or not.
     fn decide_by_last(&self, namespace: &str, cluster: Subject<'_>, is_required: bool) -> Decision {
         if !self.assignments.was_complete() {
             return Decision::Unknown;
         }
         let assignments = self.assignments.items().values().map(AsRef::as_ref);
         let labels = self.namespaces.items().get(namespace);
-        // A namespace that is new, or about to be listed.
+        // A namespace that is new, or not listed yet.
         if labels.is_none() && self.needs_labels(cluster) {
             return Decision::Unknown;
         }
@@ -128,7 +129,7 @@ impl Known {
     }
 }
 
-/// Whether more is known than before, or less. That a kind cannot be listed is logged.
+/// True if the extent has changed. Logs that a kind cannot be listed.
 fn is_other_extent(before: &Extent, now: &Extent, kind: &str) -> bool {
     if let Some(cause) = now.failure().filter(|_| before != now) {
         tracing::warn!(cause, "cannot list {kind}, trying again");
@@ -136,7 +137,7 @@ fn is_other_extent(before: &Extent, now: &Extent, kind: &str) -> bool {
     before != now
 }
 
-/// An assignment, as far as it is readable.
+/// Reads the readable parts of an assignment.
 fn read_assignment(object: &RawValue) -> Option<Arc<Assignment>> {
     let Object { metadata, spec, .. } = serde_json::from_str(object.get()).ok()?;
     let spec: Result<SiteAssignmentSpec, _> =

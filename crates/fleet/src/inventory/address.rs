@@ -4,12 +4,12 @@ use http::Uri;
 
 use crate::url::is_exposed;
 
-/// Why an address is none.
+/// The reason that an address is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
     #[error("is empty; set it to the URL of the cluster's API server")]
     Empty,
-    /// Not quoted, as it may hold a password.
+    /// The address is not quoted, because it may contain a password.
     #[error("has a user name in it; credentials belong into the Secret")]
     User,
     #[error(
@@ -20,7 +20,7 @@ pub(super) enum Problem {
     Malformed { text: String, cause: String },
 }
 
-/// Reads an address. Without a scheme, `https` is meant.
+/// Reads an address. The default scheme is `https`.
 pub(super) fn parse(text: &str) -> Result<Uri, Problem> {
     let text = text.trim();
     if text.is_empty() {

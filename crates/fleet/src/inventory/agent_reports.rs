@@ -1,4 +1,4 @@
-//! Follows the reports of an agent, and publishes the state of its cluster.
+//! Publishes the state of a cluster from the reports of its agent.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -12,24 +12,25 @@ use tokio::{
 
 use super::{ClusterLink, Shared, health::Health, text::excerpt};
 
-/// The longest message, in characters.
+/// Limit of the length of a message, in characters.
 const MESSAGE: usize = 1_000;
 
-/// An agent that is silent for so many of its periods is lost.
+/// Number of periods without a report after which an agent is lost.
 const MISSED: u32 = 3;
 
-/// What an agent reports about its API server: the version, or why it cannot reach it.
+/// The report of an agent about its API server: the version, or the reason that it cannot be
+/// reached.
 pub type AgentReport = Result<String, String>;
 
 /// The last report of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Heartbeat {
     at: Instant,
-    /// About its API server, from this report or an earlier one.
+    /// State of the API server, from this report or an earlier one.
     report: Option<AgentReport>,
 }
 
-/// The last reports of agents, by cluster. Also of clusters that are not known, or not yet.
+/// The last reports of agents, by cluster, also of clusters that are not, or not yet, known.
 #[derive(Default)]
 pub(super) struct Heartbeats(Mutex<HashMap<String, watch::Sender<Option<Heartbeat>>>>);
 
@@ -55,7 +56,8 @@ impl Heartbeats {
     }
 }
 
-/// Publishes the state of a cluster until it is dropped. `was_known`: its agent reported before this process started.
+/// Publishes the state of a cluster until it is dropped. `was_known` is true if the agent reported
+/// before this process started.
 pub(super) async fn run(
     shared: Arc<Shared>,
     (name, id): (&str, u64),
@@ -81,15 +83,15 @@ pub(super) async fn run(
         }
         let is_late = deadline <= Instant::now();
         tokio::select! {
-            // The sender lives as long as `shared`.
+            // The sender exists as long as `shared`.
             _ = heartbeats.changed() => {}
             () = sleep_until(deadline), if !is_late => {}
         }
     }
 }
 
-/// The state of a cluster after this report since the start; `None` while there is none. `was_known`: it reported
-/// before.
+/// The state of a cluster by the last report since the start; `None` while there is none.
+/// `was_known` is true if the agent reported before.
 fn standing(
     before: Health,
     beat: Option<&Heartbeat>,

@@ -1,4 +1,5 @@
-//! Asks a cluster for its version, to learn whether it can be reached and takes the credentials.
+//! Checks a connection by the version of the cluster: it shows if the cluster can be reached and
+//! accepts the credentials.
 
 use std::time::Duration;
 
@@ -15,23 +16,23 @@ use baton_kubernetes::{
 };
 
 const VERSION: &str = "/version";
-/// How long a check may take, the set-up of a connection included. Shorter than the time to connect, so that this
-/// says what has happened.
+/// Time limit of a check, the set-up of a connection included. It is shorter than the time limit of
+/// the connection, so that the message of the check is reported.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// Characters of an answer in a message.
+/// Number of characters of a response in a message.
 const EXCERPT: usize = 200;
 
-/// Why a cluster cannot be used now.
+/// The reason that a cluster cannot be used now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Loss {
-    /// Of the condition `Connected`.
+    /// Reason for the condition `Connected`.
     pub reason: &'static str,
     pub message: String,
-    /// Whether there was no answer at all.
+    /// True if there was no response at all.
     pub silent: bool,
 }
 
-/// Checks a cluster: its version, such as `v1.36.3`, if it gives one.
+/// Checks a cluster. Returns its version, such as `v1.36.3`, if the cluster reports it.
 pub(super) async fn check(client: &Client, url: &Uri) -> Result<Option<String>, Loss> {
     let silent = |cause: &str| Loss {
         reason: reasons::UNREACHABLE,
@@ -50,7 +51,7 @@ pub(super) async fn check(client: &Client, url: &Uri) -> Result<Option<String>, 
     }
 }
 
-/// What an answer means.
+/// The meaning of a response.
 fn judge(url: &Uri, status: StatusCode, body: &[u8]) -> Result<Option<String>, Loss> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -83,7 +84,7 @@ fn judge(url: &Uri, status: StatusCode, body: &[u8]) -> Result<Option<String>, L
                 said()
             ),
         )),
-        // The right to read the version is not needed for anything else. A server that is busy is there.
+        // The right to read the version is not needed otherwise. A busy server can be reached.
         StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => Ok(None),
         status if status.is_server_error() => Err(loss(
             reasons::UNREACHABLE,
@@ -96,7 +97,7 @@ fn judge(url: &Uri, status: StatusCode, body: &[u8]) -> Result<Option<String>, L
     }
 }
 
-/// The last cause, with a hint where it needs one.
+/// The last cause, with a hint where one helps.
 fn cause(error: &WireError) -> String {
     let error: &(dyn std::error::Error + 'static) = match error {
         WireError::Send { source } | WireError::Read { source } => &**source,
@@ -110,7 +111,7 @@ fn cause(error: &WireError) -> String {
     }
 }
 
-/// The address without the slash that stands for no path.
+/// The address without the slash of an empty path.
 fn shown(url: &Uri) -> String {
     url.to_string().trim_end_matches('/').to_owned()
 }

@@ -1,17 +1,16 @@
-//! The client of a cluster: made like the manager's own, and with a connection that can be
-//! exchanged beneath it.
+//! The client of a cluster. It is made like the manager's own, but its connection can be exchanged.
 //!
 //! # How credentials are exchanged
 //!
-//! The rest of the manager uses one [`Client`] for as long as the cluster has the same
-//! address. It counts and retries; beneath it is a cell with a client that was made from the
-//! credentials (see [`super::connection`]), to which every request is handed. New credentials are a new client in the
-//! cell. So all kinds of credentials, the CA among them, are exchanged in one way, and kube does the whole of
-//! TLS and authentication. A request under way, a watch for instance, ends on the connection it began on:
-//! servers check credentials when a request begins.
+//! The rest of the manager uses one [`Client`] for as long as the cluster has the same address. The
+//! client counts and retries, and passes every request to a cell that contains the connection,
+//! which is made from the credentials (see [`super::connection`]). For new credentials the cell
+//! gets a new connection. So all kinds of credentials, the CA included, are exchanged in one way,
+//! and kube does all of TLS and authentication. A request under way, such as a watch, ends on the
+//! connection on which it began: servers check credentials when a request begins.
 //!
-//! Setting a header from shared state would do for tokens only, and a TLS configuration behind a lock
-//! would leave connections of the old one in the pool.
+//! A header from shared state would be sufficient for tokens only, and a TLS configuration behind a
+//! lock would leave connections with the old one in the pool.
 
 use std::sync::{
     Arc,
@@ -37,9 +36,9 @@ use baton_terminal::proxy::Proxies;
 
 /// A client with an exchangeable connection.
 pub(super) struct Line {
-    /// For all requests but checks. Stays the same.
+    /// The client for all requests but checks. It stays the same.
     pub client: Client,
-    /// Resolves when requests go other than expected.
+    /// Resolves when the outcome of requests is not the expected one.
     pub pulse: Arc<Pulse>,
     /// Ends the requests under way.
     lost: Arc<Notify>,
@@ -50,7 +49,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Connects nothing yet. Must be called within a tokio runtime.
+    /// Creates a client without connecting it. Must be called within a tokio runtime.
     pub fn new(
         credentials: &Credentials,
         metrics: &RequestMetrics,
@@ -76,15 +75,16 @@ impl Line {
         })
     }
 
-    /// A client for a check: it tells what the server says now, not what it says after some retries. It is made for
-    /// each, as one that waits for the next check would take 9 KiB. Must be called within a tokio runtime.
+    /// A client for a check, without retries, so that the check sees the first response. It is made
+    /// for each check, because a client that waits for the next check takes 9 KiB. Must be called
+    /// within a tokio runtime.
     pub fn checks(&self) -> Client {
-        // Checks find out whether it is lost.
+        // Checks are not ended by `cut`, because they detect if the cluster is lost.
         let checks = service(Arc::clone(&self.current), Arc::default(), |_| {});
         counted(ClientBuilder::new(checks, "default"), &self.metrics)
     }
 
-    /// Lets requests from now on use other credentials.
+    /// Uses other credentials for requests from now on.
     pub fn exchange(&mut self, credentials: &Credentials) -> Result<(), kube::Error> {
         let config = config(credentials, &Proxies::of_environment())?;
         *self.current.write() = connection(config.clone(), &self.fence)?;
@@ -92,16 +92,16 @@ impl Line {
         Ok(())
     }
 
-    /// Ends the requests that are under way, except for checks: nobody is to wait for a cluster that is lost.
+    /// Ends the requests under way, except checks, so that no caller waits for a lost cluster.
     pub fn cut(&self) {
         self.lost.notify_waiters();
     }
 
-    /// Lets requests from now on use new connections. Those in the pool may be dead without anybody
-    /// knowing: a request on each would have to time out first.
+    /// Uses new connections for requests from now on. Those in the pool may be dead without a sign:
+    /// a request on each would have to time out first.
     pub fn renew(&self) {
-        // It was made from the same configuration before; only the certificates of the system, on
-        // disk, can have become unreadable meanwhile.
+        // The configuration was used before; only the certificates of the system, on disk, can have
+        // become unreadable meanwhile.
         match connection(self.config.clone(), &self.fence) {
             Ok(connection) => *self.current.write() = connection,
             Err(error) => tracing::debug!(%error, "cannot make a new connection"),
@@ -116,8 +116,8 @@ struct Lost;
 
 type Outcome = Result<Answer, BoxError>;
 
-/// Hands each request to the connection that is in the cell when it comes, and shows its answer; `lost` ends those
-/// under way.
+/// Passes each request to the connection that the cell contains at that time, and its outcome to
+/// `answered`; `lost` ends the requests under way.
 fn service(
     cell: Arc<RwLock<Connection>>,
     lost: Arc<Notify>,
@@ -144,7 +144,7 @@ fn service(
     })
 }
 
-/// Whether an API server has taken the request, whatever it said.
+/// True if an API server has accepted the request, with any response.
 fn is_answer(result: &Outcome) -> bool {
     result.as_ref().is_ok_and(|response| {
         let status = response.status();
@@ -171,7 +171,7 @@ fn config(credentials: &Credentials, proxies: &Proxies) -> Result<Config, kube::
 }
 
 /// Signals that requests fail although the cluster counts as up, or are answered although it counts
-/// as down, so that it is checked at once and not at the next appointed time.
+/// as down, so that the cluster is checked at once and not at the next regular time.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
     expected: AtomicBool,
@@ -180,13 +180,13 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    /// What requests are expected to do from now on: to be answered or not.
+    /// Sets the expected outcome of requests from now on: true if they are answered.
     pub fn expect(&self, answered: bool) {
         self.last.store(answered, Ordering::Relaxed);
         self.expected.store(answered, Ordering::Relaxed);
     }
 
-    /// Resolves when the last request has gone other than expected.
+    /// Resolves when the outcome of the last request is not the expected one.
     pub async fn changed(&self) {
         while self.last.load(Ordering::Relaxed) == self.expected.load(Ordering::Relaxed) {
             self.other.notified().await;
@@ -258,7 +258,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_to_a_cluster_that_is_lost_are_ended() {
-        // It takes connections and never says anything.
+        // Accepts connections and never responds.
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = silent.local_addr().unwrap();
         let line = Line::new(
@@ -279,7 +279,7 @@ mod tests {
         assert!(format!("{error:?}").contains("Lost"), "{error:?}");
     }
 
-    /// A certificate that is none, in a form that looks like one.
+    /// No valid certificate, but in the form of one.
     const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n";
 
     #[tokio::test]

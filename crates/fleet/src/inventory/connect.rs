@@ -1,4 +1,5 @@
-//! Keeps the connection to one cluster: reads its Secret, connects, checks, and publishes its state.
+//! Maintains the connection to one cluster: reads its Secret, connects, checks, and publishes its
+//! state.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,36 +27,37 @@ use baton_kubernetes::{
     wire,
 };
 
-/// How often a cluster that answers is asked whether it still does, about.
+/// Approximate period of the checks of a connected cluster.
 const CHECK_EVERY: Duration = Duration::from_secs(30);
 /// The longest pause between attempts to connect.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// The shortest pause between two checks, however many requests fail.
+/// The shortest pause between two checks, for any number of failing requests.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-/// A cluster that answered is given up when this many checks in a row fail: a single connection may break.
+/// Number of failed checks in a row after which a connected cluster counts as lost: a single
+/// connection may break.
 const GIVE_UP: u32 = 2;
-/// The longest message, in characters.
+/// Limit of the length of a message, in characters.
 const MESSAGE: usize = 1_000;
 
-/// What the connection depends on.
+/// The inputs of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// `spec.apiMaster`, or why it cannot be read.
+    /// `spec.apiMaster`, or the reason that it cannot be read.
     pub api_master: Result<String, String>,
-    /// The Secret has changed at this version last, as far as its watch has reported. 0 at first.
+    /// The version of the last change of the Secret that its watch has reported; 0 at first.
     pub secret: u64,
 }
 
 /// The connection to one cluster.
 pub(super) struct Connector {
     name: String,
-    /// Of the entry in the table of links.
+    /// Number of the entry in the table of links.
     id: u64,
     shared: Arc<Shared>,
     health: watch::Sender<Health>,
     site: Option<Connection>,
-    /// `spec.apiMaster` and the version of the Secret that the connection was made from; `None` when
-    /// they have to be looked at again.
+    /// `spec.apiMaster` and the version of the Secret from which the connection was made; `None` if
+    /// they have to be read again.
     made_from: Option<(String, u64)>,
     failures: u32,
 }
@@ -64,15 +66,15 @@ struct Connection {
     url: Uri,
     fingerprint: Fingerprint,
     line: Line,
-    /// From the first answer on.
+    /// The target; `None` before the first response.
     target: Option<Target>,
 }
 
-/// Why there are no credentials.
+/// The reason that there are no credentials.
 enum NoCredentials {
-    /// There are none that could be used.
+    /// There are no usable credentials.
     CredentialsError(CredentialsError),
-    /// They cannot be read, for this reason.
+    /// The credentials cannot be read, for this reason.
     Unknown(String),
 }
 
@@ -89,7 +91,7 @@ impl Connector {
         }
     }
 
-    /// Connects, and stays connected, until the sender of `wanted` is gone.
+    /// Connects, and stays connected, until the sender of `wanted` is dropped.
     pub async fn run(mut self, mut wanted: watch::Receiver<Wanted>) {
         loop {
             let now = wanted.borrow_and_update().clone();
@@ -98,7 +100,7 @@ impl Connector {
                 self.rest(pause).await;
             };
             tokio::select! {
-                // A change is not to wait for a server that does not answer.
+                // A change does not wait for a server that does not respond.
                 changed = wanted.changed() => match changed {
                     Ok(()) => self.failures = 0,
                     Err(_) => return,
@@ -108,10 +110,10 @@ impl Connector {
         }
     }
 
-    /// Brings the connection up to date and checks it. Returns how long to wait until the next time.
+    /// Updates the connection and checks it. Returns the pause until the next round.
     ///
-    /// What is rarely under way is boxed: there is one of these for each cluster, and it would be as large as the
-    /// largest request even while it rests.
+    /// Requests that rarely run are boxed: each cluster keeps one future of this function, which
+    /// would otherwise always be as large as the largest request.
     async fn round(&mut self, wanted: &Wanted) -> Duration {
         if !self.is_made_from(wanted) {
             match Box::pin(self.remake(wanted)).await {
@@ -124,7 +126,7 @@ impl Connector {
                 Err(NoCredentials::Unknown(cause)) if self.site.is_none() => {
                     return self.fail(reasons::NO_SECRET, &cause);
                 }
-                // What is connected stays so: the credentials have not been taken back.
+                // An existing connection stays: the credentials were not revoked.
                 Err(NoCredentials::Unknown(cause)) => {
                     tracing::warn!(cluster = self.name, cause, "trying again");
                 }
@@ -165,7 +167,7 @@ impl Connector {
         }
     }
 
-    /// Waits, but no longer than until requests go other than expected.
+    /// Waits for the pause, or until the outcome of requests is not the expected one.
     async fn rest(&self, pause: Duration) {
         let earliest = Instant::now() + SHORTEST_PAUSE;
         match &self.site {
@@ -187,7 +189,7 @@ impl Connector {
         })
     }
 
-    /// Reads the credentials and lets the connection use them.
+    /// Reads the credentials and uses them for the connection.
     async fn remake(&mut self, wanted: &Wanted) -> Result<(), NoCredentials> {
         let api_master = match &wanted.api_master {
             Ok(api_master) => api_master,
@@ -212,7 +214,7 @@ impl Connector {
         Ok(())
     }
 
-    /// Reads the Secret. The server is asked and no cache, so that nothing of Secrets is kept.
+    /// Reads the Secret from the server. No cache contains data of Secrets.
     async fn secret(&self) -> Result<Secret, NoCredentials> {
         let named = self.secret_name();
         let path = format!(
@@ -244,7 +246,7 @@ impl Connector {
         format!("{}/{}", self.shared.namespace, self.name)
     }
 
-    /// Lets the connection use these credentials.
+    /// Uses these credentials for the connection.
     fn adopt(&mut self, credentials: &Credentials) -> Result<(), CredentialsError> {
         let secret = self.secret_name();
         let refused = |error: kube::Error| CredentialsError::Secret {
@@ -289,7 +291,7 @@ impl Connector {
 
     fn fail(&mut self, reason: &'static str, message: &str) -> Duration {
         let now = self.shared.clock.now();
-        // Some of it comes from the Cluster, and can have any length.
+        // A part of the message is from the Cluster, and can have any length.
         let message = excerpt(message, MESSAGE);
         self.publish(
             |health| health.lost(reason, message, now),
@@ -303,7 +305,7 @@ impl Connector {
         Backoff::up_to(LONGEST_PAUSE).delay(self.failures)
     }
 
-    /// Publishes the state, to the status and to the controllers.
+    /// Publishes the state to the status and to the controllers.
     fn publish(
         &self,
         next: impl FnOnce(Health) -> Health,

@@ -1,8 +1,10 @@
-//! The connections to a cluster: one for everything, where its server speaks HTTP/2, as API servers do.
+//! The connections to a cluster: one for all requests, if the server supports HTTP/2, as API
+//! servers do.
 //!
-//! kube's own client speaks HTTP/1.1, where each watch, and each request beside others, has a connection of its own. A
-//! connection with TLS takes 30 KiB of memory here and more at the server, and a handshake; a further request on one
-//! with HTTP/2 takes 5 KiB. `docs/scale.md` has what a cluster costs.
+//! kube's own client uses HTTP/1.1, where each watch, and each concurrent request, has a connection
+//! of its own. A connection with TLS takes 30 KiB of memory here and more at the server, and a
+//! handshake; another request on an HTTP/2 connection takes 5 KiB. `docs/scale.md` lists the costs
+//! of a cluster.
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -21,23 +23,24 @@ use tower::{
 
 use baton_kubernetes::fence::Fence;
 
-/// Sends requests to a cluster. It counts, retries and traces nothing.
+/// Sends requests to a cluster, without counting, retries or traces.
 pub(super) type Connection = BoxCloneSyncService<Request<Body>, Answer, BoxError>;
 
-/// What a server says.
+/// The response of a server.
 pub(super) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
-/// Sessions of TLS that can be resumed: each server has up to eight, and there is one.
+/// Number of TLS sessions that can be resumed: a server has up to eight, and there is one server.
 const SESSIONS: usize = 8;
 
-/// It connects when it is first needed, and its connections end with the lease of `fence`. Call it inside of a tokio
-/// runtime.
+/// Creates a service that connects on its first request. Its connections end with the lease of
+/// `fence`. Must be called within a tokio runtime.
 ///
 /// # Errors
-/// The credentials, the CA or the proxy in `config` cannot be used.
+/// If the credentials, the CA or the proxy in `config` cannot be used.
 ///
 /// # Caveats
-/// Through a proxy kube's own client connects, which knows the kinds of them: with HTTP/1.1.
+/// Connections through a proxy are those of kube's own client, which supports all kinds of proxies,
+/// with HTTP/1.1.
 pub(super) fn connection(config: Config, fence: &Fence) -> Result<Connection, kube::Error> {
     if config.proxy_url.is_some() {
         let client = ClientBuilder::try_from((config, fence.clone()))?.build();

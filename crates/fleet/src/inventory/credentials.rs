@@ -1,6 +1,6 @@
-//! Where a cluster is and as whom to connect to it, read from its Cluster and its Secret.
+//! The address and the credentials of a cluster, read from its Cluster and its Secret.
 //!
-//! Nothing here does I/O.
+//! This module does no I/O.
 
 use std::fmt;
 
@@ -18,37 +18,37 @@ use kube::ResourceExt as _;
 use super::address;
 use crate::url::is_same_server;
 
-/// All that it takes to connect to a cluster.
+/// The parameters of a connection to a cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Credentials {
-    /// The API server, with scheme and host.
+    /// URL of the API server, with scheme and host.
     pub url: Uri,
-    /// As whom to connect.
+    /// The identity for authentication.
     pub identity: Identity,
-    /// The CAs that the server's certificate may come from, as DER; those of the system when `None`.
+    /// The CAs for the certificate of the server, as DER; `None` for those of the system.
     pub ca: Option<Vec<Vec<u8>>>,
-    /// Whether the server's certificate is trusted unseen.
+    /// True if any certificate of the server is trusted.
     pub skip_verify: bool,
-    /// CRC-32 of the Secret's data.
+    /// CRC-32 of the data in the Secret.
     pub checksum: u32,
 }
 
-/// As whom to connect.
+/// The identity for authentication.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Identity {
-    /// By a bearer token.
+    /// A bearer token.
     Token(String),
-    /// By a client certificate and its key, both as PEM.
+    /// A client certificate and its key, both as PEM.
     Certificate {
-        /// The certificate, perhaps with intermediate ones.
+        /// The certificate, optionally with intermediate ones.
         certificate: Vec<u8>,
         key: Vec<u8>,
     },
-    /// As nobody, which only a server without TLS is asked.
+    /// No identity, for servers without TLS only.
     Anonymous,
 }
 
-/// Why there is no way to connect to a cluster, whatever its state.
+/// The reason that the manager cannot connect to a cluster, in any state of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CredentialsError {
     #[error("the Cluster is not readable: {0}")]
@@ -64,7 +64,7 @@ pub(super) enum CredentialsError {
     Secret { secret: String, problem: Problem },
 }
 
-/// What is wrong with a Secret. Never quotes it.
+/// The error in a Secret. Never quotes the Secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
     #[error(
@@ -83,9 +83,9 @@ pub(super) enum Problem {
          Cluster names; nothing of it is sent there"
     )]
     OtherServer {
-        /// What the Secret names; it may be no URL at all.
+        /// The server that the Secret names; it may be no URL.
         named: String,
-        /// What the Cluster names.
+        /// The server that the Cluster names.
         asked: String,
     },
     #[error(
@@ -112,13 +112,16 @@ impl CredentialsError {
     }
 }
 
-/// Reads what it takes to connect to the cluster at `api_master` (`spec.apiMaster`) from its Secret.
+/// Reads the parameters of the connection to the cluster at `api_master` (`spec.apiMaster`) from
+/// its Secret.
 ///
-/// A token counts before a client certificate; beside a token neither the certificate nor the annotation counts. White
-/// space around a token is cut off, as files end with a line break. No error quotes the Secret.
+/// A token has precedence over a client certificate; with a token neither the certificate nor the
+/// annotation is used. White space around a token is removed, because files end with a line break.
+/// No error quotes the Secret.
 ///
-/// The annotation of the Secret that names a server has to name this one, as whoever may change a Cluster could send
-/// the credentials anywhere otherwise. `is_strict`: there has to be one.
+/// If an annotation of the Secret names a server it has to be this one. Otherwise a user who may
+/// change a Cluster could have the credentials sent anywhere. If `is_strict`, the annotation is
+/// required.
 pub(super) fn read(
     api_master: &str,
     secret: &Secret,
@@ -145,7 +148,7 @@ pub(super) fn read(
         })
 }
 
-/// Whether the credentials of a Secret are for the server at a URL.
+/// Checks that the credentials of a Secret are for the server at a URL.
 fn is_meant_for(secret: &Secret, url: &Uri, is_strict: bool) -> Result<(), Problem> {
     match secret.annotations().get(ANNOTATION_SERVER) {
         None if is_strict => Err(Problem::NoServer),
@@ -191,7 +194,8 @@ fn read_secret(secret: &Secret, is_plain: bool) -> Result<Parts, Problem> {
         }
         // A proxy on the same machine that authenticates by itself, as `kubectl proxy` does.
         (None, None) if is_plain => Identity::Anonymous,
-        // A server gives its version to anybody, so this would look like a connection.
+        // A server reports its version to anonymous clients, so the check would succeed without
+        // credentials.
         (None, None) => return Err(Problem::Nothing),
     };
     let skip_verify = secret
@@ -228,12 +232,12 @@ fn certificates(key: &'static str, text: &[u8]) -> Result<Vec<Vec<u8>>, Problem>
     Ok(certificates)
 }
 
-/// What Go's `strconv.ParseBool` takes for true. What it does not understand is ignored.
+/// True for the texts that Go's `strconv.ParseBool` accepts as true. Other texts are ignored.
 fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
 }
 
-/// CRC-32 (IEEE) over keys and values in the order of the keys, as Shipper's.
+/// CRC-32 (IEEE) over keys and values in the order of the keys, as in Shipper.
 fn checksum(secret: &Secret) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for (key, ByteString(value)) in secret.data.iter().flatten() {
@@ -264,7 +268,8 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What a connection was made from; equal for credentials that need no other connection.
+/// Identifies the inputs of a connection. Credentials with the same fingerprint need no other
+/// connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     url: Uri,
@@ -282,18 +287,18 @@ impl Credentials {
     }
 }
 
-/// What new credentials mean for a connection.
+/// The effect of new credentials on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Keep,
-    /// The same cluster with other credentials: what is known of it stays.
+    /// The same cluster with other credentials: its caches stay.
     Exchange,
-    /// Another cluster, for all that is known: everything is made anew.
+    /// Possibly another cluster: the connection and its caches are made anew.
     Rebuild,
 }
 
 impl Change {
-    /// What it takes to come from a connection, if there is one, to another.
+    /// The change between the credentials of an existing connection, if there is one, and new ones.
     pub(super) fn between(old: Option<&Fingerprint>, new: &Fingerprint) -> Self {
         match old {
             Some(old) if old == new => Self::Keep,

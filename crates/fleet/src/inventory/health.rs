@@ -1,6 +1,6 @@
-//! The state of the connection to a cluster, and what the Cluster's status says of it.
+//! The state of the connection to a cluster, and the status of the Cluster that reports it.
 //!
-//! Nothing here does I/O or looks at a clock.
+//! This module does no I/O and reads no clock.
 
 use baton_apis::{
     ClusterStatus,
@@ -10,39 +10,39 @@ use baton_engine::condition_list::find;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// How old the time of the last contact may become in the status while nothing else changes.
+/// Age at which the time of the last contact in the status is updated, while nothing else changes.
 const CONTACT_AGE: SignedDuration = SignedDuration::from_mins(5);
 
 /// The state of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// There is no answer yet.
+    /// There is no response yet.
     Connecting,
-    /// The cluster answers and takes the credentials.
+    /// The cluster responds and accepts the credentials.
     Up,
     /// The cluster cannot be used.
     Down {
-        /// Of the condition `Connected`.
+        /// Reason for the condition `Connected`.
         reason: &'static str,
         message: String,
     },
 }
 
-/// What is known of the connection to a cluster.
+/// The observed state of the connection to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Health {
     pub standing: Standing,
-    /// Since when; for [`Standing::Down`], whatever the reasons were in between.
+    /// Start of the state; for [`Standing::Down`] its reason may have changed since.
     pub since: Timestamp,
-    /// When the cluster has answered last, if it has.
+    /// Time of the last response of the cluster, if there was one.
     contact: Option<Timestamp>,
     version: Option<String>,
-    /// Since when the cluster was down before this process started.
+    /// Time since which the cluster was down before this process started.
     down_before: Option<Timestamp>,
 }
 
 impl Health {
-    /// Before the first answer; `recorded` is what the Cluster's status says from before.
+    /// The state before the first response; `recorded` is the earlier status of the Cluster.
     pub fn first(recorded: &ClusterStatus, now: Timestamp) -> Self {
         let condition = connected(recorded);
         let is_down = condition.filter(|condition| condition.status == "False");
@@ -52,7 +52,7 @@ impl Health {
         }
     }
 
-    /// Before the first answer from another address.
+    /// The state before the first response from another address.
     pub fn connecting(now: Timestamp) -> Self {
         Self {
             standing: Standing::Connecting,
@@ -63,7 +63,7 @@ impl Health {
         }
     }
 
-    /// The cluster has answered, perhaps with its version.
+    /// The state after a response, which may contain the version.
     pub fn answered(self, version: Option<String>, now: Timestamp) -> Self {
         let was_up = self.standing == Standing::Up;
         Self {
@@ -75,7 +75,7 @@ impl Health {
         }
     }
 
-    /// The cluster cannot be used.
+    /// The state after a loss of the cluster.
     pub fn lost(self, reason: &'static str, message: String, now: Timestamp) -> Self {
         let was_down = matches!(self.standing, Standing::Down { .. });
         let since = if was_down {
@@ -91,9 +91,10 @@ impl Health {
         }
     }
 
-    /// The status that the Cluster should have instead of `recorded`, if it should have another one.
+    /// The status that should replace `recorded`; `None` if it is up to date.
     ///
-    /// While there is no answer yet, the recorded state stays: a manager that starts has observed nothing new.
+    /// While there is no response yet, the recorded state stays: a starting manager has observed
+    /// nothing new.
     pub fn due(&self, recorded: &ClusterStatus, now: Timestamp) -> Option<ClusterStatus> {
         let before = connected(recorded);
         let (status, reason, message) = match &self.standing {
@@ -118,7 +119,7 @@ impl Health {
             let written = recorded.last_contact_time.as_ref();
             self.standing == Standing::Up
                 && written.is_none_or(|written| contact.duration_since(written.0) >= CONTACT_AGE)
-                // A clock that was ahead does not keep its time for ever.
+                // A time from a clock that was ahead does not stay for ever.
                 || written.is_some_and(|written| written.0.duration_since(now) >= CONTACT_AGE)
         });
         if before == Some(&condition) && version == recorded.server_version && !contact_is_old {
@@ -151,7 +152,7 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + seconds).unwrap()
     }
 
-    /// As the API server has it: whole seconds.
+    /// The status as the API server stores it: in whole seconds.
     fn stored(status: &ClusterStatus) -> ClusterStatus {
         serde_json::from_str(&serde_json::to_string(status).unwrap()).unwrap()
     }
@@ -170,7 +171,7 @@ mod tests {
         )
     }
 
-    /// Goes through a history; each step with the second and with what is written, if anything.
+    /// Replays a history; each step has the second and the written status, if any.
     #[test]
     fn only_changes_are_written() {
         type Step = fn(Health, Timestamp) -> Health;

@@ -1,4 +1,4 @@
-//! The way to a cluster, and what is known of it without asking.
+//! The link to a cluster, and the state of the cluster as last observed.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -8,28 +8,28 @@ use jiff::Timestamp;
 
 use super::health::{Health, Standing};
 
-/// The way to a cluster.
+/// The link to a cluster.
 #[derive(Clone)]
 pub enum ClusterLink {
     /// There is no such Cluster.
     Unknown,
-    /// An agent serves it.
+    /// An agent delivers in the cluster.
     Pull(Contact),
-    /// The manager connects to it, but not successfully at present.
+    /// The manager is to connect to the cluster, but is not connected now.
     Down {
         /// Reason of the condition `Connected`.
         reason: &'static str,
         /// One line for people, with the cause.
         message: String,
-        /// Since when it has been so, also over a restart of the manager.
+        /// Start of this state, also across a restart of the manager.
         since: Timestamp,
     },
-    /// The manager is connected to it.
+    /// The manager is connected to the cluster.
     Up(Target),
 }
 
 impl ClusterLink {
-    /// Whether the cluster turned out not to be reachable.
+    /// True if the cluster is known to be unreachable.
     pub(super) fn is_lost(&self) -> bool {
         match self {
             Self::Unknown | Self::Pull(Contact::Lost { .. }) => true,
@@ -38,48 +38,49 @@ impl ClusterLink {
         }
     }
 
-    /// Whether the cluster answers, or its agent reports.
+    /// True if the cluster responds, or its agent reports.
     pub(super) fn is_reached(&self) -> bool {
         matches!(self, Self::Up(_) | Self::Pull(Contact::Reported))
     }
 
-    /// Whether the cluster has not answered yet since this process, or its Cluster, came. It will, or turns out to be
-    /// lost, and that is a change of its link.
+    /// True if the cluster has not responded yet since the start of this process, or the creation
+    /// of its Cluster. The first response, or the loss of the cluster, changes the link.
     pub fn is_connecting(&self) -> bool {
         matches!(self, Self::Down { reason, .. } if *reason == reasons::CONNECTING)
     }
 }
 
-/// What is known of a Cluster without asking it.
+/// The observed state of a Cluster as a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InventorySite {
-    /// Its labels.
+    /// Labels of the Cluster.
     pub labels: Arc<BTreeMap<String, String>>,
-    /// Whether it cannot be reached. One that has not answered yet is not lost so far.
+    /// True if the cluster cannot be reached. A cluster that has not responded yet is not lost.
     pub is_lost: bool,
-    /// Unless it is lost: since when it has not been, as far as this process knows, which is later than the true time
-    /// after a restart. What was to happen there before may have been held up.
+    /// Time since which the cluster is not lost, unless it is. Only observations of this process
+    /// count, so after a restart the time is later than the true one. Actions due before that time
+    /// may be late.
     pub online_since: Timestamp,
 }
 
 /// The state of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contact {
-    /// It has not reported yet, for a short time.
+    /// The agent has not reported yet, for a short time.
     Expected,
-    /// It reports, and can reach its API server.
+    /// The agent reports, and can reach its API server.
     Reported,
-    /// It is silent, or cannot reach its API server.
+    /// The agent is silent, or cannot reach its API server.
     Lost {
         /// One line for people.
         message: String,
-        /// Since when it has been so, also over a restart of the manager.
+        /// Start of this state, also across a restart of the manager.
         since: Timestamp,
     },
 }
 
 impl ClusterLink {
-    /// The link to a cluster that an agent serves.
+    /// The link to a cluster with an agent.
     pub(super) fn pull(health: &Health) -> Self {
         Self::Pull(match &health.standing {
             Standing::Connecting => Contact::Expected,

@@ -1,4 +1,4 @@
-//! The Clusters there are, and a task for each.
+//! The existing Clusters, and a task for each.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -37,7 +37,7 @@ pub(super) struct Registry {
     last_id: u64,
 }
 
-/// What others decide by, of a Cluster.
+/// The parts of a Cluster on which decisions of others depend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Traits {
     pub labels: Arc<BTreeMap<String, String>>,
@@ -50,7 +50,7 @@ struct Entry {
     serving: Serving,
 }
 
-/// The task of a cluster. It ends with this.
+/// The task of a cluster. It ends when this is dropped.
 struct Serving {
     wanted: watch::Sender<Wanted>,
     recorded: watch::Sender<Recorded>,
@@ -88,7 +88,8 @@ impl Registry {
         self.shared.set_known(self.clusters.extent());
     }
 
-    /// Handles an event of the watch on the metadata of Secrets. Only the versions of the Clusters' Secrets are kept.
+    /// Handles an event of the watch on the metadata of Secrets. Only the versions of the Clusters'
+    /// Secrets are stored.
     pub fn secret_event(&mut self, event: &Event<'_>) {
         if let Some(cause) = self.secrets_failing.begins(event) {
             let namespace = &self.shared.namespace;
@@ -110,12 +111,12 @@ impl Registry {
             Event::ListDone { resource_version } => {
                 let listed = std::mem::take(&mut self.secrets_listed);
                 for (name, entry) in &self.entries {
-                    // What is not there may have gone at any time until now.
+                    // A missing Secret may have been deleted at any time until now.
                     entry.set_secret(listed.get(name).copied().unwrap_or(*resource_version));
                 }
             }
             Event::Upsert(object) | Event::Deleted(object) => {
-                // An object that was deleted has the version of its deletion.
+                // A deleted object has the version of its deletion.
                 if let Some((name, version)) = secret(object)
                     && let Some(entry) = self.entries.get(&name)
                 {
@@ -131,7 +132,7 @@ impl Registry {
             entry.uid == cluster.uid && entry.connection == cluster.connection
         });
         if !is_same {
-            // The task of the one before ends first.
+            // The task of the former Cluster ends first.
             self.entries.remove(&cluster.name);
             let entry = self.serve(&cluster);
             self.entries.insert(cluster.name, entry);
@@ -174,7 +175,7 @@ impl Registry {
         };
         let report = report::run(Arc::clone(&self.shared), subject, statuses, changes);
         let (shared, named) = (Arc::clone(&self.shared), name.to_owned());
-        // `join!` in an async block would hold each of them twice.
+        // `join!` in an async block would store each future twice.
         let task = match cluster.connection {
             ClusterConnection::Pull => {
                 let was_known = cluster.recorded.status.last_contact_time.is_some();
@@ -200,7 +201,7 @@ impl Registry {
         }
     }
 
-    /// Ends the tasks of clusters that are gone.
+    /// Ends the tasks of clusters that were deleted.
     fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
         let shared = &self.shared;
         self.entries.retain(|name, _| {
@@ -224,7 +225,7 @@ impl Entry {
     }
 }
 
-/// What the connection and its users depend on, of a Cluster.
+/// The parts of a Cluster on which the connection and its users depend.
 #[derive(Debug, PartialEq)]
 struct Cluster {
     name: String,
@@ -244,7 +245,8 @@ struct Object<'a> {
     status: Option<&'a RawValue>,
 }
 
-/// Only what the connection depends on, so that nothing else in a spec can be in its way.
+/// Only the fields on which the connection depends, so that no other field of a spec can prevent
+/// it.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Spec {
@@ -254,7 +256,7 @@ struct Spec {
 }
 
 impl Cluster {
-    /// Reads a Cluster as far as it is readable; `None` when not even its name is.
+    /// Reads the readable parts of a Cluster; `None` if not even its name is readable.
     fn read(object: &RawValue) -> Option<Self> {
         let Object {
             metadata,
@@ -271,7 +273,7 @@ impl Cluster {
             || Ok(Spec::default()),
             |spec| serde_json::from_str(spec.get()).map_err(|error| error.to_string()),
         );
-        // A status that is not readable is written anew.
+        // An unreadable status is replaced.
         let status: Option<ClusterStatus> =
             status.and_then(|status| serde_json::from_str(status.get()).ok());
         let connection = spec.as_ref().ok().and_then(|spec| spec.connection);
@@ -295,7 +297,8 @@ impl Cluster {
     }
 }
 
-/// An upgrade window. One that cannot be read never opens: it holds upgrades, which its absence would not.
+/// An upgrade window. An unreadable window never opens, and so holds upgrades, which a missing one
+/// would not.
 fn window(window: &Value) -> UpgradeWindow {
     serde_json::from_value(window.clone()).unwrap_or_default()
 }

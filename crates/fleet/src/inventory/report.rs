@@ -1,4 +1,4 @@
-//! Writes what is known of the connection to a cluster into the status of its Cluster.
+//! Writes the state of the connection to a cluster into the status of its Cluster.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,10 +17,10 @@ use tokio::{
 
 use super::{Shared, health::Health};
 
-/// The longest pause after a write that failed.
+/// The longest pause after a failed write.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// A status as the API server has it.
+/// A status as the API server stores it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Recorded {
     /// `resourceVersion` of the Cluster.
@@ -31,12 +31,12 @@ pub(super) struct Recorded {
 /// The Cluster to write to.
 pub(super) struct Subject {
     pub name: String,
-    /// One that is created again under the same name is another one.
+    /// UID of the Cluster. A Cluster that is created again under the same name has another one.
     pub uid: String,
 }
 
-/// Keeps the status in step until the Cluster is no longer looked at, from when this process leads.
-/// Writes only what is new, see [`Health::due`].
+/// Updates the status while the Cluster exists and once this process leads. Writes only changes
+/// (see [`Health::due`]).
 pub(super) async fn run(
     shared: Arc<Shared>,
     cluster: Subject,
@@ -49,7 +49,7 @@ pub(super) async fn run(
     if leading.wait_for(|leads| *leads).await.is_err() {
         return;
     }
-    // The answer to a write comes before its event.
+    // The answer to a write arrives before its event.
     let mut written = Recorded::default();
     let mut failures = 0;
     loop {
@@ -61,7 +61,7 @@ pub(super) async fn run(
             &written
         };
         if let Some(status) = now.due(&latest.status, shared.clock.now()) {
-            // Boxed, since nothing is written most of the time.
+            // Boxed, because nothing is written most of the time.
             let write = Box::pin(write(&api, &cluster, &status));
             match Box::pin(shared.at_the_hub(write)).await {
                 Ok(answer) => {
@@ -75,7 +75,7 @@ pub(super) async fn run(
                         %error,
                         "cannot write the status of a Cluster, trying again"
                     );
-                    // Mostly the Cluster has changed or gone, and its event is under way.
+                    // In most cases the Cluster was changed or deleted, and the event is under way.
                     let pause = sleep(Backoff::up_to(LONGEST_PAUSE).delay(failures));
                     tokio::select! {
                         () = pause => {}
@@ -95,8 +95,8 @@ pub(super) async fn run(
     }
 }
 
-/// Writes a status, unless the Cluster is another one by now, which the server refuses. The rest of the Cluster is not
-/// read: what it asks for need not be readable.
+/// Writes a status. The server refuses the write if the Cluster was created anew meanwhile. The
+/// other fields of the Cluster are not read: they may be unreadable.
 async fn write(
     api: &Api<DynamicObject>,
     cluster: &Subject,

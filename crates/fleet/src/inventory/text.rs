@@ -1,8 +1,8 @@
-//! Errors in one line, not too long.
+//! Errors in one line of limited length.
 
 use baton_engine::texts::collapse_whitespace;
 
-/// The beginning of a text, as one line of at most `length` characters.
+/// The start of a text, as one line of at most `length` characters.
 pub(super) fn excerpt(text: &str, length: usize) -> String {
     let line = collapse_whitespace(text);
     match line.char_indices().nth(length) {

@@ -1,4 +1,4 @@
-//! `baton cluster`: which clusters there are, and how one is joined and removed.
+//! The flags of `baton cluster`, which lists, joins and removes clusters.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use baton_terminal::{kubeconfig::ConnectionArgs, values::Namespace};
 /// Flags of `baton cluster`.
 #[derive(Clone, Debug, Args)]
 pub struct ClusterArgs {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: ClusterCommand,
 }
 
-/// What can be done with clusters.
+/// The commands of `baton cluster`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ClusterCommand {
     /// Let the hub deliver phases into a cluster
@@ -78,14 +78,15 @@ pub struct JoinArgs {
     #[command(flatten)]
     pub agent: AgentManifestArgs,
 
-    /// Who may deliver into it.
+    /// The namespaces that may deliver into the cluster.
     #[command(flatten)]
     pub admission: AdmissionArgs,
 
-    /// What the hub or the agent may do in the target. With "trusted" it writes whatever revisions contain; with
-    /// "tenants" it reads the usual kinds, and writes with the rights of service accounts only, in the namespaces of
-    /// --for-namespaces, which are made where they are missing. Rights that somebody has changed by hand stay as they
-    /// are, unless this is given [default: as joined before, else trusted]
+    /// Rights of the hub or the agent in the target. With "trusted" it writes whatever revisions
+    /// contain; with "tenants" it reads the usual kinds, and writes with the rights of service
+    /// accounts only, in the namespaces of --for-namespaces, which are made where they are missing.
+    /// Rights that somebody has changed by hand stay as they are, unless this is given [default: as
+    /// joined before, else trusted]
     #[arg(long, value_name = "trusted|tenants", hide_possible_values = true)]
     pub rights: Option<RightsMode>,
 
@@ -93,11 +94,11 @@ pub struct JoinArgs {
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Which hub.
+    /// The hub.
     #[command(flatten)]
     pub hub: HubArgs,
 
-    /// Which target.
+    /// The target.
     #[command(flatten)]
     pub target: TargetArgs,
 }
@@ -119,7 +120,7 @@ pub struct AdmissionArgs {
     pub for_all: bool,
 }
 
-/// What whoever delivers into a cluster may do there.
+/// The rights of a deliverer, the hub or the agent, in a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RightsMode {
     /// Write whatever revisions contain.
@@ -157,13 +158,13 @@ pub struct AgentManifestArgs {
 }
 
 impl AgentManifestArgs {
-    /// Whether any of them was given.
+    /// True if any of the flags was given.
     pub fn is_given(&self) -> bool {
         *self != Self::default()
     }
 }
 
-/// Where an agent keeps its state.
+/// The volume in which an agent stores its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum StateVolume {
     /// In a volume that outlives the pod.
@@ -176,7 +177,7 @@ pub enum StateVolume {
 /// Flags of `baton cluster list`.
 #[derive(Clone, Debug, Args)]
 pub struct ListArgs {
-    /// How to print them
+    /// Output format
     #[arg(
         long,
         short,
@@ -186,7 +187,7 @@ pub struct ListArgs {
     )]
     pub output: ListFormat,
 
-    /// Which hub.
+    /// The hub.
     #[command(flatten)]
     pub hub: HubArgs,
 }
@@ -220,11 +221,11 @@ pub struct RemoveArgs {
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Which hub.
+    /// The hub.
     #[command(flatten)]
     pub hub: HubArgs,
 
-    /// Which target, if what joining has made there is to be removed as well.
+    /// The target, for the removal of the objects that joining has made there.
     #[command(flatten)]
     pub target: TargetArgs,
 }
@@ -268,7 +269,7 @@ pub struct HubArgs {
 }
 
 impl HubArgs {
-    /// The same choice, as that of one cluster.
+    /// The hub as a choice of one cluster.
     pub fn connection(&self) -> ConnectionArgs {
         ConnectionArgs {
             kubeconfig: self.hub_kubeconfig.clone(),
@@ -281,7 +282,7 @@ impl HubArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Target")]
 pub struct TargetArgs {
-    /// By kubeconfig and context.
+    /// The kubeconfig and context of the target.
     #[command(flatten)]
     pub connection: ConnectionArgs,
 
@@ -291,7 +292,7 @@ pub struct TargetArgs {
 }
 
 impl TargetArgs {
-    /// Whether a target was named. By default there is one anyway: that of the current context.
+    /// True if a target was named. Without, the target is the cluster of the current context.
     pub fn is_named(&self) -> bool {
         self.connection.kubeconfig.is_some() || self.connection.context.is_some()
     }

@@ -1,4 +1,4 @@
-//! What goes wrong, in one line for a person.
+//! Errors in one line for people.
 
 use std::{fmt, io, path::PathBuf, time::Duration};
 
@@ -7,7 +7,7 @@ use baton_terminal::{error::innermost, kubeconfig::ConfigError};
 use super::rights::Right;
 use crate::name::NameError;
 
-/// Which of the two clusters something is about.
+/// One of the two clusters, as the subject of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
     /// The cluster in which the manager runs.
@@ -38,7 +38,8 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why clusters could not be joined, listed or removed. The text holds that of the causes, so none is a source.
+/// The reason that clusters were not joined, listed or removed. The text contains the causes, so
+/// `source` returns none.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error(transparent)]
@@ -152,7 +153,7 @@ pub(super) enum Error {
     Output(io::Error),
 }
 
-/// The flags of the hub have a prefix.
+/// The prefix of a cluster's flags: those of the hub have one.
 fn prefix(side: Side) -> &'static str {
     match side {
         Side::Hub => "hub-",
@@ -160,7 +161,7 @@ fn prefix(side: Side) -> &'static str {
     }
 }
 
-/// Rights, with the verbs for the same objects together.
+/// The text of rights, with the verbs for the same objects joined.
 fn list(rights: &[Right]) -> String {
     let groups = rights.chunk_by(|one, next| one.object() == next.object());
     let groups = groups.map(|group| {
@@ -171,7 +172,7 @@ fn list(rights: &[Right]) -> String {
     groups.collect::<Vec<_>>().join(", ")
 }
 
-/// The first names, and how many more there are.
+/// The first names, and the number of the others.
 fn some(first: &[String], count: usize) -> String {
     let more = count.saturating_sub(first.len());
     let names = first.join(", ");
@@ -182,7 +183,7 @@ fn some(first: &[String], count: usize) -> String {
     }
 }
 
-/// What is there and what is not.
+/// The text of what was done and what was not.
 fn state(done: &[String], missing: &[String]) -> String {
     if done.is_empty() {
         return "Nothing was changed".to_owned();

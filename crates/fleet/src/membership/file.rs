@@ -1,4 +1,4 @@
-//! A file of clusters to join, in the form of shipperctl.
+//! A file of clusters to join, in the format of shipperctl.
 
 use std::{
     collections::BTreeSet,
@@ -18,7 +18,7 @@ use crate::{name::ClusterName, url::ServerUrl};
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Clusters {
-    /// Of shipperctl, which does not use it either.
+    /// A field of shipperctl, which does not use it either.
     #[serde(default, rename = "managementClusters")]
     _management_clusters: IgnoredAny,
     application_clusters: Vec<Entry>,
@@ -49,9 +49,9 @@ struct Scheduler {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Listed {
     pub name: ClusterName,
-    /// The context that leads to it.
+    /// Name of the context.
     pub context: String,
-    /// What was asked for.
+    /// The given properties of the Cluster.
     pub given: Given,
 }
 
@@ -115,7 +115,7 @@ impl Entry {
 }
 
 impl Scheduler {
-    /// As in a Cluster, without what was left out.
+    /// The value of the field in a Cluster, without fields that are left out.
     fn value(self) -> Value {
         let fields = [
             ("unschedulable", self.unschedulable.map(Value::from)),

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::name::ClusterName;
 
-/// Joins a cluster, or those of a file.
+/// Joins one cluster, or the clusters of a file.
 pub(super) async fn run(args: JoinArgs) -> Result<(), Error> {
     let hub = args.hub.connection();
     let is_file = args.file.is_some();
@@ -54,7 +54,7 @@ async fn join(hub: &Server, request: Request, settings: &Settings) -> Result<(),
     plan.run(settings.dry_run).await
 }
 
-/// What lets namespaces deliver into the cluster, if it was said which.
+/// The step for the SiteAssignment; `None` if no namespaces were given.
 async fn plan_assignment(
     hub: &Server,
     name: &ClusterName,
@@ -73,7 +73,7 @@ async fn plan_assignment(
     Ok(Some(exactly(Step::new(Side::Hub, manifest, live)?)))
 }
 
-/// More namespaces than were asked for are too many.
+/// Makes the step an update if the live object allows other namespaces than the requested ones.
 fn exactly(mut step: Step) -> Step {
     let namespaces = |object: &Value| object.pointer("/spec/namespaces").cloned();
     let wanted = namespaces(&step.manifest.0);
@@ -87,7 +87,7 @@ fn exactly(mut step: Step) -> Step {
     step
 }
 
-/// Reads the Cluster, whose connection has to be that which was asked for.
+/// Reads the Cluster. An error if its connection is not the requested one.
 async fn read_cluster(
     hub: &Server,
     name: &ClusterName,
@@ -126,7 +126,8 @@ mod tests {
                 assert_eq!(exactly(step).change, expected, "{wanted:?} over {there:?}");
             }
         }
-        // Somebody has added a selector. How far it reaches is theirs.
+        // Another user has changed the reach, which stays, and then added a selector, which does
+        // not.
         let mut live = assignment(&name, &all[1]).0;
         live["spec"]["scope"] = "Cluster".into();
         let step = |live: &Value| {

@@ -18,13 +18,13 @@ use super::{
 
 const NONE: &str = "<none>";
 
-/// Prints the clusters that the hub knows.
+/// Prints the clusters of the hub.
 pub(super) async fn run(args: &ListArgs) -> Result<(), Error> {
     let hub = Server::connect(Side::Hub, &args.hub.connection()).await?;
     let kind = Manifest(json!({ "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster" }));
     let mut clusters = hub.list(&kind, "").await?;
     for cluster in &mut clusters {
-        // As kubectl: it is long, and of little interest.
+        // As in kubectl: the field is long and rarely of interest.
         if let Some(Value::Object(metadata)) = cluster.get_mut("metadata") {
             metadata.remove("managedFields");
         }
@@ -126,7 +126,7 @@ fn connected(cluster: &Value) -> Option<&Value> {
     conditions.find(|condition| text(condition, "/type") == "Connected")
 }
 
-/// Whether it is connected, and if not, why.
+/// True or false, with the reason if the cluster is not connected.
 fn state(status: &str, reason: &str) -> String {
     match (status, reason) {
         ("", _) => "Unknown".to_owned(),

@@ -1,4 +1,4 @@
-//! A manifest, and what a server would have to do about it.
+//! A manifest, and its difference from the object on a server.
 
 use k8s_openapi::ByteString;
 use kube::{
@@ -9,33 +9,33 @@ use serde_json::Value;
 
 use super::rights::Right;
 
-/// Who the fields belong to that joining a cluster writes.
+/// Field manager of the fields that joining a cluster writes.
 pub(super) const FIELD_MANAGER: &str = "baton-cluster";
 
-/// The text at a JSON pointer; empty when there is none.
+/// The text at a JSON pointer; empty if there is none.
 pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     let found = value.pointer(pointer).and_then(Value::as_str);
     found.unwrap_or_default()
 }
 
-/// The uid of an object.
+/// The UID of an object.
 pub(super) fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }
 
-/// A value of a Secret's `data`; `None` where it is missing, empty, or no base64.
+/// A value of a Secret's `data`; `None` if it is missing, empty, or no base64.
 pub(super) fn secret_value(secret: &Value, key: &str) -> Option<Vec<u8>> {
     let encoded = secret.get("data")?.get(key)?.clone();
     let ByteString(bytes) = serde_json::from_value(encoded).ok()?;
     (!bytes.is_empty()).then_some(bytes)
 }
 
-/// An object as it is to be, with `apiVersion`, `kind`, and its identity.
+/// The desired state of an object, with `apiVersion`, `kind`, and its identity.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Manifest(pub Value);
 
 impl Manifest {
-    /// How the kind is served.
+    /// The resource that serves the kind.
     pub fn resource(&self) -> ApiResource {
         let api_version = text(&self.0, "/apiVersion");
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -46,7 +46,7 @@ impl Manifest {
         ))
     }
 
-    /// URL path of the objects of the kind: in its namespace, if it has one.
+    /// URL path of the objects of the kind: in the namespace of the manifest, if it has one.
     pub fn collection(&self) -> String {
         let namespace = Some(self.namespace()).filter(|namespace| !namespace.is_empty());
         DynamicObject::url_path(&self.resource(), namespace)
@@ -65,13 +65,13 @@ impl Manifest {
         text(&self.0, "/metadata/name")
     }
 
-    /// Empty for kinds without namespaces.
+    /// Namespace; empty for cluster-scoped kinds.
     pub fn namespace(&self) -> &str {
         text(&self.0, "/metadata/namespace")
     }
 
-    /// Kind and name for messages: `cluster role baton-hub`. Of a role binding the namespace too, as there are some in
-    /// namespaces of others.
+    /// Kind and name for messages: `cluster role baton-hub`. The title of a role binding includes
+    /// the namespace, because role bindings may be in any.
     pub fn title(&self) -> String {
         let mut kind = String::new();
         for (index, letter) in self.kind().char_indices() {
@@ -86,7 +86,7 @@ impl Manifest {
         }
     }
 
-    /// The right to do something with it.
+    /// The right to a verb for the object.
     pub fn right(&self, verb: &'static str) -> Right {
         let resource = self.resource();
         Right {
@@ -98,13 +98,13 @@ impl Manifest {
         }
     }
 
-    /// What has to be done so that the object is as wanted.
+    /// The change that makes the live object as desired.
     pub fn compare(&self, live: Option<&Value>) -> Change {
         let Some(live) = live else {
             return Change::Create;
         };
-        // A namespace that is there may be that of others too, and what can be changed of a claim is its size; what
-        // they are like is not ours to say.
+        // An existing namespace may have other users, and of a claim only the size can be changed;
+        // neither is changed here.
         if matches!(self.kind(), "Namespace" | "PersistentVolumeClaim") || holds(live, &self.0) {
             return Change::Keep;
         }
@@ -120,30 +120,31 @@ impl Manifest {
     }
 }
 
-/// What has to be done so that an object is as wanted.
+/// The change that makes an object as desired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Create,
-    /// It is not as wanted.
+    /// The object differs from its manifest.
     Update,
-    /// It is not wanted.
+    /// The object is to be deleted.
     Delete,
-    /// It is as wanted.
+    /// The object is as desired.
     Keep,
-    /// It has other rules, and somebody chose them: narrowed rights are not to be widened again.
+    /// The object has other rules, which another user has chosen: narrowed rights are not widened
+    /// again.
     Leave {
-        /// The field manager who did.
+        /// The field manager of that user.
         manager: String,
     },
 }
 
 impl Change {
-    /// Whether a request has to be sent.
+    /// True if a request has to be sent.
     pub fn is_write(&self) -> bool {
         matches!(self, Self::Create | Self::Update | Self::Delete)
     }
 
-    /// The verbs that the request needs. Server-side apply asks for both to create something.
+    /// The verbs that the request needs. For a create, server-side apply checks both.
     pub fn verbs(&self) -> &'static [&'static str] {
         match self {
             Self::Create => &["create", "patch"],
@@ -154,16 +155,16 @@ impl Change {
     }
 }
 
-/// Whether an object holds everything that is wanted of it. What else it holds does not matter.
+/// True if an object contains all desired fields. Its other fields are ignored.
 fn holds(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(key, wanted)| {
             match (live.get(key), wanted) {
-                // Servers leave empty maps and lists out of what they store.
+                // Servers do not store empty maps and lists.
                 (None, Value::Object(map)) => map.is_empty(),
                 (None, Value::Array(list)) => list.is_empty(),
                 (None, _) => false,
-                // A list by key: others may have added their own.
+                // A list by key: other users may have added entries.
                 (Some(Value::Array(live)), Value::Array(wanted)) if key == "ownerReferences" => {
                     let is_there = |wanted| live.iter().any(|live| holds(live, wanted));
                     wanted.iter().all(is_there)
@@ -182,7 +183,7 @@ fn holds(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Who applied or wrote a field at the top of an object, unless we did.
+/// The manager of a top-level field of an object; `None` if it is ours.
 fn foreign_manager(live: &Value, field: &str) -> Option<String> {
     let entries = live.pointer("/metadata/managedFields")?.as_array()?;
     let mut managers = entries
@@ -194,7 +195,8 @@ fn foreign_manager(live: &Value, field: &str) -> Option<String> {
     (!ours).then(|| first.to_owned())
 }
 
-/// Whether a field of the spec is ours by server-side apply, so that leaving it out would remove it.
+/// True if a field of the spec is ours by server-side apply, so that leaving it out would remove
+/// it.
 pub(super) fn owns_spec_field(live: &Value, field: &str) -> bool {
     let entries = live.pointer("/metadata/managedFields");
     let entries = entries.and_then(Value::as_array).into_iter().flatten();
@@ -252,7 +254,7 @@ mod tests {
         let other = managed(narrow, "kubectl-edit", "f:rules");
         let manager = "kubectl-edit".to_owned();
         assert_eq!(wanted.compare(Some(&other)), Change::Leave { manager });
-        // Who wrote the same rules does not matter.
+        // The manager of equal rules does not matter.
         let same = managed(wanted.0.clone(), "kubectl-edit", "f:rules");
         assert_eq!(wanted.compare(Some(&same)), Change::Keep);
     }

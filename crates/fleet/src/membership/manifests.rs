@@ -1,4 +1,4 @@
-//! What joining a cluster makes, as manifests.
+//! The manifests of the objects that joining a cluster makes.
 
 pub(super) mod agent;
 pub(super) mod target_rights;
@@ -14,18 +14,19 @@ use self::target_rights::TargetRights;
 use super::{manifest::Manifest, request::Admitted};
 use crate::name::{ClusterName, NameError};
 
-/// Namespace of what is made in the target.
+/// Namespace of the objects in the target.
 pub(super) const NAMESPACE: &str = "baton-system";
-/// Annotation on service accounts, and on namespaces and assignments on the hub: the cluster that they were made for.
+/// Annotation on service accounts, and on namespaces and assignments on the hub: the cluster for
+/// which they were made.
 pub(super) const ANNOTATION_CLUSTER: &str = "baton.run/cluster";
 /// Name of the service account of the hub in the target.
 pub(super) const HUB: &str = "baton-hub";
 
-/// The documents of a template, whose `${name}` stand for values.
+/// The documents of a template, with a value for each `${name}`.
 fn fill(template: &str, values: &[(&str, Value)]) -> Vec<Manifest> {
     let mut text = template.to_owned();
     for (name, value) in values {
-        // JSON is YAML.
+        // JSON is also YAML.
         text = text.replace(&format!("${{{name}}}"), &value.to_string());
     }
     let documents = text.split("\n---\n").map(serde_saphyr::from_str);
@@ -33,7 +34,7 @@ fn fill(template: &str, values: &[(&str, Value)]) -> Vec<Manifest> {
     manifests.expect("templates are YAML, whatever the values")
 }
 
-/// What the hub needs in a target that it connects to, in the order in which it is made.
+/// The objects that the hub needs in a target to which it connects, in the order of their creation.
 pub(super) fn hub_account(name: &ClusterName, rights: &TargetRights) -> Vec<Manifest> {
     let values = [
         ("cluster", json!(name.as_str())),
@@ -45,14 +46,14 @@ pub(super) fn hub_account(name: &ClusterName, rights: &TargetRights) -> Vec<Mani
     account
 }
 
-/// Rights come before the token that uses them.
+/// Inserts rights before the token that uses them.
 fn insert_before_secret(manifests: &mut Vec<Manifest>, rights: Vec<Manifest>) {
     let secret = manifests.iter().position(|one| one.kind() == "Secret");
     let place = secret.unwrap_or(manifests.len());
     manifests.splice(place..place, rights);
 }
 
-/// What an agent needs on the hub, in the order in which it is made.
+/// The objects that an agent needs on the hub, in the order of their creation.
 pub(super) fn agent_account(name: &ClusterName) -> Result<Vec<Manifest>, NameError> {
     let namespace = name
         .namespace()
@@ -65,7 +66,7 @@ pub(super) fn agent_account(name: &ClusterName) -> Result<Vec<Manifest>, NameErr
     Ok(fill(include_str!("manifests/agent-account.yaml"), &values))
 }
 
-/// The identity of an object; no namespace for kinds without.
+/// The identity of an object; without a namespace for cluster-scoped kinds.
 pub(super) fn identity(api_version: &str, kind: &str, namespace: &str, name: &str) -> Manifest {
     let mut metadata = json!({ "name": name });
     if !namespace.is_empty() {
@@ -84,7 +85,7 @@ pub(super) fn cluster(name: &ClusterName, spec: &Value) -> Manifest {
     }))
 }
 
-/// What lets namespaces deliver into the cluster. How far they reach there is not ours to say.
+/// The SiteAssignment that lets namespaces deliver into the cluster. It does not set their reach.
 pub(super) fn assignment(name: &ClusterName, admitted: &Admitted) -> Manifest {
     let namespaces = match admitted {
         Admitted::All => json!({ "selector": {} }),
@@ -101,15 +102,15 @@ pub(super) fn assignment(name: &ClusterName, admitted: &Admitted) -> Manifest {
     }))
 }
 
-/// Whether an object was made for a cluster by joining it.
+/// True if an object was made by joining the cluster.
 pub(super) fn is_made_for(live: &Value, name: &ClusterName) -> bool {
     let annotations = live.pointer("/metadata/annotations");
     let cluster = annotations.and_then(|annotations| annotations.get(ANNOTATION_CLUSTER));
     cluster.and_then(Value::as_str) == Some(name.as_str())
 }
 
-/// The Secret of a Cluster, which goes with it, and says which server its credentials are for. It has no type: one of
-/// an earlier Secret could not be changed.
+/// The Secret of a Cluster, by which it is owned. An annotation names the server of the
+/// credentials. The Secret has no type, because the type of an existing Secret cannot be changed.
 pub(super) fn cluster_secret(
     name: &ClusterName,
     namespace: &str,
@@ -139,15 +140,16 @@ pub(super) fn cluster_secret(
     }))
 }
 
-/// What opens an API server.
+/// The credentials for an API server.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Credentials {
     pub token: String,
-    /// Certificates of the authorities that the server's is checked against, as PEM; `None` for those of the system.
+    /// Certificates of the CAs for the certificate of the server, as PEM; `None` for those of the
+    /// system.
     pub ca: Option<String>,
 }
 
-/// A text as a value of a Secret.
+/// The encoded text, as a value of a Secret.
 fn bytes(text: &str) -> Value {
     json!(ByteString(text.as_bytes().to_vec()))
 }
@@ -176,7 +178,7 @@ mod tests {
         }
     }
 
-    /// A misspelt field would be dropped by the typed form.
+    /// The typed form would drop a misspelt field.
     #[test]
     fn manifests_hold_known_fields_only() {
         fn check<T: Serialize + DeserializeOwned>(manifest: &Manifest) {
@@ -208,7 +210,7 @@ mod tests {
                 "PersistentVolumeClaim" => check::<PersistentVolumeClaim>(manifest),
                 "Deployment" => check::<Deployment>(manifest),
                 "Secret" => check::<Secret>(manifest),
-                // Typed, it has the defaults besides.
+                // The typed form has the defaults as well.
                 "SiteAssignment" => {
                     let typed = serde_json::from_value(manifest.0["spec"].clone());
                     let SiteAssignmentSpec { clusters, .. } = typed.unwrap();
@@ -219,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Nobody can use what is there before all of it is.
+    /// A token must not be usable before all other objects exist.
     #[test]
     fn the_token_comes_last() {
         let trusted = hub_account(&name(), &TargetRights::default());

@@ -1,4 +1,4 @@
-//! The steps of the work, and what is printed about them while they are done.
+//! The steps of a command, and the messages about them.
 
 use baton_terminal::output::{say, task};
 use futures::future::try_join_all;
@@ -11,18 +11,18 @@ use super::{
     server::Server,
 };
 
-/// An object that is to be as its manifest says.
+/// A step that makes an object as its manifest describes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
-    /// As it is to be.
+    /// The desired state of the object.
     pub manifest: Manifest,
     pub live: Option<Value>,
-    /// What has to be done.
+    /// The change to make.
     pub change: Change,
 }
 
 impl Step {
-    /// By comparison with what there is.
+    /// Creates a step by comparing the manifest with the live object.
     pub fn new(side: Side, manifest: Manifest, live: Option<Value>) -> Result<Self, Error> {
         let deletion = live
             .as_ref()
@@ -39,7 +39,7 @@ impl Step {
         })
     }
 
-    /// Reads what there is. Fails where something is being deleted.
+    /// Reads the live objects. An error if one of them is being deleted.
     pub async fn plan(server: &Server, manifests: Vec<Manifest>) -> Result<Vec<Self>, Error> {
         let live = try_join_all(manifests.iter().map(|manifest| server.get(manifest))).await?;
         let steps = manifests.into_iter().zip(live);
@@ -48,13 +48,13 @@ impl Step {
             .collect()
     }
 
-    /// The rights that it needs.
+    /// The rights that the step needs.
     pub fn rights(&self) -> impl Iterator<Item = Right> {
         let verbs = self.change.verbs().iter();
         verbs.map(|verb| self.manifest.right(verb))
     }
 
-    /// What would be done about it.
+    /// The message about the step in a dry run.
     pub fn forecast(&self) -> String {
         let title = self.manifest.title();
         match &self.change {
@@ -69,7 +69,8 @@ impl Step {
     }
 }
 
-/// What was written and what is still to be written, for the case that not all can be done.
+/// The objects that were written and those that are still to be written, for the message of an
+/// error.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     done: Vec<String>,
@@ -77,13 +78,13 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// With nothing done yet of what these steps will write.
+    /// A progress in which none of the steps' writes is done.
     pub fn over<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Self {
         let writes = steps.into_iter().filter(|step| step.change.is_write());
         Self::over_titles(writes.map(|step| step.manifest.title()).collect())
     }
 
-    /// With nothing done yet of all this.
+    /// A progress in which no object of these titles is written.
     pub fn over_titles(missing: Vec<String>) -> Self {
         Self {
             done: Vec::new(),
@@ -91,12 +92,12 @@ impl Progress {
         }
     }
 
-    /// Whether anything was written.
+    /// True if anything was written.
     pub fn has_changed_something(&self) -> bool {
         !self.done.is_empty()
     }
 
-    /// Does a step. Returns the object as it is then.
+    /// Carries out a step. Returns the object after it.
     pub async fn carry_out(&mut self, server: &Server, step: &Step) -> Result<Value, Error> {
         let title = step.manifest.title();
         let live = || step.live.clone().unwrap_or_default();
@@ -129,7 +130,7 @@ impl Progress {
         let applied = task(&format!("{doing} {title}"), write).await?;
         let version = |object: &Value| text(object, "/metadata/resourceVersion").to_owned();
         if step.live.as_ref().map(version) == Some(version(&applied)) {
-            // Fields of others differed only, so the server had nothing to change.
+            // Only fields of others differed, so the server had nothing to change.
             self.missing.retain(|missing| *missing != title);
         } else {
             self.is_done(&title);
@@ -137,13 +138,13 @@ impl Progress {
         Ok(applied)
     }
 
-    /// Remembers that this was written.
+    /// Notes that an object was written.
     pub fn is_done(&mut self, title: &str) {
         self.missing.retain(|missing| missing != title);
         self.done.push(title.to_owned());
     }
 
-    /// The error, with what was done before it and what was not.
+    /// The error, with the lists of what was done before it and what was not.
     pub fn halfway(self, error: Error) -> Error {
         Error::Halfway {
             cause: Box::new(error),

@@ -28,19 +28,20 @@ use super::{
 };
 use crate::name::ClusterName;
 
-/// How many phases are named.
+/// Number of phases that a message names.
 const SHOWN: usize = 5;
-/// How often what comes back is dropped again. A manager that has seen the Cluster go writes nothing more.
+/// Number of rounds in which recreated mirrors are dropped again. A manager that has observed the
+/// deletion of the Cluster makes none.
 const ROUNDS: usize = 20;
 
-/// Something that is there and is to go.
+/// An existing object that is to be deleted.
 struct Deletion {
     manifest: Manifest,
     live: Value,
 }
 
 impl Deletion {
-    /// The rights that it needs.
+    /// The rights that the deletion needs.
     fn rights(&self) -> Vec<Right> {
         let mut rights = vec![self.manifest.right("delete")];
         if self.manifest.kind() == "Namespace" {
@@ -113,7 +114,8 @@ pub(super) async fn run(args: &RemoveArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes in order, or says so; on the hub first, so that nothing is used that is no longer there.
+/// Deletes in order, or prints the deletions of a dry run. The hub is first, so that no object is
+/// used after it was deleted.
 async fn delete(
     parts: &[(Option<&Server>, Vec<Deletion>); 2],
     dry_run: bool,
@@ -134,7 +136,7 @@ async fn delete(
                 let doing = format!("Forgetting the phases in {title}");
                 task(&doing, forget(server, manifest.name())).await?;
             }
-            // A Secret goes with its Cluster, so it may be gone by now.
+            // A Secret is garbage collected with its Cluster, so it may be gone by now.
             task(&format!("Deleting {title}"), server.delete(manifest, live)).await?;
             progress.is_done(&title);
         }
@@ -142,8 +144,8 @@ async fn delete(
     Ok(())
 }
 
-/// Takes from an agent what it knows of its phases. It forgets those that vanish; from those that are being deleted it
-/// would take the objects away, which are to stay.
+/// Drops the mirrors of an agent. The agent forgets a phase whose mirror vanishes, but would take
+/// away the objects of one that is being deleted; they are to stay.
 async fn forget(hub: &Server, namespace: &str) -> Result<(), Error> {
     let like = mirrors(namespace);
     for _ in 0..ROUNDS {
@@ -162,9 +164,10 @@ async fn forget(hub: &Server, namespace: &str) -> Result<(), Error> {
     })
 }
 
-/// What is to be deleted on the hub: Cluster, Secret, assignment, namespace of the agent. The Cluster goes first:
-/// without it the manager writes nothing more into that namespace, and nothing is delivered when the assignment has
-/// gone.
+/// The objects to delete on the hub: Cluster, Secret, assignment, namespace of the agent.
+///
+/// The Cluster is first: without it the manager writes nothing more into that namespace, and
+/// nothing is delivered after the assignment is gone.
 async fn on_hub(
     hub: &Server,
     name: &ClusterName,
@@ -196,7 +199,7 @@ async fn on_hub(
         )),
         None => {}
     }
-    // Of a cluster that an agent serves.
+    // The namespace of an agent.
     if let Some(place) = name.namespace() {
         let manifest = identity("v1", "Namespace", "", &place);
         let live = hub.get(&manifest).await?;
@@ -205,7 +208,7 @@ async fn on_hub(
     Ok(deletions)
 }
 
-/// Whether a Secret is that of the Cluster, and not something else that has its name.
+/// True if the Cluster owns a Secret, which may only have the same name.
 fn belongs_to(secret: &Value, name: &ClusterName) -> bool {
     let owners = secret.pointer("/metadata/ownerReferences");
     let mut owners = owners.and_then(Value::as_array).into_iter().flatten();
@@ -217,7 +220,8 @@ fn belongs_to(secret: &Value, name: &ClusterName) -> bool {
     })
 }
 
-/// What joining has made in the target, in either way: it may have been joined in both, one after the other.
+/// The objects that joining has made in the target, for both directions of the connection: one may
+/// have followed the other.
 async fn in_target(target: &Server, name: &ClusterName) -> Result<Vec<Deletion>, Error> {
     is_free(target, name).await?;
     let mut deletions = Vec::new();
@@ -230,7 +234,7 @@ async fn in_target(target: &Server, name: &ClusterName) -> Result<Vec<Deletion>,
     let account = hub_account(name, &TargetRights::default())
         .into_iter()
         .rev();
-    // The namespace may have other inhabitants.
+    // The namespace may have other users.
     manifests.extend(account.filter(|manifest| manifest.kind() != "Namespace"));
     let live = try_join_all(manifests.iter().map(|manifest| target.get(manifest))).await?;
     for (manifest, live) in manifests.into_iter().zip(live) {
@@ -264,7 +268,7 @@ async fn phases(hub: &Server, name: &ClusterName) -> Result<Vec<String>, Error> 
     Ok(names)
 }
 
-/// What is left, and what can be done about it.
+/// The messages about the objects that are left, and the ways to remove them.
 fn left(
     target_was_named: bool,
     connection: Option<ClusterConnection>,

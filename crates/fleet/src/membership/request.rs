@@ -1,4 +1,4 @@
-//! What `baton cluster join` was asked for.
+//! The request of `baton cluster join`.
 
 use std::collections::BTreeSet;
 
@@ -16,19 +16,19 @@ use crate::name::ClusterName;
 /// A cluster to join.
 pub(super) struct Request {
     pub name: ClusterName,
-    /// Which kubeconfig and context lead to it.
+    /// Kubeconfig and context of the cluster.
     pub target: ConnectionArgs,
     pub given: Given,
 }
 
-/// What applies to all clusters of a run.
+/// Settings for all clusters of a run.
 pub(super) struct Settings {
     /// Namespace of the clusters' Secrets.
     pub namespace: String,
     pub agent: AgentManifestArgs,
-    /// Who may deliver, if that was said.
+    /// The namespaces that may deliver, if they were given.
     pub admitted: Option<Admitted>,
-    /// What may be done in the target, if that was said.
+    /// The rights in the target, if they were given.
     pub rights: Option<RightsMode>,
     pub apply: bool,
     pub dry_run: bool,
@@ -43,7 +43,7 @@ pub(super) enum Admitted {
 }
 
 impl Admitted {
-    /// `None` if nothing was said.
+    /// The given namespaces; `None` if no flag was given.
     fn of(args: &AdmissionArgs) -> Option<Self> {
         if args.for_all {
             return Some(Self::All);
@@ -54,7 +54,7 @@ impl Admitted {
     }
 }
 
-/// The clusters to join, and what applies to all of them.
+/// The clusters to join, and the settings for all of them.
 pub(super) fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error> {
     let JoinArgs {
         name,

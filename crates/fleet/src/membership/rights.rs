@@ -1,25 +1,26 @@
-//! The rights that are asked for before anything is written.
+//! The rights that are checked before the first write.
 
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
 
-/// A right to do something with objects of one kind.
+/// A right to a verb for objects of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Right {
-    /// What, as in a role: `get`, `create`.
+    /// Verb, as in a role: `get`, `create`.
     pub verb: &'static str,
     /// API group; empty for the core group.
     pub group: String,
     /// Plural name of the kind.
     pub resource: String,
-    /// Where; empty for kinds without namespaces.
+    /// Namespace; empty for cluster-scoped kinds.
     pub namespace: String,
     pub name: String,
 }
 
 impl Right {
-    /// What it is about, as in a role: `clusterroles.rbac.authorization.k8s.io`, `secrets in namespace a`.
+    /// The objects, as in a role: `clusterroles.rbac.authorization.k8s.io`, `secrets in namespace
+    /// a`.
     pub fn object(&self) -> String {
         let mut text = self.resource.clone();
         for (before, part) in [(".", &self.group), (" in namespace ", &self.namespace)] {
@@ -31,7 +32,7 @@ impl Right {
         text
     }
 
-    /// The question to the server, whether we have it.
+    /// The review that asks the server for the right.
     pub fn review(&self) -> SelfSubjectAccessReview {
         let some = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         SelfSubjectAccessReview {

@@ -1,4 +1,4 @@
-//! One of the two clusters: the few requests that joining and removing are made of.
+//! One of the two clusters, and the requests for joining and removing.
 
 use std::time::Duration;
 
@@ -24,21 +24,21 @@ use super::{
     rights::Right,
 };
 
-/// A server that says nothing for so long will not answer any more.
+/// Time of silence after which a server counts as unreachable.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the token controller may take. It takes milliseconds where it runs.
+/// Time limit of the token controller. It takes milliseconds if it runs.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A cluster that a kubeconfig leads to.
+/// The cluster of a kubeconfig.
 pub(super) struct Server {
     place: Place,
     client: Client,
-    /// The authorities that the kubeconfig checks the server against, as PEM.
+    /// The CAs of the kubeconfig for the certificate of the server, as PEM.
     ca: Option<String>,
 }
 
 impl Server {
-    /// Connects, and has the server answer a first request.
+    /// Connects, and waits for the response to a first request.
     pub async fn connect(side: Side, args: &ConnectionArgs) -> Result<Self, Error> {
         let config = load_client_config(args).await;
         let mut config = config.map_err(|cause| Error::Config {
@@ -72,7 +72,7 @@ impl Server {
         &self.place.url
     }
 
-    /// What stands above the steps in this cluster.
+    /// The heading above the steps in this cluster.
     pub fn heading(&self) -> String {
         let place = match self.side() {
             Side::Hub => "On the hub",
@@ -81,12 +81,12 @@ impl Server {
         format!("{place} {}:", self.url())
     }
 
-    /// The authorities that the kubeconfig checks the server against, as PEM.
+    /// The CAs of the kubeconfig for the certificate of the server, as PEM.
     pub fn ca(&self) -> Option<&str> {
         self.ca.as_deref()
     }
 
-    /// Identifies the cluster, by whichever address it is reached.
+    /// Identifies the cluster independently of its address.
     pub async fn uid(&self) -> Result<String, Error> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let system = namespaces.get("kube-system").await;
@@ -94,7 +94,7 @@ impl Server {
         Ok(system.metadata.uid.unwrap_or_default())
     }
 
-    /// Reads the object that has the identity of a manifest; `None` when there is none.
+    /// Reads the object with the identity of a manifest; `None` if there is none.
     pub async fn get(&self, manifest: &Manifest) -> Result<Option<Value>, Error> {
         match client::get(&self.client, &manifest.path(), JSON).await {
             Ok(object) => Ok(Some(object)),
@@ -103,7 +103,7 @@ impl Server {
         }
     }
 
-    /// Applies a manifest, and returns what the server has then.
+    /// Applies a manifest. Returns the object after it.
     pub async fn apply(&self, manifest: &Manifest) -> Result<Value, Error> {
         let options = "&force=true&fieldValidation=Strict";
         let url = format!("{}?fieldManager={FIELD_MANAGER}{options}", manifest.path());
@@ -112,7 +112,7 @@ impl Server {
         applied.map_err(|error| self.failure(error))
     }
 
-    /// Deletes the object that was read as `live`. Returns whether there was one.
+    /// Deletes the object that was read as `live`. False if there was none.
     pub async fn delete(&self, manifest: &Manifest, live: &Value) -> Result<bool, Error> {
         match self.try_delete(manifest, json!({ "uid": uid(live) })).await {
             Ok(_) => Ok(true),
@@ -131,8 +131,9 @@ impl Server {
         client::send(&self.client, Method::DELETE, &manifest.path(), body).await
     }
 
-    /// Deletes an object that was read without waiting for anybody: its finalizers go first, so that its watchers see
-    /// it vanish and never see it being deleted. Returns false where somebody has written it meanwhile.
+    /// Deletes an object that was read, without waiting for its finalizers: they are removed first,
+    /// so that a watch reports the object as gone, and never as being deleted. False if the object
+    /// was written meanwhile.
     pub async fn drop_object(&self, manifest: &Manifest, live: &Value) -> Result<bool, Error> {
         let free = json!({ "metadata": { "uid": uid(live), "finalizers": null } });
         let url = format!("{}?fieldManager={FIELD_MANAGER}", manifest.path());
@@ -149,7 +150,7 @@ impl Server {
         }
     }
 
-    /// Whether an object that could not be dropped is gone; if not, somebody has written it meanwhile.
+    /// True if an object that could not be dropped is gone; false if it was written meanwhile.
     fn gone_or_overtaken(&self, error: kube::Error) -> Result<bool, Error> {
         match error {
             kube::Error::Api(status) if is_absent(&status) => Ok(true),
@@ -158,13 +159,14 @@ impl Server {
         }
     }
 
-    /// Lists the objects of a manifest's kind that carry a label, in its namespace if it has one, else in all of them.
+    /// Lists the objects of a manifest's kind that have a label, in its namespace if it has one,
+    /// else in all namespaces.
     pub async fn list(&self, like: &Manifest, labels: &str) -> Result<Vec<Value>, Error> {
         let found = self.try_list(like, labels).await;
         found.map_err(|error| self.failure(error))
     }
 
-    /// As [`Server::list`], but there are no objects of a kind that is not served.
+    /// As [`Server::list`], but empty if the kind is not served.
     pub async fn list_if_served(&self, like: &Manifest, labels: &str) -> Result<Vec<Value>, Error> {
         match self.try_list(like, labels).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
@@ -208,7 +210,7 @@ impl Server {
         Ok(items)
     }
 
-    /// Refuses to begin something for which rights are missing.
+    /// Checks rights. An error if one of them is missing.
     pub async fn demand(&self, rights: Vec<Right>) -> Result<(), Error> {
         let api: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
         let params = PostParams::default();
@@ -252,7 +254,7 @@ impl Server {
         }
     }
 
-    /// What a failed request means to a person.
+    /// The error for a failed request.
     fn failure(&self, error: kube::Error) -> Error {
         let at = self.place();
         match error {
@@ -272,11 +274,11 @@ impl Server {
     }
 }
 
-/// A person waits for every answer.
+/// Sets time limits for people who wait for each response.
 pub(super) fn limit(config: &mut Config) {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(READ_TIMEOUT);
-    // Retries would go on for minutes without a message.
+    // Retries would take minutes without a message.
     config.default_retry = false;
 }
 

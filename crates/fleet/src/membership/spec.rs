@@ -1,11 +1,11 @@
-//! What a Cluster is to say, from what was asked for and what it says already.
+//! The spec of a Cluster, from the flags and the live Cluster.
 
 use baton_apis::ClusterConnection;
 use serde_json::{Map, Value, json};
 
 use super::manifest::{owns_spec_field, text};
 
-/// Who connects to whom, by a Cluster.
+/// The direction of the connection, by a Cluster.
 pub(super) fn connection_of(cluster: &Value) -> ClusterConnection {
     match text(cluster, "/spec/connection") {
         "Pull" => ClusterConnection::Pull,
@@ -13,24 +13,25 @@ pub(super) fn connection_of(cluster: &Value) -> ClusterConnection {
     }
 }
 
-/// What was asked for. What is `None` is to stay as it is.
+/// The given fields of a Cluster. A field that is `None` stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Given {
-    /// Who connects to whom.
+    /// The direction of the connection.
     pub connection: ClusterConnection,
     /// Region of the cluster.
     pub region: Option<String>,
-    /// URL of its API server.
+    /// URL of the API server.
     pub api_master: Option<String>,
     pub capabilities: Option<Vec<String>>,
-    /// How it takes part in the choice of clusters.
+    /// Settings of the cluster for Shipper's scheduler.
     pub scheduler: Option<Value>,
 }
 
-/// The spec to apply: what was asked for; else what we said before, as leaving it out would take it back; else what
-/// a new Cluster starts with. What somebody else has said stays theirs.
+/// The spec to apply.
 ///
-/// `server` is the address of a push cluster that nobody has given another one.
+/// A field has its given value, else the value that joining has set before, because leaving it out
+/// would remove it, else the initial value of a new Cluster. Values that others have set stay
+/// theirs. `server` is the default address of a push cluster.
 pub(super) fn spec(given: &Given, live: Option<&Value>, server: &str) -> Value {
     let Given {
         connection,
@@ -65,7 +66,7 @@ pub(super) fn spec(given: &Given, live: Option<&Value>, server: &str) -> Value {
     ] {
         let present = live.and_then(|live| live.get("spec")?.get(field));
         let kept = present.filter(|_| live.is_some_and(|live| owns_spec_field(live, field)));
-        // Where a Cluster is, only what it cannot be without is filled in.
+        // For an existing Cluster, only required fields get an initial value.
         let needed = live.is_none() || (present.is_none() && field != "capabilities");
         let value = given
             .or_else(|| kept.cloned())
@@ -77,7 +78,7 @@ pub(super) fn spec(given: &Given, live: Option<&Value>, server: &str) -> Value {
     Value::Object(spec)
 }
 
-/// The address that a Cluster has once `spec` is applied.
+/// The address of a Cluster after `spec` is applied.
 pub(super) fn address<'a>(spec: &'a Value, live: Option<&'a Value>) -> &'a str {
     let applied = text(spec, "/apiMaster");
     if applied.is_empty() {
@@ -94,7 +95,7 @@ mod tests {
 
     const SERVER: &str = "https://target:6443";
 
-    /// A Cluster with this spec, of which these fields are ours.
+    /// A Cluster with this spec; joining owns the fields `ours`.
     fn live(spec: &Value, ours: &[&str]) -> Value {
         let fields: Map<String, Value> = ours
             .iter()
@@ -157,7 +158,7 @@ mod tests {
         let mut after = before.clone();
         after["region"] = "eu".into();
         assert_eq!(spec(&eu(), Some(&ours), SERVER), after);
-        // Not ours: not applied, so it stays theirs.
+        // A field of another owner is not applied, so it stays theirs.
         let theirs = live(&before, &[]);
         assert_eq!(
             spec(&eu(), Some(&theirs), SERVER),

@@ -1,4 +1,4 @@
-//! Checks of a target before anything is written.
+//! Checks of a target before the first write.
 
 use futures::future::try_join_all;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::name::ClusterName;
 
-/// Makes sure that hub and target are two clusters.
+/// Checks that hub and target are two clusters.
 pub(super) async fn differs(hub: &Server, target: &Server, allow_same: bool) -> Result<(), Error> {
     if !allow_same && hub.uid().await? == target.uid().await? {
         return Err(Error::Same {
@@ -21,8 +21,8 @@ pub(super) async fn differs(hub: &Server, target: &Server, allow_same: bool) -> 
     Ok(())
 }
 
-/// Makes sure that a target is not that of another Cluster, by the service accounts that joining makes there: a cluster
-/// with two names would have two writers.
+/// Checks that no other Cluster has this target, by the service accounts that joining makes there:
+/// a cluster with two names would have two writers.
 pub(super) async fn is_free(target: &Server, name: &ClusterName) -> Result<(), Error> {
     let accounts = [HUB, AGENT].map(|account| identity("v1", "ServiceAccount", NAMESPACE, account));
     let found = try_join_all(accounts.iter().map(|account| target.get(account))).await?;
@@ -36,7 +36,7 @@ pub(super) async fn is_free(target: &Server, name: &ClusterName) -> Result<(), E
     }
 }
 
-/// The Cluster that a service account was made for.
+/// The Cluster for which a service account was made.
 fn joined_as(account: &Value) -> Option<&str> {
     let annotations = account.pointer("/metadata/annotations")?;
     annotations.get(ANNOTATION_CLUSTER)?.as_str()

@@ -1,4 +1,4 @@
-//! What whoever delivers into a target may do there, as it stands.
+//! The live rights of a deliverer in a target.
 
 use serde_json::Value;
 
@@ -13,14 +13,14 @@ use super::{
     server::Server,
 };
 
-/// The mode that an account was given rights by.
+/// The mode of the rights of an account.
 pub(super) async fn mode_in(target: &Server, account: &str) -> Result<Option<RightsMode>, Error> {
     let role = target.get(&cluster_role(account)).await?;
     Ok(role.as_ref().and_then(mode_of))
 }
 
-/// The bindings of an account to the service accounts of tenants, whoever has made them. There are none without their
-/// role.
+/// The bindings of an account to the service accounts of tenants, made by anyone. Empty if their
+/// role does not exist.
 pub(super) async fn bindings(
     target: &Server,
     account: &str,
@@ -32,7 +32,7 @@ pub(super) async fn bindings(
     target.find(&tenants_binding(account)).await
 }
 
-/// What takes bindings away that are no longer to be there.
+/// The steps that delete bindings that are no longer wanted.
 pub(super) async fn revocations(
     target: &Server,
     account: &str,

@@ -1,4 +1,4 @@
-//! The token that one cluster gives to the other, and whether it opens the server at the address to be written down.
+//! The token that one cluster gives to the other, and the check that it is valid at its address.
 
 use std::{error::Error as StdError, io::ErrorKind, time::Duration};
 
@@ -21,34 +21,35 @@ use super::{
 };
 use crate::url::ServerUrl;
 
-/// How long a server may take to know the token that it has made.
+/// Time that a server may take until it accepts a token that it has made.
 const FRESH: SignedDuration = SignedDuration::from_secs(10);
-/// The pause before a token is tried again.
+/// The pause before a token is retried.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Where the one cluster finds the other one.
+/// The address at which one cluster finds the other one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
     /// URL of the API server.
     pub url: String,
-    /// Whether somebody gave it, so that it need not be reachable from here.
+    /// True if the address was given. It need not be reachable from here then.
     pub is_given: bool,
-    /// The flag that gives it.
+    /// The flag that sets the address.
     pub flag: &'static str,
 }
 
 impl Address {
-    /// Whether only this very machine is reached there.
+    /// True if the address can only lead to this machine.
     pub fn is_local(&self) -> bool {
         self.url.parse().is_ok_and(|uri: Uri| is_local(&uri))
     }
 }
 
-/// The credentials of a server at an address, by the token in a Secret, and why they could not be tried, if so.
+/// The credentials for a server at an address, with the token of a Secret. Also the reason if they
+/// could not be tried.
 ///
-/// The server there is checked against the authority that the cluster gives to its own pods, else against that of the
-/// kubeconfig, for addresses with a certificate from elsewhere. An address that somebody has given may be one that only
-/// the other cluster reaches; any other one has just been used.
+/// The certificate of the server is checked with the CA that the cluster gives to its own pods,
+/// else with that of the kubeconfig, for addresses with a certificate of another CA. A given
+/// address may be reachable only from the other cluster; any other address has just been used.
 pub(super) async fn credentials(
     server: &Server,
     secret: &Value,
@@ -60,7 +61,7 @@ pub(super) async fn credentials(
         ca: utf8("ca.crt"),
     };
     let mut opened = try_out(&address.url, &of_pods).await;
-    // A server checks a token against what its watches have delivered.
+    // A server checks a token with the objects that its watches have delivered.
     while matches!(opened, Err(Closed::Refused(_))) && is_fresh(secret) {
         sleep(PAUSE).await;
         opened = try_out(&address.url, &of_pods).await;
@@ -88,24 +89,24 @@ pub(super) async fn credentials(
     }
 }
 
-/// Whether a server may not know an object yet.
+/// True if a server may not have observed an object yet.
 fn is_fresh(object: &Value) -> bool {
     let created = text(object, "/metadata/creationTimestamp").parse::<Timestamp>();
     created.is_ok_and(|created| Timestamp::now().duration_since(created) < FRESH)
 }
 
-/// Why credentials do not open a server.
+/// The reason that credentials are not valid for a server.
 enum Closed {
-    /// It answers, and does not know them.
+    /// The server responds, and does not accept the credentials.
     Refused(String),
-    /// Its certificate is not trusted.
+    /// The certificate of the server is not trusted.
     Untrusted(String),
     Unreachable(String),
 }
 
 impl Closed {
     fn of(error: &(dyn StdError + 'static)) -> Self {
-        // What a TLS library rejects.
+        // Errors of a TLS library are of this kind.
         if is_io(error, ErrorKind::InvalidData) {
             Self::Untrusted(innermost(error))
         } else {
@@ -114,9 +115,10 @@ impl Closed {
     }
 }
 
-/// Asks the server at an address with a token. A server that knows it answers; one that does not, with 401.
+/// Sends a request with a token to the server at an address. A server that does not accept the
+/// token responds with 401.
 async fn try_out(url: &str, credentials: &Credentials) -> Result<(), Closed> {
-    // The client relies on a host.
+    // The client requires a host.
     url.parse::<ServerUrl>()
         .map_err(|error| Closed::of(&error))?;
     let address = url.parse::<Uri>().map_err(|error| Closed::of(&error))?;

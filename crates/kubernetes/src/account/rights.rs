@@ -1,15 +1,15 @@
-//! The server's answers about the rights of accounts, kept for a while.
+//! A cache of the server's answers about the rights of accounts.
 
 use std::time::{Duration, Instant};
 
 use super::Account;
 use crate::lately::Lately;
 
-/// How long a right counts without being asked for again, and how long the lack of one: whoever was refused waits for
-/// the right to be granted.
+/// Lifetimes of a cached right and of a cached lack of one. The second is short, because an account
+/// that was refused waits for the right to be granted.
 const GRANTED: Duration = Duration::from_mins(5);
 const DENIED: Duration = Duration::from_secs(20);
-/// Answers kept before those that count no more are thrown away.
+/// Number of cached answers from which expired ones are removed.
 const KEPT: usize = 1024;
 
 /// A right to read: the objects of a kind in a namespace, or one of them.
@@ -19,11 +19,11 @@ pub(super) struct Right {
     pub group: String,
     pub plural: String,
     pub namespace: String,
-    /// Empty for all of them.
+    /// Name of the object; empty for all objects.
     pub name: String,
 }
 
-/// The latest answers of the server about rights.
+/// Cached answers of the server about rights.
 #[derive(Default)]
 pub(crate) struct Rights(Lately<Right, bool, KEPT>);
 

@@ -8,8 +8,8 @@ use super::Child;
 use crate::target::Target;
 
 impl Target {
-    /// Reads the object, because the store does not keep the entries of other managers, and
-    /// replaces its `managedFields` if it is in the state that was decided upon.
+    /// Replaces the `managedFields` of an object if it is in the state that was decided upon. The
+    /// object is read first, because the store has no entries of other managers.
     pub(super) async fn migrate(
         &self,
         child: &Child<'_>,

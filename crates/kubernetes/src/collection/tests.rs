@@ -2,12 +2,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A change of one of few objects; values that are odd cannot be read.
+/// A change of one of few objects. Odd values cannot be read.
 #[derive(Clone, Debug)]
 enum Act {
     Set(u8, u8),
     Delete(u8),
-    /// A list, which fails after so many objects, if it does.
+    /// A list; with a number it fails after that many objects.
     List(Option<usize>),
     Interrupt,
     Unserve,
@@ -48,12 +48,12 @@ const DONE: Event<'_> = Event::ListDone {
     resource_version: 9,
 };
 
-/// A collection, and the objects that there are.
+/// A collection, and the objects that exist.
 struct World {
     collection: Collection<String, u8>,
-    /// As they were read last, if they ever were, and as they are now.
+    /// The last readable value of each object, if there was one, and its present value.
     objects: BTreeMap<u8, (Option<u8>, u8)>,
-    /// The objects by the changes that were reported.
+    /// The objects as the reported changes describe them.
     reported: BTreeMap<String, u8>,
 }
 
@@ -85,7 +85,8 @@ impl World {
 }
 
 proptest! {
-    /// After any list and any event the collection has each object that exists, as it was readable last.
+    /// After any list and any event the collection has each object that exists, as it was last
+    /// readable.
     #[test]
     fn the_fold_is_the_list_of_objects(acts in acts(), is_certain in any::<bool>()) {
         let unserved = if is_certain { Unserved::Empty } else { Unserved::Unknown };
@@ -98,7 +99,7 @@ proptest! {
         world.send(&DONE);
         for act in acts {
             let extent = world.collection.extent().clone();
-            // Otherwise a list has to tell.
+            // Otherwise only a list reports the object.
             let is_watched = extent == Extent::All;
             let known = world.reported.clone();
             let mut expected = Extent::All;

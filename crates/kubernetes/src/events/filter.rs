@@ -1,4 +1,4 @@
-//! Which events are worth a request. No client and no clock.
+//! Decides which events are worth a request. No client and no clock.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -10,25 +10,27 @@ use tokio::time::Instant;
 
 use super::EventKind;
 
-/// How long the same event is only counted after it was written.
+/// Time after a write during which the same event is only counted.
 const WINDOW: Duration = Duration::from_mins(5);
-/// How long an event is remembered after it was last seen. API servers delete events an hour after the last write.
+/// Time for which an event is remembered after its last occurrence. API servers delete events an
+/// hour after the last write.
 const MEMORY: Duration = Duration::from_hours(1);
-/// Events remembered at once; beyond that, those that were not seen for the longest time are forgotten.
+/// Number of remembered events; beyond that, those with the oldest last occurrence are dropped.
 const REMEMBERED: usize = 4096;
-/// Writes an object may cause in a burst. A revision of a few dozen objects should get through a handover.
+/// Number of events of an object that may be written in a burst: enough for a revision of a few
+/// dozen objects in a handover.
 const BURST: u32 = 25;
-/// How long it takes an object to earn one more write.
+/// Time after which an object may cause one more write.
 const REFILL: Duration = Duration::from_mins(1);
 
-/// What to do with an event.
+/// The decision about an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// Write it under its number. It has happened so many times by now, 1 when it is new.
+    /// Write the event under this number, with its number of occurrences, 1 if it is new.
     Write { serial: u64, count: i32 },
-    /// It was written a short time ago and is counted.
+    /// The event was written a short time ago, and is only counted.
     Duplicate,
-    /// The object has had too many.
+    /// The object has caused too many events.
     Spam,
 }
 
@@ -41,7 +43,7 @@ struct Known {
     count: i32,
 }
 
-/// What an object may still write.
+/// The writes that an object may still cause.
 #[derive(Debug)]
 struct Allowance {
     left: u32,
@@ -62,7 +64,7 @@ impl Allowance {
     }
 }
 
-/// The memory of the publisher. Keys are hashes, so that notes are not kept.
+/// Remembered events and allowances. Keys are hashes, so that no notes are stored.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
     hasher: RandomState,
@@ -73,7 +75,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Decides about an event that happened `now`, and remembers the decision.
+    /// Decides about an event that occurs at `now`, and remembers the decision.
     pub(super) fn offer(
         &mut self,
         regarding: &ObjectReference,
@@ -134,8 +136,8 @@ impl Filter {
         is_allowed
     }
 
-    /// Forgets a part of what was not seen for the longest time when there is no room left. Should it
-    /// happen again, it is written as if for the first time.
+    /// Drops a quarter of the remembered events if there is no room left: those with the oldest
+    /// last occurrence. A dropped event that occurs again is written as a new one.
     fn make_room(&mut self) {
         if self.known.len() < REMEMBERED {
             return;
@@ -148,7 +150,7 @@ impl Filter {
             .retain(|_, known| (known.seen, known.serial) > last);
     }
 
-    /// Forgets now and then what has no influence any more.
+    /// Drops events and allowances that no longer influence a decision; at most once per `REFILL`.
     fn clean(&mut self, now: Instant) {
         let cleaned = *self.cleaned.get_or_insert(now);
         if now.duration_since(cleaned) < REFILL {
@@ -175,7 +177,8 @@ mod tests {
         }
     }
 
-    /// Offers an event about the object `uid` at that second, and names the decision in short.
+    /// Offers an event about the object `uid` at a second after `start`, and abbreviates the
+    /// decision.
     fn offer(filter: &mut Filter, start: Instant, second: u64, uid: &str, note: &str) -> String {
         let now = start + Duration::from_secs(second);
         match filter.offer(&object(uid), EventKind::Normal, "Handover", note, now) {
@@ -200,7 +203,7 @@ mod tests {
             (301, "a", "x", "duplicate"),
             (599, "a", "x", "duplicate"),
             (601, "a", "x", "again 0 x7"),
-            // An hour after it was last seen it is forgotten, as it is by the API server.
+            // After an hour without an occurrence the event is dropped here and by the API server.
             (601 + 3600, "a", "x", "first 3"),
         ] {
             assert_eq!(
@@ -259,7 +262,7 @@ mod tests {
         assert_eq!(spam(59, "a", 30..31), 1);
         assert_eq!(spam(60, "a", 31..33), 1);
         assert_eq!(spam(240, "a", 33..37), 1);
-        // Never more than the burst, however long it was quiet.
+        // The burst is the limit, after any time without events.
         assert_eq!(spam(240 + 100 * 60, "a", 37..67), 5);
     }
 
@@ -276,7 +279,7 @@ mod tests {
             );
             assert!(filter.known.len() <= REMEMBERED);
         }
-        // The latest are known, and the first are not any more.
+        // The latest events are remembered; the first are not.
         let latest = REMEMBERED.to_string();
         assert_eq!(offer(&mut filter, start, 1, &latest, "x"), "duplicate");
         let again = format!("first {}", REMEMBERED + 1);

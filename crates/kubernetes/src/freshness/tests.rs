@@ -6,7 +6,8 @@ use super::*;
 
 type Objects = BTreeMap<u8, u64>;
 
-/// A change on the server, by us or by others: an object and its version, or the version of its deletion.
+/// A change on the server, by us or by others: an object and its version, or the version of its
+/// deletion.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Upsert(u8, u64),
@@ -25,9 +26,9 @@ enum Step {
     Answer,
     /// The next event arrives, or the next part of a list.
     Watch,
-    /// The watch breaks, and everything is listed again.
+    /// The watch breaks, and all objects are listed again.
     Relist,
-    /// A backup is restored; nobody waits for an answer.
+    /// A backup is restored; no write waits for its answer.
     Restore,
 }
 
@@ -44,7 +45,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..60)
 }
 
-/// The list under way: what it has yet to report, and all of it.
+/// The list under way: the objects that it has yet to report, and all of them.
 struct List {
     left: VecDeque<(u8, u64)>,
     all: Objects,
@@ -92,7 +93,7 @@ impl World {
                 }
                 let now = (self.server.clone(), self.version);
                 (self.server, self.version) = std::mem::replace(&mut self.backup, now);
-                // Of a later state nobody takes a backup.
+                // No backup is taken of a later state.
                 self.backup = (self.server.clone(), self.version);
                 self.relist();
             }
@@ -160,8 +161,8 @@ impl World {
 }
 
 proptest! {
-    /// Whatever the order in which lists, events and answers arrive: what is gone stays so while nothing is listed, and
-    /// in the end all is as on the server.
+    /// For any order in which lists, events and answers arrive: a deleted object does not reappear
+    /// while nothing is listed, and in the end the store equals the server.
     #[test]
     fn what_is_kept_becomes_what_is_there(steps in steps()) {
         let mut world = World::default();

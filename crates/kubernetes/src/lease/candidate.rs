@@ -1,4 +1,4 @@
-//! Looking at the lease, and taking it when that is allowed.
+//! Reads the lease, and takes it if that is allowed.
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -16,12 +16,12 @@ use crate::backoff::jittered;
 use crate::fence::Moment;
 use crate::metadata::number;
 
-/// The lease as written last, and when that was sent.
+/// The last written lease, and the time at which the write was sent.
 #[derive(Debug)]
 pub(super) struct Grant {
     pub(super) lease: Box<Lease>,
     pub(super) since: Instant,
-    /// The same moment, for the fence.
+    /// The same moment, on the clock of the fence.
     pub(super) sent: Moment,
 }
 
@@ -32,19 +32,19 @@ pub(super) enum Round {
     Held {
         holder: String,
     },
-    /// Somebody else wrote in between.
+    /// Another process wrote in between.
     Raced,
-    /// The lease is older than it was.
+    /// The version of the lease has gone back.
     Restored,
 }
 
-/// Who wants the lease, and what it saw of it so far.
+/// A candidate for the lease, and its observations so far.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) api: Api<Lease>,
     pub(super) params: LeaseParams,
     pub(super) seen: Option<Sighting>,
-    /// The highest version of the lease that the server has shown.
+    /// The highest observed version of the lease.
     version: u64,
 }
 
@@ -58,7 +58,7 @@ impl Candidate {
         }
     }
 
-    /// Looks at the lease and takes it if it may.
+    /// Reads the lease and takes it if that is allowed.
     pub(super) async fn round(&mut self) -> Result<Round, kube::Error> {
         let found = self.api.get_opt(&self.params.name).await?;
         if found.as_ref().is_some_and(|lease| self.is_older(lease)) {
@@ -110,7 +110,7 @@ impl Candidate {
         }
     }
 
-    /// What the answer to a claim means.
+    /// The outcome of a successful claim.
     pub(super) fn won(&mut self, lease: Lease, since: Instant, sent: Moment) -> Round {
         if self.is_older(&lease) {
             return Round::Restored;
@@ -122,8 +122,8 @@ impl Candidate {
         })
     }
 
-    /// Whether the lease has a lower version than one that was seen before. Versions count up in the whole cluster, so
-    /// this happens only when the cluster was restored from a backup.
+    /// True if the lease has a lower version than one that was observed before. Versions count up
+    /// in the whole cluster, so this happens only if the cluster was restored from a backup.
     fn is_older(&mut self, lease: &Lease) -> bool {
         let version = lease.metadata.resource_version.as_deref();
         let version = number(version.unwrap_or_default());
@@ -145,7 +145,7 @@ impl Candidate {
             async move {
                 if let Err(error) = await_condition(api, &name, is_vacant).await {
                     debug!(%error, "cannot watch the lease, looking at it from time to time");
-                    // The pace of the rounds is that of the timer then.
+                    // Then the timer alone sets the pace of the rounds.
                     std::future::pending::<()>().await;
                 }
             }
@@ -158,12 +158,13 @@ impl Candidate {
     }
 }
 
-/// Whether a write failed because the object is not what it was decided on.
+/// True if a write failed because the object is no longer in the state that the decision was made
+/// on.
 pub(super) fn changed_meanwhile(error: &kube::Error, existed: bool) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409 || (existed && status.code == 404))
 }
 
-/// The object with another record and the same `resourceVersion`.
+/// The lease with another record and the same `resourceVersion`.
 pub(super) fn with_spec(lease: &Lease, spec: LeaseSpec) -> Lease {
     Lease {
         spec: Some(spec),

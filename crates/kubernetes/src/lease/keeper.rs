@@ -1,4 +1,4 @@
-//! Renewing the lease while this process leads, and giving it back.
+//! Renews the lease while this process leads, and gives it back.
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
@@ -11,7 +11,7 @@ use super::record::{claimed, holder, vacated};
 use super::{ATTEMPT, Lost, brief};
 use crate::fence::{Fence, Moment, Term};
 
-/// Renews a lease that was won.
+/// Renews an acquired lease.
 #[derive(Debug)]
 pub(super) struct Keeper {
     pub(super) candidate: Candidate,
@@ -20,7 +20,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Renews until stopped, when it returns itself, or until the lease is lost.
+    /// Renews until it is stopped, and then returns itself, or until the lease is lost.
     pub(super) async fn keep(
         mut self,
         report: watch::Sender<Option<Lost>>,
@@ -73,7 +73,7 @@ impl Keeper {
         }
     }
 
-    /// Lets writes through for the term that was granted last.
+    /// Allows writes for the last granted term.
     pub(super) fn hold(&self) {
         let timing = self.candidate.params.timing;
         self.fence.hold(Term {
@@ -83,7 +83,7 @@ impl Keeper {
         });
     }
 
-    /// Writes the next renewal. Any other holder that is found in the lease means that it is lost.
+    /// Writes the next renewal. Another holder in the lease means that the lease is lost.
     async fn renew(&mut self) -> Result<Round, kube::Error> {
         let Candidate { api, params, .. } = &self.candidate;
         let lease = &self.grant.lease;
@@ -104,8 +104,9 @@ impl Keeper {
         {
             Ok(lease) => Ok(self.candidate.won(lease, since, sent)),
             Err(error) if changed_meanwhile(&error, true) => {
-                // Somebody wrote to the lease or deleted it, or an earlier renewal arrived whose answer was lost.
-                // What is found now counts as seen for the first time, so no other holder is ever outwaited here.
+                // The lease was written or deleted meanwhile, or an earlier renewal arrived whose
+                // answer was lost. The record counts as observed for the first time, so no other
+                // holder is ever outwaited here.
                 self.candidate.seen = None;
                 self.candidate.round().await
             }
@@ -113,7 +114,7 @@ impl Keeper {
         }
     }
 
-    /// Clears the holder, unless somebody else is it by now.
+    /// Clears the holder, unless another process holds the lease by now.
     pub(super) async fn vacate(self) -> Result<(), kube::Error> {
         self.fence.close();
         let Candidate { api, params, .. } = &self.candidate;

@@ -1,4 +1,4 @@
-//! The record in a Lease, and what a candidate may conclude from it. No client and no clock.
+//! The record in a Lease, and the conclusions of a candidate from it. No client and no clock.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-/// How long a holder is waited for that did not say how long.
+/// The assumed duration of a holder whose record states none.
 const UNSTATED_DURATION: Duration = Duration::from_secs(15);
 
-/// A record that was seen, and since when it has not changed.
+/// An observed record, and the time since which it has not changed.
 #[derive(Debug)]
 pub(super) struct Sighting {
     pub(super) spec: LeaseSpec,
@@ -18,10 +18,11 @@ pub(super) struct Sighting {
 }
 
 impl Sighting {
-    /// What is known after the record was seen as `spec`.
+    /// The sighting after the record was observed as `spec`.
     pub(super) fn update(seen: Option<Self>, spec: &LeaseSpec, now: Instant) -> Self {
         match seen {
-            // A new resourceVersion alone is no sign of life: a label may have been edited.
+            // A new resourceVersion alone does not prove that the holder is alive: a label may have
+            // been edited.
             Some(seen) if seen.spec == *spec => seen,
             _ => Self {
                 spec: spec.clone(),
@@ -31,27 +32,28 @@ impl Sighting {
     }
 }
 
-/// How a record stands to a candidate.
+/// The state of a record for a candidate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Nobody holds it.
+    /// The lease has no holder.
     Vacant,
     /// The candidate itself holds it.
     Mine,
-    /// Its holder has not renewed it for as long as it promised.
+    /// The holder has not renewed the lease for the duration that the record states.
     Stale,
-    /// Somebody holds it.
+    /// Another process holds the lease.
     Held { holder: String },
 }
 
-/// Who holds the lease. Nobody is written as no holder or, by older clients, as an empty one.
+/// The holder of the lease. A vacant lease has no holder or, if older clients wrote it, an empty
+/// one.
 pub(super) fn holder(spec: &LeaseSpec) -> Option<&str> {
     spec.holder_identity
         .as_deref()
         .filter(|holder| !holder.is_empty())
 }
 
-/// Decides how the record stands to the candidate `me`.
+/// Decides the state of the record for the candidate `me`.
 pub(super) fn standing(seen: &Sighting, me: &str, now: Instant) -> Standing {
     let Some(holder) = holder(&seen.spec) else {
         return Standing::Vacant;
@@ -73,7 +75,7 @@ pub(super) fn standing(seen: &Sighting, me: &str, now: Instant) -> Standing {
     }
 }
 
-/// The record with `me` as its holder. Fields that are not about the holder stay.
+/// The record with `me` as its holder. Fields that do not depend on the holder stay.
 pub(super) fn claimed(
     old: Option<&LeaseSpec>,
     me: &str,
@@ -82,7 +84,7 @@ pub(super) fn claimed(
 ) -> LeaseSpec {
     let mut spec = old.cloned().unwrap_or_default();
     if old.and_then(holder) != Some(me) {
-        // A fresh lease counts no transition, as with client-go.
+        // A new lease counts no transition, as with client-go.
         spec.lease_transitions = Some(old.map_or(0, |old| {
             old.lease_transitions.unwrap_or(0).saturating_add(1)
         }));
@@ -94,7 +96,7 @@ pub(super) fn claimed(
     spec
 }
 
-/// The record without a holder, as client-go leaves it behind.
+/// The record without a holder, as client-go writes it.
 pub(super) fn vacated(old: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: None,

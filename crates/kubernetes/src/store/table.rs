@@ -15,19 +15,20 @@ pub(super) type Id<'a> = (&'a str, &'a str);
 /// Objects by namespace, then by name.
 type Objects = HashMap<Box<str>, HashMap<Box<str>, Entry>>;
 
-/// Everything behind the lock of a [`Store`].
+/// The state behind the lock of a [`Store`].
 #[derive(Default)]
 pub(super) struct Table {
     objects: Objects,
-    /// The version that the watch has come to.
+    /// The version that the watch has reached.
     version: u64,
-    /// Written states by version: they are dropped as the watch passes them.
+    /// Written states by version: they are dropped when the watch passes them.
     unconfirmed: BTreeSet<(u64, Box<str>, Box<str>)>,
-    /// UIDs of objects that were deleted here, and the number of the list during or after which.
+    /// UIDs of objects that an answer has reported as deleted, each with the number of the list
+    /// that ran then or was the last.
     deleted: HashMap<Box<str>, u64>,
     /// Number of the list that is running, or was the last.
     list: u64,
-    /// Whether a list was ever complete; until then what is listed is no change.
+    /// True if a list was ever complete; until then listed objects are no changes.
     listed: bool,
     names: Names,
     /// Objects with writes under way; a handful at most.
@@ -38,11 +39,11 @@ struct Pending {
     namespace: Box<str>,
     name: Box<str>,
     writes: usize,
-    /// The owners to report what was observed meanwhile to, if anything was.
+    /// The owners to notify of the state that was observed meanwhile; `None` if there is none.
     observed: Option<Vec<Owner>>,
 }
 
-/// How much is kept beside the objects.
+/// Sizes of the parts beside the objects.
 #[cfg(test)]
 pub(super) struct Sizes {
     pub(super) written: usize,
@@ -51,7 +52,7 @@ pub(super) struct Sizes {
     pub(super) pending: usize,
 }
 
-/// How a write ended.
+/// The end of a write.
 pub(super) enum WriteEnd<'a> {
     Written(&'a Parts<'a>),
     /// The object with this UID does not exist, or no longer.
@@ -64,7 +65,7 @@ pub(super) enum WriteEnd<'a> {
 struct Entry {
     observed: Option<Arc<Stored>>,
     written: Option<Arc<Stored>>,
-    /// The last list that contained the object, or that ran when it was observed.
+    /// Number of the last list that contained the object, or that ran when it was observed.
     list: u64,
 }
 
@@ -169,7 +170,7 @@ impl Table {
             version != 0 && state.resource_version == version && *state.uid == *parts.uid
         };
         let mut states = entry.observed.iter().chain(&entry.written);
-        // The echo of a write, or an object that is listed again, is not unpacked.
+        // The echo of a write, or an object that is listed again, is not converted again.
         let same = states.find(is_same).cloned();
         let gvk = &changes.store.gvk;
         let same = same.filter(|state| state.body.is_some() == parts.is_owned);
@@ -235,7 +236,7 @@ impl Table {
         let result = match end {
             WriteEnd::Written(parts) => {
                 self.written(parts, changes);
-                // For the watch, an object that lost the label is gone.
+                // For the watch, an object without the label is deleted.
                 Some(parts.labelled().then_some(parts.resource_version))
             }
             WriteEnd::Gone(uid) => {
@@ -251,7 +252,8 @@ impl Table {
         pending.writes -= 1;
         let last = pending.writes == 0;
         if ours || last {
-            // What was observed is this write's echo, or no write is left whose echo it could be.
+            // The observed state is the echo of this write, or no write is left whose echo it can
+            // be.
             let source = if ours { Source::Write } else { Source::Watch };
             if let Some(owners) = pending.observed.take() {
                 changes.add(id, owners, source);
@@ -268,7 +270,7 @@ impl Table {
     }
 
     pub(super) fn list_done(&mut self, version: u64, changes: &mut Changes<'_>) {
-        // Versions only go back when the cluster was restored: then no answer counts any more.
+        // Versions go back only if the cluster was restored: then no answer is valid any more.
         let rewound = version < self.version;
         let list = self.list;
         let is_gone = |entry: &Entry| entry.list != list && entry.observed.is_some();
@@ -283,12 +285,12 @@ impl Table {
         self.advance(if rewound { u64::MAX } else { version }, changes);
         self.version = version;
         self.listed = true;
-        // A list that began after a deletion does not contain the object, and neither will the
-        // watch from there on.
+        // A list that began after a deletion does not contain the object, and neither do later
+        // events of the watch.
         self.deleted.retain(|_, during| *during >= list);
     }
 
-    /// The watch has reported everything up to this version.
+    /// Notes that the watch has reported all events up to this version.
     pub(super) fn advance(&mut self, version: u64, changes: &mut Changes<'_>) {
         self.version = self.version.max(version);
         while let Some(first) = self.unconfirmed.first()
@@ -324,8 +326,8 @@ impl Table {
         }
     }
 
-    /// After an entry was changed: removes it if it has no state left, keeps what was settled, and
-    /// notes the change if another state is current.
+    /// Completes the change of an entry: removes the entry if it has no state left, keeps the noted
+    /// fingerprints, and notes the change if another state is current.
     fn compare(
         &mut self,
         id @ (namespace, name): Id<'_>,
@@ -365,8 +367,8 @@ impl Table {
     }
 }
 
-/// The owners of after, then those of before only: these do not control any more, unless the
-/// object is gone.
+/// The present owners, then the former ones. A former owner is no controller, unless the object is
+/// gone.
 pub(super) fn owners(before: Option<&Arc<Stored>>, after: Option<&Arc<Stored>>) -> Vec<Owner> {
     let of =
         |state: Option<&Arc<Stored>>| state.map_or_else(Vec::new, |state| state.owners.to_vec());
@@ -378,7 +380,7 @@ pub(super) fn owners(before: Option<&Arc<Stored>>, after: Option<&Arc<Stored>>) 
     owners
 }
 
-/// Adds owners that are not there yet.
+/// Adds the owners that are missing.
 fn merge(owners: &mut Vec<Owner>, more: Vec<Owner>) {
     for owner in more {
         if !owners.iter().any(|known| known.uid == owner.uid) {
@@ -401,7 +403,7 @@ fn known<'a>(objects: &'a mut Objects, (namespace, name): Id<'_>) -> Option<&'a 
 }
 
 fn known_or_new<'a>(objects: &'a mut Objects, (namespace, name): Id<'_>) -> &'a mut Entry {
-    // Not the entry API: it would copy both names each time, and most objects are known.
+    // The entry API would copy both names each time, and most objects are stored already.
     if !objects.contains_key(namespace) {
         objects.insert(namespace.into(), HashMap::new());
     }
@@ -412,7 +414,7 @@ fn known_or_new<'a>(objects: &'a mut Objects, (namespace, name): Id<'_>) -> &'a 
     names.get_mut(name).expect("inserted above")
 }
 
-/// Collects changes under the lock, to be reported without it.
+/// Collects changes under the lock, to report them after it is released.
 pub(super) struct Changes<'a> {
     store: &'a Store,
     source: Source,
@@ -430,7 +432,7 @@ impl<'a> Changes<'a> {
 
     fn add(&mut self, (namespace, name): Id<'_>, owners: Vec<Owner>, source: Source) {
         let known = self.found.iter_mut().find(|change| {
-            // A write and what was observed meanwhile are one change.
+            // A write and a state that was observed meanwhile are one change.
             self.source == Source::Write
                 && *change.key.namespace == *namespace
                 && *change.key.name == *name

@@ -1,4 +1,4 @@
-//! The rules of freshness, as tables of what happens and what is seen and reported then.
+//! The rules of freshness, as tables of events and the resulting states and reports.
 
 use baton_apis::constants::LABEL_CACHE;
 use serde_json::{json, value::RawValue};
@@ -19,7 +19,7 @@ fn object(name: &str, uid: &str, version: u64, labelled: bool) -> Box<RawValue> 
 
 type Reports = Arc<Mutex<Vec<ObjectChange>>>;
 
-/// Knows the owners of objects, but not those of strangers.
+/// Accepts the owners of children, but not foreign ones.
 fn is_owner() -> IsOwner {
     Arc::new(|uid| uid.starts_with("owner-"))
 }
@@ -60,14 +60,14 @@ fn cases(text: &str) -> Vec<(&str, Vec<String>)> {
 
 /// Runs the steps of a case. An object is written `name/uid@version`.
 ///
-/// - `list`, `listed`, `end`, `upsert`, `deleted`, `bookmark`, `unserved`: the watch's events
-/// - `written`, `unlabelled`, `delete`: a write of ours and its answer at once
-/// - `begin`: a write is sent; `answer`, `answer-unlabelled`, `answer-gone`, `answer-lost`: the
-///   oldest one's end
+/// - `list`, `listed`, `end`, `upsert`, `deleted`, `bookmark`, `unserved`: the events of the watch
+/// - `written`, `unlabelled`, `delete`: a write of ours, answered at once
+/// - `begin`: a write is sent; `answer`, `answer-unlabelled`, `answer-gone`, `answer-lost`: the end
+///   of the oldest one
 /// - `read`, `read-gone`: the answer to a live read
-/// - `settle`: the caller remembers fingerprints
-/// - `sees`: what is seen then, sorted, a settled object marked with `!`
-/// - `reports`: who was reported since the last such step, by the `w`atch or by `u`s
+/// - `settle`: the caller notes fingerprints
+/// - `sees`: the expected objects, sorted, one with fingerprints marked with `!`
+/// - `reports`: the owners reported since the last such step, by the `w`atch or by `u`s
 fn check(title: &str, steps: &[String]) {
     let (store, reports) = store();
     let mut pending = Vec::new();
@@ -101,7 +101,8 @@ fn check(title: &str, steps: &[String]) {
             _ => panic!("{title}: {step}"),
         }
         let sizes = store.table.lock().sizes();
-        // One too many is dropped as the watch passes it, one too few would be a ghost.
+        // An entry too many is dropped when the watch passes it; with one too few the object would
+        // stay for ever.
         assert!(sizes.unconfirmed >= sizes.written, "{title}: {step}");
     }
 }
@@ -127,7 +128,7 @@ fn reported(reports: &Reports) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-/// Runs each case on a store whose list at version 10 had `a` at version 5.
+/// Runs each case on a store whose list at version 10 contained `a` at version 5.
 fn check_after_list(text: &str) {
     let listed = ["list", "listed a/1@5", "end 10", "sees a@5", "reports"].map(str::to_owned);
     for (title, steps) in cases(text) {

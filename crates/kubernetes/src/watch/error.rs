@@ -1,4 +1,4 @@
-//! How to go on when listing or watching fails.
+//! The next step after listing or watching has failed.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use kube::core::Status;
 
 use crate::wire::{self, WireError};
 
-/// How to go on after a failure.
+/// The next step after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Watch again from the last version.
     Resume,
-    /// As [`Next::Resume`], at once: nothing has failed that anybody knows of.
+    /// As [`Next::Resume`], at once: no failure was observed.
     Reconnect,
-    /// The history is gone: list again, the first time without a pause.
+    /// The history is compacted: list again, the first time without a pause.
     RelistNow,
-    /// Watching from the last version does not work: list again after a pause.
+    /// Watching from the last version is not possible: list again after a pause.
     Relist,
-    /// The collection is gone: list again after a pause.
+    /// The collection is not served: list again after a pause.
     Unserved,
 }
 
@@ -26,7 +26,7 @@ pub(super) enum Next {
 pub(super) struct WatchError {
     pub(super) next: Next,
     pub(super) text: String,
-    /// Whether the account lacks the right.
+    /// True if the account lacks the right.
     pub(super) is_forbidden: bool,
     pub(super) retry_after: Option<Duration>,
 }
@@ -48,7 +48,7 @@ impl WatchError {
         )
     }
 
-    /// The server has gone back in time.
+    /// The version of the server is older than ours.
     pub(super) fn rewound(now: &str, ours: &str) -> Self {
         let text = format!("the server is at version {now}, before {ours}, which it was at before");
         Self::new(Next::Relist, text)
@@ -61,7 +61,7 @@ impl WatchError {
         )
     }
 
-    /// A request that was answered with a failure.
+    /// A request was refused.
     pub(super) fn refused(code: StatusCode, body: &[u8], retry_after: Option<Duration>) -> Self {
         let status = wire::failure(code, body);
         Self {
@@ -71,7 +71,7 @@ impl WatchError {
         }
     }
 
-    /// An `ERROR` event: the version cannot be watched from, whatever the reason.
+    /// An `ERROR` event: a watch from the version is not possible, for any reason.
     pub(super) fn error_event(status: &Status) -> Self {
         let next = match judge(status.code, status) {
             Next::Resume => Next::Relist,
@@ -93,7 +93,7 @@ fn judge(code: u16, status: &Status) -> Next {
         _ if ahead => Next::Relist,
         410 => Next::RelistNow,
         404 => Next::Unserved,
-        // A list tells when the right is there again.
+        // A list shows when the right is granted again.
         400 | 403 | 422 => Next::Relist,
         _ => Next::Resume,
     }

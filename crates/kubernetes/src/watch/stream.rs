@@ -1,4 +1,4 @@
-//! Reading what a list or watch answers, borrowed from the bytes that came in.
+//! Parses the responses to lists and watches, borrowed from the received bytes.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,9 @@ use crate::metadata::Metadata;
 
 /// The version to resume from.
 ///
-/// Versions are wanted when a watch ends, objects arrive all the time: the last one is copied as it
-/// is (into the same buffer) and parsed at the end, so that no object is scanned just for this.
+/// The version is needed only when a watch ends, but objects arrive all the time: the last object
+/// is copied (into the same buffer) and parsed at the end, so that no object is scanned only for
+/// its version.
 #[derive(Debug, Default)]
 pub(super) struct Position {
     version: String,
@@ -33,14 +34,15 @@ impl Position {
         if object.len() > KEEP
             && let Ok(version) = version_of(object)
         {
-            // Scanned at once: the buffer would keep as much memory as the longest object of all has.
+            // Scanned at once: otherwise the buffer would always have the size of the longest
+            // object.
             self.version = version.into_owned();
             return;
         }
         self.last.extend_from_slice(object.as_bytes());
     }
 
-    /// Whether anything was noted since the last call.
+    /// True if an object was noted since the last call.
     pub(super) fn moved(&mut self) -> bool {
         std::mem::take(&mut self.moved)
     }
@@ -88,10 +90,10 @@ pub(super) struct Line<'a> {
     pub(super) object: &'a RawValue,
 }
 
-/// What a buffer may keep after a long object.
+/// Limit of the memory that a buffer keeps after a long object.
 pub(super) const KEEP: usize = 64 * 1024;
 
-/// Cuts a stream into lines of any length. A line that arrives in one piece is not copied, and no
+/// Splits a stream into lines of any length. A line that arrives in one piece is not copied, and no
 /// byte is searched twice.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
@@ -123,7 +125,7 @@ impl Lines {
         Ok(())
     }
 
-    /// How long the line is that has begun.
+    /// Length of the incomplete line.
     pub(super) fn begun(&self) -> usize {
         self.partial.len()
     }

@@ -1,10 +1,10 @@
-//! The revisions before and after one in its chain.
+//! The revisions before and after a revision in its chain.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use super::{RevisionRecord, Revisions};
 
-/// The revisions that any number of steps lead to from one, in the order of their names.
+/// The revisions that can be reached by any number of steps, in the order of their names.
 fn closure(
     from: &RevisionRecord,
     step: impl Fn(&RevisionRecord) -> Vec<Arc<RevisionRecord>>,
@@ -20,8 +20,8 @@ fn closure(
 }
 
 impl Revisions {
-    /// The revisions that one may take objects over from, in the order of their names: those that it lists as
-    /// previous, and the older ones of its deployment.
+    /// The revisions from which this one may take objects over, in the order of their names: those
+    /// that it lists as previous, and the older ones of its deployment.
     pub fn before(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
         let key = &record.key;
         let mut found = BTreeMap::new();
@@ -37,9 +37,9 @@ impl Revisions {
         found.into_values().collect()
     }
 
-    /// The revisions that get back what a deleted one has, the newest first: those before it, over any number of
-    /// `previous` steps, that have a lower number and are neither archived, nor to be, nor deleted. None if it is not
-    /// deleted, or does not hand anything back.
+    /// The revisions that get the objects of a deleted one back, the newest first: those before it,
+    /// over any number of steps, that have a lower number and are in force. Empty if the revision
+    /// is not being deleted, or hands nothing back.
     pub fn heirs(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
         if !record.deleting || !record.hands_back {
             return Vec::new();
@@ -55,7 +55,7 @@ impl Revisions {
         heirs
     }
 
-    /// The revisions before one, over any number of steps, the newest first.
+    /// The revisions before this one, over any number of steps, the newest first.
     pub fn all_before(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
         let mut found = closure(record, |earlier| self.before(earlier));
         found.retain(|earlier| earlier.key != record.key);
@@ -63,15 +63,16 @@ impl Revisions {
         found
     }
 
-    /// Of [`Revisions::all_before`] those that are not archived: what they have they may still delete.
+    /// The revisions of [`Revisions::all_before`] that are not archived: they may still delete
+    /// their objects.
     pub fn unfinished_before(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
         let mut found = self.all_before(record);
         found.retain(|earlier| !earlier.archived);
         found
     }
 
-    /// The revisions after one, over any number of `previous` steps or with the label of its deployment, that have a
-    /// higher number and are in force.
+    /// The revisions after this one, over any number of `previous` steps or with the label of its
+    /// deployment, that have a higher number and are in force.
     pub fn newer(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
         let after = |earlier: &RevisionRecord| {
             let mut found = self.successors(&earlier.key);

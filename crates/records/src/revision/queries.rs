@@ -1,4 +1,4 @@
-//! Revisions by what they have in common.
+//! Looks up revisions by a common name or label.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ impl Revisions {
         self.mentioning(RevisionIndex::Previous, key)
     }
 
-    /// The revisions with a deployment's name, by the key of one of its revisions.
+    /// The revisions with the name of a deployment, in the namespace of the key of one of them.
     pub fn of_deployment(
         &self,
         member: &RevisionKey,
@@ -22,22 +22,25 @@ impl Revisions {
         self.mentioning(RevisionIndex::Deployment, &member.sibling(deployment))
     }
 
-    /// The revisions of a chain of Releases or of a site, by its label, in a namespace.
+    /// The revisions of a chain of Releases or of a site, by the label of the chain, in a
+    /// namespace.
     pub fn of_chain(&self, namespace: &str, chain: &str) -> Vec<Arc<RevisionRecord>> {
         self.namespaced(RevisionIndex::Chain, namespace, chain)
     }
 
-    /// The revisions of sites that a `SiteDeployment` of this name has made, whether it is still there or not.
+    /// The revisions of sites that a `SiteDeployment` of this name has made, even if it no longer
+    /// exists.
     pub fn of_site_deployment(&self, namespace: &str, name: &str) -> Vec<Arc<RevisionRecord>> {
         self.namespaced(RevisionIndex::SiteDeployment, namespace, name)
     }
 
-    /// The revisions that bring versions of a `SiteApplication` to sites, whether it is still there or not.
+    /// The revisions that deliver versions of a `SiteApplication` to sites, even if it no longer
+    /// exists.
     pub fn of_site_application(&self, namespace: &str, name: &str) -> Vec<Arc<RevisionRecord>> {
         self.namespaced(RevisionIndex::SiteApplication, namespace, name)
     }
 
-    /// The revisions whose managing owner an object is, by its uid.
+    /// The revisions whose controller has this UID.
     pub fn controlled_by_uid(&self, namespace: &str, uid: &str) -> Vec<Arc<RevisionRecord>> {
         self.namespaced(RevisionIndex::Controller, namespace, uid)
     }

@@ -1,4 +1,4 @@
-//! What is kept of a revision that was made for a site.
+//! The stored facts about a revision that was made for a site.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,14 +16,14 @@ use tracing::warn;
 use super::RevisionKind;
 use crate::record::{ReadError, parse};
 
-/// What a revision says of its site, and how far it is there.
+/// The site of a revision, and its progress there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SiteOf {
-    /// Its place in the queue of the site.
+    /// The place of the revision in the queue of the site.
     pub entry: Arc<SiteEntry>,
-    /// Label of its chain; empty where somebody has taken it away.
+    /// Label of the chain; empty if the label was removed.
     pub chain: Arc<str>,
-    /// What its conditions say.
+    /// The conditions of the revision.
     pub reported: Reported,
 }
 
@@ -34,11 +34,11 @@ struct Status {
 }
 
 impl SiteOf {
-    /// Reads what the metadata and the status say; nothing of a revision that is for no site, or whose annotation
-    /// somebody has spoilt.
+    /// Reads the metadata and the status. `None` for a revision that is for no site, or whose
+    /// annotation cannot be read.
     ///
     /// # Errors
-    /// When the status is none of this kind.
+    /// If the status is none of this kind.
     pub(super) fn read(
         kind: RevisionKind,
         labels: &HashMap<String, String>,
@@ -69,12 +69,12 @@ impl SiteOf {
         })))
     }
 
-    /// Takes a new status in.
+    /// Updates the conditions from a new status.
     pub(super) fn status_changed(&mut self, status: &ObjectSetStatus) {
         self.reported = Reported::of(&status.conditions, self.reported.created);
     }
 
-    /// Shares memory with another one of its chain.
+    /// Shares memory with another revision of the same chain.
     pub(super) fn share(&mut self, other: &Self) {
         if self.chain == other.chain {
             self.chain.clone_from(&other.chain);
@@ -146,10 +146,10 @@ mod tests {
         let stopping = revision(&entry(), &json!([stopping])).site.clone();
         let stopping = stopping.unwrap().reported;
         assert!(stopping.is_stopping && stopping.started.is_some());
-        // It is in a chain of its own kind, not of a Release.
+        // The chain is that of a site, not of a Release.
         assert_eq!(record.release, None);
 
-        // The answer to a write of ours says the same as an event would.
+        // The answer to a write of ours updates the fields as an event would.
         let status = json!({"conditions": [condition("Available", "True", early)]});
         record
             .set_status(&serde_json::from_value(status).unwrap())

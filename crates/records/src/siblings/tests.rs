@@ -14,7 +14,8 @@ struct Known {
 }
 
 impl Known {
-    /// Revision 1 lists nothing, 2 and 3 list those before them; each with a patch of its spec and its conditions.
+    /// Revision 1 lists nothing, 2 and 3 list those before them; 2 and 3 have a patch of the spec,
+    /// and conditions.
     fn chain(newer: &[(Value, &[&str])]) -> Self {
         let known = Self::default();
         let first = (json!({}), &[][..]);
@@ -54,7 +55,7 @@ impl Known {
         self
     }
 
-    /// To which revision the first one leaves the object `cm`, as its status says.
+    /// The revision to which the first one leaves the object `cm`, as its status reports it.
     fn claim(&self) -> String {
         let own = self.revisions.by_uid("u1").unwrap();
         let stores = Stores {
@@ -114,14 +115,14 @@ fn an_older_revision_waits_until_the_content_of_a_newer_one_is_known() {
             format!("{TAKEN}, whose content is not known: slice \"s\": {doubt}")
         );
     }
-    // One that is known to contain it counts before one that may.
+    // A revision that certainly contains the object is preferred to one that may.
     let known = Known::chain(&[(sliced(), DONE), (inline("cm"), DONE)]);
     assert_eq!(known.claim(), "left to revision v3");
-    // Not even that of a revision that has never had all of its objects.
+    // A revision that has never had all of its objects claims nothing.
     assert_eq!(Known::chain(&[(sliced(), &[])]).claim(), "");
 }
 
-/// An agent knows the phase objects of a revision only.
+/// An agent caches only the phase objects of a revision.
 #[test]
 fn an_object_of_a_phase_object_is_left_to_its_revision() {
     let known = Known::chain(&[(json!({}), DONE)]);

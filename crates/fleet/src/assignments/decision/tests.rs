@@ -25,7 +25,7 @@ fn text(decision: &Decision) -> String {
     }
 }
 
-/// The namespace `shop` with `team: a` into the cluster `edge` with `region: eu`.
+/// Decides for the namespace `shop` with `team: a` and the cluster `edge` with `region: eu`.
 fn decide(assignments: &[Assignment], is_required: bool) -> Decision {
     let (namespace, cluster) = (labels(&[("team", "a")]), labels(&[("region", "eu")]));
     let subject = |name, labels| Subject { name, labels };
@@ -58,12 +58,12 @@ fn decisions_by_assignments() {
         json!({ "selector": { "matchExpressions": [{ "key": "team", "operator": "Like" }] } });
     for (specs, open, required) in [
         (vec![], "own", "no"),
-        // Others' clusters are not its own.
+        // Assignments of other clusters have no effect.
         (vec![of(names(&["shop"]), names(&["other"]))], "own", "no"),
         (vec![of(names(&["other"]), names(&["other"]))], "own", "no"),
         (vec![of(all(), select("region", "us"))], "own", "no"),
         (vec![of(all(), names(&[]))], "own", "no"),
-        // Its own is closed by any assignment of it.
+        // The cluster is closed by any assignment that selects it.
         (vec![to_edge(names(&["other"]))], "no", "no"),
         (vec![to_edge(names(&[]))], "no", "no"),
         (vec![to_edge(select("team", "b"))], "no", "no"),
@@ -73,7 +73,7 @@ fn decisions_by_assignments() {
             "no",
             "no",
         ),
-        // And opened by one that selects the namespace too.
+        // An assignment that also selects the namespace opens the cluster.
         (vec![to_edge(names(&["shop"]))], "own", "own"),
         (vec![to_edge(names(&["other", "shop"]))], "own", "own"),
         (vec![to_edge(select("team", "a"))], "own", "own"),
@@ -85,7 +85,7 @@ fn decisions_by_assignments() {
             "own",
         ),
         (vec![of(all(), all())], "own", "own"),
-        // Either names or labels are enough.
+        // A match by names or by labels is sufficient.
         (
             vec![to_edge(
                 json!({ "names": ["other"], "selector": { "matchLabels": { "team": "a" } } }),
@@ -93,7 +93,7 @@ fn decisions_by_assignments() {
             "own",
             "own",
         ),
-        // They add up.
+        // Assignments add up.
         (
             vec![to_edge(names(&["other"])), to_edge(names(&["shop"]))],
             "own",
@@ -108,7 +108,8 @@ fn decisions_by_assignments() {
         (vec![wide.clone()], "cluster", "cluster"),
         (vec![further("x"), wide.clone()], "cluster", "cluster"),
         (vec![wide, further("x")], "cluster", "cluster"),
-        // One that cannot be understood closes what it may be about, and takes nothing away.
+        // An assignment that cannot be parsed closes all clusters that it may select, and revokes
+        // nothing.
         (vec![to_edge(broken.clone())], "no", "no"),
         (vec![of(all(), broken.clone())], "no", "no"),
         (vec![json!({ "namespaces": 1 })], "no", "no"),
@@ -140,7 +141,8 @@ fn a_refusal_says_what_is_missing() {
     assert!(text.starts_with(&begin), "{text}");
 }
 
-/// All assignments of a small world: who is selected, where, how far.
+/// All assignments of a small world: with each selection of namespaces and clusters, and each
+/// reach.
 fn world() -> Vec<Assignment> {
     let subjects = |own: &str| {
         [
@@ -173,7 +175,7 @@ fn world() -> Vec<Assignment> {
     all
 }
 
-/// As numbers that grow with what is allowed: nothing, the own namespace, and further ones.
+/// The allowed reach as a set that grows with it: nothing, the own namespace, and further ones.
 fn extent(decision: &Decision) -> BTreeSet<&'static str> {
     let mut extent = BTreeSet::new();
     if let Decision::Allowed(reach) = decision {
@@ -190,8 +192,8 @@ fn extent(decision: &Decision) -> BTreeSet<&'static str> {
     extent
 }
 
-/// The whole small world, with every pair of assignments: they add up in any order, and a cluster is closed exactly
-/// when one of them is about it.
+/// The whole small world, with every pair of assignments: they add up in any order, and a cluster
+/// is closed exactly if one of them selects it.
 #[test]
 fn every_pair_of_assignments() {
     let both_labels = labels(&[("team", "a"), ("region", "eu")]);

@@ -44,7 +44,8 @@ fn unreadable(kind: &str, before: Option<Reach>) -> Decision {
     Decision::Unreadable { before, message }
 }
 
-/// Letters: `n` a namespace, `a` an assignment about `edge`, `o` one about another cluster, `*` everything.
+/// Letters: `n` a namespace, `a` an assignment of `edge`, `o` one of another cluster, `*`
+/// everything.
 fn letters(changes: &[AssignmentChange]) -> String {
     let (name, labels) = ("edge", &Labels::new());
     let letter = |change: &AssignmentChange| match change {
@@ -64,7 +65,7 @@ fn nothing_is_decided_before_all_assignments_are_known() {
     known.assignment_event(&Event::ListStarted);
     known.assignment_event(&Event::Listed(&of_team_a()));
     assert_eq!(decide(&known, "shop"), Decision::Unknown);
-    // Its labels are not known yet.
+    // The labels of the namespace are not known yet.
     assert_eq!(letters(&known.assignment_event(&DONE)), "*");
     assert_eq!(decide(&known, "shop"), Decision::Unknown);
     assert!(!known.is_settled());
@@ -75,7 +76,7 @@ fn nothing_is_decided_before_all_assignments_are_known() {
     assert!(known.is_settled());
     assert_eq!(decide(&known, "shop"), own());
     assert!(matches!(decide(&known, "other"), Decision::Refused(_)));
-    // One that is so new that its labels are on their way: a selector could hold without them.
+    // A new namespace, whose labels are not observed yet: a selector could match without them.
     assert_eq!(decide(&known, "new"), Decision::Unknown);
 }
 
@@ -121,7 +122,7 @@ fn what_cannot_be_read_decides_nothing_and_what_was_known_stays() {
     }
 }
 
-/// There can be none where their definition is not.
+/// Without their definition there can be no assignments.
 #[test]
 fn without_the_definition_there_are_no_assignments() {
     let mut known = Known::default();
@@ -148,7 +149,7 @@ fn changes_are_those_of_what_matters() {
     for (object, expected) in [
         (of(other.clone()), "o"),
         (of(other.clone()), ""),
-        // As it was, or as it is.
+        // The state before or after the change selects the cluster.
         (of(edge.clone()), "a"),
         (of(other), "a"),
         (of(edge), "a"),
@@ -173,12 +174,12 @@ fn changes_are_those_of_what_matters() {
         let changes = known.namespace_event(&Event::Upsert(&object));
         assert_eq!(letters(&changes), expected, "{object}");
     }
-    // A new list shows what has gone meanwhile.
+    // A new list shows the objects that were deleted meanwhile.
     known.namespace_event(&Event::ListStarted);
     assert_eq!(letters(&known.namespace_event(&DONE)), "n");
 }
 
-/// A kind that is served again, or may be listed again, may have other objects than were known.
+/// A kind that is served again, or can be listed again, may have other objects than before.
 #[test]
 fn nothing_is_allowed_anew_while_the_list_fails() {
     let failed = Event::Failed("no right");
@@ -193,7 +194,7 @@ fn nothing_is_allowed_anew_while_the_list_fails() {
         known.namespace_event(&Event::Listed(&namespace("shop", "a")));
         known.namespace_event(&DONE);
         assert_eq!(decide(&known, "shop"), own());
-        // A watch that breaks goes on where it was.
+        // A watch that breaks continues where it was.
         known.assignment_event(&failed);
         known.namespace_event(&failed);
         assert_eq!(decide(&known, "shop"), own());
@@ -213,7 +214,7 @@ fn nothing_is_allowed_anew_while_the_list_fails() {
     }
 }
 
-/// No server is without Namespaces: one that does not serve them says nothing of their labels.
+/// Every server has Namespaces: if a server does not serve them, their labels are unknown.
 #[test]
 fn namespaces_that_are_not_served_are_unknown() {
     let mut known = Known::default();
@@ -229,7 +230,7 @@ fn namespaces_that_are_not_served_are_unknown() {
     assert!(is_unreadable, "{decision:?}");
 }
 
-/// Not to be known is no refusal: a placement would give up its sites.
+/// An unknown decision is no refusal: a placement would give up its sites.
 #[test]
 fn a_first_list_that_fails_refuses_nothing() {
     let failed = Event::Failed("no right");

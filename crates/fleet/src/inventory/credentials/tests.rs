@@ -39,7 +39,7 @@ fn reads_the_forms_of_a_secret() {
             &[("token", "abc"), ("ca.crt", "")],
             "token ca=None skip_verify=false",
         ),
-        // Beside a token nothing else counts, not even if it is broken.
+        // With a token no other key is used, not even a broken one.
         (
             &[("token", "abc"), ("tls.crt", "x"), ("tls.ca", "x")],
             "token ca=None skip_verify=false",

@@ -20,10 +20,10 @@ use baton_kubernetes::request_metrics::RequestMetrics;
 use baton_kubernetes::target::{Target, Watcher};
 use baton_runtime::clock::Clock;
 
-/// A registry whose API server is not there, and the names that it reported as changed. By its clock, which follows
-/// tokio's, it was made at the beginning of 1970.
+/// A registry without an API server, and the names that it reported as changed. Its clock follows
+/// tokio's, and starts at the beginning of 1970.
 fn registry() -> (Registry, Arc<Mutex<Vec<String>>>) {
-    // A listener that is dropped leaves a port that nothing listens on.
+    // Nothing listens on the port of a dropped listener.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url: Uri = format!("http://{}", listener.local_addr().unwrap())
         .parse()
@@ -133,7 +133,7 @@ async fn follows_the_watch_of_clusters() {
         );
         let expected = match event {
             Event::ListDone { .. } => Extent::All,
-            // Later on it is the watch that fails, which goes on.
+            // After the first list the watch fails, and is resumed.
             Event::Failed(cause) if known != Extent::All => Extent::Unavailable(cause.into()),
             _ => known,
         };
@@ -141,7 +141,7 @@ async fn follows_the_watch_of_clusters() {
     }
 }
 
-/// A name asked for before the list is complete is reported when the Cluster is not in it.
+/// A name requested before the list is complete is reported if the list lacks it.
 #[tokio::test]
 async fn a_cluster_is_unknown_only_once_all_are_known() {
     const EARLY: &str = "Down(Connecting: the Clusters are not known yet)";
@@ -178,7 +178,7 @@ async fn an_agent_is_lost_since_the_end_of_its_third_period() {
     assert_eq!(since.as_second(), 100 + 3 * 60);
 }
 
-/// Also before an agent has reported a cluster may be reached; it can be for certain when it has.
+/// A cluster may be reachable before its agent has reported; after a report it certainly is.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_is_online_since_it_was_lost_last() {
     let (mut registry, _) = registry();
@@ -190,7 +190,8 @@ async fn a_cluster_is_online_since_it_was_lost_last() {
     registry.cluster_event(&Event::Upsert(&cluster("a", "1", &pull())));
     assert_eq!(since(&registry), 10);
     sleep(Duration::from_secs(20)).await;
-    // The periods between reports, and since when it is online after each: one of three minutes loses it.
+    // The pauses between reports, and the time since which the cluster is online after each. A
+    // pause of three minutes loses it.
     for (pause, expected) in [(0, 30), (100, 30), (100, 30), (1_000, 1_230)] {
         sleep(Duration::from_secs(pause)).await;
         let version = Some(Ok("v1.36.3".to_owned()));
@@ -253,7 +254,7 @@ async fn a_task_sees_the_version_of_its_own_secret_only() {
         (DONE, 3),
         (Event::Upsert(&other), 3),
         (Event::Upsert(&newer), 5),
-        // It went while nobody watched.
+        // The Secret was deleted while it was not watched.
         (Event::ListStarted, 5),
         (Event::Listed(&other), 5),
         (DONE, 9),
@@ -331,7 +332,7 @@ fn reads_a_cluster_as_far_as_it_is_readable() {
     );
 }
 
-/// Known objects stay, and missing ones may exist: a list that fails says nothing of them.
+/// Known objects stay, and missing ones may exist: a failed list reports nothing about them.
 #[tokio::test]
 async fn a_cluster_is_not_unknown_while_the_list_fails() {
     let (mut registry, changes) = registry();
@@ -340,7 +341,7 @@ async fn a_cluster_is_not_unknown_while_the_list_fails() {
     registry.cluster_event(&DONE);
     let ask = |registry: &Registry, name| format!("{:?}", registry.shared.link(name));
     let is_complete = |registry: &Registry| *registry.shared.known.borrow() == Extent::All;
-    // A watch that breaks goes on where it was.
+    // A watch that breaks continues where it was.
     registry.cluster_event(&Event::Failed("busy"));
     assert!(is_complete(&registry));
     assert_eq!(ask(&registry, "b"), "Unknown");

@@ -1,4 +1,4 @@
-//! The account that the other side connects with.
+//! The account with which the other side connects.
 
 use baton_terminal::output::{say, task};
 use serde_json::Value;
@@ -12,17 +12,18 @@ use crate::membership::{
     token::{self, Address},
 };
 
-/// The account that the other side connects with: its Secret, and its credentials if there is a token already.
+/// The account with which the other side connects: its Secret, and its credentials if the token
+/// exists already.
 pub(super) struct AccountToken {
     secret: Manifest,
-    /// Where the other side connects to.
+    /// The address to which the other side connects.
     pub address: Address,
     credentials: Option<Credentials>,
 }
 
 impl AccountToken {
-    /// Looks whether there is a token already, and whether it opens that address. The last one of the steps that make
-    /// the account makes the token.
+    /// Checks if the token exists already, and if it is valid at that address. The last step of the
+    /// account makes the token.
     pub async fn look(server: &Server, account: &[Step], address: Address) -> Result<Self, Error> {
         let step = account.last().expect("an account ends with its token");
         let token = step
@@ -46,17 +47,17 @@ impl AccountToken {
         Ok(account_token)
     }
 
-    /// The Secret to wait for, unless there is a token already.
+    /// The Secret to wait for; `None` if the token exists already.
     pub fn awaited(&self) -> Option<&Manifest> {
         Some(&self.secret).filter(|_| self.credentials.is_none())
     }
 
-    /// What is compared with what is there, before there is a token.
+    /// The credentials to compare with those on the server; empty before there is a token.
     pub fn expected(&self) -> Credentials {
         self.credentials.clone().unwrap_or_default()
     }
 
-    /// What opens the cluster; waits for the token if there was none.
+    /// The credentials for the cluster; waits for the token if it did not exist.
     pub async fn credentials(&mut self, server: &Server) -> Result<Credentials, Error> {
         if let Some(credentials) = &self.credentials {
             return Ok(credentials.clone());
@@ -79,14 +80,15 @@ impl AccountToken {
     }
 }
 
-/// The service account among these steps, as it is.
+/// The live service account of these steps.
 fn live_account(steps: &[Step]) -> Option<&Value> {
     let mut steps = steps.iter();
     let step = steps.find(|step| step.manifest.kind() == "ServiceAccount");
     step.and_then(|step| step.live.as_ref())
 }
 
-/// Whether a token is that of an account which is no longer there. The token controller is about to delete it.
+/// True if a token is that of a service account that no longer exists. The token controller is
+/// about to delete the token.
 fn is_stale(token: &Value, account: Option<&Value>) -> bool {
     let annotations = &token["metadata"]["annotations"];
     let made_for = annotations["kubernetes.io/service-account.uid"].as_str();

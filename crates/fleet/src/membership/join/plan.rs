@@ -1,4 +1,4 @@
-//! What joining a cluster does, step by step, whoever connects to whom.
+//! The steps of joining a cluster, for both directions of the connection.
 
 use baton_terminal::output::{print, say};
 
@@ -20,31 +20,32 @@ use crate::{
     name::ClusterName,
 };
 
-/// What is to be done, in this order.
+/// The steps to carry out, in this order.
 pub(super) struct Plan<'a> {
     pub name: ClusterName,
     pub hub: &'a Server,
-    /// `None` where only the hub is touched.
+    /// `None` if only the hub is changed.
     pub target: Option<Server>,
-    /// In the cluster that is connected to. The last step makes the token.
+    /// Steps in the cluster to which the other one connects. The last one makes the token.
     pub account: Vec<Step>,
     pub account_token: AccountToken,
-    /// On the hub, before the Cluster: that is never open to more namespaces than it is to be.
+    /// Step on the hub, before that of the Cluster, so that the Cluster is never open to too many
+    /// namespaces.
     pub assignment: Option<Step>,
-    /// On the hub. Without what follows it is not used.
+    /// Step on the hub. The Cluster is not used without the following steps.
     pub cluster: Step,
     pub access: Access,
-    /// What whoever delivers may do in the target.
+    /// The rights of the deliverer in the target.
     pub rights: TargetRights,
-    /// What makes the access, in the cluster that connects, with the token that there is now.
+    /// Steps that make the access, in the cluster that connects, with the present token.
     pub access_steps: Vec<Step>,
 }
 
-/// What uses the token.
+/// The object that uses the token.
 pub(super) enum Access {
     /// The Secret of the Cluster, in this namespace on the hub.
     Secret(String),
-    /// The agent, in the target.
+    /// The agent in the target.
     Agent(AgentOptions),
 }
 
@@ -84,7 +85,7 @@ impl Access {
         }
     }
 
-    /// Where it is, and where the account is that it uses.
+    /// The cluster of the access, and the cluster of the account that it uses.
     fn sides(&self) -> (Side, Side) {
         match self {
             Self::Secret(_) => (Side::Hub, Side::Target),
@@ -94,7 +95,8 @@ impl Access {
 }
 
 impl Plan<'_> {
-    /// Does it, or says what would be done. Missing rights are found before the first write.
+    /// Carries out the plan, or prints the steps of a dry run. Missing rights are reported before
+    /// the first write.
     pub async fn run(mut self, dry_run: bool) -> Result<(), Error> {
         for side in [Side::Target, Side::Hub] {
             if let Some(server) = self.server(side) {
@@ -155,7 +157,7 @@ impl Plan<'_> {
         }
     }
 
-    /// A heading where the steps of another cluster begin.
+    /// Prints a heading if the next step is in another cluster than the last one.
     fn enter(&self, at: &mut Option<Side>, side: Side) {
         if *at != Some(side)
             && let Some(server) = self.server(side)

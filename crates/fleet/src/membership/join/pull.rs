@@ -23,7 +23,7 @@ use crate::membership::{
     token::Address,
 };
 
-/// Reads what there is, and decides what is to be done.
+/// Reads the live objects, and decides the steps.
 pub(super) async fn plan<'a>(
     hub: &'a Server,
     request: Request,
@@ -61,7 +61,7 @@ pub(super) async fn plan<'a>(
     };
     let account_token = AccountToken::look(hub, &account, place).await?;
     let mut wanted = cluster(&name, &spec(&given, live.as_ref(), ""));
-    // The Cluster remembers what was asked for about its agent.
+    // The annotations of the Cluster store the options of its agent.
     let annotations = options.annotations();
     if !annotations.is_empty() {
         wanted.0["metadata"]["annotations"] = annotations.into();

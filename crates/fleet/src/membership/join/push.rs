@@ -20,7 +20,7 @@ use crate::membership::{
     token::Address,
 };
 
-/// Reads what there is, and decides what is to be done.
+/// Reads the live objects, and decides the steps.
 pub(super) async fn plan<'a>(
     hub: &'a Server,
     request: Request,
@@ -68,7 +68,8 @@ pub(super) async fn plan<'a>(
     })
 }
 
-/// The hub keeps the Secrets of its clusters somewhere; in a misspelt place nobody would find them.
+/// Checks that the namespace of the Secrets exists: in a misspelt one the manager would not find
+/// them.
 async fn has_namespace(hub: &Server, name: &str) -> Result<(), Error> {
     if hub
         .get(&identity("v1", "Namespace", "", name))

@@ -1,4 +1,4 @@
-//! The agent in a cluster that connects out to the hub.
+//! The agent in a cluster, which connects to the hub.
 
 use serde_json::{Map, Value, json};
 
@@ -16,31 +16,32 @@ use crate::{
 use baton_apis::rights;
 use baton_engine::diff::content_fingerprint;
 
-/// Name of all that belongs to the agent.
+/// Name of all objects of the agent.
 pub(in crate::membership) const AGENT: &str = "baton-agent";
-/// Image of the agent, where nothing else was asked for.
+/// Default image of the agent.
 const IMAGE: &str = concat!("baton:", env!("CARGO_PKG_VERSION"));
-/// Name of the Secret with the kubeconfig of the hub, and the token beside it.
+/// Name of the Secret with the kubeconfig for the hub, and the token.
 const HUB_SECRET: &str = "baton-hub";
 
-/// Annotations on a Cluster, for what was asked for about its agent.
+/// Annotations on a Cluster that store the options of its agent.
 const ANNOTATION_HUB_SERVER: &str = "baton.run/agent-hub-server";
 const ANNOTATION_IMAGE: &str = "baton.run/agent-image";
 const ANNOTATION_STATE_VOLUME: &str = "baton.run/agent-state-volume";
 
-/// What was asked for about an agent, now or before. What is `None` is as this version has it.
+/// The options of an agent, from this or an earlier run. An option that is `None` has the default
+/// of this version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::membership) struct AgentOptions {
     /// URL of the hub's API server.
     pub hub_server: Option<String>,
     image: Option<String>,
     state: Option<StateVolume>,
-    /// What it may do in its cluster.
+    /// The rights of the agent in its cluster.
     pub rights: TargetRights,
 }
 
 impl AgentOptions {
-    /// What is asked for now, else what the Cluster remembers of earlier runs.
+    /// The given options, else those of earlier runs that the Cluster stores.
     pub fn new(args: &AgentManifestArgs, rights: TargetRights, cluster: Option<&Value>) -> Self {
         let AgentManifestArgs {
             hub_server,
@@ -64,7 +65,7 @@ impl AgentOptions {
         }
     }
 
-    /// The annotations that a Cluster remembers them by.
+    /// The annotations by which a Cluster stores the options.
     pub fn annotations(&self) -> Map<String, Value> {
         let Self {
             hub_server,
@@ -97,7 +98,7 @@ fn state_volume_of(text: &str) -> Option<StateVolume> {
     all.find(|state| text_of(*state) == text)
 }
 
-/// What there is to know of an agent.
+/// The inputs of an agent's manifests.
 pub(in crate::membership) struct Agent<'a> {
     pub cluster: &'a ClusterName,
     pub options: &'a AgentOptions,
@@ -107,8 +108,9 @@ pub(in crate::membership) struct Agent<'a> {
 }
 
 impl Agent<'_> {
-    /// The kubeconfig that the agent finds the hub with. The token is a file beside it, which clients read again: a new
-    /// one counts without a restart. A path that is not absolute begins where the kubeconfig is.
+    /// The kubeconfig with which the agent connects to the hub. The token is a file next to it,
+    /// which clients read again, so that a new token is used without a restart. A relative path
+    /// starts at the folder of the kubeconfig.
     fn kubeconfig(&self) -> Value {
         let mut cluster = json!({ "server": self.hub });
         if let Some(ca) = &self.credentials.ca {
@@ -124,7 +126,7 @@ impl Agent<'_> {
                 "context": {
                     "cluster": "hub",
                     "user": "agent",
-                    // The one that the agent may read.
+                    // The namespace that the agent may read.
                     "namespace": self.cluster.namespace().unwrap_or_default(),
                 },
             }],
@@ -132,13 +134,13 @@ impl Agent<'_> {
         })
     }
 
-    /// All that makes the agent, in the order in which it is made.
+    /// All manifests of the agent, in the order of their creation.
     pub fn manifests(&self) -> Result<Vec<Manifest>, serde_saphyr::ser::Error> {
         let kubeconfig = serde_saphyr::to_string(&self.kubeconfig())?;
         let hash = format!("{:016x}", content_fingerprint(&json!(kubeconfig)));
         let kept = self.options.state.unwrap_or_default();
-        // Volumes of different names: what kubectl has applied stays part of a volume of the same name, which cannot be
-        // both.
+        // The kinds of volumes have different names: kubectl would keep the applied fields of a
+        // volume of the same name, and a volume cannot be of both kinds.
         let state = format!("state-{}", text_of(kept));
         let volume = match kept {
             StateVolume::Claim => {
@@ -169,7 +171,8 @@ impl Agent<'_> {
     }
 }
 
-/// What to delete so that no agent is left, in that order; also the lease that the agent has made itself.
+/// The objects to delete so that no agent is left, in this order; also the lease that the agent has
+/// made itself.
 pub(in crate::membership) fn leftovers(cluster: &ClusterName) -> Vec<Manifest> {
     let rbac = "rbac.authorization.k8s.io/v1";
     vec![
@@ -244,7 +247,7 @@ pub(super) mod tests {
         assert_ne!(deployment("https://b", "1"), before);
     }
 
-    /// Written as the pod sees it and read as a client reads it.
+    /// Written for the pod, and read as a client reads it.
     #[test]
     fn the_kubeconfig_leads_to_the_namespace_of_the_cluster() {
         let manifests = agent(StateVolume::Claim);

@@ -1,4 +1,4 @@
-//! What whoever delivers into a cluster may do there, be it the hub or the cluster's agent.
+//! The rights of a deliverer in a cluster: the hub or the agent of the cluster.
 
 use baton_apis::rights;
 use clap::ValueEnum as _;
@@ -12,22 +12,24 @@ use crate::membership::{
     request::Admitted,
 };
 
-/// Annotation on the cluster role of whoever delivers, and on a Cluster with an agent: the mode that was asked for.
+/// Annotation on the cluster role of a deliverer, and on a Cluster with an agent: the requested
+/// mode.
 const ANNOTATION_RIGHTS: &str = "baton.run/rights";
 
-/// What was asked for about the rights in a target, now or before.
+/// The requested rights in a target, from this or an earlier run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::membership) struct TargetRights {
-    /// `None` if that was never said.
+    /// `None` if no mode was ever given.
     mode: Option<RightsMode>,
-    /// Whether it was said now, which counts more than what somebody has made of them.
+    /// True if the mode was given in this run. It then replaces rules that others have changed.
     is_given: bool,
-    /// The namespaces whose service accounts it may act as; `None` for those that it may act as already.
+    /// The namespaces whose service accounts the deliverer may act as; `None` to leave them as they
+    /// are.
     tenants: Option<Vec<String>>,
 }
 
 impl TargetRights {
-    /// What is asked for now, else the mode of an earlier run.
+    /// The given mode, else that of an earlier run.
     pub fn new(
         given: Option<RightsMode>,
         before: Option<RightsMode>,
@@ -36,9 +38,9 @@ impl TargetRights {
         let mode = given.or(before);
         let tenants = match (mode.unwrap_or_default(), admitted) {
             (RightsMode::Tenants, Some(Admitted::Names(names))) => Some(names.clone()),
-            // Those of all would be those of kube-system as well.
+            // All namespaces would include kube-system.
             (RightsMode::Tenants, Some(Admitted::All) | None) => None,
-            // It may act as all of them without.
+            // This mode can act as all service accounts without a binding.
             (RightsMode::Trusted, _) => given.map(|_| Vec::new()),
         };
         Self {
@@ -48,14 +50,14 @@ impl TargetRights {
         }
     }
 
-    /// The annotation that an object remembers the mode by, if there is something to remember.
+    /// The annotation by which an object stores the mode, if there is one.
     pub fn annotations(&self) -> Map<String, Value> {
         let mode = self.mode.and_then(|mode| mode.to_possible_value());
         let said = mode.map(|mode| (ANNOTATION_RIGHTS.to_owned(), mode.get_name().into()));
         said.into_iter().collect()
     }
 
-    /// The rules of the role that is bound everywhere.
+    /// The rules of the role that is bound in all namespaces.
     pub fn rules(&self) -> Vec<Value> {
         match self.mode.unwrap_or_default() {
             RightsMode::Trusted => rights::delivery(),
@@ -63,7 +65,8 @@ impl TargetRights {
         }
     }
 
-    /// What lets an account act as the service accounts of tenants, where it needs to be let.
+    /// The manifests that let an account act as the service accounts of tenants; empty if it may
+    /// already.
     pub fn of_tenants(&self, account: &str) -> Vec<Manifest> {
         if self.mode != Some(RightsMode::Tenants) {
             return Vec::new();
@@ -82,25 +85,26 @@ impl TargetRights {
         manifests
     }
 
-    /// Lets a step replace rules that somebody else has chosen, if the mode was asked for now.
+    /// Lets a step replace rules that another user has chosen, if the mode was given in this run.
     pub fn insist(&self, step: &mut Step) {
         if self.is_given && matches!(step.change, Change::Leave { .. }) {
             step.change = Change::Update;
         }
     }
 
-    /// Whether the account is no longer to act as the service accounts of a namespace.
+    /// True if the account must no longer act as the service accounts of a namespace.
     pub fn revokes(&self, namespace: &str) -> bool {
         let tenants = self.tenants.as_ref();
         tenants.is_some_and(|tenants| !tenants.iter().any(|tenant| tenant == namespace))
     }
 
-    /// Whether there may be any such namespace.
+    /// True if the account may have to lose any namespace.
     pub fn may_revoke(&self) -> bool {
         self.tenants.is_some()
     }
 
-    /// What is left to be done by hand before anything can be delivered, if so.
+    /// The message about a manual step that is needed before anything can be delivered, if there is
+    /// one.
     pub fn note(&self, account: &str) -> Option<String> {
         let is_open = self.mode == Some(RightsMode::Tenants) && self.tenants.is_none();
         is_open.then(|| {
@@ -114,14 +118,14 @@ impl TargetRights {
     }
 }
 
-/// The mode that an object remembers.
+/// The mode that an object stores.
 pub(in crate::membership) fn mode_of(object: &Value) -> Option<RightsMode> {
     let annotations = object.pointer("/metadata/annotations")?;
     let text = annotations.get(ANNOTATION_RIGHTS)?.as_str()?;
     RightsMode::from_str(text, false).ok()
 }
 
-/// The role that lets an account act as service accounts.
+/// Name of the role that lets an account act as service accounts.
 pub(in crate::membership) fn tenants_role(account: &str) -> String {
     format!("{account}-tenant")
 }
@@ -131,7 +135,8 @@ pub(in crate::membership) fn cluster_role(name: &str) -> Manifest {
     identity("rbac.authorization.k8s.io/v1", "ClusterRole", "", name)
 }
 
-/// The identity of the bindings of an account to the service accounts of tenants, which are in several namespaces.
+/// The identity of the bindings of an account to the service accounts of tenants, which are in
+/// several namespaces.
 pub(in crate::membership) fn tenants_binding(account: &str) -> Manifest {
     let role = tenants_role(account);
     identity("rbac.authorization.k8s.io/v1", "RoleBinding", "", &role)
@@ -148,7 +153,7 @@ mod tests {
         Admitted::Names(names.iter().map(ToString::to_string).collect())
     }
 
-    /// The objects of tenants that are made.
+    /// Titles of the objects that are made for tenants.
     fn made(rights: &TargetRights) -> Vec<String> {
         let manifests = rights.of_tenants("baton-hub");
         manifests.iter().map(Manifest::title).collect()
