@@ -189,7 +189,7 @@ impl Sync<'_> {
         }
         let highest = match history.newest() {
             Some(_) => self.highest_observed()?,
-            // Whatever the annotation says, there is no Release to go back to.
+            // The annotation does not matter: there is no Release to go back to.
             None => self.highest_observed().ok().flatten(),
         };
         let newest = history.newest().map(|newest| newest.generation);

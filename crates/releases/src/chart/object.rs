@@ -47,7 +47,7 @@ impl Object {
         Ok(object)
     }
 
-    /// Whether the object is of a kind that is built in.
+    /// True if the object is of this kind.
     pub(super) fn is(&self, api_version: &str, kind: &str) -> bool {
         self.api_version == api_version && self.kind == kind
     }
