@@ -240,8 +240,10 @@ impl Sync<'_> {
     }
 
     /// Records the newest Release if it is not recorded yet, because the process ended after it
-    /// created the Release. This also happens if the sync ends early: a deletion of the Release
-    /// counts as an abort only once the Release is recorded.
+    /// created the Release.
+    ///
+    /// This also happens if the sync ends early: a deletion of the Release counts as an abort only
+    /// once the Release is recorded.
     fn catch_up(&mut self, history: &History<'_>) {
         let newest = history.newest().map(|newest| newest.generation);
         if let (Ok(Some(highest)), Some(newest)) = (self.highest_observed(), newest)

@@ -11,9 +11,10 @@ use super::{
 };
 use crate::capacity::workload::Scaling;
 
-/// Annotation on objects of a chart: the object is a workload. The value is the authority over its
-/// number of pods: `steps` or `autoscaler`. If any object has the annotation, the objects with it
-/// are the workloads of the chart.
+/// Annotation on objects of a chart: the object is a workload, and its number of pods is set by
+/// `steps` or by an `autoscaler`.
+///
+/// If any object has the annotation, the objects with it are the workloads of the chart.
 pub const ANNOTATION_SCALING: &str = "baton.run/scaling";
 
 /// Annotation on the workloads of a chart with several workloads: the number of pods that the chart

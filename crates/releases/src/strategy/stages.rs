@@ -272,8 +272,8 @@ fn pending(party: &Party, what: &str, short: &str, why: &str) -> String {
 
 /// `None` if a target is as wanted and ready in all clusters.
 ///
-/// `changed` are the clusters whose spec has to change. The callback returns the condition, its message
-/// and the patch for a reason.
+/// `changed` are the clusters whose spec has to change. The callback returns the condition, its
+/// message and the patch for a reason.
 fn unless_ready<T: Target>(
     target: &T,
     mut changed: Vec<&str>,

@@ -21,9 +21,10 @@ pub enum Progress {
     InProgress(String),
 }
 
-/// The status of a target whose chart was rendered, with the outcome in each cluster. If the chart
-/// was not rendered, `outcomes` is the reason: then no cluster is touched, and their status stays
-/// unchanged.
+/// The status of a target whose chart was rendered, with the outcome in each cluster.
+///
+/// If the chart was not rendered, `outcomes` is the reason: then no cluster is touched, and the
+/// status of clusters stays unchanged.
 pub fn installation(
     target: &InstallationTarget,
     outcomes: Result<&BTreeMap<String, InstallationOutcome>, &str>,

@@ -24,6 +24,7 @@ impl Endpoints {
     }
 
     /// Reads all slices of a Service. A pod may be in several slices, one for each address family.
+    ///
     /// Unlike in Endpoints, a terminating pod is in the slices until it is gone; it is ignored once
     /// it is not ready.
     pub fn of_slices<'a>(slices: impl IntoIterator<Item = &'a EndpointSlice>) -> Self {

@@ -474,8 +474,8 @@ fn labels_follow_while_the_service_names_a_release() {
 }
 
 proptest! {
-    /// For all earlier weights, and while pods come and go: some pod has traffic at every
-    /// moment, if one had it before, and in the end the numbers match the weights.
+    /// For all earlier weights, and while pods come and go: some pod has traffic at every moment,
+    /// if one had it before, and in the end the numbers match the weights.
     #[test]
     fn traffic_goes_from_weights_to_weights_without_a_gap(
         pods in prop::array::uniform3(1_usize..6),
