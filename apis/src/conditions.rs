@@ -198,7 +198,8 @@ pub mod reasons {
     pub const INVALID_SECRET: &str = "InvalidSecret";
     /// `Connected=False`: the cluster refuses the credentials.
     pub const UNAUTHORIZED: &str = "Unauthorized";
-    /// `Connected=False`: the cluster does not recognise the credentials: requests are anonymous to it.
+    /// `Connected=False`: the cluster does not recognise the credentials, and treats requests as
+    /// anonymous.
     pub const FORBIDDEN: &str = "Forbidden";
     /// `Connected=False`: there is no answer, or the answer is not from an API server.
     pub const UNREACHABLE: &str = "Unreachable";

@@ -62,7 +62,6 @@ impl Contents {
     ///
     /// # Panics
     /// If there are more states than indexes.
-    /// When there are more states than indexes.
     pub fn intern(&mut self, object: Option<Value>) -> ContentId {
         if self.known.is_empty() {
             self.known.insert(Value::Null, Facts::default());

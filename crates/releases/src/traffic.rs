@@ -200,7 +200,6 @@ pub fn achieved_traffic(ready: usize, application: usize, total: u64) -> u32 {
 /// - Pods are taken in the order of their names, only as many as are missing or in surplus.
 /// - A pod keeps its traffic while a pod of another Release should have traffic and has none yet.
 ///   So fewer pods than wanted have traffic only if pods are not ready.
-///   weights want have traffic only if pods are not ready.
 pub fn plan(release: &str, cluster: Cluster) -> Plan {
     let Cluster {
         weights,

@@ -270,7 +270,6 @@ pub struct Plan {
 /// - If the running version changes, waiting versions of earlier rollouts are withdrawn, and given
 ///   again behind the change. If the manager ends in between, and after they are gone, the site
 ///   gets only the version of the rollout.
-///   A manager that ends in between, and after they are gone, gives the site the version of the rollout alone.
 pub fn plan(observed: &Observed<'_>) -> Plan {
     let sites = observed
         .sites

@@ -143,7 +143,7 @@ fn any_share_of_some_pods_is_one_at_least() {
         (10, 50, 5),
         (i32::MAX, 100, i32::MAX),
         (i32::MAX, 50, 1_073_741_824),
-        // odd input
+        // Unusual input.
         (3, 250, 3),
         (3, -1, 0),
         (-3, 50, 0),
