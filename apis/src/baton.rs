@@ -1,4 +1,4 @@
-//! The group `baton.run`: what neither Package Operator nor Shipper has a place for.
+//! The group `baton.run`: kinds that neither Package Operator nor Shipper has.
 
 mod site_application;
 mod site_assignment;

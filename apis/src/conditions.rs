@@ -12,21 +12,22 @@ pub const SUCCEEDED: &str = "Succeeded";
 pub const PAUSED: &str = "Paused";
 /// The revision's objects are, or are being, torn down.
 pub const ARCHIVED: &str = "Archived";
-/// A deployment rolls a new revision out.
+/// A deployment rolls out a new revision.
 pub const PROGRESSING: &str = "Progressing";
 
-/// All that was asked for is there: the word that general tools wait for (kstatus).
+/// The requested state is reached; the condition that general tools wait for (kstatus).
 pub const READY: &str = "Ready";
-/// It is not there yet, and work goes on; absent otherwise (kstatus).
+/// The requested state is not reached, and work continues; absent otherwise (kstatus).
 pub const RECONCILING: &str = "Reconciling";
-/// It is not there, and will not be unless somebody changes something; absent otherwise (kstatus).
+/// The requested state is not reached, and is not reached without a change by a user; absent
+/// otherwise (kstatus).
 pub const STALLED: &str = "Stalled";
 
-/// The three conditions for general tools, which repeat what the others say.
+/// The three conditions for general tools; they repeat the other conditions.
 pub const GENERAL: [&str; 3] = [READY, RECONCILING, STALLED];
 
-/// In one word, what a condition `Available` says: the reason as [`reasons::OF_AVAILABLE`] has it, `Available` whenever
-/// it is true, `Other` for what is not known.
+/// The state of a condition `Available` in one word: `Available` if the condition is true, else its
+/// reason as [`reasons::OF_AVAILABLE`] has it, else `Other`.
 pub fn availability(status: &str, reason: &str) -> &'static str {
     if status == "True" {
         return AVAILABLE;
@@ -35,53 +36,58 @@ pub fn availability(status: &str, reason: &str) -> &'static str {
     known.filter(|known| *known != AVAILABLE).unwrap_or("Other")
 }
 
-/// A Cluster can be reached, and takes the credentials.
+/// A Cluster can be reached and accepts the credentials.
 pub const CONNECTED: &str = "Connected";
 
 /// The sites of a deployment were chosen.
 pub const PLACED: &str = "Placed";
 /// No further site gets the version of a deployment.
 pub const ABORTED: &str = "Aborted";
-/// The version that a deployment names does not exist. A version that waits in a site is [`reasons::QUEUED`].
+/// The application or the version that a deployment names does not exist. The reason for a version
+/// that waits in a site is [`reasons::QUEUED`].
 pub const WAITING: &str = "Waiting";
 /// A version of an application is kept, and can be brought to sites.
 pub const KEPT: &str = "Kept";
-/// A phase of a site has begun, and is not held any more. It has a prefix, so it is handed up to the revision.
+/// A phase of a site has begun; from then on nothing holds it back. The type has a prefix, so it is
+/// copied to the revision.
 pub const STARTED: &str = "baton.run/Started";
-/// The workloads of a phase of a site that a newer revision asked to stop have no pods any more.
+/// The workloads of a phase of a site that had to stop for a newer revision have no pods left.
 pub const STOPPED: &str = "baton.run/Stopped";
 
-/// Reasons of the conditions.
+/// Reasons of conditions.
 pub mod reasons {
     /// `Available=True`.
     pub const AVAILABLE: &str = "Available";
-    /// `Available=False`: the first failing phase and why.
+    /// `Available=False`: a probe fails. The message names the first failing phase and the failure.
     pub const PROBE_FAILURE: &str = "ProbeFailure";
     /// The object of a delegated phase has no status yet. Only in `status.waitingFor`.
     pub const NOT_REPORTED: &str = "NotReported";
-    /// `Available=False`: something about the spec or an object was refused before any write.
+    /// `Available=False`: a part of the spec or an object was refused before any write.
     pub const PREFLIGHT_ERROR: &str = "PreflightError";
-    /// `Available=False`: an object belongs to somebody else.
+    /// `Available=False`: an object belongs to another owner.
     pub const COLLISION_DETECTED: &str = "CollisionDetected";
     /// `Available=False`: the API server refused a write that its dry run had accepted.
     pub const WRITE_ERROR: &str = "WriteError";
-    /// `Available=False`: the revision never rolled out and its objects belong to a newer one.
+    /// `Available=False`: the revision never rolled out, and its objects belong to a newer
+    /// revision.
     pub const NOT_IN_CONTROL: &str = "NotInControl";
     /// `Available=False`: the content of an immutable revision was changed.
     pub const SPEC_CHANGED: &str = "SpecChanged";
     /// `Available=Unknown`: the cluster that the objects live in cannot be reached.
     pub const CLUSTER_UNREACHABLE: &str = "ClusterUnreachable";
-    /// `Available=Unknown`, `Progressing=Unknown`, `Kept=Unknown`, and of Shipper's kinds `RollingOut=Unknown` and
-    /// `Scheduled=Unknown`: objects that are decided by cannot be listed. The message names the kind and the cause.
+    /// A condition is unknown because objects that its decision depends on cannot be listed.
+    ///
+    /// The message names the kind and the cause. The conditions with this reason are `Available`,
+    /// `Progressing` and `Kept`, and of Shipper's kinds `RollingOut` and `Scheduled`.
     pub const LIST_FAILED: &str = "ListFailed";
-    /// `Available=False`: it waits in the queue of its site.
+    /// `Available=False`: the revision waits in the queue of its site.
     pub const QUEUED: &str = "Queued";
-    /// `Available=False`: it was left out of the queue of its site, and is never applied.
+    /// `Available=False`: the revision was skipped in the queue of its site, and is never applied.
     pub const SKIPPED: &str = "Skipped";
-    /// `Available=False`: workloads of the revision before it are being stopped.
+    /// `Available=False`: workloads of the revision before are being stopped.
     pub const STOPPING: &str = "Stopping";
-    /// The reasons of the condition `Available`. The lists that have to be changed with it: ARCHITECTURE, "How to add
-    /// a reason".
+    /// The reasons of the condition `Available`. ARCHITECTURE, "How to add a reason", names the
+    /// lists that depend on this one.
     pub const OF_AVAILABLE: [&str; 12] = [
         AVAILABLE,
         PROBE_FAILURE,
@@ -96,13 +102,13 @@ pub mod reasons {
         SKIPPED,
         STOPPING,
     ];
-    /// A reason as [`OF_AVAILABLE`] has it, if it is one of these.
+    /// The constant of a reason, if the reason is in [`OF_AVAILABLE`].
     pub fn of_available(reason: &str) -> Option<&'static str> {
         OF_AVAILABLE.into_iter().find(|known| *known == reason)
     }
 
-    /// Those of `Available=False` that stay until somebody changes something. `WriteError` is none of them: the server
-    /// may only be overloaded.
+    /// Reasons of `Available=False` that stay until a user changes something. `WriteError` is not
+    /// included, because the server may only be overloaded.
     pub const REFUSALS: [&str; 3] = [PREFLIGHT_ERROR, COLLISION_DETECTED, SPEC_CHANGED];
     /// `InTransition=True`.
     pub const IN_TRANSITION: &str = "InTransition";
@@ -118,23 +124,25 @@ pub mod reasons {
     pub const ARCHIVAL_IN_PROGRESS: &str = "ArchivalInProgress";
     /// `Archived=True`.
     pub const ARCHIVED: &str = "Archived";
-    /// `Available=False` of a deployment: none of its revisions is.
+    /// `Available=False` of a deployment: none of its revisions is available.
     pub const OBJECT_SET_UNREADY: &str = "ObjectSetUnready";
-    /// `Progressing=True`: a new revision is about to be made.
+    /// `Progressing=True`: a new revision is about to be created.
     pub const PROGRESSING: &str = "Progressing";
     /// `Progressing=True`: the current revision has not succeeded yet.
     pub const LATEST_REVISION_PENDING_SUCCESS: &str = "LatestRevisionPendingSuccess";
-    /// `Progressing=False`: nothing is to be done.
+    /// `Progressing=False`: there is nothing to do.
     pub const IDLE: &str = "Idle";
     /// `Progressing=False`: the current revision is late. The rollout goes on.
     pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
     /// `Progressing=False`: the API server refuses the next revision.
     pub const OBJECT_SET_CREATE_ERROR: &str = "ObjectSetCreateError";
-    /// `Progressing=False` or `Kept=False`: a number was to be one more than the highest there is, so nothing is made.
+    /// `Progressing=False` or `Kept=False`: the highest number is in use, so no higher one can be
+    /// assigned and nothing is created.
     pub const NUMBERS_EXHAUSTED: &str = "NumbersExhausted";
-    /// `Progressing=False`: revisions were made from the template again and again, and the next one waits.
+    /// `Progressing=False`: revisions were created from the template repeatedly, and the next one
+    /// waits.
     pub const REVISION_REPEATED: &str = "RevisionRepeated";
-    /// `Progressing=Unknown`: the time does not count while the deployment is paused.
+    /// `Progressing=Unknown`: the deadline is suspended while the deployment is paused.
     pub const DEPLOYMENT_PAUSED: &str = "DeploymentPaused";
     /// `Started=True` of a phase of a site.
     pub const STARTED: &str = "Started";
@@ -142,43 +150,43 @@ pub mod reasons {
     pub const STOPPED: &str = "Stopped";
     /// `Progressing=True`: a version is being brought to sites.
     pub const ROLLING_OUT: &str = "RollingOut";
-    /// `Progressing=True`: something that is to be done is refused, and is tried again.
+    /// `Progressing=True`: the API server refuses a revision; the request is retried.
     pub const REVISION_REFUSED: &str = "RevisionRefused";
-    /// `Progressing=True`: the sites of a wave have to stay available for a while.
+    /// `Progressing=True`: the sites of a wave have to stay available for the healthy time.
     pub const SOAKING: &str = "Soaking";
-    /// `Progressing=False`: all sites that can be reached have the version.
+    /// `Progressing=False`: all reachable sites have the version.
     pub const COMPLETE: &str = "Complete";
     /// `Progressing=False`: the rollout was aborted.
     pub const ABORTED: &str = "Aborted";
-    /// `Progressing=Unknown`: nothing is given to sites while the deployment is paused.
+    /// `Progressing=Unknown`: sites get no version while the deployment is paused.
     pub const SITES_PAUSED: &str = "Paused";
     /// `Aborted=True`: a site failed.
     pub const SITE_FAILED: &str = "SiteFailed";
     /// `Aborted=True`: the spec asks for it.
     pub const ABORTED_BY_USER: &str = "AbortedByUser";
-    /// `Aborted=True`: the sites that had the version get the one before it.
+    /// `Aborted=True`: a site failed, and the sites that had the version get the one before it.
     pub const ROLLED_BACK: &str = "RolledBack";
-    /// `Waiting=True`, `Progressing=False`: there is no such version.
+    /// `Waiting=True`, `Progressing=False`: the version does not exist.
     pub const VERSION_NOT_FOUND: &str = "VersionNotFound";
-    /// `Waiting=True`, `Progressing=False`: there is no such application.
+    /// `Waiting=True`, `Progressing=False`: the application does not exist.
     pub const APPLICATION_NOT_FOUND: &str = "ApplicationNotFound";
     /// `Placed=True`.
     pub const PLACED: &str = "Placed";
-    /// `Placed=False`: the expression cannot be understood.
+    /// `Placed=False`: the expression cannot be parsed.
     pub const INVALID_EXPRESSION: &str = "InvalidExpression";
     /// `Placed=False`: no site matches.
     pub const NO_SITES: &str = "NoSites";
     /// `Placed=False`: another deployment of the application has some of the sites.
     pub const OVERLAPPING: &str = "Overlapping";
-    /// `Available=False` of a deployment to sites: some of those that can be reached are not available.
+    /// `Available=False` of a deployment to sites: some reachable sites are not available.
     pub const SITES_UNAVAILABLE: &str = "SitesUnavailable";
-    /// `Progressing=False`: what is asked for cannot be done.
+    /// `Progressing=False`: the strategy cannot be followed.
     pub const INVALID_STRATEGY: &str = "InvalidStrategy";
     /// `Kept=True`.
     pub const KEPT: &str = "Kept";
     /// `Kept=False`: the template cannot be brought to sites.
     pub const INVALID_TEMPLATE: &str = "InvalidTemplate";
-    /// `Kept=False`: an upgrade window cannot be understood, or never opens.
+    /// `Kept=False`: an upgrade window is invalid, or never opens.
     pub const INVALID_WINDOW: &str = "InvalidWindow";
     /// `Connected=True`.
     pub const CONNECTED: &str = "Connected";
@@ -186,21 +194,22 @@ pub mod reasons {
     pub const CONNECTING: &str = "Connecting";
     /// `Connected=False`: there is no Secret with credentials, or it cannot be read.
     pub const NO_SECRET: &str = "NoSecret";
-    /// `Connected=False`: the Secret holds no usable credentials.
+    /// `Connected=False`: the Secret has no usable credentials.
     pub const INVALID_SECRET: &str = "InvalidSecret";
     /// `Connected=False`: the cluster refuses the credentials.
     pub const UNAUTHORIZED: &str = "Unauthorized";
-    /// `Connected=False`: the cluster takes the credentials for nobody's.
+    /// `Connected=False`: the cluster does not recognise the credentials, and treats requests as
+    /// anonymous.
     pub const FORBIDDEN: &str = "Forbidden";
-    /// `Connected=False`: no answer, or none of an API server.
+    /// `Connected=False`: there is no answer, or the answer is not from an API server.
     pub const UNREACHABLE: &str = "Unreachable";
     /// `Connected=False`: the agent has not reported for three of its periods.
     pub const AGENT_SILENT: &str = "AgentSilent";
-    /// `Connected=False`: the Cluster does not say where the cluster is.
+    /// `Connected=False`: the spec of the Cluster has no usable address.
     pub const INVALID_SPEC: &str = "InvalidSpec";
 }
 
-/// Fixed messages of the conditions.
+/// Fixed messages of conditions.
 pub mod messages {
     /// `Available=True`.
     pub const AVAILABLE: &str = "Object is available and passes all probes.";
@@ -210,7 +219,8 @@ pub mod messages {
     /// `Succeeded=True`.
     pub const ROLLOUT_SUCCESS: &str =
         "ObjectSet rolled out all objects successfully and was Available at least once.";
-    /// `Reconciling=True` during the success delay, and until it controls all of its objects.
+    /// `Reconciling=True` during the success delay, and until the revision controls all of its
+    /// objects.
     pub const SUCCESS_DELAY: &str = "Available, and has to stay so for its success delay.";
     /// `Paused=True`.
     pub const PAUSED: &str = "Lifecycle state set to paused.";
@@ -222,11 +232,12 @@ pub mod messages {
     pub const LATEST_AVAILABLE: &str = "Latest Revision is Available.";
     /// `Available=False` of a deployment.
     pub const NONE_AVAILABLE: &str = "No ObjectSet is available.";
-    /// `Progressing=True`: a new revision is about to be made.
+    /// `Progressing=True`: a new revision is about to be created.
     pub const PROGRESSING: &str = "Progressing to a new ObjectSet.";
     /// `Progressing=False`.
     pub const UPDATE_CONCLUDED: &str = "Update concluded.";
 }
 
-/// Longest condition message the schema admits, in bytes. The server counts characters; bytes are never fewer.
+/// Longest condition message that the schema admits, in bytes. The server counts characters; there
+/// are never fewer bytes than characters.
 pub const MAX_MESSAGE_LENGTH: usize = 32_768;

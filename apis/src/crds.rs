@@ -1,5 +1,5 @@
-//! The custom resource definitions as a server gets them: what the derive macros produce, brought
-//! into the shape that clients of Package Operator know.
+//! The custom resource definitions as a server receives them: the output of the derive macros,
+//! changed to the form that clients of Package Operator expect.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, JSON, JSONSchemaProps,
@@ -18,8 +18,10 @@ mod releases;
 
 pub use releases::release_crds;
 
-/// The custom resource definitions that every installation has: each namespaced kind followed by its cluster-scoped
-/// twin, then the Cluster and the kinds about sites.
+/// The custom resource definitions that every installation has.
+///
+/// Each namespaced kind is followed by its cluster-scoped twin; then the Cluster and the kinds for
+/// sites.
 ///
 /// # Guarantees
 ///
@@ -48,7 +50,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
                 message(),
             ],
         ),
-        // The order differs from the namespaced kind's, as in Package Operator.
+        // The order differs from that of the namespaced kind, as in Package Operator.
         finish(
             ClusterObjectDeployment::crd(),
             &[
@@ -162,7 +164,7 @@ fn age() -> CustomResourceColumnDefinition {
     }
 }
 
-/// Why an object is as it is. The last column, as it is long.
+/// The message that explains the state of an object. The last column, because it is long.
 fn message() -> CustomResourceColumnDefinition {
     let type_ = conditions::READY;
     column(
@@ -179,7 +181,7 @@ fn wide(column: CustomResourceColumnDefinition) -> CustomResourceColumnDefinitio
     }
 }
 
-/// Leaves the status to the main resource, as Shipper's clients write it there.
+/// Removes the status subresource, because Shipper's clients write the status with the object.
 fn without_subresources(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         version.subresources = None;
@@ -187,7 +189,7 @@ fn without_subresources(mut crd: CustomResourceDefinition) -> CustomResourceDefi
     crd
 }
 
-/// Brings a derived definition into the shape that clients know.
+/// Changes a derived definition to the form that clients expect.
 fn finish(
     mut crd: CustomResourceDefinition,
     columns: &[CustomResourceColumnDefinition],
@@ -206,10 +208,11 @@ fn finish(
     crd
 }
 
-/// Makes a spec of which nothing is required optional as a whole.
+/// Makes a spec without required fields optional as a whole.
 ///
-/// The default `{}` is what keeps the rules of immutability in force: they compare two specs, so
-/// without it an update that drops the spec would pass, and one that brings a new one after it.
+/// The default `{}` keeps the rules of immutability in force, because they compare two specs:
+/// without the default, an update that removes the spec would pass, and so would one that adds a
+/// new spec later.
 fn default_spec(root: &mut JSONSchemaProps) {
     let Some(spec) = property(root, "spec") else {
         return;
@@ -224,7 +227,7 @@ fn default_spec(root: &mut JSONSchemaProps) {
     root.required.take_if(|required| required.is_empty());
 }
 
-/// Lets a fresh object, whose status nobody has written, show the defaults of the status.
+/// Makes an object without a written status show the defaults of the status.
 fn default_status(root: &mut JSONSchemaProps) {
     if let Some(status) = property(root, "status") {
         let has_defaults = status
@@ -240,10 +243,10 @@ fn property<'a>(schema: &'a mut JSONSchemaProps, name: &str) -> Option<&'a mut J
     schema.properties.as_mut()?.get_mut(name)
 }
 
-/// Removes what the Rust types bring along and the API does not have, in all depths.
+/// Removes properties that come from the Rust types and are not part of the API, at all depths.
 fn tidy(schema: &mut JSONSchemaProps) {
-    // Rust knows no absent field besides a null one. On the server a null is not a value, and a
-    // field that is null counts as present in a rule.
+    // Rust does not distinguish an absent field from a null field. On the server null is not a
+    // valid value, and a field that is null counts as present in a rule.
     schema.nullable = None;
     schema.title = None;
     schema.description = schema.description.take().map(|text| reflow(&text));
@@ -264,7 +267,7 @@ fn tidy(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// Undoes the line breaks of the source code.
+/// Removes the line breaks of the source code.
 fn reflow(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

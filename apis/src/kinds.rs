@@ -1,4 +1,4 @@
-//! The kinds that Baton serves, one row for each: the names of a kind, its scope, and its place in URLs.
+//! The kinds that Baton serves, one row for each: names, scope, and place in URLs.
 
 use serde_json::Value;
 
@@ -7,14 +7,14 @@ use crate::{
     url::escape,
 };
 
-/// A kind as its definition has it.
+/// A kind with the names of its definition.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// The kind as objects name it.
+    /// Name of the kind in objects.
     pub name: &'static str,
-    /// The resource in URLs.
+    /// Name of the resource in URLs.
     pub plural: &'static str,
-    /// Further names that kubectl takes, the shortest last.
+    /// Further names that kubectl accepts, the shortest last.
     pub short_names: &'static [&'static str],
     /// API group.
     pub group: &'static str,
@@ -103,7 +103,8 @@ impl Kind {
         format!("{}.{}", self.plural, self.group)
     }
 
-    /// True if kubectl takes a word for the kind: `os`, `ObjectSets.package-operator.run`, and so on.
+    /// True if kubectl accepts a word for the kind: `os`, `ObjectSets.package-operator.run`, and so
+    /// on.
     pub fn is_named_by(&self, word: &str) -> bool {
         let word = word.to_ascii_lowercase();
         let without_group = word
@@ -118,7 +119,7 @@ impl Kind {
         bare == self.singular() || bare == self.plural || self.short_names.contains(&bare)
     }
 
-    /// The kind of an object that a server returned; `None` for kinds of others.
+    /// The kind of an object that a server returned; `None` for kinds that Baton does not serve.
     pub fn of(object: &Value) -> Option<&'static Self> {
         Self::ALL.iter().copied().find(|kind| kind.is_of(object))
     }
@@ -128,7 +129,8 @@ impl Kind {
         object["apiVersion"] == self.api_version && object["kind"] == self.name
     }
 
-    /// The kind of what is at a URL path: of a collection, or of an object; `None` for kinds of others.
+    /// The kind of the collection or object at a URL path; `None` for kinds that Baton does not
+    /// serve.
     pub fn at(path: &str) -> Option<&'static Self> {
         Self::ALL.iter().copied().find(|kind| {
             let segments = path.strip_prefix(&kind.prefix());
@@ -145,7 +147,7 @@ impl Kind {
         format!("/apis/{}", self.api_version)
     }
 
-    /// URL path of all objects of the kind in a namespace; in all namespaces where it is `None`.
+    /// URL path of all objects of the kind in a namespace; `None` for all namespaces.
     pub fn path(&self, namespace: Option<&str>) -> String {
         let (prefix, plural) = (self.prefix(), self.plural);
         match namespace {

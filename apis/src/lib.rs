@@ -1,7 +1,8 @@
 //! The custom resources that Baton serves.
 //!
-//! One module per API group, with all types at the root as well; condition names, well-known labels and access rights
-//! beside them. No client and no behaviour live here.
+//! There is one module per API group, and all types are at the root as well. Other modules have
+//! condition names, well-known labels and access rights. The crate contains no client and no
+//! behaviour.
 
 pub mod baton;
 pub mod conditions;

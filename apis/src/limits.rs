@@ -1,16 +1,18 @@
-//! Bounds that the schemas put on what people write: what nobody needs, and what the server would otherwise have to
-//! expect when it estimates the cost of a rule or takes a write. Strings are counted in characters.
+//! Limits that the schemas set on user input.
 //!
-//! They are far beyond what was met, as what exceeds them cannot be created any more. What was there before stays: an
-//! update that leaves it as it is passes.
+//! They exclude sizes that nobody needs, because the server would include these sizes when it
+//! estimates the cost of a rule or accepts a write. Strings are counted in characters.
+//!
+//! The limits are far beyond all known use, because objects beyond a limit cannot be created.
+//! Existing objects stay valid: an update passes if it does not change the value.
 
-/// A CEL rule. Longer ones cannot be compiled.
+/// A CEL rule. Longer rules cannot be compiled.
 pub const RULE: usize = 8 * 1024;
-/// A dotted path of a probe, or of a field that is left to others.
+/// A dotted path of a probe, or of a field in `createOnlyFields`.
 pub const PATH: usize = 4096;
-/// The type of a condition, as API servers have it.
+/// The type of a condition, as API servers limit it.
 pub const CONDITION_TYPE: usize = 316;
-/// The status that a condition is to have.
+/// The status that a probe requires of a condition.
 pub const CONDITION_STATUS: usize = 63;
 /// An API group.
 pub const GROUP: usize = 253;
@@ -20,7 +22,7 @@ pub const KIND: usize = 63;
 pub const PROBES: usize = 1000;
 /// Conditions that are mapped from an object.
 pub const MAPPINGS: usize = 100;
-/// Fields of an object that are left to others.
+/// Entries of `createOnlyFields` of an object.
 pub const CREATE_ONLY_FIELDS: usize = 1000;
 /// The name of a chart.
 pub const CHART_NAME: usize = 1024;
@@ -30,7 +32,7 @@ pub const CHART_VERSION: usize = 1024;
 pub const URL: usize = 8 * 1024;
 /// Regions of a release.
 pub const REGIONS: usize = 1000;
-/// Capabilities that are asked for.
+/// Required capabilities.
 pub const CAPABILITIES: usize = 1000;
 /// Clusters of a release.
 pub const CLUSTERS: usize = 10_000;
@@ -38,13 +40,13 @@ pub const CLUSTERS: usize = 10_000;
 pub const STEPS: usize = 1000;
 /// Upgrade windows.
 pub const WINDOWS: usize = 50;
-/// When an upgrade window opens.
+/// The cron expression of an upgrade window.
 pub const CRON: usize = 256;
 /// The name of a time zone.
 pub const TIME_ZONE: usize = 64;
 /// A duration.
 pub const DURATION: usize = 32;
-/// Services that say how they are upgraded.
+/// Services with an upgrade method of their own.
 pub const SERVICES: usize = 1000;
 /// An expression over the labels of sites.
 pub const EXPRESSION: usize = 4096;

@@ -1,5 +1,5 @@
-//! Access rights, as rules of roles: those that `config/rbac` grants to the manager, and those that joining a cluster
-//! grants in it and to its agent.
+//! Access rights, as rules of roles: those of the manager in `config/rbac`, and those that joining
+//! a cluster grants in that cluster and to its agent.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn rule(group: &str, resources: &[impl Serialize], verbs: &[&str]) -> Value {
     json!({ "apiGroups": [group], "resources": resources, "verbs": verbs })
 }
 
-/// What the manager needs for its own work, whatever the revisions contain.
+/// The rights for the manager's own work, independent of the content of revisions.
 pub fn manager() -> Vec<Value> {
     let crds = crate::crds();
     let (mut plurals, mut statuses, mut finalizers) = (Vec::new(), Vec::new(), Vec::new());
@@ -31,7 +31,7 @@ pub fn manager() -> Vec<Value> {
     vec![
         rule(GROUP, &plurals, &ALL),
         rule(GROUP, &statuses, &["get", "update", "patch"]),
-        // Owner references with `blockOwnerDeletion` demand it on some clusters.
+        // Owner references with `blockOwnerDeletion` require this on some clusters.
         rule(GROUP, &finalizers, &["update"]),
         // A Cluster has no status subresource, so `patch` is for its status.
         rule(
@@ -39,7 +39,7 @@ pub fn manager() -> Vec<Value> {
             &["clusters"],
             &["get", "list", "watch", "patch"],
         ),
-        // The status of most goes with the object; of two kinds it is a subresource.
+        // The status of most kinds is written with the object; two kinds have a status subresource.
         rule(
             shipper::GROUP,
             &[
@@ -63,15 +63,15 @@ pub fn manager() -> Vec<Value> {
             &["siteapplications/status", "sitedeployments/status"],
             &["get", "update", "patch"],
         ),
-        // Owner references with `blockOwnerDeletion` demand it on some clusters.
+        // Owner references with `blockOwnerDeletion` require this on some clusters.
         rule(
             BATON_GROUP,
             &["siteapplications/finalizers", "sitedeployments/finalizers"],
             &["update"],
         ),
-        // The versions of applications of sites, and which sites were chosen.
+        // The versions of applications of sites, and the chosen sites.
         rule("apps", &["controllerrevisions"], &ALL),
-        // Their labels, by which assignments can select them.
+        // The labels of namespaces, by which assignments can select them.
         rule("", &["namespaces"], &READ),
         definitions(),
         rule("events.k8s.io", &["events"], &["create", "patch"]),
@@ -86,7 +86,7 @@ fn definitions() -> Value {
     )
 }
 
-/// What it takes to write objects with the rights of service accounts, within the namespaces it is granted for.
+/// The rights to write objects as service accounts, in the namespaces where they are granted.
 pub fn impersonation() -> Vec<Value> {
     vec![rule("", &["serviceaccounts"], &["impersonate"])]
 }
@@ -111,7 +111,7 @@ const KINDS_OF_TENANTS: [(&str, &[&str]); 7] = [
     ("rbac.authorization.k8s.io", &["rolebindings", "roles"]),
 ];
 
-/// What it takes to watch the objects of tenants, which are written with the rights of service accounts, and to find
+/// The rights to watch the objects of tenants, which are written as service accounts, and to find
 /// out why workloads and claims fail.
 pub fn reading() -> Vec<Value> {
     let kinds = KINDS_OF_TENANTS.into_iter();
@@ -123,7 +123,7 @@ pub fn reading() -> Vec<Value> {
     kinds.chain(reasons).collect()
 }
 
-/// What it takes to write the objects inside of revisions, as oneself or as a service account.
+/// The rights to write the objects in revisions, as the manager itself or as a service account.
 pub fn children() -> Vec<Value> {
     let mut rules = impersonation();
     rules.extend([
@@ -137,29 +137,30 @@ pub fn children() -> Vec<Value> {
     rules
 }
 
-/// What it takes to read the credentials of clusters.
+/// The rights to read the credentials of clusters.
 pub fn credentials() -> Vec<Value> {
     vec![rule("", &["secrets"], &READ)]
 }
 
-/// What it takes to hold the lease that makes one replica the leader.
+/// The rights to hold the lease that makes one replica the leader.
 pub fn lease() -> Vec<Value> {
     let verbs = ["get", "list", "watch", "create", "update", "patch"];
     vec![rule("coordination.k8s.io", &["leases"], &verbs)]
 }
 
-/// What whoever delivers objects into a cluster needs there, be it the hub or the cluster's agent.
+/// The rights to deliver objects into a cluster, for the hub or for the agent of the cluster.
 pub fn delivery() -> Vec<Value> {
     with_discovery(children())
 }
 
-/// As [`delivery`], for objects that are written with the rights of service accounts only. Which ones is granted by
-/// [`impersonation`], namespace by namespace.
+/// As [`delivery`], for objects that are written as service accounts only. The accounts are granted
+/// by [`impersonation`], namespace by namespace.
 pub fn delivery_for_tenants() -> Vec<Value> {
     with_discovery(reading())
 }
 
-/// And the definitions of custom resources, and discovery, which some clusters take away from service accounts.
+/// Adds the rights to read the definitions of custom resources, and discovery. Some clusters do not
+/// grant discovery to service accounts.
 fn with_discovery(mut rules: Vec<Value>) -> Vec<Value> {
     let discovery = json!({
         "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/version"],
@@ -169,8 +170,11 @@ fn with_discovery(mut rules: Vec<Value>) -> Vec<Value> {
     rules
 }
 
-/// What an agent may do on the hub, in the namespace of its cluster: read its phases and report their status. No
-/// finalizers, no Events, no Secrets: its credentials are kept in a place that may be lost.
+/// The rights of an agent on the hub, in the namespace of its cluster: to read its phases and
+/// report their status.
+///
+/// It has no rights to finalizers, Events or Secrets, because its credentials are stored in a place
+/// that may be lost.
 pub fn agent() -> Vec<Value> {
     vec![
         rule(GROUP, &["objectsetphases"], &READ),
@@ -201,7 +205,7 @@ mod tests {
         );
     }
 
-    /// Who may impersonate in one namespace only has no other way to write anything.
+    /// A manager that may impersonate in one namespace only has no other way to write objects.
     #[test]
     fn tenants_are_served_without_rights_to_write() {
         let writes = |rule: &Value| {
@@ -225,7 +229,7 @@ mod tests {
         assert!(!rules.contains("slices/status"), "{rules}");
     }
 
-    /// Another cluster's objects are as free as those of the manager's own.
+    /// Objects in another cluster are as unrestricted as those in the cluster of the manager.
     #[test]
     fn objects_in_other_clusters_need_the_same_rights_as_those_of_the_own_one() {
         assert_eq!(delivery()[..3], children());

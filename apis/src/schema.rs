@@ -4,34 +4,36 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Rule;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-/// What a mapped condition's type looks like. Unanchored: Package Operator accepts what it accepts.
+/// Pattern of the type of a mapped condition. It is not anchored, so that it accepts everything
+/// that Package Operator accepts.
 pub(crate) const MAPPED_CONDITION_TYPE: &str = concat!(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/",
     r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])"
 );
 
-/// What a custom resource can be named. The server takes `$` for the end of the text, not of a line.
+/// Pattern of names of custom resources. On the server `$` matches the end of the text, not of a
+/// line.
 pub(crate) const SUBDOMAIN: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
-/// What a label can have for a value; a class becomes one.
+/// Pattern of label values; the class of a phase becomes one.
 pub(crate) const LABEL_VALUE: &str = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
 
-/// A dotted path of map keys, such as `.spec.replicas`. A dot or a backslash in a key is escaped by a
-/// backslash.
+/// Pattern of a dotted path of map keys, such as `.spec.replicas`. A dot or a backslash in a key is
+/// escaped with a backslash.
 pub(crate) const FIELD_PATH: &str = r"^(\.([^.\[\]*\\]|\\[.\\])+)+$";
 
-/// The name of a service account.
+/// Pattern of the name of a service account.
 pub(crate) const ACCOUNT_NAME: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
-/// A duration, such as `1h30m`.
+/// Pattern of a duration, such as `1h30m`.
 pub(crate) const DURATION: &str = "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$";
 
-/// A field of the same object that may be neither added, changed nor removed.
+/// A field of the same object that may not be added, changed or removed.
 ///
-/// The rule sits on the parent, because a rule on the field itself is not evaluated when the field
-/// appears or disappears.
+/// The rule is on the parent, because a rule on the field itself is not evaluated when the field is
+/// added or removed.
 pub(crate) fn immutable(field: &str) -> Rule {
     Rule::new(format!(
         "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
@@ -40,20 +42,20 @@ pub(crate) fn immutable(field: &str) -> Rule {
     .field_path(format!(".{field}"))
 }
 
-/// A field of the same object that may be neither added nor removed; a rule on the field itself
-/// guards its value.
+/// A field of the same object that may not be added or removed; a rule on the field itself protects
+/// its value.
 pub(crate) fn immutable_presence(field: &str) -> Rule {
     Rule::new(format!("has(self.{field}) == has(oldSelf.{field})"))
         .message(immutable_message(field).as_str())
         .field_path(format!(".{field}"))
 }
 
-/// The value that the rule sits on may not change.
+/// The value with the rule may not change.
 pub(crate) fn immutable_value(field: &str) -> Rule {
     Rule::new("self == oldSelf").message(immutable_message(field).as_str())
 }
 
-/// A number that the controller may fill in once; zero counts as absent.
+/// A number that the controller may set once; zero counts as absent.
 pub(crate) fn set_once(field: &str) -> Rule {
     Rule::new(format!(
         "!has(oldSelf.{field}) || oldSelf.{field} == 0 || (has(self.{field}) && self.{field} == oldSelf.{field})"
@@ -62,13 +64,13 @@ pub(crate) fn set_once(field: &str) -> Rule {
     .field_path(format!(".{field}"))
 }
 
-/// The text that clients look for.
+/// The message that clients look for.
 fn immutable_message(field: &str) -> String {
     format!("{field} is immutable")
 }
 
-/// `spec.previous[].kind`, when given, names the referring object's own kind. On the root, because
-/// only there the kind is known, so both scopes share the rule.
+/// `spec.previous[].kind`, if set, is the kind of the referring object. The rule is on the root,
+/// because only there the kind is available; so both scopes share the rule.
 pub(crate) fn previous_of_own_kind() -> Rule {
     Rule::new(
         "!has(self.spec) || !has(self.spec.previous) || self.spec.previous.all(p, !has(p.kind) || p.kind == self.kind)",
@@ -79,7 +81,7 @@ pub(crate) fn previous_of_own_kind() -> Rule {
     .field_path(".spec.previous")
 }
 
-/// A cluster that the manager connects to has an address.
+/// A Cluster that the manager connects to has an address.
 pub(crate) fn api_master_for_push() -> Rule {
     Rule::new("self.connection != 'Push' || (has(self.apiMaster) && self.apiMaster != '')")
         .message("apiMaster is required unless connection is Pull")
@@ -88,8 +90,8 @@ pub(crate) fn api_master_for_push() -> Rule {
 
 /// Exactly one kind of probe per entry.
 ///
-/// Probes sit in a list of lists without a limit, so the server takes a million of them for granted
-/// when it estimates the cost: this is about as much as the rule may do.
+/// Probes are in a list of lists without a limit. The server assumes a million of them when it
+/// estimates the cost, so the rule cannot do much more than this.
 pub(crate) fn one_probe() -> Rule {
     Rule::new(
         "has(self.condition) ? !has(self.fieldsEqual) && !has(self.cel) : has(self.fieldsEqual) != has(self.cel)",
@@ -97,14 +99,15 @@ pub(crate) fn one_probe() -> Rule {
         .message("set exactly one of condition, fieldsEqual and cel")
 }
 
-/// A manifest of any kind: what every object has, and whatever else it contains.
+/// A manifest of any kind: the fields that every object has, and any other content.
 ///
-/// No `x-kubernetes-embedded-resource`: for each manifest of an object the server would convert the metadata to its own
-/// types and back, on every write and every read from its storage. What that finds beyond this schema, preflight and
-/// dry runs find as well.
+/// There is no `x-kubernetes-embedded-resource`: with it, the server would convert the metadata of
+/// each manifest to its own types and back, on every write and on every read from storage.
+/// Preflight and dry runs find the errors that this conversion would find beyond this schema.
 ///
-/// No type either: rules of immutability then compare manifests as a whole, which is cheaper than field by field, and
-/// misses nothing. Of a map whose fields are not all declared they would miss a field that was renamed.
+/// There is no type either, so rules of immutability compare manifests as a whole. This is cheaper
+/// than a comparison field by field, and misses nothing. In a map with undeclared fields, a
+/// comparison by field would miss a renamed field.
 pub(crate) fn manifest(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-preserve-unknown-fields": true,
@@ -146,7 +149,8 @@ pub(crate) fn label_selector(generator: &mut SchemaGenerator) -> Schema {
     schema
 }
 
-/// As [`label_selector`], with a limit that lets the server bound the cost of rules about it.
+/// As [`label_selector`], with a limit on its length, so that the server can bound the cost of
+/// rules about it.
 pub(crate) fn bounded_label_selector(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = label_selector(generator);
     if let Some(expressions) = schema.pointer_mut("/properties/matchExpressions")
@@ -157,7 +161,7 @@ pub(crate) fn bounded_label_selector(generator: &mut SchemaGenerator) -> Schema 
     schema
 }
 
-/// Names of objects, each once.
+/// Names of objects, without duplicates.
 pub(crate) fn names(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -167,13 +171,13 @@ pub(crate) fn names(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// What is left out selects nothing, which is said by an empty list.
+/// Names or a selector are set. To select nothing, the list of names is set and empty.
 pub(crate) fn selects_something() -> Rule {
     Rule::new("has(self.names) || has(self.selector)")
         .message("set names or selector; an empty selector selects all, an empty list none")
 }
 
-/// A selector as the API server itself takes them.
+/// A selector with the operators and values that the API server itself accepts.
 pub(crate) fn decidable_selector() -> Rule {
     Rule::new(
         "!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, \
@@ -184,46 +188,46 @@ pub(crate) fn decidable_selector() -> Rule {
     .field_path(".selector")
 }
 
-/// Whoever reaches all namespaces needs no list of them.
+/// The scope for all namespaces has no list of namespaces.
 pub(crate) fn target_namespaces_for_namespace() -> Rule {
     Rule::new("self.scope == 'Namespace' || !has(self.targetNamespaces) || size(self.targetNamespaces) == 0")
         .message("targetNamespaces are for scope Namespace; scope Cluster reaches all namespaces")
         .field_path(".targetNamespaces")
 }
 
-/// Labels of what is made for an object have its name for a value.
+/// The name of the object is a valid label value, because other objects get it in a label.
 pub(crate) fn name_is_a_label_value() -> Rule {
     Rule::new("size(self.metadata.name) <= 63").message("the name must have at most 63 characters")
 }
 
-/// Services say how they are upgraded where each is upgraded by itself.
+/// Services have methods of their own only where each service is upgraded separately.
 pub(crate) fn services_for_per_service() -> Rule {
     Rule::new("self.method == 'PerService' || !has(self.services) || size(self.services) == 0")
         .message("services are for method PerService; StopAndRestart stops all workloads")
         .field_path(".services")
 }
 
-/// Sites are chosen in one way.
+/// Sites are selected in exactly one way.
 pub(crate) fn one_placement() -> Rule {
     Rule::new("has(self.matchSiteLabels) != has(self.selector)").message(
         "set exactly one of matchSiteLabels and selector; an empty selector selects all sites",
     )
 }
 
-/// The first sites are chosen in one way.
+/// The first sites are selected in exactly one way.
 pub(crate) fn one_canary() -> Rule {
     Rule::new("has(self.sites) != has(self.matchSiteLabels)")
         .message("set exactly one of sites and matchSiteLabels")
 }
 
-/// A canary says which sites come first.
+/// The field `canary` is set exactly with the type `Canary`.
 pub(crate) fn canary_of_canary() -> Rule {
     Rule::new("(self.type == 'Canary') == has(self.canary)")
         .message("canary is required for type Canary, and for no other")
         .field_path(".canary")
 }
 
-/// Where sites go side by side it is said how many.
+/// The field `rolling` is set exactly where a limited number of sites get a version at a time.
 pub(crate) fn rolling_of_rolling() -> Rule {
     Rule::new(
         "(self.type == 'Rolling' || (self.type == 'Canary' && has(self.canary) && self.canary.then == 'Rolling')) == \
@@ -233,14 +237,14 @@ pub(crate) fn rolling_of_rolling() -> Rule {
     .field_path(".rolling")
 }
 
-/// A number of failures is for rollouts that go on after one.
+/// A number of failures is set only for rollouts that go on after an error.
 pub(crate) fn failures_of_continue() -> Rule {
     Rule::new("!has(self.maxFailures) || self.onError == 'Continue'")
         .message("maxFailures is for onError Continue")
         .field_path(".maxFailures")
 }
 
-/// A number, or percent.
+/// A number or a percentage.
 pub(crate) fn count_or_percent(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,

@@ -1,4 +1,4 @@
-//! The group `shipper.booking.com`: clusters, and applications that are rolled out over them.
+//! The group `shipper.booking.com`: clusters, and applications that are rolled out to them.
 
 mod application;
 mod capacity_report;

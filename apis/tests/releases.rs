@@ -1,4 +1,4 @@
-//! The types of Shipper's kinds read and write what its clients write and read.
+//! The types of Shipper's kinds read and write the same objects as Shipper's clients.
 
 use baton_apis::{
     Application, CapacityTarget, CapacityTargetSpec, CapacityTargetStatus, ConditionStatus,
@@ -14,7 +14,7 @@ fn read<T: DeserializeOwned>(yaml: &str) -> T {
     serde_saphyr::from_str(yaml).expect("the fixture is readable")
 }
 
-/// What is read is written again, nothing more and nothing less.
+/// An object that is read is written unchanged.
 fn check_round_trip<T: Serialize + DeserializeOwned>(yaml: &str) {
     let value: Value = read(yaml);
     let typed: T = serde_json::from_value(value.clone()).expect("the fixture fits the type");
@@ -170,7 +170,7 @@ fn a_traffic_target() {
     check_round_trip::<TrafficTarget>(TRAFFIC_TARGET);
 }
 
-/// The text is what an environment is hashed by, but for the escapes of Go.
+/// The hash of an environment is the hash of this text, except for the escapes of Go.
 #[test]
 fn an_environment_is_written_with_shippers_order_of_fields_and_null_for_what_is_not_there() {
     let text = |yaml: &str| serde_json::to_string(&read::<ReleaseEnvironment>(yaml)).unwrap();
@@ -204,7 +204,8 @@ fn an_environment_is_written_with_shippers_order_of_fields_and_null_for_what_is_
     );
 }
 
-/// A kind is read as a whole, so one object must not keep the others from being read.
+/// All objects of a kind are read together, so a single object must not prevent the read of the
+/// others.
 #[test]
 fn what_others_left_out_or_wrote_as_null_is_read_as_nothing() {
     for yaml in [
@@ -243,7 +244,7 @@ status: {clusters: [{name: eu-1, sadPods: [{name: p, containers: null}], reports
     assert_eq!(target.spec.clusters[0].total_replica_count, 0);
 }
 
-/// The places of a value whose schema admits null.
+/// Collects the places in a value where its schema admits null.
 fn nullable(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
         let at = format!("{at}/{name}");

@@ -1,4 +1,4 @@
-//! The samples are what their comments say.
+//! The samples are as their comments say.
 
 use std::{fs, path::Path};
 
@@ -15,7 +15,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).expect("the file is part of the repository")
 }
 
-/// An object of a kind in which no field is unknown.
+/// Reads an object of a kind; no field is unknown.
 fn exact<K: DeserializeOwned + Serialize>(value: &Value) -> K {
     let object: K = serde_json::from_value(value.clone()).expect("it is an object of this kind");
     let taken = json!(object);
@@ -23,7 +23,7 @@ fn exact<K: DeserializeOwned + Serialize>(value: &Value) -> K {
     object
 }
 
-/// Whether everything in a value is in another one as well, which may have defaults besides.
+/// True if everything in a value is also in another value, which may have more, such as defaults.
 fn is_within(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => part
@@ -120,7 +120,7 @@ fn the_samples_of_sites_have_no_field_that_is_unknown_and_belong_together() {
         application.metadata.name.as_ref(),
         Some(&deployment.spec.application)
     );
-    // A healthy time is for those whose health is known.
+    // A healthy time needs probes.
     let content = &application.spec.template.spec;
     assert!(
         content

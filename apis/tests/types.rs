@@ -1,4 +1,4 @@
-//! The types read and write what users and other controllers write and read.
+//! The types read and write the same objects as users and other controllers.
 
 use baton_apis::{
     Cluster, ClusterConnection, ClusterObjectSet, CollisionProtection, ObjectDeployment,
@@ -12,7 +12,7 @@ fn read<T: DeserializeOwned>(yaml: &str) -> T {
     serde_saphyr::from_str(yaml).expect("the fixture is readable")
 }
 
-/// What is read is written again, nothing more and nothing less.
+/// An object that is read is written unchanged.
 fn check_round_trip<T: Serialize + DeserializeOwned>(yaml: &str) {
     let value: Value = read(yaml);
     let typed: T = serde_json::from_value(value.clone()).expect("the fixture fits the type");
@@ -187,7 +187,7 @@ status:
     );
 }
 
-/// Another manager may have written a word that this one does not know.
+/// Another manager may have written a phase that this one does not know.
 #[test]
 fn an_unknown_phase_of_a_deployment_is_none() {
     for (word, expected) in [

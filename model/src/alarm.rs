@@ -1,4 +1,4 @@
-//! What must not happen at a request.
+//! The violations of rules by requests.
 
 use baton_engine::{Answer, Request};
 
@@ -11,22 +11,22 @@ use crate::{
 
 /// A request that was carried out.
 pub(crate) struct Write<'a> {
-    /// The actor that sent it.
+    /// Actor that sent the request.
     pub set: usize,
-    /// Its number.
+    /// Number of the actor's revision.
     pub number: u8,
     pub request: &'a Request,
     pub answer: &'a Answer,
     pub before: Facts,
-    /// The object afterwards, if it changed.
+    /// Facts about the object afterwards, if it changed.
     pub after: Option<Facts>,
     pub view: &'a View,
-    /// Whether the revision is archived by now.
+    /// True if the revision is archived by now.
     pub is_archived: bool,
 }
 
 impl Write<'_> {
-    /// What is wrong with it.
+    /// The rule that the request violates, if any.
     pub fn alarm(&self) -> Option<Alarm> {
         let is_apply = matches!(self.request, Request::Apply(_));
         if is_apply && matches!(self.answer, Answer::Refused(_)) {
@@ -54,8 +54,8 @@ impl Write<'_> {
                 Some(Alarm::DeletedOfOthers)
             }
             Request::Create(_) | Request::Apply(_) | Request::DeleteForRecreation(_) => {
-                // The server lets a write through only in the state that it was decided upon. So whoever controls
-                // the object when the write takes effect is whom the decision saw.
+                // The server accepts a write only in the state for which it was decided. So the
+                // controller at the time of the write is the one that the decision was based on.
                 let newer = controller.map(|other| self.view[other]).filter(|other| {
                     other.exists() && !other.status.archived && other.number > self.number
                 });
@@ -70,8 +70,10 @@ impl Write<'_> {
     }
 }
 
-/// What is wrong with requests that a pass of somebody with this number has decided on: an object that a newer revision
-/// reports as its own, or had with all others, is not for this one to create.
+/// The rule that the decision of a pass violates, if any.
+///
+/// A pass may not create an object that a newer revision controls according to its status, or had
+/// as part of a complete rollout. `number` is the number of the pass's revision.
 pub(crate) fn alarm_of_decision(
     world: &World,
     number: u8,
@@ -96,8 +98,10 @@ pub(crate) fn alarm_of_decision(
     taken.then_some(Alarm::WriteOfReplaced)
 }
 
-/// What is wrong with whose turn it is: requests of a revision about objects that others look after, or whose phase is
-/// not reached. `seen`: the phase object that a pass started with; `None` for a teardown.
+/// The rule that the order of requests violates, if any: requests about objects of other actors, or
+/// about objects of a phase that is not reached.
+///
+/// `seen` is the phase object at the start of a pass; `None` for a teardown.
 pub(crate) fn alarm_of_order(
     world: &World,
     actor: usize,

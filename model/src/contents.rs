@@ -1,4 +1,4 @@
-//! The states of objects that were met, and what the search asks of them.
+//! The states of objects that the search found, and the facts that it needs about them.
 
 use baton_apis::constants::{ANNOTATION_OWNERS, LABEL_CACHE};
 use baton_engine::{
@@ -15,29 +15,29 @@ use crate::{
     world::{ACTORS, World},
 };
 
-/// What is known of a state of an object.
+/// The facts about a state of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Facts {
-    /// Owner references that say that they control it.
+    /// Number of owner references that are controllers.
     pub controllers: u8,
-    /// The actor that controls it.
+    /// Actor that controls the object.
     pub controller: Option<usize>,
-    /// The actors among its owners, a bit each.
+    /// Actors among the owners, one bit each.
     pub owners: u8,
-    /// Whether the cache can see it.
+    /// True if the cache contains the object, which is selected by label.
     pub is_labelled: bool,
-    /// Whether a revision wrote it.
+    /// True if a revision wrote the object.
     pub is_managed: bool,
-    /// Whether it waits for a finalizer.
+    /// True if the object is being deleted and waits for a finalizer.
     pub is_terminating: bool,
-    /// Whether it has a finalizer.
+    /// True if the object has a finalizer.
     pub is_held: bool,
-    /// Whether it is never to be deleted.
+    /// True if the object must never be deleted.
     pub is_kept: bool,
 }
 
-/// All states of objects that were met. The first one is absence.
+/// All states of objects that the search found. The first one is absence.
 #[derive(Debug, Default)]
 pub struct Contents {
     known: IndexMap<Value, Facts>,
@@ -49,7 +49,7 @@ pub const PRESENT: &str = "7";
 pub const CHANGED: &str = "8";
 
 impl Contents {
-    /// UID and version that every write gives: they say nothing about a state.
+    /// The UID and version of every write; they contain no information about a state.
     #[must_use]
     pub fn next() -> Next {
         Next {
@@ -58,10 +58,10 @@ impl Contents {
         }
     }
 
-    /// The index of a state.
+    /// The index of a state, which is added if it is new.
     ///
     /// # Panics
-    /// When there are more states than indexes.
+    /// If there are more states than indexes.
     pub fn intern(&mut self, object: Option<Value>) -> ContentId {
         if self.known.is_empty() {
             self.known.insert(Value::Null, Facts::default());
@@ -81,7 +81,7 @@ impl Contents {
         (id != 0).then_some(object)
     }
 
-    /// What is known of a state.
+    /// The facts about a state.
     #[must_use]
     pub fn facts(&self, id: ContentId) -> Facts {
         self.known

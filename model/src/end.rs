@@ -1,13 +1,13 @@
-//! The documented end of every world: what holds once faults and users stop and every revision was reconciled until
-//! nothing changes.
+//! The documented end of every world: the properties that hold when faults and users stop, and
+//! every revision was reconciled until nothing changes.
 //!
-//! It is checked from every reachable state. From one with passes in progress, the faultless continuation of these
-//! passes leads to another reachable state without any, and passes are of bounded length. So it is enough to go on from
-//! the states without: garbage collection and watches catch up, finalizers go, what archived revisions control
-//! nevertheless is taken away, and each revision in turn is reconciled.
+//! The end is checked from every reachable state without passes in progress. That is enough: passes
+//! have a bounded length, and the continuation of a pass without faults leads to a reachable state
+//! without passes. From there, garbage collection and watches catch up, finalizers are removed,
+//! strays of archived revisions are taken away, and each revision in turn is reconciled.
 //!
-//! Controllers of others owe nothing. So there are two ends: they serve their classes, or they leave it at what they
-//! have done so far.
+//! Controllers of others have no obligations. So there are two ends: they serve their classes, or
+//! they do nothing more.
 
 use std::collections::HashSet;
 
@@ -20,34 +20,34 @@ use crate::{
     world::{ACTORS, NAMES, OBJECTS, Wanted, World},
 };
 
-/// Passes over all revisions in a row after which a world counts as one that never settles.
+/// Maximum number of rounds over all revisions; a world with more does not settle.
 const ROUNDS: usize = 20;
-/// Requests of a pass after which it counts as endless.
+/// Maximum number of requests of a pass; a pass with more is endless.
 const REQUESTS: usize = 100;
 
-/// How a pass of each actor ended last.
+/// The result of the last pass of each actor.
 type Results = Vec<Option<PassResult>>;
 
-/// What controllers of others do from here on.
+/// The behaviour of controllers of others from here on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Others {
-    /// They report that their phases are available, and let go of what is deleted.
+    /// They report that their phases are available, and release deleted phase objects.
     Serve,
-    /// Nothing.
+    /// They do nothing.
     Rest,
 }
 
-/// The states from which the end is known to be as documented.
+/// The states from which the world ends as documented.
 #[derive(Default)]
 pub struct Ends {
     good: HashSet<(State, Others), foldhash::fast::FixedState>,
 }
 
 impl Ends {
-    /// What is wrong with the end of a world that goes on from a state without faults.
+    /// Follows a world from a state without faults, and checks its end.
     ///
     /// # Errors
-    /// The reason, for people.
+    /// With the difference from the documentation, for people.
     pub fn check(&mut self, system: &mut System, state: &State) -> Result<(), String> {
         let is_calm = state.late.talk == 0 && state.sets.iter().all(|set| set.talk == 0);
         if !is_calm {
@@ -93,20 +93,20 @@ impl Ends {
         Err(format!("does not settle in {ROUNDS} rounds"))
     }
 
-    /// How many states were gone on from.
+    /// Number of states that lead to a documented end.
     #[must_use]
     pub fn len(&self) -> usize {
         self.good.len()
     }
 
-    /// Whether none was.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.good.is_empty()
     }
 }
 
-/// Everybody else finishes what they have begun, and lost slices are made again.
+/// All other actors finish their work, and lost slices are created again.
 fn tidy_up(system: &mut System, state: &mut State, others: Others) {
     for set in &mut state.sets {
         set.record.is_lost = false;
@@ -144,7 +144,7 @@ fn tidy_up(system: &mut System, state: &mut State, others: Others) {
     }
 }
 
-/// A pass over a revision from its start to its status.
+/// Runs a pass over a revision from its start to its status.
 fn reconcile(
     system: &mut System,
     state: &mut State,
@@ -183,7 +183,7 @@ fn reconcile(
     ))
 }
 
-/// What the documentation says of a world in which nothing changes any more.
+/// Checks that a world in which nothing changes any more is as documented.
 fn documented(system: &System, state: &State, results: &Results) -> Result<(), String> {
     let world = &system.world;
     let name = |index: usize| World::identity(index).name;
@@ -257,7 +257,8 @@ fn documented(system: &System, state: &State, results: &Results) -> Result<(), S
     Ok(())
 }
 
-/// Whether an object passes its probe, or is in a phase that is reported to.
+/// True if an object passes its probe, or the phase object of its phase reports that it is
+/// available.
 fn is_healthy(system: &System, state: &State, index: usize, object: usize) -> bool {
     if system.world.is_elsewhere(index, object) {
         let phase = state.sets[World::phase_of(index)].record;
@@ -267,7 +268,8 @@ fn is_healthy(system: &System, state: &State, index: usize, object: usize) -> bo
     !data.is_empty() && !data.starts_with("broken")
 }
 
-/// What the controller of others reports of the phase object of a revision.
+/// The objects that the controller of others reports in the phase object of a revision, one bit
+/// each.
 fn reported_elsewhere(system: &System, state: &State, index: usize) -> u8 {
     let phase = World::phase_of(index);
     let record = state.sets[phase].record;
@@ -278,7 +280,8 @@ fn reported_elsewhere(system: &System, state: &State, index: usize) -> u8 {
     }
 }
 
-/// The objects that an active revision has reached, a bit each: all phases up to the first one that fails.
+/// The objects that an active revision has reached, one bit each: all phases up to the first one
+/// that fails.
 fn reached(system: &System, state: &State, index: usize) -> u8 {
     let wanted = system.world.revisions[index];
     let mut reached = 0;
@@ -311,7 +314,7 @@ fn of_object(system: &System, state: &State, object: usize) -> Result<(), String
     };
     let mentions = |index: usize| world.revisions[index][object] != Wanted::Nothing;
     let wants = |index: usize| mentions(index) && !world.is_elsewhere(index, object);
-    // What is ahead of a phase that is not gone stays until that is.
+    // Objects of phases before a phase that is not gone stay until it is gone.
     let is_held_up = |index: usize| {
         let is_ahead = world.revisions[index][object].phase() < Some(world.delegated);
         is_ahead && system.is_kept_waiting(state, index)
@@ -329,7 +332,7 @@ fn of_object(system: &System, state: &State, object: usize) -> Result<(), String
         }
     }
     if content != 0 && !is_wanted {
-        // It was let go: nobody has it any more.
+        // The object was released, so it has no owner.
         return match facts.owners {
             0 => Ok(()),
             _ => Err(format!("{name} is kept, and has owners")),
@@ -344,7 +347,8 @@ fn of_object(system: &System, state: &State, object: usize) -> Result<(), String
         if set.wish != Wish::Active || !is_reached || world.is_elsewhere(index, object) {
             continue;
         }
-        // If that one should make it again, it is looked at in turn.
+        // If the newer revision should create the object again, the check of that revision covers
+        // it.
         let is_left_to_newer = (index + 1..count).any(|newer| {
             let record = state.sets[newer].record;
             let has = |bits: u8| bits & (1 << object) != 0;

@@ -1,8 +1,8 @@
-//! Small worlds, searched whole: the real engine against a model of a cluster.
+//! Small worlds that are searched completely: the real engine against a model of a cluster.
 //!
-//! A few revisions and objects, a user, a manager that dies and loses answers, a server with its rules. Whatever can
-//! happen next is tried in every state, until no new state turns up. Property tests draw such worlds at random and
-//! larger; here none of the small ones is left out.
+//! A world has a few revisions and objects, a user, a manager that dies and loses answers, and a
+//! server with its rules. In every state, all possible events are tried, until there are no new
+//! states. Property tests draw larger worlds at random; here no state of a small world is left out.
 
 pub mod alarm;
 pub mod contents;
@@ -19,5 +19,5 @@ mod tests;
 pub mod world;
 pub mod worlds;
 
-/// A map that is fast and the same in each run.
+/// A fast map with the same order in each run.
 pub(crate) type Map<K, V> = std::collections::HashMap<K, V, foldhash::fast::FixedState>;

@@ -18,20 +18,20 @@ use baton_model::{
 };
 use clap::Parser;
 
-/// Search small worlds of revisions and objects whole, in every order of what may happen.
+/// Search small worlds of revisions and objects completely, with all orders of events.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo dev check-model", version, max_term_width = 110)]
 struct Cli {
     /// Search all worlds, not only those that take a few minutes.
     #[arg(long)]
     full: bool,
-    /// Search only worlds whose name contains this.
+    /// Search only worlds with this text in their name.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// How many worlds are searched side by side.
+    /// Number of worlds that are searched in parallel.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// States of a world at most; a world with more is not searched whole, and fails.
+    /// Maximum number of states of a world; the search of a larger world is incomplete, and fails.
     #[arg(long, default_value_t = 100_000_000)]
     limit: usize,
 }
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Searches worlds side by side; the results in the order of the worlds.
+/// Searches worlds in parallel; returns the results in the order of the worlds.
 fn search_all(worlds: &[World], cli: &Cli) -> Vec<(World, Found)> {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());

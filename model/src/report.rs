@@ -1,4 +1,4 @@
-//! What the search says to people.
+//! The output of the search for people.
 
 use baton_engine::{Request, delegated::Delegation};
 use baton_terminal::table::{kubectl_table, render};
@@ -12,7 +12,7 @@ use crate::{
     world::{ACTORS, NAMES, OBJECTS, World},
 };
 
-/// A line for each world.
+/// A table with a line for each world.
 #[must_use]
 pub fn table(found: &[(World, Found)]) -> String {
     let headings = [
@@ -46,7 +46,7 @@ pub fn table(found: &[(World, Found)]) -> String {
     render(table)
 }
 
-/// What is wrong with a world, for people.
+/// The problems of a world, for people.
 #[must_use]
 pub fn problems(world: &World, found: &Found) -> Vec<String> {
     let mut problems = Vec::new();
@@ -64,7 +64,7 @@ pub fn problems(world: &World, found: &Found) -> Vec<String> {
     problems
 }
 
-/// One step of a way, with the objects and revisions as they are afterwards.
+/// A step of a trace, with the objects and revisions after the step.
 #[must_use]
 pub fn step(system: &System, before: &State, action: Action, after: &State) -> String {
     let what = act(system, before, action);

@@ -1,4 +1,4 @@
-//! Mistakes in requests, and in what is understood of answers, put in on purpose.
+//! Deliberate mistakes in requests, and in the interpretation of answers.
 
 use baton_engine::{
     Request,
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::world::Sabotage;
 
-/// A request as a broken engine would send it.
+/// A request, as a broken engine would send it.
 #[must_use]
 pub fn request(sabotage: Sabotage, request: Request, live: Option<&Value>) -> Request {
     let version = live.map_or("", |live| metadata(live, "resourceVersion"));
@@ -51,7 +51,7 @@ pub fn request(sabotage: Sabotage, request: Request, live: Option<&Value>) -> Re
     }
 }
 
-/// A phase object as a broken engine would see it.
+/// A phase object, as a broken engine would see it.
 #[must_use]
 pub fn phase_state(sabotage: Sabotage, mut state: PhaseState) -> PhaseState {
     if sabotage == Sabotage::BelievesSilence && state.report() == PhaseReport::Nothing {
@@ -63,7 +63,7 @@ pub fn phase_state(sabotage: Sabotage, mut state: PhaseState) -> PhaseState {
     state
 }
 
-/// An answer about a phase object as a broken engine would understand it.
+/// An answer about a phase object, as a broken engine would interpret it.
 #[must_use]
 pub fn delegation_answer(sabotage: Sabotage, answer: DelegationAnswer) -> DelegationAnswer {
     match answer {

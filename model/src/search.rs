@@ -1,8 +1,11 @@
-//! The search: breadth first through all states of a world, so that what it finds comes with the shortest way there.
+//! The search, breadth first through all states of a world, so that a violation is reported with
+//! the shortest trace.
 //!
-//! Why not `stateright` 0.31, whose idea this is: the way it gives for a broken invariant is the last one that it met,
-//! not the shortest; each state in its queue carries the whole way to it, which is more than ten times the state here;
-//! and its `eventually` misses worlds that go round in circles, so the end of a world would be checked here anyway.
+//! The idea is that of `stateright` 0.31, which is not used for three reasons: its trace of a
+//! broken invariant is the last one that was found, and not the shortest; each state in its queue
+//! contains its whole trace, which is more than ten times the size of the state here; and its
+//! `eventually` misses worlds that go round in circles, so the end of a world would have to be
+//! checked here anyway.
 
 use std::time::{Duration, Instant};
 
@@ -15,51 +18,51 @@ use crate::{
     world::World,
 };
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Found {
-    /// Transitions that were taken.
+    /// Number of transitions.
     pub transitions: u64,
-    /// Different states.
+    /// Number of different states.
     pub states: usize,
-    /// States of passes and teardowns.
+    /// Number of states of passes and teardowns.
     pub talks: usize,
-    /// States from which the world was followed to its end.
+    /// Number of states from which the world was followed to its end.
     pub ends: usize,
-    /// The longest of all shortest ways to a state.
+    /// Length of the longest of all shortest traces.
     pub depth: u32,
-    /// How long it took.
+    /// Duration of the search.
     pub time: Duration,
-    /// What was wrong, and the shortest way there.
+    /// First violation, with the shortest trace.
     pub violation: Option<Violation>,
-    /// Whether states are left that were not gone on from.
+    /// True if the search is incomplete, because some states were not continued.
     pub is_cut_off: bool,
-    /// What was seen on the way.
+    /// Notable situations that the search found.
     pub sights: Sights,
 }
 
-/// A state that must not be, and how it comes about.
+/// A state that violates a rule, with its trace.
 #[derive(Debug)]
 pub struct Violation {
-    /// What is wrong.
+    /// The violated rule.
     pub reason: String,
-    /// What happened.
+    /// The events that lead to the state.
     pub trace: Vec<String>,
 }
 
-/// Things that a world is searched for, to know that it is worth it.
+/// Notable situations that worlds should contain, so that their search is useful.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Sights {
-    /// An object with two owners: a handover.
+    /// An object with two owners, which is a handover.
     pub handover: bool,
     /// A revision that is archived.
     pub archived: bool,
-    /// A revision that is gone.
+    /// A revision that is deleted and gone.
     pub gone: bool,
     /// Two passes at the same time.
     pub overlap: bool,
-    /// An object that an archived revision has nevertheless.
+    /// An object that is owned by an archived revision.
     pub strays: bool,
 }
 
@@ -80,17 +83,17 @@ impl Sights {
     }
 }
 
-/// Searches a world. At most `limit` states are met.
+/// Searches a world, up to `limit` states.
 ///
 /// # Panics
-/// When the limit is beyond what fits in 32 bits.
+/// If the limit does not fit in 32 bits.
 #[must_use]
 pub fn search(world: World, limit: usize) -> Found {
     let begin = Instant::now();
     let mut system = System::new(world);
     let mut ends = Ends::default();
     let mut states: IndexSet<State, foldhash::fast::FixedState> = IndexSet::default();
-    // How each state was met first.
+    // The depth of each state, and the action by which it was found first.
     let mut ways: Vec<(u32, Action)> = vec![(0, Action::Vanish)];
     states.insert(system.initial());
     let mut found = Found {
@@ -145,7 +148,7 @@ pub fn search(world: World, limit: usize) -> Found {
     found
 }
 
-/// The way to a state, for people.
+/// The trace of a state, for people.
 fn trace(
     system: &mut System,
     states: &IndexSet<State, foldhash::fast::FixedState>,

@@ -1,14 +1,16 @@
-//! An API server's rules for one object: just as much of them as the engine's requests can tell apart.
+//! An API server's rules for one object, as far as the requests of the engine can observe them.
 //!
-//! - A write that carries a uid or a `resourceVersion` is refused unless the object is in that state. An apply with a
-//!   `resourceVersion` alone creates an object that does not exist.
-//! - A server-side apply owns what it sets, removes what the same manager set before and sets no more, and unforced
-//!   refuses to change a value that another manager owns.
-//! - An object has one controller at most. The annotation that lists owners in other clusters is text to the server.
-//! - An object that is immutable refuses another content, and can be deleted.
-//! - A write that changes nothing leaves the `resourceVersion` as it is.
+//! - A write with a UID or a `resourceVersion` is refused unless the object is in that state. An
+//!   apply with a `resourceVersion` alone creates an object that does not exist.
+//! - A server-side apply owns the fields that it sets. It removes fields that the same manager set
+//!   before and does not set any more. Without force, it may not change a value that another
+//!   manager owns.
+//! - An object has at most one controller. The annotation with owners in other clusters is plain
+//!   text to the server.
+//! - The content of an immutable object cannot be changed, but the object can be deleted.
+//! - A write that changes nothing leaves the `resourceVersion` unchanged.
 //!
-//! What a server really does is tested against a real one; here only the engine is on trial.
+//! The behaviour of a real server is tested elsewhere; this model tests only the engine.
 
 use baton_apis::constants::FIELD_MANAGER;
 use baton_engine::{
@@ -19,30 +21,30 @@ use baton_engine::{
 };
 use serde_json::{Map, Value, json};
 
-/// What a request does to an object.
+/// The effect of a request on an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// It stays as it is.
+    /// The object stays unchanged.
     None,
-    /// It is like this now.
+    /// The object has this new state.
     Put(Value),
-    /// It is gone.
+    /// The object is gone.
     Gone,
 }
 
-/// UID and `resourceVersion` that the server gives in case of a write.
+/// UID and `resourceVersion` that the server assigns in a write.
 #[derive(Clone, Debug)]
 pub struct Next {
-    /// UID of an object that is created.
+    /// UID of a new object.
     pub uid: String,
-    /// `resourceVersion` of what is written.
+    /// New `resourceVersion` of the object.
     pub version: String,
 }
 
-/// The messages of a refusal that the server gives for a second controller.
+/// The message of a refusal because of a second controller.
 const TWO_CONTROLLERS: &str = "Only one reference can have Controller set to true";
 
-/// That of a refusal of another content.
+/// The message of a refusal because of changed content.
 const IMMUTABLE: &str = "data: Forbidden: field is immutable when `immutable` is set";
 
 /// Serves a request about an object in its present state.
@@ -71,7 +73,7 @@ pub fn serve(
             put(live, object, next)
         }
         (Request::TakeBack, Some(live)) => {
-            // The client reads the object first and repeats this until it hits.
+            // The client reads the object first, and repeats the request until it succeeds.
             let (_, managers) = split_managers(live);
             let mut object = live.clone();
             give_up(&mut object, live, &json!({}), &managers);
@@ -115,7 +117,7 @@ pub fn serve(
     (change, decoded(answer))
 }
 
-/// Somebody deletes an object: gone, or on its way out while it has finalizers.
+/// Deletes an object: it is gone, or terminating while it has finalizers.
 #[must_use]
 pub fn delete(live: &Value, next: &Next) -> (Change, Answer) {
     if live.pointer("/metadata/finalizers").is_none() {
@@ -128,7 +130,7 @@ pub fn delete(live: &Value, next: &Next) -> (Change, Answer) {
     put(live, object, next)
 }
 
-/// Somebody sets the content of an object by an update, which makes it theirs.
+/// Sets the content of an object by an update of another client, which then owns the content.
 #[must_use]
 pub fn edited(live: &Value, content: &str) -> Value {
     let mut object = live.clone();
@@ -148,8 +150,8 @@ pub fn edited(live: &Value, content: &str) -> Value {
     object
 }
 
-/// Merges owners and annotations into an object by an update, which makes those that change ours by another entry than
-/// that of our applies.
+/// Merges owners and annotations into an object by an update. Changed fields belong to our entry
+/// for updates, which differs from our entry for applies.
 fn merge_metadata(object: &mut Value, changed: &Value) {
     let mut managers: Vec<_> = entries(object).cloned().collect();
     let mut fields = json!({"f:annotations": {}, "f:ownerReferences": {}});
@@ -182,7 +184,7 @@ fn merge_metadata(object: &mut Value, changed: &Value) {
     set_managers(object, managers);
 }
 
-/// Keeps some of the owner references; the server leaves an empty list out.
+/// Keeps some of the owner references; the server omits an empty list.
 pub fn keep_references(object: &mut Value, keep: impl Fn(&Value) -> bool) {
     let kept: Vec<Value> = owner_references(object)
         .iter()
@@ -211,7 +213,7 @@ fn is_as_seen(live: &Value, seen: &Precondition) -> bool {
     metadata(live, "resourceVersion") == seen.resource_version && metadata(live, "uid") == seen.uid
 }
 
-/// Stores an object if it differs from what is there.
+/// Stores an object if it differs from the present one.
 fn put(live: &Value, mut object: Value, next: &Next) -> (Change, Answer) {
     if object == *live {
         return (Change::None, Answer::Object(object));
@@ -220,7 +222,7 @@ fn put(live: &Value, mut object: Value, next: &Next) -> (Change, Answer) {
     (Change::Put(object.clone()), Answer::Object(object))
 }
 
-/// A server-side apply of our manager.
+/// A server-side apply by our field manager.
 fn apply(
     key: &ObjectKey,
     live: Option<&Value>,
@@ -319,7 +321,8 @@ fn apply(
     )
 }
 
-/// Removes what our last apply set, unless it is set again or somebody else owns it too.
+/// Removes the fields of our last apply, unless they are set again or another manager owns them
+/// too.
 fn give_up(object: &mut Value, before: &Value, body: &Value, others: &[Value]) {
     let Some(owned) = owned_fields(before) else {
         return;
@@ -364,7 +367,7 @@ fn give_up(object: &mut Value, before: &Value, body: &Value, others: &[Value]) {
     }
 }
 
-/// Removes a field of a map, and the map if that was the last one.
+/// Removes a field of a map, and the map if it becomes empty.
 fn remove(object: &mut Value, path: &str, name: &str) {
     let Some(map) = object.pointer_mut(path).and_then(Value::as_object_mut) else {
         return;
@@ -407,7 +410,7 @@ fn entries(live: &Value) -> impl Iterator<Item = &Value> {
     entries.and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The entry of our applies, and all others.
+/// Splits the field managers into the entry of our applies and all others.
 fn split_managers(live: &Value) -> (Vec<Value>, Vec<Value>) {
     entries(live).cloned().partition(|entry| {
         (text(entry, "manager"), text(entry, "operation")) == (FIELD_MANAGER, "Apply")

@@ -1,39 +1,42 @@
-//! A state of a world, as small as it can be told.
+//! A state of a world, in its smallest form.
 //!
-//! What keeps the number of states down, and why nothing is missed:
+//! The following rules keep the number of states low, and lose nothing:
 //!
-//! - **Versions.** No `resourceVersion` is kept, only whether what a pass or the cache holds is the present state of
-//!   the object. A write is bound to the copy that its pass got last, a version that is outdated stays so for ever, and
-//!   no decision compares two of them. For the same reason all incarnations of an object have the same uid.
-//! - **Passes.** Two passes over the same revision that show the same ([`std::fmt::Debug`]) go on in the same way, so
-//!   they are one. How they came about is forgotten.
-//! - **Statuses.** Of a status only that is kept which a later decision reads. The rest is a function of it.
-//! - **Faults** that need no counter have none: a manager that may die once more is the same state as before.
+//! - **Versions.** A state has no `resourceVersion`. It only records if the copies of an object in
+//!   passes and in the cache are the present state of the object. A write is bound to the last copy
+//!   that its pass received, an outdated copy stays outdated, and no decision compares two
+//!   versions. For the same reason, all incarnations of an object have the same UID.
+//! - **Passes.** Two passes over the same revision with the same [`std::fmt::Debug`] output
+//!   continue in the same way, so they are one state. Their history is not recorded.
+//! - **Statuses.** Only those parts of a status are recorded that later decisions read. The rest is
+//!   a function of these parts.
+//! - **Faults** that are unlimited have no counter: a manager that may die once more is the same
+//!   state as before.
 
-/// Index of the state of an object among all that were met; 0 is its absence.
+/// Index of the state of an object among all known states; 0 is absence.
 pub type ContentId = u16;
-/// Index of the state of a pass or teardown; 0 is none.
+/// Index of the state of a pass or teardown; 0 if there is none.
 pub type TalkId = u32;
-/// Index of fingerprints that the store remembers; 0 is none.
+/// Index of fingerprints in the store; 0 if there are none.
 pub type SettledId = u16;
 
 use crate::world::{ACTORS, OBJECTS};
 
-/// Whether a revision exists.
+/// The existence of a revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Life {
-    /// Not yet.
+    /// The revision does not exist yet.
     #[default]
     Unborn,
-    /// It does.
+    /// The revision exists.
     Alive,
-    /// It has a deletion timestamp.
+    /// The revision has a deletion timestamp.
     Deleting,
-    /// Not any more.
+    /// The revision does not exist any more.
     Gone,
 }
 
-/// What the user wants of a revision.
+/// The life cycle state that the user requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Wish {
     /// `Active`.
@@ -45,58 +48,58 @@ pub enum Wish {
     Archived,
 }
 
-/// What is kept of a status.
+/// The recorded parts of a status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Status {
     /// `Archived=True`.
     pub archived: bool,
     /// `Succeeded=True`.
     pub succeeded: bool,
-    /// `controllerOf`, a bit per object.
+    /// `controllerOf`, one bit per object.
     pub controls: u8,
-    /// Of a phase object: what it reports about its present generation.
+    /// Of a phase object: report on its present generation.
     pub reported: Reported,
-    /// Of a phase object: `Paused=True`, about its present generation.
+    /// Of a phase object: `Paused=True` for its present generation.
     pub pauses: bool,
 }
 
-/// What a phase object reports.
+/// The report of a phase object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reported {
-    /// Nothing about its present generation.
+    /// No report on its present generation.
     #[default]
     Nothing,
     /// `Available=True`.
     Available,
-    /// Another `Available`.
+    /// `Available` is not true.
     Not,
 }
 
-/// What others can see of a revision or a phase object.
+/// The parts of a revision or a phase object that others can see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Whether it exists.
+    /// Existence of the object.
     pub life: Life,
-    /// Its number, 0 without.
+    /// Revision number; 0 if none is assigned yet.
     pub number: u8,
     /// Of a phase object: `spec.paused`.
     pub paused: bool,
-    /// Of a phase object: whether a finalizer keeps it.
+    /// Of a phase object: true if it has a finalizer.
     pub is_held: bool,
-    /// Of a revision: whether its manifests are in a slice that does not exist.
+    /// Of a revision: true if its manifests are in a slice that does not exist.
     pub is_lost: bool,
-    /// Its status.
+    /// Status of the object.
     pub status: Status,
 }
 
 impl Record {
-    /// Whether it exists.
+    /// True if the object exists.
     #[must_use]
     pub fn exists(self) -> bool {
         matches!(self.life, Life::Alive | Life::Deleting)
     }
 
-    /// What stands for the `resourceVersion` of a phase object: another one in each state.
+    /// A substitute for the `resourceVersion` of a phase object, different in each state.
     #[must_use]
     pub fn version(self) -> u64 {
         let Self {
@@ -120,7 +123,7 @@ impl Record {
         u64::from_le_bytes(parts)
     }
 
-    /// Whether it is archived or on its way out.
+    /// True if the object is archived or being deleted.
     #[must_use]
     pub fn is_closed(self) -> bool {
         self.status.archived || self.life == Life::Deleting
@@ -130,20 +133,20 @@ impl Record {
 /// A revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Set {
-    /// What others see of it.
+    /// The parts that others can see.
     pub record: Record,
-    /// What the user wants of it.
+    /// Requested life cycle state.
     pub wish: Wish,
-    /// The objects, a bit each, of which the pass in progress holds the present state.
+    /// Objects whose present state the pass in progress has, one bit each.
     pub current: u8,
-    /// The pass in progress.
+    /// Pass in progress.
     pub talk: TalkId,
 }
 
-/// What the cache shows of an object.
+/// The state of an object in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Cached {
-    /// Its present state.
+    /// The present state.
     #[default]
     Current,
     /// This former state.
@@ -153,22 +156,22 @@ pub enum Cached {
 /// An object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Object {
-    /// Its state.
+    /// State of the object.
     pub content: ContentId,
-    /// What the cache shows.
+    /// State of the object in the cache.
     pub cached: Cached,
-    /// The fingerprints that the store remembers with it.
+    /// Fingerprints of the object in the store.
     pub settled: SettledId,
 }
 
-/// A request that is on its way although nobody waits for it any more.
+/// A request whose sender does not wait for it any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Late {
-    /// The pass that sent it; 0 when there is none.
+    /// Pass that sent the request; 0 if there is none.
     pub talk: TalkId,
-    /// Which of its requests.
+    /// Index of the request in the pass.
     pub which: u8,
-    /// The revision of that pass.
+    /// Revision of the pass.
     pub set: u8,
 }
 
@@ -179,34 +182,35 @@ pub struct State {
     pub sets: [Set; ACTORS],
     /// The objects.
     pub objects: [Object; OBJECTS],
-    /// A request that may arrive late.
+    /// Request that may arrive late.
     pub late: Late,
-    /// How often requests may still become late.
+    /// Number of requests that may still become late.
     pub delays: u8,
-    /// How often the user may still touch an object.
+    /// Number of changes to objects that the user may still make.
     pub edits: u8,
-    /// What must not happen and has.
+    /// Violated rule, if any.
     pub alarm: Option<Alarm>,
 }
 
-/// What must not happen.
+/// A violated rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Alarm {
-    /// A write asked for a second controller, or made one.
+    /// A write requested a second controller, or created one.
     TwoControllers,
     /// A managed object has no controller.
     NoController,
     /// A revision deleted an object that another one controls.
     DeletedOfOthers,
-    /// An object was deleted that is to be kept.
+    /// An object that must be kept was deleted.
     DeletedKept,
-    /// A write of a revision took effect, or was decided, although a newer one had taken the object over.
+    /// A write of a revision took effect, or was decided, although a newer revision had taken over
+    /// the object.
     WriteOfReplaced,
     /// An archived revision wrote.
     WriteOfArchived,
-    /// A revision asked about an object that is none of its own to look after.
+    /// A revision sent a request about an object of another actor.
     NotItsObject,
-    /// An object was asked about before the phase ahead of it was available, or something was deleted before the phase
-    /// behind it was gone.
+    /// A request about an object was sent before the phase ahead was available, or a deletion was
+    /// sent before the phase behind was gone.
     OutOfOrder,
 }

@@ -1,4 +1,4 @@
-//! What can happen next in a state of a world, and the state after it.
+//! The events that are possible in a state of a world, and the state after each.
 
 mod facts;
 mod foreign;
@@ -26,7 +26,7 @@ pub use foreign::Deed;
 
 use facts::{can_start, gone, is_busy, is_write, number, view, wish_of_phase};
 
-/// Something that happens. Numbers are indexes of actors, objects and requests.
+/// An event. Numbers are indexes of actors, objects and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The user creates a revision.
@@ -39,45 +39,45 @@ pub enum Action {
     Edit(u8),
     /// The user deletes an object.
     Remove(u8),
-    /// Somebody puts a finalizer on an object.
+    /// Another client adds a finalizer to an object.
     Hold(u8),
-    /// Somebody takes that finalizer off.
+    /// Another client removes that finalizer.
     Unhold(u8),
     /// The user deletes the phase object of a revision.
     RemovePhase(u8),
-    /// The slice of a revision is deleted, or made again.
+    /// The slice of a revision is deleted, or created again.
     Lose(u8),
-    /// A controller of others does something about its phase object.
+    /// A controller of others acts on its phase object.
     Foreign(u8, Deed),
-    /// Garbage collection looks at an object whose owner is gone.
+    /// Garbage collection handles an object whose owner is gone.
     Collect(u8),
-    /// The watch catches up with an object.
+    /// The watch delivers the present state of an object.
     Deliver(u8),
-    /// The manager takes away what an archived revision controls nevertheless.
+    /// The manager takes away a stray of an archived revision.
     TakeAway(u8),
     /// A worker starts to reconcile a revision.
     Start(u8),
-    /// Something becomes of a request of the pass over a revision.
+    /// A request of the pass over a revision has this fate.
     Request(u8, u8, Fate),
-    /// Something becomes of what the pass over a revision asks about its phase object.
+    /// A request of the pass over a revision about its phase object has this fate.
     Delegate(u8, Fate),
-    /// A pass is over and its status is written.
+    /// A pass is over, and its status is written.
     Report(u8),
-    /// A pass is over, and writing its status fails.
+    /// A pass is over, and the write of its status fails.
     LoseReport(u8),
-    /// A request that was given up is carried out after all.
+    /// A request that was given up is carried out late.
     Arrive,
-    /// A request that was given up is gone for good.
+    /// A request that was given up is never carried out.
     Vanish,
     /// The manager dies and starts again.
     Crash,
 }
 
-/// A world with everything about it that was worked out so far.
+/// A world with its cached transitions.
 pub struct System {
     /// The world.
     pub world: World,
-    /// The engine.
+    /// The conversations of the engine.
     pub talks: Talks,
 }
 
@@ -85,13 +85,13 @@ const fn bit(index: usize) -> u8 {
     1 << index
 }
 
-/// An index as it is kept in an action.
+/// An index in the form of an action.
 fn small(index: usize) -> u8 {
     u8::try_from(index).expect("few of everything")
 }
 
 impl System {
-    /// A world in which nothing has happened yet.
+    /// A world without any event.
     #[must_use]
     pub fn new(world: World) -> Self {
         let mut talks = Talks::new(world.clone());
@@ -99,7 +99,7 @@ impl System {
         Self { world, talks }
     }
 
-    /// The state in which nothing exists.
+    /// The state without any object.
     #[must_use]
     pub fn initial(&self) -> State {
         State {
@@ -113,7 +113,7 @@ impl System {
         self.world.revisions.len()
     }
 
-    /// Everything that can happen next.
+    /// All events that are possible next.
     pub fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         self.acts_of_users(state, actions);
         self.acts_of_foreigners(state, actions);
@@ -179,16 +179,16 @@ impl System {
         }
     }
 
-    /// Whether an object names a revision as its owner that is gone.
+    /// True if an owner of an object is a revision that is gone.
     fn has_gone_owners(&self, state: &State, content: ContentId) -> bool {
         let owners = self.talks.contents.facts(content).owners;
         let is_gone = |index: usize| state.sets[index].record.life == Life::Gone;
-        // Garbage collection knows no owners in annotations.
+        // Garbage collection does not read owners in annotations.
         let collects = !self.world.is_remote;
         collects && (0..ACTORS).any(|index| owners & bit(index) != 0 && is_gone(index))
     }
 
-    /// The state after something that can happen.
+    /// The state after an event.
     pub fn next(&mut self, before: &State, action: Action) -> State {
         let mut state = *before;
         match action {
@@ -237,7 +237,7 @@ impl System {
         state
     }
 
-    /// Somebody who is not the manager writes to an object.
+    /// Changes an object by another actor than the passes of the manager.
     fn touch(&mut self, state: &mut State, index: usize, action: Action) {
         let contents = &self.talks.contents;
         let Some(live) = contents.object(state.objects[index].content).cloned() else {
@@ -293,7 +293,7 @@ impl System {
         self.write(state, index, content, false);
     }
 
-    /// Gives an object a new state. `is_seen`: the cache learns of it at once.
+    /// Changes the state of an object. `is_seen`: the cache receives the change at once.
     fn write(&self, state: &mut State, index: usize, content: ContentId, is_seen: bool) {
         let object = &mut state.objects[index];
         let before = std::mem::replace(&mut object.content, content);
@@ -303,7 +303,7 @@ impl System {
             object.cached = Cached::Former(before);
         }
         if content == 0 {
-            // The next one of that name has another uid, with which nothing is remembered.
+            // The next object of this name has another UID, for which nothing is stored.
             object.settled = 0;
         }
         for set in &mut state.sets {
@@ -313,20 +313,20 @@ impl System {
         if late.talk != 0 {
             let pending = &self.talks.pending(late.talk)[usize::from(late.which)];
             if pending.object == index && !matches!(pending.request, Request::Create(_)) {
-                // It is bound to a state that is gone for good.
+                // The request is bound to a state that is gone for good.
                 state.late = Late::default();
             }
         }
     }
 
-    /// What the store remembers of an object goes with it.
+    /// Removes the fingerprints of an object that the cache does not contain.
     fn forget_unseen(&self, state: &mut State, index: usize) {
         if self.seen(state, index).is_none() {
             state.objects[index].settled = 0;
         }
     }
 
-    /// What the cache shows of an object.
+    /// The state of an object in the cache.
     fn seen(&self, state: &State, index: usize) -> Option<ContentId> {
         let object = state.objects[index];
         let content = match object.cached {
@@ -345,7 +345,7 @@ impl System {
             return;
         }
         if is_teardown && set.record.number == 0 {
-            // It was never set up, so it never wrote anything.
+            // The revision was never set up, so it never wrote anything.
             state.sets[index].record.status.archived = true;
             if set.record.life == Life::Deleting {
                 state.sets[index].record = gone();
@@ -365,7 +365,7 @@ impl System {
             let known = state.objects[object];
             *entry = (self.seen(state, object), known.settled);
             if !self.world.looks_after(index, object) {
-                // It is never asked about.
+                // The engine never asks about the object.
                 *entry = (None, 0);
             } else if entry.0.is_some() && known.cached == Cached::Current {
                 current |= bit(object);
@@ -414,7 +414,8 @@ impl System {
         }
         let pending = &self.talks.pending(set.talk)[usize::from(which)];
         let is_bound = !matches!(pending.request, Request::Create(_));
-        // One that is bound to a state that is gone for good would be refused whenever it arrives.
+        // A request that is bound to a state that is gone for good would be refused whenever it
+        // arrives.
         if fate == Fate::GivenUp && (!is_bound || set.current & bit(object) != 0) {
             state.delays -= 1;
             state.late = Late {

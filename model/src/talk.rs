@@ -1,5 +1,5 @@
-//! Conversations between the engine and a cluster: the real [`Pass`] and [`Teardown`], a request and an answer at a
-//! time, each step taken once and remembered.
+//! Conversations between the engine and a cluster: the real [`Pass`] and [`Teardown`], one request
+//! and one answer at a time. Each step is computed once and cached.
 
 mod delegation;
 mod known;
@@ -51,9 +51,9 @@ enum Progress {
 /// A request that a pass waits for.
 #[derive(Clone, Debug)]
 pub struct Pending {
-    /// Where its object is in the revision.
+    /// Position of the object in the revision.
     pub at: Position,
-    /// Index of its object.
+    /// Index of the object.
     pub object: usize,
     /// The request.
     pub request: Request,
@@ -71,14 +71,14 @@ struct Talk {
     prepared: &'static Prepared,
     progress: Progress,
     pending: Vec<Pending>,
-    /// What is asked about the phase object, and of which phase.
+    /// Request about the phase object, with the index of the phase.
     delegation: Option<(usize, Delegation)>,
 }
 
-/// All conversations of a world that were met.
+/// All conversations of a world that the search found.
 pub struct Talks {
     world: World,
-    /// All states of objects that were met.
+    /// All states of objects that the search found.
     pub contents: Contents,
     all: Vec<Talk>,
     by_text: Map<(Case, String), TalkId>,
@@ -91,13 +91,14 @@ pub struct Talks {
     probes: &'static Probes,
 }
 
-/// Lives until the process ends. A world has a handful of them: a revision per number and wish.
+/// Leaks a value, so that it lives until the process ends. A world has few of them: one revision
+/// per number and wish.
 fn keep<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
 impl Talks {
-    /// None yet.
+    /// No conversations yet.
     #[must_use]
     pub fn new(world: World) -> Self {
         Self {
@@ -115,13 +116,13 @@ impl Talks {
         }
     }
 
-    /// How many states passes and teardowns were met in.
+    /// Number of states of passes and teardowns.
     #[must_use]
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether no pass was met.
+    /// True if there are no passes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
@@ -131,19 +132,19 @@ impl Talks {
         &self.all[id as usize - 1]
     }
 
-    /// The requests that a pass waits for; none when it is over.
+    /// The requests that a pass waits for; empty when the pass is over.
     #[must_use]
     pub fn pending(&self, id: TalkId) -> &[Pending] {
         &self.talk(id).pending
     }
 
-    /// Whether a pass has nothing to ask any more.
+    /// True if a pass has no more requests.
     #[must_use]
     pub fn is_over(&self, id: TalkId) -> bool {
         self.pending(id).is_empty() && self.delegation(id).is_none()
     }
 
-    /// What was wanted of the actor when a pass started.
+    /// The requested state of the actor at the start of a pass.
     #[must_use]
     pub fn wish(&self, id: TalkId) -> Wish {
         self.talk(id).prepared.case.wish
@@ -152,7 +153,7 @@ impl Talks {
     /// Starts a pass or a teardown.
     ///
     /// # Panics
-    /// When it is about an object that the world does not have.
+    /// If it is about an object that the world does not have.
     pub fn start(&mut self, start: &Start) -> (TalkId, Option<Alarm>) {
         if let Some(known) = self.starts.get(start) {
             return *known;
@@ -217,7 +218,7 @@ impl Talks {
         result
     }
 
-    /// What a request leads to.
+    /// The effect of a request.
     pub fn reply(&mut self, ask: &Ask) -> Reply {
         if let Some(known) = self.replies.get(ask) {
             return *known;
@@ -245,7 +246,8 @@ impl Talks {
         let (change, answer) = if !ask.fate.is_carried_out() {
             (Change::None, Answer::NotFound)
         } else if matches!(request, Request::Create(_)) && ask.is_known {
-            // The client does not send a create of an object that another revision has created meanwhile.
+            // The client does not send a create for an object that the cache contains, because
+            // another revision has created it in the meantime.
             (Change::None, Answer::Conflict)
         } else {
             server::serve(&key, live.as_ref(), &request, &Contents::next())
@@ -263,7 +265,7 @@ impl Talks {
             before: self.contents.facts(ask.live),
             after: written.map(|id| self.contents.facts(id)),
             view: &ask.view,
-            // Nobody can call a request back. What it has made then is taken away.
+            // A late request cannot be called back. The object that it creates is taken away later.
             is_archived: ask.is_archived && ask.fate != Fate::Late,
         }
         .alarm();
@@ -283,7 +285,7 @@ impl Talks {
         let holds = match &answer {
             _ if !is_answered => Some(false),
             _ if is_dry => None,
-            // Nothing was written.
+            // The request wrote nothing.
             Answer::Refused(_) | Answer::Immutable(_) => None,
             Answer::Object(_) | Answer::Created(_) => Some(true),
             _ => Some(false),
@@ -321,10 +323,10 @@ impl Talks {
         reply
     }
 
-    /// Ends a pass or a teardown that has nothing to ask any more.
+    /// Ends a pass or a teardown that has no more requests.
     ///
     /// # Panics
-    /// When it has.
+    /// If it has requests.
     pub fn end(&mut self, id: TalkId, before: Status) -> Ending {
         if let Some(known) = self.endings.get(&(id, before)) {
             return known.clone();
@@ -364,7 +366,7 @@ impl Talks {
                 let outcome = teardown.outcome();
                 let is_done = outcome == TeardownOutcome::Done;
                 let report = report_archival(&previous, &prepared.revision, outcome, now);
-                // What a phase object that is deleted reports is for people only.
+                // The report of a phase object that is being deleted is only for people.
                 let status = if is_phase {
                     before
                 } else {
@@ -377,13 +379,13 @@ impl Talks {
         ending
     }
 
-    /// The revision of a pass, for people.
+    /// The name of the revision of a pass, for people.
     #[must_use]
     pub fn name(&self, id: TalkId) -> &str {
         &self.talk(id).prepared.revision.identity.name
     }
 
-    /// Lets the engine decide when all answers are there; where that leads.
+    /// Lets the engine decide if all answers are there; returns the next state of the conversation.
     fn go_on(&mut self, mut talk: Talk) -> (TalkId, Option<Alarm>) {
         let prepared = talk.prepared;
         let mut alarm = None;

@@ -1,4 +1,4 @@
-//! The search finds what it is made for: each mistake that is put into the engine on purpose, and none without.
+//! The search finds each deliberate mistake in the engine, and no violation without a mistake.
 
 use crate::{
     report::problems,
@@ -17,7 +17,7 @@ const LIMIT: usize = 2_000_000;
 const FIRST: [Wanted; OBJECTS] = [In(0), Nothing];
 const POWERS: [Power; 3] = [Archive(0), Delete(0), Remove(0)];
 
-/// Two revisions of one object.
+/// A world with two revisions of one object.
 fn two_revisions(sabotage: Sabotage, wanted: [Wanted; OBJECTS]) -> World {
     World {
         name: "two revisions",
@@ -65,7 +65,7 @@ fn the_engine_as_it_is_holds() {
     }
 }
 
-/// No server counts the controllers that an annotation lists.
+/// No server counts the controllers in an annotation.
 #[test]
 fn two_controllers_in_another_cluster_are_found() {
     let world = World {
@@ -80,7 +80,7 @@ fn two_controllers_in_another_cluster_are_found() {
     );
 }
 
-/// In a world that holds without the mistake, this alarm is raised with it.
+/// Checks that a world without violations raises this alarm with the mistake.
 fn raises(world: impl Fn(Sabotage) -> World, sabotage: Sabotage, alarm: Alarm) {
     let violation = search(world(sabotage), LIMIT).violation;
     let reason = violation.expect("a violation").reason;
@@ -90,7 +90,7 @@ fn raises(world: impl Fn(Sabotage) -> World, sabotage: Sabotage, alarm: Alarm) {
     assert_eq!(problems(&healthy, &found), Vec::<String>::new());
 }
 
-/// Handovers between phase objects are searched as well as those between revisions.
+/// The search covers handovers between phase objects as well as those between revisions.
 #[test]
 fn a_phase_object_that_takes_back_is_found() {
     let world = |sabotage| World {
@@ -102,7 +102,7 @@ fn a_phase_object_that_takes_back_is_found() {
     raises(world, Sabotage::NobodyIsNewer, Alarm::WriteOfReplaced);
 }
 
-/// A revision of two phases, of which others run one, if they do.
+/// A world with a revision of two phases; controllers of others may run one of them.
 fn others(sabotage: Sabotage, delegated: usize) -> World {
     World {
         revisions: vec![[In(0), In(1)]],
@@ -126,7 +126,7 @@ fn a_teardown_that_does_not_wait_for_others_is_found() {
     raises(world, Sabotage::ForgetsPhases, Alarm::OutOfOrder);
 }
 
-/// Nothing is torn down after it, so only the end of the world tells.
+/// No phase is torn down afterwards, so only the end of the world shows the mistake.
 #[test]
 fn a_phase_object_of_others_that_is_left_behind_is_found() {
     let violation = search(others(Sabotage::ForgetsPhases, 0), LIMIT).violation;
@@ -137,7 +137,7 @@ fn a_phase_object_of_others_that_is_left_behind_is_found() {
     );
 }
 
-/// What arrives after the end of its revision is taken away, and nothing else would.
+/// A late object of an ended revision is taken away; nothing else would remove it.
 #[test]
 fn a_late_request_leaves_nothing() {
     let mut world = two_revisions(Sabotage::None, FIRST);
@@ -157,7 +157,7 @@ fn a_deletion_without_precondition_is_found() {
     );
 }
 
-/// A repair that was decided upon before a handover undoes it.
+/// A repair that was decided before a handover undoes the handover.
 #[test]
 fn an_apply_without_precondition_is_found() {
     let world = |sabotage| World {
@@ -188,7 +188,7 @@ fn an_older_revision_that_creates_again_is_found() {
     );
 }
 
-/// Its content is in a slice that may be gone.
+/// The content of the newer revision is in a slice that may be missing.
 #[test]
 fn an_older_revision_that_creates_what_a_newer_one_may_contain_is_found() {
     let world = |sabotage| World {
@@ -220,7 +220,7 @@ fn a_takeover_that_leaves_two_controllers_is_found() {
     );
 }
 
-/// One revision of an object that is to be kept.
+/// A world with one revision of an object that must be kept.
 #[test]
 fn a_deletion_of_what_is_to_be_kept_is_found() {
     let world = |sabotage| World {
@@ -232,7 +232,7 @@ fn a_deletion_of_what_is_to_be_kept_is_found() {
     raises(world, Sabotage::DeletesKept, Alarm::DeletedKept);
 }
 
-/// Nothing is lost when all phases are checked first, whatever fails or crashes in between.
+/// Revisions that check all phases first end like any others, after any failure or crash.
 #[test]
 fn revisions_that_look_ahead_end_as_any() {
     let world = World {
@@ -246,7 +246,7 @@ fn revisions_that_look_ahead_end_as_any() {
     assert!(found.states > 100, "{found:?}");
 }
 
-/// What is deleted to be created anew may be a newer revision's by then.
+/// The object to delete and create again may belong to a newer revision by then.
 #[test]
 fn a_deletion_for_recreation_without_precondition_is_found() {
     let world = |sabotage| World {

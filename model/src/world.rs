@@ -1,4 +1,4 @@
-//! The small worlds that are searched: what their revisions want, and what may happen in them.
+//! The small worlds of the search: the objects that their revisions want, and the possible events.
 
 use baton_apis::constants::{
     ANNOTATION_DELETION, ANNOTATION_UPDATE, DELETION_KEEP, UPDATE_RECREATE,
@@ -6,11 +6,12 @@ use baton_apis::constants::{
 use baton_engine::{ObjectKey, object::Identity};
 use serde_json::{Value, json};
 
-/// Revisions at most.
+/// Maximum number of revisions.
 pub const REVISIONS: usize = 3;
-/// Who reconciles at most: the revisions, and behind them the phase objects of each.
+/// Maximum number of actors, which are reconciled: the revisions, followed by the phase object of
+/// each.
 pub const ACTORS: usize = 2 * REVISIONS;
-/// Objects at most.
+/// Maximum number of objects.
 pub const OBJECTS: usize = 2;
 
 /// Names of the objects.
@@ -18,105 +19,108 @@ pub const NAMES: [&str; OBJECTS] = ["a", "b"];
 
 const NAMESPACE: &str = "ns";
 
-/// What a user may do, as often as they like unless it says otherwise. Revisions are created in their order, at any
-/// time.
+/// An action that a user may take, as often as they like unless it uses up an edit. Revisions are
+/// created in their order, at any time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Power {
     /// Archive the revision with this index.
     Archive(usize),
-    /// Delete it, in the background.
+    /// Delete the revision with this index, in the background.
     Delete(usize),
-    /// Pause it, and end the pause.
+    /// Pause and resume the revision with this index.
     Pause(usize),
     /// Change the content of an object. Uses up an edit.
     Edit(usize),
     /// Delete an object. Uses up an edit.
     Remove(usize),
-    /// Put a finalizer on an object and take it off. Uses up an edit.
+    /// Add a finalizer to an object and remove it. Uses up an edit.
     Hold(usize),
     /// Delete the phase object of the revision with this index. Uses up an edit.
     RemovePhase(usize),
-    /// Delete the slice of the revision with this index, which has its manifests, and make it again. Uses up an edit.
+    /// Delete the slice with the manifests of the revision with this index, and create it again.
+    /// Uses up an edit.
     Lose(usize),
 }
 
-/// Who runs the phase of a revision that may be delegated.
+/// The class of the phase of a revision that may be delegated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Class {
-    /// No class: the revision itself.
+    /// No class: the revision runs the phase itself.
     #[default]
     None,
-    /// `default`: our controller, for a phase object.
+    /// Class `default`: our controller runs the phase, for a phase object.
     Default,
-    /// Another class: a controller that is not ours, or nobody. It reports what it likes, when it likes, adds and takes
-    /// away its finalizer or does not, and its objects are elsewhere.
+    /// Another class: a controller of others runs the phase, or none. It sends any reports at any
+    /// time, may add and remove its finalizer, and its objects are elsewhere.
     Foreign,
 }
 
-/// What may go wrong.
+/// The faults of a world.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// The manager dies at any time, as often as it likes, and starts again.
+    /// The manager may die and start again at any time, without limit.
     pub crashes: bool,
-    /// Any request may fail, before or after it was carried out.
+    /// Any request may fail, before or after it is carried out.
     pub losses: bool,
-    /// Watches lag behind writes of others, and behind our own whose answer was lost.
+    /// Watches lag behind writes of other clients, and behind own writes whose answer was lost.
     pub lags: bool,
-    /// This many requests may reach the server after the manager has given them up: by a timeout, or by dying.
+    /// Number of requests that may reach the server after the manager has given them up, because of
+    /// a timeout or a crash.
     pub late: u8,
 }
 
-/// A mistake that is put into the engine on purpose, to show that the search finds it.
+/// A deliberate mistake in the engine, to show that the search finds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sabotage {
-    /// The engine as it is.
+    /// No mistake.
     #[default]
     None,
     /// Deletions are bound to no state of the object.
     UnboundDelete,
     /// Applies are bound to no state of the object.
     UnboundApply,
-    /// An archived revision goes on writing.
+    /// An archived revision continues to write.
     ArchivedWrites,
-    /// Newer revisions count as archived: an older one takes objects back.
+    /// Newer revisions count as archived, so an older one takes objects back.
     NobodyIsNewer,
-    /// Objects that a newer revision had are created again by an older one.
+    /// An older revision creates objects again that a newer one had.
     ForgetsSuccessors,
-    /// A revision that is one owner among others deletes the object instead of its reference.
+    /// A revision that is one of several owners deletes the object instead of its reference.
     DeletesShared,
-    /// Owner references that are no longer the controller stay when their revision goes.
+    /// Owner references that are not the controller stay when their revision ends.
     NeverReleases,
-    /// What a takeover leaves to others stays their controller.
+    /// Owners from before a takeover stay controllers.
     KeepsControllers,
     /// A phase object without a report counts as available.
     BelievesSilence,
-    /// A phase object that is on its way out counts as gone.
+    /// A phase object that is being deleted counts as gone.
     ForgetsPhases,
-    /// What is to be kept is deleted instead of let go.
+    /// An object that must be kept is deleted instead of released.
     DeletesKept,
-    /// A revision whose content is not known counts as one without any.
+    /// A revision with unknown content counts as empty.
     IgnoresUnknown,
 }
 
-/// One object in one revision.
+/// An object in a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Not in it.
+    /// The object is not in the revision.
     Nothing,
     /// In the phase with this index, and available.
     In(u8),
     /// In the phase with this index, and failing its probe.
     Broken(u8),
-    /// In the phase with this index, with the same content in all revisions that say so.
+    /// In the phase with this index; the content is the same in all revisions with this value.
     Same(u8),
-    /// In the phase with this index, available, and to be kept when its revision goes.
+    /// In the phase with this index, available, and kept when its revision ends.
     Kept(u8),
-    /// In the phase with this index, available, and immutable: deleted and created anew to change.
+    /// In the phase with this index, available, and immutable: it is deleted and created again to
+    /// change it.
     Fixed(u8),
 }
 
 impl Wanted {
-    /// The index of its phase.
+    /// The index of the phase of the object.
     #[must_use]
     pub fn phase(self) -> Option<usize> {
         match self {
@@ -130,30 +134,30 @@ impl Wanted {
     }
 }
 
-/// A configuration to be searched.
+/// A configuration for the search.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// Its name.
+    /// Name of the world.
     pub name: &'static str,
-    /// What each revision wants of each object.
+    /// Objects of each revision.
     pub revisions: Vec<[Wanted; OBJECTS]>,
-    /// What a user may do.
+    /// Actions that a user may take.
     pub powers: Vec<Power>,
-    /// How often a user touches objects, in all.
+    /// Total number of changes to objects that a user may make.
     pub edits: u8,
-    /// What may go wrong.
+    /// Faults that may happen.
     pub faults: Faults,
-    /// What is wrong with the engine.
+    /// Mistake in the engine.
     pub sabotage: Sabotage,
-    /// The class of the delegated phase of each revision: a phase object stands for it, which a controller of its own
-    /// reconciles.
+    /// Class of the delegated phase of each revision. A phase object stands for the phase, and is
+    /// reconciled by a controller of its own.
     pub classes: [Class; REVISIONS],
-    /// The index of that phase.
+    /// Index of the delegated phase.
     pub delegated: usize,
-    /// Whether the objects live in another cluster than their owners: an annotation lists these, no garbage collection
-    /// follows them, and no server counts their controllers.
+    /// True if the objects are in another cluster than their owners. Then an annotation lists the
+    /// owners, there is no garbage collection, and the server does not count controllers.
     pub is_remote: bool,
-    /// Whether its revisions check the objects of all phases before they write any.
+    /// True if revisions check the objects of all phases before the first write.
     pub looks_ahead: bool,
 }
 
@@ -169,7 +173,7 @@ impl World {
         }
     }
 
-    /// Who a revision or a phase object is.
+    /// The identity of a revision or a phase object.
     #[must_use]
     pub fn identity(actor: usize) -> Identity {
         let number = Self::revision(actor) + 1;
@@ -188,13 +192,13 @@ impl World {
         }
     }
 
-    /// The revision that an actor is, or whose phase object it is.
+    /// The revision of an actor, which is the actor itself or owns the phase object.
     #[must_use]
     pub const fn revision(actor: usize) -> usize {
         actor % REVISIONS
     }
 
-    /// Whether an actor is a phase object.
+    /// True if an actor is a phase object.
     #[must_use]
     pub const fn is_phase(actor: usize) -> bool {
         actor >= REVISIONS
@@ -213,26 +217,26 @@ impl World {
         (0..count).chain(phases.map(Self::phase_of))
     }
 
-    /// Whether an actor is a phase object that a controller of others looks after.
+    /// True if an actor is a phase object of a controller of others.
     #[must_use]
     pub fn is_foreign(&self, actor: usize) -> bool {
         Self::is_phase(actor) && self.classes[Self::revision(actor)] == Class::Foreign
     }
 
-    /// Whether an object is in the delegated phase of a revision.
+    /// True if an object is in the delegated phase of a revision.
     #[must_use]
     pub fn is_delegated(&self, revision: usize, object: usize) -> bool {
         let phase = self.revisions[revision][object].phase();
         self.classes[revision] != Class::None && phase == Some(self.delegated)
     }
 
-    /// Whether a revision leaves an object to a controller of others.
+    /// True if a controller of others delivers an object of a revision.
     #[must_use]
     pub fn is_elsewhere(&self, revision: usize, object: usize) -> bool {
         self.is_foreign(Self::phase_of(revision)) && self.is_delegated(revision, object)
     }
 
-    /// Whether an actor writes an object itself.
+    /// True if an actor writes an object itself.
     #[must_use]
     pub fn looks_after(&self, actor: usize, object: usize) -> bool {
         let revision = Self::revision(actor);
@@ -241,7 +245,7 @@ impl World {
         is_wanted && is_its_part && !self.is_foreign(actor)
     }
 
-    /// The content of an object in a revision; `None` when it is not in it.
+    /// The content of an object in a revision; `None` if the revision does not have it.
     #[must_use]
     pub fn content(&self, revision: usize, object: usize) -> Option<String> {
         match self.revisions[revision][object] {
@@ -254,7 +258,7 @@ impl World {
         }
     }
 
-    /// Who an actor is to its objects.
+    /// The identity of an actor as the owner of its objects.
     #[must_use]
     pub fn owner(&self, actor: usize) -> Identity {
         Identity {
@@ -284,7 +288,7 @@ impl World {
         Some(manifest)
     }
 
-    /// The objects that an actor deletes and creates anew to change them, a bit each.
+    /// The objects that an actor deletes and creates again to change them, one bit each.
     #[must_use]
     pub fn recreated(&self, actor: usize) -> u8 {
         let wanted = self.revisions[Self::revision(actor)];

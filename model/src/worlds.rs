@@ -1,4 +1,4 @@
-//! The worlds that are searched.
+//! The worlds for the search.
 
 mod careful;
 
@@ -27,7 +27,8 @@ const ROUGH: Faults = Faults {
     lags: true,
     ..LOSSY
 };
-/// A request may still be carried out after the manager has given it up, or has died and started again.
+/// A request may still be carried out after the manager has given it up, or has crashed and started
+/// again.
 const LATE: Faults = Faults { late: 1, ..LOSSY };
 
 const BOTH: [Wanted; OBJECTS] = [In(0), In(1)];
@@ -55,7 +56,7 @@ fn world(
     }
 }
 
-/// The same in another cluster.
+/// The same world, with objects in another cluster.
 fn remote(world: World) -> World {
     World {
         is_remote: true,
@@ -63,12 +64,12 @@ fn remote(world: World) -> World {
     }
 }
 
-/// The same with the first phase of these revisions behind phase objects.
+/// The same world, with phase objects for the first phase of these revisions.
 fn delegated(which: [bool; REVISIONS], world: World) -> World {
     with_class(Class::Default, which, 0, world)
 }
 
-/// The same with a phase of these revisions left to controllers of others.
+/// The same world, in which controllers of others run a phase of these revisions.
 fn foreign(which: [bool; REVISIONS], phase: usize, world: World) -> World {
     with_class(Class::Foreign, which, phase, world)
 }
@@ -81,7 +82,7 @@ fn with_class(class: Class, which: [bool; REVISIONS], phase: usize, world: World
     }
 }
 
-/// The worlds that fit in a few minutes.
+/// The worlds whose search takes a few minutes.
 #[must_use]
 pub fn quick() -> Vec<World> {
     let mut worlds = vec![
@@ -186,7 +187,7 @@ pub fn quick() -> Vec<World> {
     worlds
 }
 
-/// Worlds with phases that others run, which fit in a few minutes.
+/// Worlds with phases of controllers of others, whose search takes a few minutes.
 fn quick_foreign() -> Vec<World> {
     vec![
         foreign(
@@ -236,7 +237,7 @@ fn quick_foreign() -> Vec<World> {
     ]
 }
 
-/// Larger worlds with phases that others run.
+/// Larger worlds with phases of controllers of others.
 fn full_foreign() -> Vec<World> {
     let touched = [
         Archive(0),
@@ -304,7 +305,7 @@ fn full_foreign() -> Vec<World> {
     ]
 }
 
-/// Worlds with phase objects that fit in a few minutes.
+/// Worlds with phase objects, whose search takes a few minutes.
 fn quick_delegated() -> Vec<World> {
     vec![
         delegated(

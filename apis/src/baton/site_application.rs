@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ObjectSetTemplateSpec, limits, schema};
 
-/// What runs in a site, versioned as one unit.
+/// An application for sites, versioned as one unit.
 ///
-/// The last four versions are kept as they were, and every other one that a `SiteDeployment` runs or names.
+/// The four newest versions are kept unchanged, and every other version that a `SiteDeployment`
+/// runs or names.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, CustomResource, KubeSchema)]
 #[kube(
     group = "baton.run",
@@ -24,17 +25,19 @@ use crate::{ObjectSetTemplateSpec, limits, schema};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SiteApplicationSpec {
-    /// The version that `template` is, such as `1.2.3`. Another one is brought to sites as their deployments say. A
-    /// change of anything else without another version reaches all sites that run this version, at once.
+    /// Version of `template`, such as `1.2.3`. A SiteDeployment brings a new version to its sites
+    /// in waves. A change of the template or of the upgrade methods without a new version is an
+    /// edit: it reaches all sites that run this version at once.
     #[schemars(length(min = 1, max = 63), regex(pattern = schema::LABEL_VALUE))]
     pub version: String,
-    /// The objects, in phases, and what makes them available.
+    /// Objects of the application, in phases, with the probes that decide when they are available.
     pub template: SiteTemplate,
-    /// How a site goes from one version to the next.
+    /// The way in which a site goes from one version to the next.
     #[serde(default, skip_serializing_if = "is_default")]
     pub upgrade: SiteUpgrade,
-    /// When sites may be upgraded, as far as the owner of the application is concerned. Where the site has windows as
-    /// well, one of each has to be open. The first installation needs none.
+    /// Times at which upgrades may begin, set by the owner of the application. If the Cluster of a
+    /// site has windows as well, one window of each list has to be open. Empty: the application
+    /// sets no limit. The first installation in a site needs no window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::WINDOWS))]
     pub upgrade_windows: Vec<UpgradeWindow>,
@@ -44,99 +47,108 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// What the revisions of sites look like.
+/// Template for the revisions of sites.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct SiteTemplate {
-    /// Content of the revisions. Its phases have no class: they are delivered into their site.
+    /// Content of the revisions. Phases have no `class`, because all of them are delivered into the
+    /// site.
     pub spec: ObjectSetTemplateSpec,
 }
 
-/// How a site goes from one version to the next.
+/// The way in which a site goes from one version to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = schema::services_for_per_service())]
 pub struct SiteUpgrade {
-    /// `StopAndRestart`: all workloads of the old version have stopped, and their pods are gone, before the first
-    /// object of the new one is written. `PerService`: each service as `services` says.
+    /// `PerService` (the default): each service is upgraded with its method in `services`.
+    /// `StopAndRestart`: all workloads of the old version are stopped and their pods are gone
+    /// before the first object of the new version is written.
     #[serde(default)]
     pub method: UpgradeMethod,
-    /// Services that are not upgraded in the way of their kinds. A service is the objects with the label
-    /// `baton.run/service`.
+    /// Services with an upgrade method of their own. Only with the method `PerService`; services
+    /// that are not listed are upgraded with `Rolling`. A service is the set of objects with the
+    /// same value of the label `baton.run/service`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = limits::SERVICES),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub services: Vec<ServiceUpgrade>,
-    /// Whether a version that waits in a site is left out when one of the same major and minor number waits behind it.
-    /// Versions that are not semantic ones are never left out.
+    /// If true, a version that waits in the queue of a site is skipped when a later version in the
+    /// queue has the same major and minor number. Versions that are not semantic versions are never
+    /// skipped. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_patch_versions: bool,
-    /// Whether a change without another version waits for upgrade windows as well.
+    /// If true, an edit (a change without a new version) waits for upgrade windows as well.
+    /// Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub windows_apply_to_edits: bool,
 }
 
-/// How the workloads of a site are exchanged.
+/// The way in which the workloads of a site are exchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum UpgradeMethod {
-    /// Everything has stopped before the new version is written.
+    /// All old workloads are stopped before the new version is written.
     StopAndRestart,
-    /// Each service as it says.
+    /// Each service is upgraded with its own method.
     #[default]
     PerService,
 }
 
-/// How a service is upgraded.
+/// The upgrade method of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub struct ServiceUpgrade {
-    /// The value of the label `baton.run/service` on the objects of the service.
+    /// Value of the label `baton.run/service` on the objects of the service.
     #[schemars(length(min = 1, max = 63), regex(pattern = schema::LABEL_VALUE))]
     pub name: String,
-    /// `Rolling`: as the controllers of its workloads exchange pods. `StopAndRestart`: its workloads have stopped
-    /// before the new version is written.
+    /// `Rolling` (the default): the controllers of the workloads exchange the pods.
+    /// `StopAndRestart`: the workloads of the service are stopped before the new version is
+    /// written.
     #[serde(default)]
     pub method: ServiceUpgradeMethod,
 }
 
-/// How the workloads of a service are exchanged.
+/// The way in which the workloads of a service are exchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum ServiceUpgradeMethod {
-    /// As the controllers of its workloads do it.
+    /// The controllers of the workloads exchange the pods.
     #[default]
     Rolling,
-    /// Stopped before the new version is written.
+    /// The workloads are stopped before the new version is written.
     StopAndRestart,
 }
 
-/// A time that comes again and again, in which upgrades may begin. One that has begun runs to its end.
+/// A recurring time in which upgrades may begin. An upgrade that has begun runs to its end, also
+/// after the window closes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeWindow {
-    /// When it opens: minute, hour, day of the month, month, and day of the week.
+    /// Times at which the window opens, in cron format with five fields: minute, hour, day of the
+    /// month, month, and day of the week.
     #[schemars(length(min = 1, max = limits::CRON))]
     pub cron: String,
-    /// How long it stays open, such as `4h` or `90m`.
+    /// Time for which the window stays open, such as `4h` or `90m`.
     #[schemars(length(max = limits::DURATION), regex(pattern = schema::DURATION))]
     pub duration: String,
-    /// The time zone of `cron`, such as `Europe/Berlin`. UTC when left out.
+    /// Time zone of `cron`, such as `Europe/Berlin`. Default: UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = limits::TIME_ZONE))]
     pub time_zone: Option<String>,
 }
 
-/// What is kept of an application.
+/// The observed versions of an application.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SiteApplicationStatus {
-    /// The generation of the spec that this status was reported for.
+    /// Generation of the spec that this status was reported for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The versions that are kept, the newest first; at most 20 of them.
+    /// Versions that are kept, the newest first; at most 20 are listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<KeptVersion>,
-    /// The state in detail. `Kept`: the version of the spec is kept and can be deployed, or why not. `Ready`,
-    /// `Reconciling`, `Stalled`: as general tools expect them (kstatus).
+    /// Conditions of the application. `Kept`: the version of the spec is kept and can be deployed;
+    /// if false, the reason and message say why not. `Ready`, `Reconciling`, `Stalled`: the state
+    /// for general tools (kstatus).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -146,10 +158,11 @@ pub struct SiteApplicationStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeptVersion {
-    /// The version.
+    /// Name of the version.
     pub version: String,
-    /// Tells apart what the version was before and after a change without another version.
+    /// Identifier of the content; each edit of a version (a change without a new version) has
+    /// another one.
     pub edit: String,
-    /// The `ControllerRevision` that has it.
+    /// Name of the `ControllerRevision` that stores the version.
     pub record: String,
 }

@@ -9,11 +9,13 @@ use crate::schema;
 
 /// Lets namespaces deliver phases of their revisions into clusters, by the class `cluster.<name>`.
 ///
-/// A cluster that no assignment selects is open to all namespaces, unless the manager was started with
-/// `--require-site-assignments`. One that is selected is closed to all namespaces but those that an assignment of it
-/// selects. What several assignments allow adds up. Revisions without a namespace may deliver everywhere.
+/// A cluster that no assignment selects is open to all namespaces, unless the manager was started
+/// with `--require-site-assignments`. A cluster that is selected is open only to the namespaces
+/// that an assignment of the cluster selects. If several assignments select the same namespace and
+/// cluster, the rights add up. Cluster-scoped revisions may deliver everywhere.
 ///
-/// What was delivered before an assignment was withdrawn is neither changed nor deleted.
+/// When an assignment is withdrawn, the objects that were delivered before are neither changed nor
+/// deleted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, CustomResource, KubeSchema)]
 #[kube(
     group = "baton.run",
@@ -29,42 +31,44 @@ use crate::schema;
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = schema::target_namespaces_for_namespace())]
 pub struct SiteAssignmentSpec {
-    /// The namespaces that may deliver.
+    /// Namespaces that may deliver.
     pub namespaces: SiteSelection,
-    /// The clusters that they may deliver into.
+    /// Clusters into which the namespaces may deliver.
     pub clusters: SiteSelection,
-    /// How far they reach there. `Namespace`: objects in the namespace of the same name, and in `targetNamespaces`.
-    /// `Cluster`: objects in all namespaces, and those that have none.
+    /// Objects that the namespaces may write in the clusters. `Namespace` (the default): objects in
+    /// the namespace of the same name and in `targetNamespaces`. `Cluster`: objects in all
+    /// namespaces, and cluster-scoped objects.
     #[serde(default)]
     pub scope: DeliveryScope,
-    /// Namespaces of the clusters that are reached besides that of the same name.
+    /// Further namespaces of the clusters in which objects may be written, besides the namespace of
+    /// the same name. Only with the scope `Namespace`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::names")]
     pub target_namespaces: Vec<String>,
 }
 
-/// Chooses objects by their names, by their labels, or by either.
+/// Selects objects by their names, by their labels, or by either.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = schema::selects_something(), validation = schema::decidable_selector())]
 pub struct SiteSelection {
-    /// Their names. An empty list selects none.
+    /// Names of the selected objects. An empty list selects none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::names")]
     pub names: Option<Vec<String>>,
-    /// Selects those with these labels. An empty selector selects all.
+    /// Selects the objects with these labels. An empty selector selects all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::bounded_label_selector")]
     pub selector: Option<LabelSelector>,
 }
 
-/// How far a namespaced revision reaches in a cluster.
+/// The objects that a namespaced revision may write in a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum DeliveryScope {
-    /// Objects in the namespace of the same name, and in further ones that are named.
+    /// Objects in the namespace of the same name, and in the target namespaces.
     #[default]
     Namespace,
-    /// Objects in all namespaces, and those that have none.
+    /// Objects in all namespaces, and cluster-scoped objects.
     Cluster,
 }
 

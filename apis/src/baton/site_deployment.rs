@@ -29,26 +29,28 @@ pub struct SiteDeploymentSpec {
     /// Name of the `SiteApplication`, in the same namespace.
     #[schemars(length(min = 1, max = 63))]
     pub application: String,
-    /// The version to bring, or `*` for each one that appears. An older one that is kept is a rollback.
+    /// Version that the sites get. `*` (the default): each new version of the application. To roll
+    /// back, name an older version that is kept.
     #[serde(default = "every_version")]
     #[schemars(length(min = 1, max = 63))]
     pub application_version: String,
-    /// The sites.
+    /// Selects the sites.
     pub placement: SitePlacement,
-    /// Any new value evaluates the placement anew.
+    /// Any new value evaluates the placement again, without another change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub redeploy: Option<String>,
-    /// In which waves a version reaches the sites, and what counts as healthy.
+    /// The waves in which a version reaches the sites, and the reaction to errors.
     #[serde(default, skip_serializing_if = "is_default")]
     pub strategy: SiteStrategy,
-    /// While it is true no further site gets a version. What was given to a site goes on there.
+    /// If true, no further site gets a version. A site continues with the versions that are already
+    /// in its queue. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// The rollout to be aborted, as `status.rollout` counts them. Others are not affected.
+    /// Number of the rollout to abort, as in `status.rollout`. Other rollouts are not affected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abort_rollout: Option<i64>,
-    /// How many archived revisions are kept of each site.
+    /// Number of archived revisions that are kept for each site. Default: 2.
     #[serde(default = "history")]
     #[schemars(range(min = 0, max = 100))]
     pub revision_history_limit: i32,
@@ -69,7 +71,7 @@ impl Default for SiteDeploymentSpec {
     }
 }
 
-/// Stands for each version that appears.
+/// The value of `applicationVersion` that stands for each new version.
 pub const EVERY_VERSION: &str = "*";
 
 fn every_version() -> String {
@@ -80,15 +82,17 @@ fn history() -> i32 {
     2
 }
 
-/// Chooses sites by their labels.
+/// Selects sites by their labels.
 ///
-/// Evaluated when the deployment is changed, and not when labels change or sites join, unless `follow` is set. Of those
-/// that match, the ones count that `SiteAssignments` allow to the namespace.
+/// The placement is evaluated when the spec of the deployment changes, and not when labels change
+/// or sites join, unless `follow` is set. Only sites count that `SiteAssignments` allow to the
+/// namespace.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = schema::one_placement(), validation = schema::decidable_selector())]
 pub struct SitePlacement {
-    /// An expression over the labels of sites, such as `system/type = edge and region in (eu, us)`.
+    /// Expression over the labels of sites, such as `system/type = edge and region in (eu, us)`.
+    /// Exactly one of this field and `selector` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::EXPRESSION))]
     pub match_site_labels: Option<String>,
@@ -96,12 +100,13 @@ pub struct SitePlacement {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::bounded_label_selector")]
     pub selector: Option<LabelSelector>,
-    /// Evaluates whenever labels change, or sites join or leave.
+    /// If true, the placement is also evaluated when labels change, and when sites join or leave.
+    /// Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow: bool,
 }
 
-/// In which waves a version reaches the sites.
+/// The waves in which a version reaches the sites.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -110,44 +115,50 @@ pub struct SitePlacement {
     validation = schema::failures_of_continue()
 )]
 pub struct SiteStrategy {
-    /// `AllAtOnce`: all sites together. `Canary`: some first. `Rolling`: so many side by side.
+    /// `AllAtOnce` (the default): all sites get the version together. `Canary`: the sites of
+    /// `canary` get it first. `Rolling`: a limited number of sites at a time, see `rolling`.
     #[serde(default, rename = "type")]
     pub type_: StrategyType,
-    /// The sites that come first, for `Canary`.
+    /// Sites that get the version first. Required with the type `Canary`, and not allowed
+    /// otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<CanaryStrategy>,
-    /// For `Rolling`, and for `Canary` with `then: Rolling`.
+    /// Number of sites that get the version at a time. Required with the type `Rolling` and with
+    /// `canary.then: Rolling`, and not allowed otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolling: Option<RollingStrategy>,
-    /// How long the sites of a wave have to stay available after the last of them became so, such as `10m`. When left
-    /// out, or shorter, the `successDelaySeconds` of the version.
+    /// Time for which all sites of a wave have to stay available before the next wave begins, such
+    /// as `10m`. If it is absent, or shorter than the `successDelaySeconds` of the version, the
+    /// latter counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::DURATION), regex(pattern = schema::DURATION))]
     pub healthy_time: Option<String>,
-    /// How long a site may take from the beginning of its upgrade until it is available, such as `30m`. Ten minutes
-    /// when left out. Counted anew when the site was offline, or the manager starts.
+    /// Time within which a site has to become available after its upgrade began, such as `30m`. The
+    /// time starts again when the site reconnects and when the manager starts. Default: ten
+    /// minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::DURATION), regex(pattern = schema::DURATION))]
     pub progress_deadline: Option<String>,
-    /// What an error in a site does to the rollout. `Abort`: no further site gets the version. `Rollback`: besides, the
-    /// sites that have it get the version before it. `Continue`: it goes on, until more than `maxFailures` have failed.
+    /// Reaction to an error in a site. `Abort` (the default): no further site gets the version.
+    /// `Rollback`: also, the sites that have the version get the one before it. `Continue`: the
+    /// rollout goes on, until more than `maxFailures` sites have failed.
     #[serde(default)]
     pub on_error: OnError,
-    /// How many sites may fail with `Continue`; all of them when left out.
+    /// Number of sites that may fail with `onError: Continue`. Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_failures: Option<i32>,
 }
 
-/// In which waves a version reaches the sites.
+/// The waves in which a version reaches the sites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum StrategyType {
-    /// All together.
+    /// All sites get the version together.
     #[default]
     AllAtOnce,
-    /// Some first.
+    /// Some sites get the version before all others.
     Canary,
-    /// So many side by side.
+    /// A limited number of sites get the version at a time.
     Rolling,
 }
 
@@ -156,34 +167,35 @@ pub enum StrategyType {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = schema::one_canary())]
 pub struct CanaryStrategy {
-    /// How many.
+    /// Number of sites. Exactly one of this field and `matchSiteLabels` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub sites: Option<i32>,
-    /// Which, by an expression over their labels.
+    /// Expression over the labels of sites that selects the first sites.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::EXPRESSION))]
     pub match_site_labels: Option<String>,
-    /// What comes after them.
+    /// The waves after the first sites. `AllAtOnce` (the default): all others together. `Rolling`:
+    /// a limited number of sites at a time, see `rolling`.
     #[serde(default)]
     pub then: AfterCanary,
 }
 
-/// What comes after the sites that were first.
+/// The waves after the first sites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum AfterCanary {
-    /// All others together.
+    /// All others get the version together.
     #[default]
     AllAtOnce,
-    /// As `rolling` says.
+    /// A limited number of sites get the version at a time.
     Rolling,
 }
 
-/// So many sites side by side.
+/// The number of sites that get a version at a time.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RollingStrategy {
-    /// How many, as a number or as percent of all sites, rounded up.
+    /// Number of sites, or a percentage of all sites, rounded up.
     #[schemars(schema_with = "schema::count_or_percent")]
     pub sites_in_parallel: IntOrString,
 }
@@ -196,79 +208,82 @@ impl Default for RollingStrategy {
     }
 }
 
-/// What an error in a site does to a rollout.
+/// The reaction of a rollout to an error in a site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum OnError {
     /// No further site gets the version.
     #[default]
     Abort,
-    /// Besides, the sites that have it get the version before it.
+    /// No further site gets the version, and the sites that have it get the one before it.
     Rollback,
-    /// It goes on.
+    /// The rollout goes on.
     Continue,
 }
 
-/// What is known of a rollout over sites.
+/// The observed state of a rollout over sites.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SiteDeploymentStatus {
-    /// The generation of the spec that this status was reported for.
+    /// Generation of the spec that this status was reported for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Counts the rollouts: one more whenever another version is brought.
+    /// Number of the rollout. It rises by one with each rollout of another version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<i64>,
-    /// The application whose version is brought: that of the spec, once its rollout has begun.
+    /// Application that is rolled out: that of the spec, once its rollout has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
-    /// The version that is brought.
+    /// Version that is rolled out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The application that was brought before, where it was another one.
+    /// Application of the rollout before; absent if it was the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_application: Option<String>,
-    /// The version that was brought before it.
+    /// Version of the rollout before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_version: Option<String>,
-    /// The last rollout that is over: all sites that could be reached had had their turn, and no more than half of all
-    /// sites were missing. What comes to a site after that belongs to no wave, and aborts nothing.
+    /// Number of the last rollout that is over. A rollout is over when all reachable sites have had
+    /// their turn, and no more than half of all sites are unreachable. Sites that get the version
+    /// later belong to no wave, and their errors abort nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_rollout: Option<i64>,
-    /// How many sites are in which state.
+    /// Number of sites in each state.
     #[serde(default)]
     pub counts: SiteCounts,
-    /// The wave under way.
+    /// The current wave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<SiteBatch>,
-    /// Sites that failed, at most 20.
+    /// Sites that failed; at most 20 are listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failing: Vec<FailingSite>,
-    /// The state in detail. `Progressing`: a version is being brought, or why not. `Available`: all sites that can be
-    /// reached are available. `Aborted`: no further site gets the version, and why. `Placed`: the sites were chosen.
-    /// `Waiting`: the version does not exist. `Ready`, `Reconciling`, `Stalled`: as general tools expect them
+    /// Conditions of the deployment. `Progressing`: a version is being rolled out; if false, the
+    /// reason says why not. `Available`: all reachable sites are available. `Aborted`: no further
+    /// site gets the version, and why. `Placed`: sites were chosen. `Waiting`: the application or
+    /// the version does not exist. `Ready`, `Reconciling`, `Stalled`: the state for general tools
     /// (kstatus).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// How many sites are in which state. Those of `sites` that are in none of the others are still to come.
+/// Number of sites in each state. Sites in none of the states still wait for their turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SiteCounts {
-    /// All that are placed.
+    /// All sites of the placement.
     pub sites: i32,
-    /// Run the version.
+    /// Sites that run the version.
     pub updated: i32,
-    /// Of those that run it: available.
+    /// Sites that run the version and are available.
     pub healthy: i32,
-    /// Of those that run it: in a wave whose healthy time is not over.
+    /// Sites that run the version, in a wave whose healthy time is not over.
     pub soaking: i32,
-    /// Have it in their queue, and wait for a version ahead or for an upgrade window.
+    /// Sites with the version in their queue, waiting for an earlier version or for an upgrade
+    /// window.
     pub queued: i32,
-    /// Cannot be reached.
+    /// Sites that cannot be reached.
     pub offline: i32,
-    /// Failed.
+    /// Sites in which the version failed.
     pub failed: i32,
 }
 
@@ -276,14 +291,14 @@ pub struct SiteCounts {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SiteBatch {
-    /// Its number, from 1.
+    /// Number of the wave, from 1.
     pub number: i32,
-    /// How many waves there are in all, as far as known.
+    /// Expected number of waves in all.
     pub of: i32,
-    /// Sites in it, at most 20.
+    /// Sites in the wave; at most 20 are listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<String>,
-    /// Since when all that can be reached are available.
+    /// Time since which all reachable sites of the wave are available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy_since: Option<Time>,
 }
@@ -294,9 +309,9 @@ pub struct SiteBatch {
 pub struct FailingSite {
     /// Name of the site.
     pub name: String,
-    /// Why, in one word.
+    /// Reason of the failure, in one word for programs.
     pub reason: String,
-    /// Why, for people.
+    /// Reason of the failure, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

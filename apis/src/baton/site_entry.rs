@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-/// What a revision of a site says about its place in the queue of the site: the annotation `baton.run/site`, as JSON.
-/// The objects of its phases have it as well.
+/// The place of a revision in the queue of its site: the annotation `baton.run/site`, as JSON. The
+/// objects of the phases of the revision have the annotation as well.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SiteEntry {
@@ -11,41 +11,41 @@ pub struct SiteEntry {
     pub site: String,
     /// Name of the `SiteApplication`.
     pub application: String,
-    /// The version.
+    /// Name of the version.
     pub version: String,
-    /// Which edit of the version.
+    /// Identifier of the content of the version; each edit has another one.
     pub edit: String,
-    /// The rollout that brought it.
+    /// Number of the rollout that brought the version.
     pub rollout: i64,
-    /// The wave of the rollout; 0 for a site that got the version after the rollout was over.
+    /// Wave of the rollout; 0 for a site that got the version after the rollout was over.
     pub batch: i32,
     /// Names of the phases, in their order.
     pub phases: Vec<String>,
-    /// Which workloads of the version before have stopped before the first object is written.
+    /// Workloads of the version before that stop before the first object is written.
     #[serde(default, skip_serializing_if = "SiteStop::is_none")]
     pub stop: SiteStop,
-    /// Whether it changes a version that the site has, without another version.
+    /// True if the revision changes the content of a version that the site has (an edit).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_edit: bool,
-    /// Whether it puts back what the site had before a rollout that failed.
+    /// True if the revision restores the version that the site had before a failed rollout.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_rollback: bool,
 }
 
-/// Workloads that stop.
+/// The workloads that stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub enum SiteStop {
-    /// None.
+    /// No workloads stop.
     #[default]
     None,
-    /// All.
+    /// All workloads stop.
     All,
-    /// Those of these services.
+    /// The workloads of these services stop.
     Services(Vec<String>),
 }
 
 impl SiteStop {
-    /// Whether no workload stops.
+    /// True if no workload stops.
     pub fn is_none(&self) -> bool {
         *self == Self::None
     }

@@ -1,4 +1,4 @@
-//! The kinds of Shipper that roll applications out.
+//! The kinds of Shipper for application rollouts.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionVersion,
@@ -12,12 +12,13 @@ use crate::{
     constants::shipper::STATUS_VERSION,
 };
 
-/// The definitions of the kinds that roll applications out: Application, Release and the targets of a Release. Apart
-/// from [`crds`](crate::crds), as they are a choice: whoever does not want them does not install them.
+/// The definitions of the kinds for application rollouts: Application, Release and the targets of a
+/// Release. They are optional, so they are separate from [`crds`](crate::crds).
 ///
 /// # Guarantees
 ///
-/// The result is the same on every call. What a type of these kinds writes, its schema admits.
+/// The result is the same on every call. The schema of a kind admits everything that its type
+/// writes.
 ///
 /// # Panics
 ///
@@ -75,7 +76,7 @@ fn target_columns() -> [CustomResourceColumnDefinition; 4] {
     ]
 }
 
-/// As [`finish`], for kinds that programs in Go write, which have `null` for a list or a map that is not there.
+/// As [`finish`], for kinds that Go programs write: they write `null` for an absent list or map.
 fn finish_lenient(
     crd: CustomResourceDefinition,
     columns: &[CustomResourceColumnDefinition],
@@ -91,7 +92,7 @@ fn finish_lenient(
     crd
 }
 
-/// Lets all that may be absent be null, in all depths.
+/// Admits null for every optional field, at all depths.
 fn admit_null(schema: &mut JSONSchemaProps) {
     let required = schema.required.as_deref().unwrap_or_default();
     for (name, field) in schema.properties.iter_mut().flatten() {
@@ -103,9 +104,10 @@ fn admit_null(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// Takes the status in either way: with the object, as Shipper's clients write it, in the version that they know, and
-/// as a resource of its own in a second version. No single version can do both. Only what is written differs; reads of
-/// the two show the same.
+/// Adds a second version with a status subresource.
+///
+/// In the version of Shipper, clients write the status with the object. No single version can serve
+/// both forms. Only writes differ; reads of both versions return the same.
 fn with_both_statuses(crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let second = |version: &CustomResourceDefinitionVersion| CustomResourceDefinitionVersion {
         name: STATUS_VERSION.to_owned(),

@@ -10,7 +10,7 @@ use serde::{
 
 use crate::{ControlledObjectReference, ObjectSetProbe, ObjectSetTemplatePhase, limits, schema};
 
-/// The wanted content and how its revisions are kept.
+/// The wanted content, and the rules for its revisions.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, CustomResource, JsonSchema)]
 #[kube(
     group = "package-operator.run",
@@ -27,22 +27,23 @@ use crate::{ControlledObjectReference, ObjectSetProbe, ObjectSetTemplatePhase, l
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectDeploymentSpec {
-    /// Labels of the deployment's revisions; it should match the labels of the template. An ObjectSet
-    /// belongs to the deployment that is its controller. The selector only tells which ones that a
-    /// deployment of this name made, and that nobody controls any more, are adopted.
+    /// Selects revisions to adopt: ObjectSets that a deployment of this name created and that have
+    /// no controller. Other revisions belong to the deployment that is their controller. The
+    /// selector should match the labels of the template.
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: LabelSelector,
-    /// What a revision looks like. A change makes a new revision.
+    /// Template for revisions. A change creates a new revision.
     pub template: ObjectSetTemplate,
-    /// How many archived revisions are kept for a rollback.
+    /// Number of archived revisions that are kept for a rollback. Default: 10.
     #[serde(default = "default_revision_history_limit")]
     pub revision_history_limit: i32,
-    /// Pauses the deployment and its revisions while it is true: nothing is written or deleted.
+    /// If true, the deployment and its revisions are paused: nothing is written or deleted.
+    /// Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// How many seconds a new revision may take to become available before the condition
-    /// `Progressing` turns false with the reason `ProgressDeadlineExceeded`. The rollout goes on all
-    /// the same. Absent: no deadline.
+    /// Seconds in which a new revision has to become available. After that time the condition
+    /// `Progressing` is false with the reason `ProgressDeadlineExceeded`; the rollout goes on.
+    /// Absent: no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub progress_deadline_seconds: Option<i32>,
@@ -64,7 +65,7 @@ fn default_revision_history_limit() -> i32 {
     10
 }
 
-/// The wanted content and how its revisions are kept; the spec of an `ObjectDeployment`.
+/// The wanted content, and the rules for its revisions; the spec of an `ObjectDeployment`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, CustomResource, JsonSchema)]
 #[kube(
     group = "package-operator.run",
@@ -80,7 +81,7 @@ fn default_revision_history_limit() -> i32 {
 #[serde(transparent)]
 pub struct ClusterObjectDeploymentSpec(pub ObjectDeploymentSpec);
 
-/// What a revision looks like.
+/// Template for revisions.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct ObjectSetTemplate {
     /// Metadata of the revisions.
@@ -89,23 +90,23 @@ pub struct ObjectSetTemplate {
     pub spec: ObjectSetTemplateSpec,
 }
 
-/// Metadata of the revisions. Only `labels` is passed on to them, but a change of anything here makes a new
-/// revision: that is how a restart with the same content is forced.
+/// Metadata for the revisions. Only `labels` are copied to them, but a change of any field creates
+/// a new revision. This can be used to force a restart with the same content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub struct ObjectSetTemplateMetadata {
-    /// Not passed on: names are made from the deployment's name and the template's hash.
+    /// Not copied: names consist of the name of the deployment and the hash of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Not passed on: revisions live in the namespace of the deployment.
+    /// Not copied: revisions are in the namespace of the deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Labels of the revisions. The selector should match them.
+    /// Labels of the revisions. The selector of the deployment should match them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Not passed on: annotations of the deployment itself are copied to the revisions.
+    /// Not copied: the annotations of the deployment itself are copied to the revisions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Not passed on.
+    /// Not copied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
 }
@@ -114,62 +115,63 @@ pub struct ObjectSetTemplateMetadata {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectSetTemplateSpec {
-    /// The phases, in the order they roll out; teardown goes the other way round.
+    /// Phases in the order of their rollout. Teardown goes through them in reverse order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Vec<ObjectSetTemplatePhase>>,
-    /// What makes the objects available.
+    /// Probes that decide when the objects are available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::PROBES))]
     pub availability_probes: Option<Vec<ObjectSetProbe>>,
-    /// How many seconds a revision has to stay available before it counts as succeeded. Absent or
-    /// zero: at once.
+    /// Seconds for which a revision has to stay available before it counts as succeeded. Absent or
+    /// zero: it succeeds as soon as it is available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_delay_seconds: Option<i32>,
-    /// Service account of the same namespace whose rights the objects are written with: dry runs, writes and
-    /// deletions. Absent: the account that the manager was given as default, else the manager itself. Cluster-scoped
-    /// revisions have none.
+    /// Name of a service account in the same namespace. Dry runs, writes and deletions of the
+    /// objects use its rights. Absent: the default account of the manager's configuration, or the
+    /// manager itself if there is none. Cluster-scoped revisions have no service account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = crate::schema::ACCOUNT_NAME))]
     pub service_account_name: Option<String>,
 }
 
-/// What the controller observed.
+/// The observed state of the deployment.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectDeploymentStatus {
-    /// The generation of the spec that this status was reported for.
+    /// Generation of the spec that this status was reported for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The state in one word, for people; programs should look at the conditions `Ready`, `Reconciling` and `Stalled`.
-    /// `Progressing`: a revision is being rolled out. `Ready`: the template is rolled out and available. `NotReady`:
-    /// it was, and is not available now. `Failed`: the rollout is refused or late, and somebody has to change
-    /// something.
+    /// State in one word, for people; programs should use the conditions `Ready`, `Reconciling` and
+    /// `Stalled`. `Progressing`: a revision is being rolled out. `Ready`: the template is rolled
+    /// out and available. `NotReady`: the template was rolled out, and is not available now.
+    /// `Failed`: the rollout is refused or late, and needs a change by a user.
     #[serde(default, deserialize_with = "known_phase")]
     pub phase: ObjectDeploymentStatusPhase,
-    /// The state in detail. `Available`: the newest revision, or one before it, is available.
-    /// `Progressing`: a new revision is being rolled out; false with the reason
+    /// Conditions of the deployment. `Available`: the newest revision, or one before it, is
+    /// available. `Progressing`: a new revision is being rolled out; false with the reason
     /// `ProgressDeadlineExceeded` when it takes too long. `Paused`: the newest revision is paused.
-    /// `Ready`, `Reconciling`, `Stalled`: as general tools expect them (kstatus).
-    /// Others are mapped from objects.
+    /// `Ready`, `Reconciling`, `Stalled`: the state for general tools (kstatus). Other conditions
+    /// are mapped from objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
     /// Number of the current revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
-    /// Hash of the template; part of the name of the revision made from it.
+    /// Hash of the template; part of the name of its revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_hash: Option<String>,
-    /// How often the name of a new revision was taken already; part of the template's hash. Absent
-    /// until the first time.
+    /// Number of times that the name of a new revision was already taken; part of the hash of the
+    /// template. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
-    /// The revisions of this deployment.
+    /// Revisions of this deployment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controller_of: Vec<ControlledObjectReference>,
 }
 
-/// A word of another manager, or of a later version, is as good as none: the next report replaces it.
+/// Reads an unknown phase of another manager or of a later version as if it were absent; the next
+/// report replaces it.
 fn known_phase<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<ObjectDeploymentStatusPhase, D::Error> {
@@ -188,8 +190,8 @@ pub enum ObjectDeploymentStatusPhase {
     Progressing,
     /// The template is rolled out and available.
     Ready,
-    /// It was rolled out, and is not available now.
+    /// The template was rolled out, and is not available now.
     NotReady,
-    /// The rollout is refused, or late.
+    /// The rollout is refused or late.
     Failed,
 }

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ObjectSetProbe, ObjectSetTemplatePhase, limits, schema};
 
-/// What a revision consists of.
+/// The content of a revision.
 ///
-/// Everything but `lifecycleState` is immutable: a change of content is a new revision that names
-/// this one in `previous`.
+/// Everything except `lifecycleState` is immutable. To change the content, create a new revision
+/// that names this one in `previous`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, CustomResource, KubeSchema)]
 #[kube(
     group = "package-operator.run",
@@ -34,40 +34,43 @@ use crate::{ObjectSetProbe, ObjectSetTemplatePhase, limits, schema};
     validation = schema::set_once("revision")
 )]
 pub struct ObjectSetSpec {
-    /// Whether the revision is worked on. `Active`: its objects are written, repaired and probed.
-    /// `Paused`: nothing is written or deleted, only the status goes on. `Archived`: the objects
-    /// that no newer revision took over are deleted; final.
+    /// Life cycle state of the revision. `Active` (the default): the objects are written, repaired
+    /// and probed. `Paused`: nothing is written or deleted, only the status is updated. `Archived`:
+    /// the objects that no newer revision took over are deleted. `Archived` is final.
     #[serde(default)]
     pub lifecycle_state: LifecycleState,
-    /// The phases, in the order they roll out; teardown goes the other way round. Immutable.
+    /// Phases in the order of their rollout. Teardown goes through them in reverse order.
+    /// Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Vec<ObjectSetTemplatePhase>>,
-    /// What makes the objects available. Immutable.
+    /// Probes that decide when the objects are available. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::PROBES))]
     pub availability_probes: Option<Vec<ObjectSetProbe>>,
-    /// How many seconds the revision has to stay available before it counts as succeeded. Absent or
-    /// zero: at once. Immutable.
+    /// Seconds for which the revision has to stay available before it counts as succeeded. Absent
+    /// or zero: it succeeds as soon as it is available. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_delay_seconds: Option<i32>,
-    /// Service account of the same namespace whose rights the objects are written with: dry runs, writes and
-    /// deletions. Absent: the account that the manager was given as default, else the manager itself. Cluster-scoped
-    /// revisions have none.
+    /// Name of a service account in the same namespace. Dry runs, writes and deletions of the
+    /// objects use its rights. Absent: the default account of the manager's configuration, or the
+    /// manager itself if there is none. Cluster-scoped revisions have no service account.
+    /// Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = crate::schema::ACCOUNT_NAME))]
     pub service_account_name: Option<String>,
-    /// Revisions that this one takes objects over from, all of them: the predecessors of a
-    /// predecessor are not looked up. Names that do not exist are ignored. Immutable.
+    /// All revisions that this one takes objects over from. The list has to be complete:
+    /// predecessors of a predecessor are not looked up. Names that do not exist are ignored.
+    /// Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<Vec<PreviousRevisionReference>>,
-    /// Number of the revision. When absent, the controller fills in one more than the highest number
-    /// in `previous`, or 1. Between revisions the higher number wins an object, whatever its
-    /// content: a rollback is a new revision with old content. Immutable once it is there.
+    /// Number of the revision. If absent, the controller sets it to one more than the highest
+    /// number in `previous`, or to 1. The revision with the higher number gets an object, whatever
+    /// its content: a rollback is a new revision with old content. Immutable once set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
 }
 
-/// What a revision consists of; the spec of an `ObjectSet`.
+/// The content of a revision; the spec of an `ObjectSet`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, CustomResource, JsonSchema)]
 #[kube(
     group = "package-operator.run",
@@ -84,20 +87,20 @@ pub struct ObjectSetSpec {
 #[serde(transparent)]
 pub struct ClusterObjectSetSpec(pub ObjectSetSpec);
 
-/// Whether a revision is worked on.
+/// The life cycle state of a revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum LifecycleState {
     /// Objects are written, repaired and probed.
     #[default]
     Active,
-    /// Nothing is written or deleted; the status goes on.
+    /// Nothing is written or deleted; the status is updated.
     Paused,
     /// Objects that no newer revision took over are deleted. Final.
     Archived,
 }
 
 impl LifecycleState {
-    /// The state of a phase, which is paused or not.
+    /// The life cycle state of a phase object, which is active or paused.
     #[must_use]
     pub fn of_phase(is_paused: bool) -> Self {
         if is_paused {
@@ -113,56 +116,57 @@ impl LifecycleState {
 pub struct PreviousRevisionReference {
     /// Name of the revision.
     pub name: String,
-    /// Kind of the revision. May be left out; otherwise it has to be the referring object's own kind.
+    /// Kind of the revision. If set, it has to be the kind of the referring object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub kind: Option<String>,
-    /// API group of the revision. May be left out; otherwise it has to be `package-operator.run`.
+    /// API group of the revision. If set, it has to be `package-operator.run`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = [crate::constants::GROUP]))]
     pub group: Option<String>,
 }
 
-/// What the controller observed.
+/// The observed state of the revision.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectSetStatus {
-    /// The generation of the spec that this status was reported for.
+    /// Generation of the spec that this status was reported for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The life cycle state in one word, for people; programs should look at the conditions it is
-    /// derived from. `Pending`: the controller has not reported yet. `Available`: all objects are
-    /// written and pass their probes. `NotReady`: they do not. `Archived`: the objects are torn down
-    /// or handed over.
+    /// State in one word, for people; programs should use the conditions. `Pending`: the controller
+    /// has not reported yet. `Available`: all objects are written and pass their probes.
+    /// `NotReady`: not all objects are written or pass their probes. `Archived`: the objects are
+    /// torn down or handed over.
     #[serde(default)]
     pub phase: ObjectSetStatusPhase,
-    /// The state in detail. `Available`: all objects are written and pass their probes.
-    /// `InTransition`: the revision does not, or no longer, control all of its objects. `Succeeded`:
-    /// it was available once while it controlled all of them; never goes away. `Paused` and
-    /// `Archived`: as asked for by `spec.lifecycleState`. `Ready`, `Reconciling`, `Stalled`: as general tools expect
-    /// them (kstatus). Others are mapped from objects.
+    /// Conditions of the revision. `Available`: all objects are written and pass their probes.
+    /// `InTransition`: the revision does not, or no longer, control all of its objects.
+    /// `Succeeded`: the revision was available once while it controlled all of its objects; never
+    /// removed. `Paused` and `Archived`: as requested by `spec.lifecycleState`. `Ready`,
+    /// `Reconciling`, `Stalled`: the state for general tools (kstatus). Other conditions are mapped
+    /// from objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// Deprecated mirror of `spec.revision`.
+    /// Deprecated copy of `spec.revision`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
-    /// The `ObjectSetPhase` objects that stand for phases with a class.
+    /// `ObjectSetPhase` objects that stand for phases with a class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remote_phases: Vec<RemotePhaseReference>,
     /// Objects that this revision controls, in the order of phases and objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controller_of: Vec<ControlledObjectReference>,
-    /// The first objects that keep the revision from being available, at most 16, and why.
+    /// First objects that keep the revision from being available, with the reason; at most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting_for: Vec<WaitingForObject>,
-    /// Hash of the immutable content as first seen. A content with another hash is refused with
+    /// Hash of the immutable content as first observed. Content with another hash is refused with
     /// the reason `SpecChanged`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_hash: Option<String>,
 }
 
-/// The life cycle state of a revision.
+/// The state of a revision in one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum ObjectSetStatusPhase {
     /// Not reported yet.
@@ -176,7 +180,7 @@ pub enum ObjectSetStatusPhase {
     Archived,
 }
 
-/// An object that is controlled.
+/// An object that a revision or phase controls.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema,
 )]
@@ -187,7 +191,7 @@ pub struct ControlledObjectReference {
     pub group: String,
     /// Name of the object.
     pub name: String,
-    /// Always the empty string: the object is the same in every version.
+    /// Always the empty string, because the object is the same in every version.
     pub version: String,
     /// Namespace of the object; absent for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -217,9 +221,9 @@ pub struct WaitingForObject {
     /// Namespace of the object; absent for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Why it is waited for, in one word: as in the condition `Available`, or `NotReported` for a delegated phase
-    /// that nobody has reported on.
+    /// Reason in one word: as in the condition `Available`, or `NotReported` for a delegated phase
+    /// without a status.
     pub reason: String,
-    /// What the probe or the server says.
+    /// Message of the probe or of the server.
     pub message: String,
 }

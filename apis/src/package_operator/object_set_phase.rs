@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ControlledObjectReference, ObjectSetObject, ObjectSetProbe, limits, schema};
 
-/// What a delegated phase consists of.
+/// The content of a delegated phase.
 ///
-/// Everything but `paused` is immutable. The class is the value of the label
+/// Everything except `paused` is immutable. The class is the value of the label
 /// `package-operator.run/phase-class`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, CustomResource, KubeSchema)]
 #[kube(
@@ -30,34 +30,35 @@ use crate::{ControlledObjectReference, ObjectSetObject, ObjectSetProbe, limits, 
     validation = schema::immutable("serviceAccountName")
 )]
 pub struct ObjectSetPhaseSpec {
-    /// Stops writes and deletions while it is true; the status goes on.
+    /// If true, nothing is written or deleted; the status is updated. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
     /// Number of the revision that the phase belongs to. Immutable.
     #[x_kube(validation = schema::immutable_value("revision"))]
     pub revision: i64,
-    /// Revisions before the one that the phase belongs to. Carried along; who may take over what
-    /// is decided by their numbers. Immutable.
+    /// Predecessors of the revision that the phase belongs to, for information only: the numbers of
+    /// revisions decide which objects are taken over. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = schema::immutable_value("previous"))]
     pub previous: Option<Vec<PreviousRevisionName>>,
-    /// What makes the objects available. Immutable.
+    /// Probes that decide when the objects are available. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = schema::immutable_value("availabilityProbes"))]
     #[schemars(length(max = limits::PROBES))]
     pub availability_probes: Option<Vec<ObjectSetProbe>>,
-    /// Objects of the phase, those of its slices included. Immutable.
+    /// Objects of the phase, including those of its slices. Immutable.
     #[x_kube(validation = schema::immutable_value("objects"))]
     pub objects: Vec<ObjectSetObject>,
-    /// Service account of the same namespace whose rights the objects are written with: dry runs, writes and
-    /// deletions. Absent: the account that the manager was given as default, else the manager itself. Cluster-scoped
-    /// revisions have none.
+    /// Name of a service account in the same namespace. Dry runs, writes and deletions of the
+    /// objects use its rights. Absent: the default account of the manager's configuration, or the
+    /// manager itself if there is none. Cluster-scoped revisions have no service account.
+    /// Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = crate::schema::ACCOUNT_NAME))]
     pub service_account_name: Option<String>,
 }
 
-/// What a delegated phase consists of; the spec of an `ObjectSetPhase`.
+/// The content of a delegated phase; the spec of an `ObjectSetPhase`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, CustomResource, JsonSchema)]
 #[kube(
     group = "package-operator.run",
@@ -73,30 +74,31 @@ pub struct ObjectSetPhaseSpec {
 #[serde(transparent)]
 pub struct ClusterObjectSetPhaseSpec(pub ObjectSetPhaseSpec);
 
-/// A revision before the one that a phase belongs to.
+/// A predecessor of the revision that a phase belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub struct PreviousRevisionName {
     /// Name of the revision.
     pub name: String,
 }
 
-/// What the controller of the class observed.
+/// The state that the controller of the class observed.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectSetPhaseStatus {
-    /// The generation of the spec that this status was reported for.
+    /// Generation of the spec that this status was reported for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The state in detail. `Available`: all objects are written and pass their probes. `Paused`:
-    /// as asked for by `spec.paused`. `Ready`, `Reconciling`, `Stalled`: as general tools expect them (kstatus).
-    /// Others are mapped from objects.
+    /// Conditions of the phase. `Available`: all objects are written and pass their probes.
+    /// `Paused`: as requested by `spec.paused`. `Ready`, `Reconciling`, `Stalled`: the state for
+    /// general tools (kstatus). Other conditions are mapped from objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
     /// Objects that this phase controls, in the order of the objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controller_of: Vec<ControlledObjectReference>,
-    /// Hash of the manifests as first seen. Manifests with another hash are refused with the reason `SpecChanged`.
+    /// Hash of the manifests as first observed. Manifests with another hash are refused with the
+    /// reason `SpecChanged`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_hash: Option<String>,
 }

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ObjectSetObject, schema};
 
-/// The content of a slice. It sits at the top level of the object: there is neither spec nor status.
+/// The content of a slice. It is at the top level of the object: there is neither spec nor status.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, CustomResource, KubeSchema)]
 #[kube(
     group = "package-operator.run",
@@ -19,14 +19,15 @@ use crate::{ObjectSetObject, schema};
     derive = "PartialEq"
 )]
 pub struct ObjectSliceSpec {
-    /// Objects of the slice, in the order they follow the inline objects of the phase. Immutable.
+    /// Objects of the slice, in their order. They follow the inline objects of the phase.
+    /// Immutable.
     #[x_kube(validation = schema::immutable_value("objects"))]
     pub objects: Vec<ObjectSetObject>,
 }
 
 /// The content of a cluster-scoped slice.
 ///
-/// Written out instead of wrapped, because only named fields can sit at the top level.
+/// The field is repeated instead of wrapped, because only named fields can be at the top level.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, CustomResource, KubeSchema)]
 #[kube(
     group = "package-operator.run",
@@ -40,7 +41,8 @@ pub struct ObjectSliceSpec {
     derive = "PartialEq"
 )]
 pub struct ClusterObjectSliceSpec {
-    /// Objects of the slice, in the order they follow the inline objects of the phase. Immutable.
+    /// Objects of the slice, in their order. They follow the inline objects of the phase.
+    /// Immutable.
     #[x_kube(validation = schema::immutable_value("objects"))]
     pub objects: Vec<ObjectSetObject>,
 }

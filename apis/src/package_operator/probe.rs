@@ -9,21 +9,21 @@ use crate::{limits, schema};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectSetProbe {
-    /// The checks. An object that the selector matches has to pass all of them.
+    /// Checks. An object that the selector matches has to pass all of them.
     #[schemars(length(max = limits::PROBES))]
     pub probes: Vec<Probe>,
-    /// Which objects of the revision are checked. Objects that no selector matches count as
-    /// available as soon as they have been written.
+    /// Selects the objects to check. An object that no selector matches counts as available as soon
+    /// as it is written.
     pub selector: ProbeSelector,
 }
 
-/// Which objects are probed; both parts must match.
+/// Selects the objects to probe; both parts must match.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbeSelector {
     /// Group and kind of the objects. The version does not matter.
     pub kind: ProbeKindSelector,
-    /// Labels that the live object has to carry in addition. Absent: every object of the kind.
+    /// Labels that the live object must have. Absent: every object of the kind is selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: Option<LabelSelector>,
@@ -40,31 +40,31 @@ pub struct ProbeKindSelector {
     pub kind: String,
 }
 
-/// One check; exactly one of the fields is set.
+/// A check; exactly one of the fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = schema::one_probe())]
 pub struct Probe {
-    /// Passes when the object reports a condition with a certain status. A condition whose
-    /// `observedGeneration` is older than the object does not count.
+    /// Passes if the object reports a condition with a certain status. A condition with an
+    /// `observedGeneration` older than the object does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<ProbeCondition>,
-    /// Passes when two fields of the object exist and are equal.
+    /// Passes if two fields of the object exist and are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields_equal: Option<ProbeFieldsEqual>,
-    /// Passes when a CEL expression over the object yields true.
+    /// Passes if a CEL expression over the object yields true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cel: Option<ProbeCel>,
 }
 
-/// Passes when the object has the condition with the status.
+/// Passes if the object has the condition with the status.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub struct ProbeCondition {
     /// Type of the condition in `.status.conditions`, such as `Available`.
     #[serde(rename = "type")]
     #[schemars(length(max = limits::CONDITION_TYPE))]
     pub type_: String,
-    /// Status that the condition has to have, `True` unless given.
+    /// Status that the condition must have. Default: `True`.
     #[serde(default = "status_true")]
     #[schemars(length(max = limits::CONDITION_STATUS))]
     pub status: String,
@@ -74,12 +74,12 @@ fn status_true() -> String {
     "True".to_owned()
 }
 
-/// Passes when both paths exist and are deeply equal.
+/// Passes if both paths exist and their values are deeply equal.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbeFieldsEqual {
-    /// First path, such as `.status.updatedReplicas`. Plain map keys only: no list indexes and no
-    /// keys that contain a dot.
+    /// First path, such as `.status.updatedReplicas`. Only map keys are allowed: no list indexes,
+    /// and no keys that contain a dot.
     #[schemars(length(max = limits::PATH))]
     pub field_a: String,
     /// Second path, such as `.status.replicas`.
@@ -87,7 +87,7 @@ pub struct ProbeFieldsEqual {
     pub field_b: String,
 }
 
-/// Passes when the rule yields true.
+/// Passes if the rule yields true.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub struct ProbeCel {
     /// CEL expression that yields a boolean. The object is `self`, as in
@@ -95,6 +95,6 @@ pub struct ProbeCel {
     /// Kubernetes are available.
     #[schemars(length(max = limits::RULE))]
     pub rule: String,
-    /// What to report while the rule yields false.
+    /// Message that is reported while the rule yields false.
     pub message: String,
 }

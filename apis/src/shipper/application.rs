@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ReleaseEnvironment, ShipperCondition, reading::null_as_default};
 
-/// What is rolled out, and how many releases of it are kept.
+/// The application to roll out, and the number of its releases to keep.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, CustomResource, JsonSchema,
 )]
@@ -25,26 +25,28 @@ use super::{ReleaseEnvironment, ShipperCondition, reading::null_as_default};
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct ApplicationSpec {
-    /// How many completed releases are kept besides the newest one: 20 when left out, at least 1 and at most 1000.
-    /// What is out of these bounds is corrected.
+    /// Number of completed releases that are kept besides the newest one, from 1 to 1000. Default:
+    /// 20. A value out of range is corrected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision_history_limit: Option<i32>,
-    /// What a release looks like. A change makes a new release; a rollback is a change to what an older one has.
+    /// Template for releases. A change creates a new release. To roll back, set the content of an
+    /// older release.
     ///
-    /// A range of versions is replaced by the version that it stands for, and when the newest release is deleted, the
-    /// whole template by what the one before it has.
+    /// The controller replaces a range of chart versions by the resolved version. When the newest
+    /// release is deleted, the controller replaces the whole template by the content of the release
+    /// before it.
     pub template: ReleaseEnvironment,
 }
 
-/// What the controller observed.
+/// The observed state of the application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct ApplicationStatus {
-    /// The state in detail. `RollingOut`: a release replaces another; false when the newest one is active. `Aborting`:
-    /// the newest release was deleted, and the template goes back to the one before it. `Blocked`: a rollout block
-    /// forbids changes. `ReleaseSynced`: the template has its release. `ValidHistory`: the releases can be put in
-    /// order.
+    /// Conditions of the application. `RollingOut`: a release replaces another; false when the
+    /// newest release is active. `Aborting`: the newest release was deleted, and the template goes
+    /// back to the release before it. `Blocked`: a rollout block forbids changes. `ReleaseSynced`:
+    /// the template has its release. `ValidHistory`: the releases can be put in order.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConditionStatus, reading::null_as_default, schema};
 
-/// The pods of a workload, counted by what is known of them.
+/// The pods of a workload, counted by their state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -32,36 +32,36 @@ pub struct ReportBreakdown {
     /// Type of the condition.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Whether the condition holds: True, False or Unknown.
+    /// Status of the condition: True, False or Unknown.
     #[schemars(schema_with = "schema::condition_status")]
     pub status: ConditionStatus,
-    /// Why the condition has its status.
+    /// Reason of the status of the condition.
     #[serde(
         default,
         skip_serializing_if = "String::is_empty",
         deserialize_with = "null_as_default"
     )]
     pub reason: String,
-    /// How many pods.
+    /// Number of pods.
     pub count: i32,
-    /// Their containers, sorted by name.
+    /// Containers of the pods, sorted by name.
     #[serde(deserialize_with = "null_as_default")]
     pub containers: Vec<ReportContainer>,
 }
 
-/// The containers of the same name in several pods.
+/// The containers with the same name in several pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct ReportContainer {
     /// Name of the container.
     pub name: String,
-    /// The states that they are in.
+    /// States of the containers.
     #[serde(deserialize_with = "null_as_default")]
     pub states: Vec<ReportContainerState>,
 }
 
-/// Containers in the same state.
+/// The containers in the same state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -69,27 +69,27 @@ pub struct ReportContainerState {
     /// `Running`, `Waiting` or `Terminated`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Why the containers are in this state.
+    /// Reason of the state of the containers.
     #[serde(
         default,
         skip_serializing_if = "String::is_empty",
         deserialize_with = "null_as_default"
     )]
     pub reason: String,
-    /// How many containers.
+    /// Number of containers.
     pub count: i32,
-    /// One of them.
+    /// An example of these containers.
     pub example: ReportExample,
 }
 
-/// A container, for an example.
+/// An example of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct ReportExample {
-    /// Name of its pod.
+    /// Name of the pod of the container.
     pub pod: String,
-    /// What it said when it ended.
+    /// Message of the container when it terminated.
     #[serde(
         default,
         skip_serializing_if = "String::is_empty",

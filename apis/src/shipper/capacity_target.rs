@@ -10,7 +10,7 @@ use super::{
 };
 use crate::limits;
 
-/// How many pods are to run where.
+/// The number of pods of a release in each cluster.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, CustomResource, JsonSchema,
 )]
@@ -29,44 +29,44 @@ use crate::limits;
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct CapacityTargetSpec {
-    /// The clusters.
+    /// Clusters with the wanted number of pods in each.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(length(max = limits::CLUSTERS))]
     pub clusters: Vec<ClusterCapacityTarget>,
 }
 
-/// How many pods are to run in a cluster.
+/// The number of pods in a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct ClusterCapacityTarget {
     /// Name of the cluster.
     pub name: String,
-    /// Percentage of `totalReplicaCount`, rounded up.
+    /// Wanted number of pods as a percentage of `totalReplicaCount`, rounded up.
     #[schemars(range(min = 0, max = 100))]
     pub percent: i32,
-    /// Number of pods that the chart asks for.
+    /// Number of pods that the chart requests.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(default, skip_serializing_if = "is_zero")]
     pub total_replica_count: i32,
 }
 
-/// What the controller observed.
+/// The observed state of the target.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct CapacityTargetStatus {
-    /// The `metadata.generation` that the status speaks about.
+    /// Generation of the spec that this status was reported for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The state by cluster, sorted by name.
+    /// State of each cluster, sorted by name.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_as_default"
     )]
     pub clusters: Vec<ClusterCapacityStatus>,
-    /// The state in detail. `Ready`: all clusters have the wanted number of pods.
+    /// Conditions of the target. `Ready`: all clusters have the wanted number of pods.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -82,7 +82,7 @@ pub struct CapacityTargetStatus {
 pub struct ClusterCapacityStatus {
     /// Name of the cluster.
     pub name: String,
-    /// How many pods are available.
+    /// Number of available pods.
     pub available_replicas: i32,
     /// Percentage of `totalReplicaCount` that is available, rounded up.
     pub achieved_percent: i32,
@@ -93,28 +93,29 @@ pub struct ClusterCapacityStatus {
         deserialize_with = "null_as_default"
     )]
     pub status: String,
-    /// What failed.
+    /// Message of the failure.
     #[serde(
         default,
         skip_serializing_if = "String::is_empty",
         deserialize_with = "null_as_default"
     )]
     pub message: String,
-    /// Some of the pods that are not as they should be, sorted by name. Empty when the cluster is ready.
+    /// Examples of pods that are not ready, sorted by name. Empty when the cluster is ready.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_as_default"
     )]
     pub sad_pods: Vec<SadPod>,
-    /// The state in detail. `Operational`: the cluster can be worked in. `Ready`: it has the wanted number of pods.
+    /// Conditions of the cluster. `Operational`: the controller can work in the cluster. `Ready`:
+    /// the cluster has the wanted number of pods.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_as_default"
     )]
     pub conditions: Vec<ShipperCondition>,
-    /// All pods, counted by what is known of them.
+    /// All pods, counted by their state.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -123,14 +124,14 @@ pub struct ClusterCapacityStatus {
     pub reports: Vec<CapacityReport>,
 }
 
-/// A pod that is not as it should be.
+/// A pod that is not ready.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct SadPod {
     /// Name of the pod.
     pub name: String,
-    /// State of its containers, as in the pod's own status.
+    /// State of the containers, as in the status of the pod.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -138,7 +139,7 @@ pub struct SadPod {
     )]
     #[schemars(schema_with = "schema::container_statuses")]
     pub containers: Vec<ContainerStatus>,
-    /// State of its init containers, as in the pod's own status.
+    /// State of the init containers, as in the status of the pod.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -146,7 +147,7 @@ pub struct SadPod {
     )]
     #[schemars(schema_with = "schema::container_statuses")]
     pub init_containers: Vec<ContainerStatus>,
-    /// The first condition of the pod that does not hold.
+    /// First condition of the pod that is not true.
     #[serde(deserialize_with = "readable_or_default")]
     #[schemars(schema_with = "schema::pod_condition")]
     pub condition: PodCondition,

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{UpgradeWindow, limits, schema};
 
-/// A cluster that phases of revisions can be delivered into, by the class `cluster.<name>`.
+/// A cluster into which phases of revisions can be delivered, by the class `cluster.<name>`.
 ///
-/// Its credentials are in the Secret of the same name in the namespace of the clusters' Secrets.
-/// The kind is Shipper's; `connection` and the status but for `inService` are additions.
+/// Its credentials are in the Secret of the same name, in the namespace for Secrets of clusters.
+/// The kind is from Shipper; `connection`, `upgradeWindows` and the status except `inService` are
+/// additions.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, CustomResource, KubeSchema)]
 #[kube(
     group = "shipper.booking.com",
@@ -26,35 +27,36 @@ use crate::{UpgradeWindow, limits, schema};
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = schema::api_master_for_push())]
 pub struct ClusterSpec {
-    /// Region that the cluster is in, for the choice of clusters by region.
+    /// Region of the cluster. Releases select clusters by region.
     pub region: String,
     /// URL of the API server, such as `https://10.1.2.3:6443`. Required for `Push`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api_master: String,
-    /// What the cluster offers, for the choice of clusters by capability.
+    /// Capabilities of the cluster. Releases select clusters by capability.
     #[serde(default)]
     pub capabilities: Vec<String>,
-    /// How the choice of clusters treats this one.
+    /// Rules for the selection of this cluster by releases.
     #[serde(default)]
     pub scheduler: ClusterScheduler,
-    /// Who connects to whom. `Push`: the manager connects to the cluster. `Pull`: an agent in the
-    /// cluster connects to the manager's cluster.
+    /// Direction of the connection. `Push` (the default): the manager connects to the cluster.
+    /// `Pull`: an agent in the cluster connects to the cluster of the manager.
     #[serde(default)]
     pub connection: ClusterConnection,
-    /// When the applications of sites may be upgraded here, as far as the provider of the site is concerned. Where the
-    /// application has windows as well, one of each has to be open.
+    /// Times at which applications of sites may be upgraded here, set by the provider of the site.
+    /// If the application has windows as well, one window of each list has to be open. Empty: the
+    /// cluster sets no limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::WINDOWS))]
     pub upgrade_windows: Vec<UpgradeWindow>,
 }
 
-/// Who connects to whom.
+/// The direction of the connection between the manager and a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum ClusterConnection {
     /// The manager connects to the cluster, with the credentials in its Secret.
     #[default]
     Push,
-    /// An agent in the cluster connects to the manager's cluster.
+    /// An agent in the cluster connects to the cluster of the manager.
     Pull,
 }
 
@@ -64,39 +66,40 @@ impl fmt::Display for ClusterConnection {
     }
 }
 
-/// How the choice of clusters treats a cluster.
+/// The rules for the selection of a cluster by releases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterScheduler {
-    /// Keeps new releases away from the cluster.
+    /// If true, new releases do not select the cluster. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unschedulable: bool,
-    /// Share of the cluster among those of its region; 0 puts it last. 100 when left out.
+    /// Share of the cluster among the clusters of its region; 0 puts the cluster last. Default:
+    /// 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<i32>,
-    /// Stands for the name of the cluster where clusters are put into an order, so that one can
-    /// replace another.
+    /// Name that replaces the name of the cluster in the order of selection, so that a cluster can
+    /// take the place of another. Default: the name of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
 }
 
-/// What is known of a cluster.
+/// The observed state of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
-    /// Of Shipper; not used.
+    /// Not used; for compatibility with Shipper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_service: Option<bool>,
-    /// The state in detail. `Connected`: whether the cluster can be reached, since when, and if not,
-    /// why.
+    /// Conditions of the cluster. `Connected`: the cluster can be reached, and since when; if not,
+    /// the reason and message say why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// When the cluster was last heard of. Brought up to date about once in five minutes while the
-    /// cluster is connected, and when it is lost.
+    /// Time of the last contact with the cluster. Updated about every five minutes while the
+    /// cluster is connected, and when the connection is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_contact_time: Option<Time>,
-    /// Version of its API server, such as `v1.36.3`.
+    /// Version of the API server of the cluster, such as `v1.36.3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_version: Option<String>,
 }

@@ -9,31 +9,32 @@ use super::{
     schema,
 };
 
-/// One aspect of the current state. Shipper's form, which unlike that of Kubernetes needs neither reason nor message.
+/// An aspect of the current state. In Shipper's form, reason and message are optional, unlike in
+/// conditions of Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct ShipperCondition {
-    /// Name of the condition. A list of conditions is sorted by it.
+    /// Type of the condition. Lists of conditions are sorted by type.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Whether the condition holds: True, False or Unknown.
+    /// Status of the condition: True, False or Unknown.
     #[schemars(schema_with = "schema::condition_status")]
     pub status: ConditionStatus,
-    /// When `status` changed last.
+    /// Time of the last change of `status`.
     #[serde(
         skip_serializing_if = "Option::is_none",
         deserialize_with = "readable_or_default"
     )]
     pub last_transition_time: Option<Time>,
-    /// Why the condition has its status, in one word for programs. Left out where all is well.
+    /// Reason of the status, in one word for programs. Absent if there is nothing to report.
     #[serde(
         default,
         skip_serializing_if = "String::is_empty",
         deserialize_with = "null_as_default"
     )]
     pub reason: String,
-    /// What a person should know about the state. Left out where all is well.
+    /// Explanation of the status for people. Absent if there is nothing to report.
     #[serde(
         default,
         skip_serializing_if = "String::is_empty",
@@ -42,16 +43,16 @@ pub struct ShipperCondition {
     pub message: String,
 }
 
-/// Whether something holds.
+/// The status of a condition.
 ///
-/// Reading is lenient: what is neither of the first two is unknown.
+/// Deserialization is lenient: any other text is read as `Unknown`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum ConditionStatus {
-    /// It holds.
+    /// The condition is true.
     True,
-    /// It does not hold.
+    /// The condition is false.
     False,
-    /// Nobody can tell.
+    /// The state is not known.
     #[default]
     Unknown,
 }

@@ -5,27 +5,28 @@ use serde_json::Value;
 use super::{reading::null_as_default, schema};
 use crate::limits;
 
-/// What a release consists of: a chart with its values, the clusters it wants, and how it is rolled out.
+/// The content of a release: a chart with its values, the clusters that it requires, and the
+/// strategy of its rollout.
 ///
-/// The order of the fields, here and below, and which of them are written when there is nothing in them, are those of
-/// Shipper: the hash of an environment is one of its JSON text.
+/// The order of the fields, here and below, and the choice of empty fields that are written are
+/// those of Shipper, because the hash of an environment is the hash of its JSON text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct ReleaseEnvironment {
     /// The chart to install.
     pub chart: Chart,
-    /// Values for the chart, with the meaning of a values file of Helm: they take precedence over the defaults in the
-    /// chart. Absent or null: the defaults alone.
+    /// Values for the chart, as in a values file of Helm: they take precedence over the defaults of
+    /// the chart. Absent or null: only the defaults.
     #[schemars(
         schema_with = "schema::values",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub values: Option<Value>,
-    /// Which clusters the release goes to.
+    /// Requirements that select the clusters of the release.
     pub cluster_requirements: ClusterRequirements,
-    /// The steps in which the release replaces the one before it.
+    /// Steps in which the release replaces the one before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(required)]
     pub strategy: Option<RolloutStrategy>,
@@ -39,24 +40,25 @@ pub struct Chart {
     /// Name of the chart.
     #[schemars(length(max = limits::CHART_NAME))]
     pub name: String,
-    /// Version of the chart. In an Application also a range, such as `~1.2` or `>=1.0.0, <2.0.0`: the highest version
-    /// within it is written in its place. Empty: the highest one there is.
+    /// Version of the chart. In an Application also a range, such as `~1.2` or `>=1.0.0, <2.0.0`,
+    /// which is replaced by the highest version within it. Empty: the highest version of the chart.
     #[schemars(length(max = limits::CHART_VERSION))]
     pub version: String,
-    /// URL of the repository, the part before `/index.yaml`.
+    /// URL of the repository, without `/index.yaml`.
     #[schemars(length(max = limits::URL))]
     pub repo_url: String,
 }
 
-/// Which clusters a release goes to. They are chosen once, when the release is made.
+/// The requirements that select the clusters of a release. Clusters are chosen once, when the
+/// release is created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct ClusterRequirements {
-    /// The regions, with the number of clusters in each. At least one is needed.
+    /// Regions with the number of clusters in each. At least one region is required.
     #[schemars(required, length(max = limits::REGIONS))]
     pub regions: Option<Vec<RegionRequirement>>,
-    /// What each of the clusters must offer. Each may be listed once.
+    /// Capabilities that each cluster must have. Each may be listed once.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -66,40 +68,41 @@ pub struct ClusterRequirements {
     pub capabilities: Vec<String>,
 }
 
-/// Clusters that are wanted in a region.
+/// The number of clusters in a region.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct RegionRequirement {
     /// Name of the region, as in `spec.region` of Clusters.
     pub name: String,
-    /// Number of clusters. Absent: one.
+    /// Number of clusters. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 }
 
-/// How a release replaces the one before it.
+/// The strategy by which a release replaces the one before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct RolloutStrategy {
-    /// The steps, in order. `spec.targetStep` of a Release is an index of this list. With the last step the release has
-    /// replaced the one before it.
+    /// Steps, in order. `spec.targetStep` of a Release is an index of this list. At the last step
+    /// the release has replaced the one before it.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(length(max = limits::STEPS))]
     pub steps: Vec<RolloutStep>,
 }
 
-/// What the two releases of a rollout have at a step.
+/// The pods and traffic of the two releases of a rollout at a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct RolloutStep {
     /// Name of the step, for people.
     pub name: String,
-    /// How many pods each of them has, as a percentage of those that its chart asks for, rounded up.
+    /// Pods of each release, as a percentage of the number that its chart requests, rounded up.
     pub capacity: StepCapacity,
-    /// How the traffic is divided: each gets the share that its weight has in the sum of both.
+    /// Weights of the two releases. Each release gets the share of the traffic that its weight has
+    /// in the sum of both weights.
     pub traffic: StepTraffic,
 }
 
@@ -108,10 +111,10 @@ pub struct RolloutStep {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct StepCapacity {
-    /// That of the release that is replaced.
+    /// Percentage for the release that is replaced.
     #[schemars(range(min = 0, max = 100))]
     pub incumbent: i32,
-    /// That of the release that is rolled out.
+    /// Percentage for the release that is rolled out.
     #[schemars(range(min = 0, max = 100))]
     pub contender: i32,
 }
@@ -121,10 +124,10 @@ pub struct StepCapacity {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct StepTraffic {
-    /// That of the release that is replaced.
+    /// Weight of the release that is replaced.
     #[schemars(schema_with = "schema::weight")]
     pub incumbent: u32,
-    /// That of the release that is rolled out.
+    /// Weight of the release that is rolled out.
     #[schemars(schema_with = "schema::weight")]
     pub contender: u32,
 }

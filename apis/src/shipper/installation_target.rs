@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Chart, ShipperCondition, reading::null_as_default, schema};
 use crate::limits;
 
-/// What is to be installed where.
+/// The content to install, and the clusters to install it in.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, CustomResource, JsonSchema,
 )]
@@ -30,8 +30,8 @@ pub struct InstallationTargetSpec {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(length(max = limits::CLUSTERS))]
     pub clusters: Vec<String>,
-    /// Whether objects may be taken over from other releases of the Application. True until the objects were installed
-    /// in all clusters.
+    /// If true, objects may be taken over from other releases of the Application. It is true until
+    /// the objects are installed in all clusters.
     pub can_override: bool,
     /// The chart to install.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,20 +42,20 @@ pub struct InstallationTargetSpec {
     pub values: Option<Value>,
 }
 
-/// What the controller observed.
+/// The observed state of the target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct InstallationTargetStatus {
-    /// The state by cluster, sorted by name.
+    /// State of each cluster, sorted by name.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_as_default"
     )]
     pub clusters: Vec<ClusterInstallationStatus>,
-    /// The state in detail. `Operational`: the chart can be rendered. `Ready`: its objects are installed in all
-    /// clusters.
+    /// Conditions of the target. `Operational`: the chart can be rendered. `Ready`: the objects are
+    /// installed in all clusters.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -64,7 +64,7 @@ pub struct InstallationTargetStatus {
     pub conditions: Vec<ShipperCondition>,
 }
 
-/// What is installed in a cluster.
+/// The state of the installation in a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -78,14 +78,15 @@ pub struct ClusterInstallationStatus {
         deserialize_with = "null_as_default"
     )]
     pub status: String,
-    /// What failed.
+    /// Message of the failure.
     #[serde(
         default,
         skip_serializing_if = "String::is_empty",
         deserialize_with = "null_as_default"
     )]
     pub message: String,
-    /// The state in detail. `Operational`: the cluster can be worked in. `Ready`: the objects are installed there.
+    /// Conditions of the cluster. `Operational`: the controller can work in the cluster. `Ready`:
+    /// the objects are installed in the cluster.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",

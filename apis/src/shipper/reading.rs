@@ -1,10 +1,10 @@
-//! How what other programs wrote is read: no stored object may be unreadable, as that would keep all others of its kind
-//! from being read.
+//! Deserialization of objects that other programs wrote. Every stored object has to be readable: an
+//! unreadable one would prevent the read of all objects of its kind.
 
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::Value;
 
-/// Reads `null` as nothing, as programs in Go write lists that are not there.
+/// Reads `null` as the default, because Go programs write `null` for absent lists.
 pub(super) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -13,7 +13,8 @@ where
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Reads as nothing what the schema admits and the type does not, such as an offset of a time zone that is none.
+/// Reads as the default a value that the schema admits and the type does not, such as an invalid
+/// time zone offset.
 pub(super) fn readable_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -23,7 +24,7 @@ where
     Ok(serde_json::from_value(value).unwrap_or_default())
 }
 
-/// For the schema alone: a number that is always written, and that others may leave out.
+/// For the schema only: a number that this program always writes, and that other programs may omit.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "the signature is serde's"

@@ -9,7 +9,7 @@ use super::{
     schema,
 };
 
-/// What the release consists of, and how far it is to be rolled out.
+/// The content of the release, and the step to which it is rolled out.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, CustomResource, JsonSchema,
 )]
@@ -30,27 +30,28 @@ use super::{
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct ReleaseSpec {
-    /// Index of the step of the strategy to be at; 0 is the first. This is what is changed to go on with a rollout, or
-    /// back. It counts for the newest release only: the others follow it.
+    /// Index of the wanted step of the strategy; 0 is the first. Change it to continue a rollout or
+    /// to go back. Only the value of the newest release counts: the others follow it.
     #[schemars(range(min = 0))]
     pub target_step: i32,
-    /// What the release consists of: the template of the Application as it was. Immutable.
+    /// Content of the release: a copy of the template of the Application. Immutable.
     pub environment: ReleaseEnvironment,
 }
 
-/// What the controller observed.
+/// The observed state of the release.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct ReleaseStatus {
-    /// The last step that was reached in all clusters. Absent until the first one is.
+    /// Last step that was reached in all clusters. Absent until a step is reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub achieved_step: Option<AchievedStep>,
-    /// How far the step is that the release is at.
+    /// Progress of the release within its current step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<StrategyStatus>,
-    /// The state in detail. `Scheduled`: the clusters are chosen. `StrategyExecuted`: the strategy can be followed.
-    /// `Complete`: the last step was reached once; it stays. `Blocked`: a rollout block forbids changes.
+    /// Conditions of the release. `Scheduled`: the clusters are chosen. `StrategyExecuted`: the
+    /// strategy can be followed. `Complete`: the last step was reached once; never false again.
+    /// `Blocked`: a rollout block forbids changes.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -64,22 +65,22 @@ pub struct ReleaseStatus {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct AchievedStep {
-    /// Its index in the strategy.
+    /// Index of the step in the strategy.
     pub step: i32,
-    /// Its name.
+    /// Name of the step.
     pub name: String,
 }
 
-/// How far a step is.
+/// The progress within a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct StrategyStatus {
-    /// What the release waits for.
+    /// Aspect that the release waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<StrategyState>,
-    /// What this release (the contender) and the one that it replaces (the incumbent) have reached, each with the step
-    /// that it was said of.
+    /// Conditions of this release (the contender) and of the release that it replaces (the
+    /// incumbent), each with the step that it was reported for.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -88,46 +89,48 @@ pub struct StrategyStatus {
     pub conditions: Vec<StrategyCondition>,
 }
 
-/// What a release waits for: at most one of them is True. None is when the last step was reached.
+/// The aspect that a release waits for: at most one field is True. No field is True when the last
+/// step is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct StrategyState {
-    /// For its objects to be installed in all clusters.
+    /// The release waits for its objects to be installed in all clusters.
     #[schemars(schema_with = "schema::condition_status")]
     pub waiting_for_installation: ConditionStatus,
-    /// For pods, of its own or of the release that it replaces.
+    /// The release waits for pods, its own or those of the release that it replaces.
     #[schemars(schema_with = "schema::condition_status")]
     pub waiting_for_capacity: ConditionStatus,
-    /// For traffic, of its own or of the release that it replaces.
+    /// The release waits for traffic, its own or that of the release that it replaces.
     #[schemars(schema_with = "schema::condition_status")]
     pub waiting_for_traffic: ConditionStatus,
-    /// For somebody to change `spec.targetStep`: the step was reached, and there are others.
+    /// The release waits for a change of `spec.targetStep`: the step is reached, and further steps
+    /// follow.
     #[schemars(schema_with = "schema::condition_status")]
     pub waiting_for_command: ConditionStatus,
 }
 
-/// What a release has reached of a step. All of its fields are always written.
+/// A condition of a release at a step. All fields are always written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct StrategyCondition {
-    /// Name of the condition. A list of conditions is sorted by it.
+    /// Type of the condition. Lists of conditions are sorted by type.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Whether the condition holds: True, False or Unknown.
+    /// Status of the condition: True, False or Unknown.
     #[schemars(schema_with = "schema::condition_status")]
     pub status: ConditionStatus,
-    /// When `status` changed last.
+    /// Time of the last change of `status`.
     #[serde(
         skip_serializing_if = "Option::is_none",
         deserialize_with = "readable_or_default"
     )]
     pub last_transition_time: Option<Time>,
-    /// Why the condition does not hold, in one word for programs.
+    /// Reason that the condition is not true, in one word for programs.
     pub reason: String,
-    /// What it waits for, for people.
+    /// Message for people: the state that the release waits for.
     pub message: String,
-    /// Index of the step that the condition was said of.
+    /// Index of the step that the condition was reported for.
     pub step: i32,
 }

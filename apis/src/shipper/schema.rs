@@ -2,7 +2,7 @@
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-/// Values of a chart: a map that the server neither knows nor prunes.
+/// Values of a chart: a map that the server neither validates nor prunes.
 pub(super) fn values(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -10,7 +10,8 @@ pub(super) fn values(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A share of the traffic, relative to those of the other releases. The server knows no unsigned formats.
+/// A share of the traffic, relative to the shares of the other releases. Schemas have no unsigned
+/// formats.
 pub(super) fn weight(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "integer",
@@ -20,7 +21,7 @@ pub(super) fn weight(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// True, False or Unknown; Shipper writes nothing for the last one at times.
+/// True, False or Unknown; Shipper sometimes writes an empty text for Unknown.
 pub(super) fn condition_status(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
@@ -28,7 +29,8 @@ pub(super) fn condition_status(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Statuses of containers, as in the status of a pod. Not checked: the pod's own server has done so.
+/// Statuses of containers, as in the status of a pod. They are not validated, because the API
+/// server of the pod has validated them.
 pub(super) fn container_statuses(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{ShipperCondition, reading::null_as_default, schema};
 use crate::limits;
 
-/// How much traffic is to go where.
+/// The share of the traffic of a release in each cluster.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, CustomResource, JsonSchema,
 )]
@@ -25,42 +25,42 @@ use crate::limits;
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct TrafficTargetSpec {
-    /// The clusters.
+    /// Clusters with the wanted share of the traffic in each.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(length(max = limits::CLUSTERS))]
     pub clusters: Vec<ClusterTrafficTarget>,
 }
 
-/// How much traffic a release is to get in a cluster.
+/// The share of the traffic of a release in a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct ClusterTrafficTarget {
     /// Name of the cluster.
     pub name: String,
-    /// Its weight: the release gets the share that this has in the sum of the weights of all releases of the
-    /// Application in this cluster.
+    /// Weight of the release. The release gets the share of the traffic that its weight has in the
+    /// sum of the weights of all releases of the Application in this cluster.
     #[schemars(schema_with = "schema::weight")]
     pub weight: u32,
 }
 
-/// What the controller observed.
+/// The observed state of the target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct TrafficTargetStatus {
-    /// The `metadata.generation` that the status speaks about.
+    /// Generation of the spec that this status was reported for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The state by cluster, sorted by name.
+    /// State of each cluster, sorted by name.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_as_default"
     )]
     pub clusters: Vec<ClusterTrafficStatus>,
-    /// The state in detail. `Operational`: the traffic can be divided. `Ready`: the wanted number of pods gets traffic
-    /// in all clusters.
+    /// Conditions of the target. `Operational`: the traffic can be divided. `Ready`: the wanted
+    /// number of pods gets traffic in all clusters.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -76,7 +76,7 @@ pub struct TrafficTargetStatus {
 pub struct ClusterTrafficStatus {
     /// Name of the cluster.
     pub name: String,
-    /// The share of the traffic that arrives, on the scale of the weights of all releases.
+    /// Share of the traffic that the release receives, on the scale of the weights of all releases.
     #[schemars(schema_with = "schema::weight")]
     pub achieved_traffic: u32,
     /// `Synced` or `Failed`.
@@ -86,15 +86,15 @@ pub struct ClusterTrafficStatus {
         deserialize_with = "null_as_default"
     )]
     pub status: String,
-    /// What failed.
+    /// Message of the failure.
     #[serde(
         default,
         skip_serializing_if = "String::is_empty",
         deserialize_with = "null_as_default"
     )]
     pub message: String,
-    /// The state in detail, always written. `Operational`: the cluster can be worked in. `Ready`: the wanted number of
-    /// pods gets traffic there.
+    /// Conditions of the cluster, always written. `Operational`: the controller can work in the
+    /// cluster. `Ready`: the wanted number of pods gets traffic in the cluster.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<ShipperCondition>,

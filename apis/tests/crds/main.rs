@@ -1,4 +1,4 @@
-//! The definitions hold what clients of the API rely on.
+//! The definitions have the properties that clients of the API rely on.
 
 use std::sync::LazyLock;
 
@@ -34,7 +34,7 @@ fn field<'a>(schema: &'a Value, path: &str) -> &'a Value {
     })
 }
 
-/// Calls `visit` for every schema below and including this one, with its path.
+/// Calls `visit` for a schema and every schema below it, with the path.
 fn walk(schema: &Value, path: &str, visit: &mut impl FnMut(&str, &Value)) {
     visit(path, schema);
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
@@ -57,7 +57,7 @@ fn messages(schema: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Namespaced kinds and their cluster-scoped twins.
+/// The namespaced kinds with their cluster-scoped twins.
 const TWINS: [(&str, &str); 4] = [
     ("ObjectSet", "ClusterObjectSet"),
     ("ObjectSetPhase", "ClusterObjectSetPhase"),

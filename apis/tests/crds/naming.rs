@@ -105,7 +105,7 @@ fn a_cluster_is_shippers() {
         panic!("there is one version");
     };
     assert_eq!(version["name"], "v1alpha1");
-    // The status is written through the main resource.
+    // The status is written with the object.
     assert!(version.get("subresources").is_none());
 }
 
@@ -144,7 +144,7 @@ fn printer_columns() {
     }
 }
 
-/// `Name`, `Name+` for a wide one, or `Name=path`.
+/// Parses `Name`, `Name+` for a wide column, or `Name=path`.
 fn printer_column(text: &str) -> Value {
     let (name, path) = text.split_once('=').unwrap_or((text, ""));
     let wide = name.ends_with('+');

@@ -1,4 +1,4 @@
-//! The kinds that roll applications out are those of Shipper.
+//! The kinds for application rollouts are those of Shipper.
 
 use baton_apis::release_crds;
 use serde_json::{Value, json};
@@ -47,7 +47,8 @@ fn names_and_categories() {
     }
 }
 
-/// Shipper's clients write the status of some kinds with the object, and that of others as a resource of its own.
+/// Shipper's clients write the status of some kinds with the object, and the status of others
+/// through a subresource.
 #[test]
 fn the_status_is_where_shippers_clients_write_it_and_a_resource_in_one_version_of_every_kind() {
     for kind in KINDS {
@@ -369,7 +370,7 @@ fn values_are_any_map_and_kept_whole() {
     }
 }
 
-/// Programs in Go write null for a list or a map that is not there.
+/// Go programs write null for an absent list or map.
 #[test]
 fn null_is_admitted_where_a_field_may_be_absent_and_nowhere_else() {
     for kind in KINDS {
@@ -392,7 +393,7 @@ fn every_field_explains_itself_and_none_has_a_default() {
                 !text.is_empty() || path.ends_with("[]"),
                 "{path} has no description"
             );
-            // What the server filled in would be part of what is compared and hashed.
+            // A value that the server filled in would become part of comparisons and hashes.
             assert!(schema.get("default").is_none(), "{path} has a default");
         });
     }

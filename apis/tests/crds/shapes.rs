@@ -254,8 +254,11 @@ fn manifests_are_kept_whole_and_have_what_every_object_has() {
     }
 }
 
-/// The server would convert all metadata of all manifests on every write and every read of an object; and of a typed
-/// map a rule of immutability compares field by field, and not those that were renamed.
+/// A manifest is neither an embedded resource nor of a type.
+///
+/// With an embedded resource, the server would convert all metadata of all manifests on every write
+/// and every read of an object. In a typed map, a rule of immutability compares field by field and
+/// misses renamed fields.
 #[test]
 fn no_manifest_is_an_embedded_resource_or_has_a_type() {
     for kind in kinds() {
@@ -295,8 +298,8 @@ fn every_field_explains_itself_and_no_content_is_limited_or_null() {
                 explained || owned_by_kubernetes,
                 "{path} has no description"
             );
-            // Revisions of any size that Package Operator accepted have to stay valid. What is done for each of their
-            // objects is bounded all the same, see `probes_and_mappings_are_bounded`.
+            // Revisions of any size that Package Operator accepted have to stay valid. The cost of
+            // each of their objects is bounded all the same, see `probes_and_mappings_are_bounded`.
             let bounded = [
                 "availabilityProbes",
                 "probes",
@@ -314,7 +317,8 @@ fn every_field_explains_itself_and_no_content_is_limited_or_null() {
     }
 }
 
-/// The schemas bound what is repeated for each object, and what is compiled or compared.
+/// The schemas bound everything that is repeated for each object, and everything that is compiled
+/// or compared.
 #[test]
 fn probes_and_mappings_are_bounded() {
     let probe = "availabilityProbes.[].probes.[]";

@@ -1,8 +1,8 @@
-//! What an Application needs: the next Release, a clean-up, a status (section 2 of the contract).
+//! The decisions about an Application: the next Release, a clean-up, and the status.
 //!
-//! One sync is a conversation. [`decide`] names the next [`Step`]; whoever carries it out decides again, with the
-//! answer among the [`Answers`], until the step is to finish. Nothing is kept in between, so that the same sync may be
-//! decided again after a crash.
+//! A sync is a conversation. [`decide`] names the next [`Step`]. The caller carries the step out,
+//! adds the result to the [`Answers`], and calls it again, until the step is to finish. No state is
+//! stored between calls, so the same sync can be decided again after a crash.
 
 pub mod error;
 pub mod history;
@@ -35,89 +35,93 @@ use crate::{
     texts::{Quoted, parse_number},
 };
 
-/// Completed Releases that are kept besides the newest one, where the Application does not say.
+/// Number of completed Releases that are kept besides the newest one, by default.
 const DEFAULT_HISTORY_LIMIT: i32 = 20;
-/// Most and fewest of them.
+/// Upper and lower limit of this number.
 const MAX_HISTORY_LIMIT: i32 = 1000;
 const MIN_HISTORY_LIMIT: i32 = 1;
 
-/// Everything that the decision depends on.
+/// The input of a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
     /// The Application.
     pub application: &'a Application,
-    /// The Releases that are labelled with its name, in any order.
+    /// The Releases with the label of the Application, in any order.
     pub releases: &'a [Release],
-    /// The rollout blocks of its namespace and of all namespaces, as `namespace/name`.
+    /// The rollout blocks of the namespace of the Application and of all namespaces, as
+    /// `namespace/name`.
     pub blocks: &'a [String],
-    /// What the steps so far have brought.
+    /// The results of the steps so far.
     pub answers: &'a Answers,
     /// The present time.
     pub now: Timestamp,
 }
 
-/// What the steps of this sync have brought.
+/// The results of the steps of a sync.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    /// By chart as it was asked for, its version.
+    /// The version of each requested chart.
     pub versions: Vec<(Chart, Result<String, ResolutionError>)>,
-    /// Whether the Releases were read from the server, and not from a cache.
+    /// True if the Releases were read from the server, and not from a cache.
     pub listed: bool,
-    /// Whether the Release was created, or why not.
+    /// The result of the creation of the Release, once it was tried.
     pub created: Option<Result<(), Refusal>>,
 }
 
-/// What is to be done next.
+/// The next step of a sync.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Find the version that is meant of a chart.
+    /// Find the version of a chart.
     Resolve(Chart),
-    /// Read the Releases from the server: one that was seen is missing in the cache.
+    /// Read the Releases from the server, because a Release that was observed before is missing in
+    /// the cache.
     List,
-    /// Create a Release. Where one of its name exists already, the Releases are to be listed before that is an answer.
+    /// Create a Release. If the name is taken, the Releases have to be listed before that counts as
+    /// an answer.
     Create(Box<Release>),
     /// Finish the sync.
     Finish(Box<Outcome>),
 }
 
-/// How a sync ends.
+/// The end of a sync.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The Application as it should be: annotations, spec and status may differ from what was observed.
+    /// The wanted Application: annotations, spec and status may differ from the observed ones.
     pub application: Application,
     /// The Releases to delete.
     pub clean_up: CleanUp,
     /// Events to record, in order.
     pub events: Vec<Event>,
-    /// Why the sync failed. To be returned after everything else was done.
+    /// The reason that the sync failed. It is returned after everything else is done.
     pub error: Option<SyncError>,
 }
 
 impl Outcome {
-    /// Whether annotations or spec have to be written.
+    /// True if annotations or spec have to be written.
     pub fn changes_main(&self, observed: &Application) -> bool {
         let wanted = &self.application;
         wanted.spec != observed.spec || wanted.metadata != observed.metadata
     }
 
-    /// Whether the status has to be written.
+    /// True if the status has to be written.
     pub fn changes_status(&self, observed: &Application) -> bool {
         self.application.status != observed.status
     }
 }
 
-/// Decides what is to be done next for an Application.
+/// Decides the next step for an Application.
 ///
 /// # Guarantees
-/// - A Release that is to be created has a name and a generation of its own, and the newest Release is never deleted.
-/// - While a rollout block is in the way nothing is created or deleted, and the template stays as it is but for the
-///   version of its chart.
-/// - Nothing is taken for an abort by a cache alone.
-/// - A Release that is being deleted counts as gone, except that its name stays taken.
-/// - Where nothing is left to do, the Application equals the observed one.
+/// - A Release to create has a name and a generation of its own, and the newest Release is never
+///   deleted.
+/// - While a rollout block applies, nothing is created or deleted, and the template stays unchanged
+///   except for the version of its chart.
+/// - An abort is never concluded from a cache alone.
+/// - A Release that is being deleted counts as absent, except that its name stays taken.
+/// - If there is nothing left to do, the Application equals the observed one.
 pub fn decide(observed: &Observed<'_>) -> Step {
     if observed.application.metadata.deletion_timestamp.is_some() {
-        // Its Releases go with it, and none of them is an abort.
+        // The Releases are deleted together with the Application; this is no abort.
         return Step::Finish(Box::new(Outcome {
             application: observed.application.clone(),
             clean_up: CleanUp::default(),
@@ -145,20 +149,20 @@ pub fn decide(observed: &Observed<'_>) -> Step {
     }
 }
 
-/// A sync on its way.
+/// A sync in progress.
 struct Sync<'a> {
     observed: &'a Observed<'a>,
-    /// The Application as it should be, but for its conditions.
+    /// The wanted Application, except for its conditions.
     application: Application,
     conditions: Conditions,
     events: Vec<Event>,
 }
 
-/// Why a sync is not at its end.
+/// The reason that a sync stops before its end.
 enum Stop {
-    /// Something else has to be done first.
+    /// Another step has to be done first.
     Next(Step),
-    /// It failed.
+    /// The sync failed.
     Error(SyncError),
 }
 
@@ -169,12 +173,12 @@ impl From<SyncError> for Stop {
 }
 
 impl Sync<'_> {
-    /// The whole of it, in the order of section 2.1.
+    /// Runs the whole sync.
     fn run(&mut self) -> Result<CleanUp, Stop> {
         self.correct();
         let mut history = History::read(self.observed.releases).map_err(SyncError::from)?;
         if history.starts_over() {
-            // The next sync, without them, makes the first Release again.
+            // When these Releases are gone, the next sync creates the first Release again.
             return Ok(CleanUp::default());
         }
         self.catch_up(&history);
@@ -185,13 +189,13 @@ impl Sync<'_> {
         }
         let highest = match history.newest() {
             Some(_) => self.highest_observed()?,
-            // Whatever it says, there is nothing to go back to.
+            // The annotation does not matter: there is no Release to go back to.
             None => self.highest_observed().ok().flatten(),
         };
         let newest = history.newest().map(|newest| newest.generation);
         if newest < highest && !self.observed.answers.listed {
-            // A cache may be older than the Release that this controller has just created. To take that for an abort
-            // would undo what somebody wants.
+            // A cache may be older than the Release that this controller has just created. An abort
+            // because of this would undo a wanted change.
             return Err(Stop::Next(Step::List));
         }
         match history.newest() {
@@ -224,7 +228,7 @@ impl Sync<'_> {
         Ok(history.clean_up(limit.unwrap_or_default()))
     }
 
-    /// Brings the Application into its bounds.
+    /// Sets defaults, and corrects values that are out of range.
     fn correct(&mut self) {
         let overrides = self.annotation(ANNOTATION_BLOCK_OVERRIDE);
         if let Some(tidied) = overrides.map(blocks::tidied) {
@@ -235,8 +239,11 @@ impl Sync<'_> {
         *limit = Some(wanted.clamp(MIN_HISTORY_LIMIT, MAX_HISTORY_LIMIT));
     }
 
-    /// Notes a newer Release that is not noted yet, because the process ended when it had made that one. Also where the
-    /// sync ends early: deleting that one is an abort only once it is noted.
+    /// Records the newest Release if it is not recorded yet, because the process ended after it
+    /// created the Release.
+    ///
+    /// This also happens if the sync ends early: a deletion of the Release counts as an abort only
+    /// once the Release is recorded.
     fn catch_up(&mut self, history: &History<'_>) {
         let newest = history.newest().map(|newest| newest.generation);
         if let (Ok(Some(highest)), Some(newest)) = (self.highest_observed(), newest)
@@ -246,7 +253,8 @@ impl Sync<'_> {
         }
     }
 
-    /// Replaces the range in the template by the version that it stands for, unless that was done already.
+    /// Replaces the version range in the template by the resolved version, unless that is done
+    /// already.
     fn resolve(&mut self) -> Result<(), Stop> {
         let chart = &self.application.spec.template.chart;
         let is_resolved = self.annotation(ANNOTATION_CHART_VERSION_RESOLVED)
@@ -269,7 +277,7 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Judges by the rollout blocks.
+    /// Checks the rollout blocks.
     fn is_blocked(&mut self) -> bool {
         let overrides = self.annotation(ANNOTATION_BLOCK_OVERRIDE);
         let verdict = Verdict::of(self.observed.blocks, overrides.unwrap_or_default());
@@ -282,7 +290,7 @@ impl Sync<'_> {
         problem.is_some()
     }
 
-    /// The newest Release was deleted: goes back to the one before it (section 2.4).
+    /// The newest Release was deleted: restores the template of the Release before it.
     fn abort(&mut self, newest: &Member<'_>) {
         let environment = newest.release.spec.environment.clone();
         let version = environment.chart.version.clone();
@@ -294,7 +302,7 @@ impl Sync<'_> {
         self.conditions.set_plain(ROLLING_OUT, true);
     }
 
-    /// The generation of the Release after the newest one, which is not what the template asks for.
+    /// The generation of the Release after the newest one, which differs from the template.
     fn generation_after(&self, newest: &Member<'_>, wanted: &str) -> Result<i64, CreateError> {
         if let Some(made) = release::repeated(newest, wanted) {
             let created = newest.release.metadata.creation_timestamp.as_ref();
@@ -312,12 +320,13 @@ impl Sync<'_> {
         })
     }
 
-    /// Has the Release of a generation created from the template.
+    /// Requests the creation of a Release with this generation from the template.
     fn create(&self, history: &History<'_>, generation: i64) -> Result<Release, Stop> {
         let first = history.newest().is_none();
         let chart = &self.application.spec.template.chart;
-        // That the version is to be had is asked once more, unless it was found in this sync. The answer is that or
-        // nothing: were it another version, the Release would differ from the template, and be followed by the next.
+        // The version is resolved again, unless this sync has resolved it, because the repository
+        // may have lost it. The answer is the same version or an error: with another version the
+        // Release would differ from the template, and a further Release would follow.
         if !self.observed.answers.found(chart) {
             self.resolved(chart, |error| SyncError::Create {
                 first,
@@ -348,8 +357,8 @@ impl Sync<'_> {
         }))
     }
 
-    /// The version that the one of a chart stands for, once it was asked for. Its error is reported as `failure` has
-    /// it.
+    /// The resolved version of a chart, once it was requested. `failure` turns an error into the
+    /// error of the sync.
     fn resolved(
         &self,
         chart: &Chart,
@@ -361,7 +370,7 @@ impl Sync<'_> {
         answer.clone().map_err(|error| Stop::Error(failure(error)))
     }
 
-    /// The highest generation that was seen.
+    /// The highest generation of a Release that was recorded.
     fn highest_observed(&self) -> Result<Option<i64>, SyncError> {
         let text = self.annotation(ANNOTATION_HIGHEST_OBSERVED_GENERATION);
         let number = text.map(parse_number).transpose();
@@ -394,7 +403,7 @@ impl Sync<'_> {
 }
 
 impl Answers {
-    /// Whether a chart was found in this version.
+    /// True if a chart was resolved to its own version.
     fn found(&self, chart: &Chart) -> bool {
         self.versions.iter().any(|(asked, answer)| {
             (&asked.name, &asked.repo_url) == (&chart.name, &chart.repo_url)

@@ -1,25 +1,25 @@
-//! Which rollout blocks count for an object (section 8 of the contract).
+//! The rollout blocks that apply to an object.
 
 use std::collections::BTreeSet;
 
 use crate::{event::Event, texts::Quoted};
 
-/// What the blocks mean for an object.
+/// The effect of the blocks on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is in the way.
+    /// No block applies.
     Free,
-    /// All that would be in the way is overridden: the blocks that are.
+    /// All blocks that would apply are overridden: their names.
     Overridden(String),
-    /// Blocks are in the way: those.
+    /// Blocks apply: their names.
     Blocked(String),
-    /// Blocks are overridden that do not exist, which is as if they were in the way: those.
+    /// Blocks are overridden that do not exist; this counts as blocked. Their names.
     Unknown(String),
 }
 
 impl Verdict {
-    /// Judges by the blocks that exist in the namespace of an object and for all namespaces, as `namespace/name`, and
-    /// by the annotation that overrides some.
+    /// Decides by the blocks of the namespace of an object and of all namespaces, as
+    /// `namespace/name`, and by the annotation that overrides blocks.
     #[must_use]
     pub fn of(existing: &[String], overrides: &str) -> Self {
         let existing: BTreeSet<&str> = existing.iter().map(String::as_str).collect();
@@ -40,7 +40,7 @@ impl Verdict {
         }
     }
 
-    /// Why nothing may be done; `None` if it may.
+    /// The reason that changes are forbidden; `None` if they are allowed.
     pub fn problem(&self) -> Option<String> {
         match self {
             Self::Free | Self::Overridden(_) => None,
@@ -55,7 +55,7 @@ impl Verdict {
         }
     }
 
-    /// The event that tells of it, on every sync.
+    /// The event about the blocks, recorded on every sync.
     pub fn event(&self) -> Option<Event> {
         match self {
             Self::Free | Self::Unknown(_) => None,
@@ -65,12 +65,13 @@ impl Verdict {
     }
 }
 
-/// The annotation that overrides blocks as it is written back: sorted, each block once.
+/// The annotation that overrides blocks, in the form in which it is written back: sorted, without
+/// duplicates.
 pub fn tidied(overrides: &str) -> String {
     Vec::from_iter(listed(overrides)).join(",")
 }
 
-/// Nothing is trimmed.
+/// Spaces around names are not removed.
 fn listed(overrides: &str) -> BTreeSet<&str> {
     let blocks = overrides.split(',');
     blocks.filter(|block| !block.is_empty()).collect()
@@ -80,7 +81,6 @@ fn listed(overrides: &str) -> BTreeSet<&str> {
 mod tests {
     use super::*;
 
-    /// V1 of the contract, and its neighbours.
     #[test]
     fn blocks_count_unless_they_are_overridden() {
         let exist = |blocks: &str| {

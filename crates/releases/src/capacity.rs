@@ -1,6 +1,6 @@
-//! How many pods of a Release run in a cluster (section 5 of the contract).
+//! The number of pods of a Release in a cluster.
 //!
-//! What is scaled is a few facts in here, so no kind of workload is special.
+//! Workloads are described by a few facts, so no kind of workload is a special case.
 
 pub mod choice;
 pub mod report;
@@ -17,57 +17,57 @@ use workload::Workload;
 /// A workload of a Release in a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// The workload as it is.
+    /// The observed workload.
     pub workload: &'a Workload,
-    /// The number of pods that the chart asks for.
+    /// Number of pods that the chart requests.
     pub total: i32,
-    /// The pods that it selects.
+    /// The pods that the workload selects.
     pub pods: &'a [Pod],
 }
 
-/// What is to be done and said about the workloads of a Release in a cluster.
+/// The decision about the workloads of a Release in a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The workloads to be scaled.
+    /// The workloads to scale.
     pub scale: Vec<Scale>,
-    /// How many pods there are to be.
+    /// Wanted number of pods.
     pub desired: i32,
-    /// How many are available.
+    /// Number of available pods.
     pub available: i32,
     /// Percentage of the total that is available, rounded up.
     pub achieved_percent: i32,
-    /// Whether there are as many as there are to be.
+    /// Comparison of the available pods with the wanted number.
     pub verdict: Verdict,
-    /// Some of the pods that are not as they should be; none once everything is ready.
+    /// Some of the pods that are not ready; empty when all workloads are ready.
     pub sad_pods: Vec<SadPod>,
-    /// All pods, counted by what is known of them: a report on each workload.
+    /// All pods, counted by their state: a report on each workload.
     pub reports: Vec<CapacityReport>,
 }
 
-/// A workload to be scaled.
+/// A workload to scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// Its place among the parts.
+    /// Index of the workload in the parts.
     pub place: usize,
-    /// The number of pods that it is to have.
+    /// Wanted number of pods.
     pub replicas: i32,
 }
 
-/// Whether there are as many pods as there are to be.
+/// The comparison of the available pods with the wanted number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does.
+    /// The number is as wanted.
     Ready,
-    /// It will, as far as is known.
+    /// The number is not as wanted yet, and nothing prevents it.
     InProgress,
-    /// The controller of a workload gave up, for this reason.
+    /// The controller of a workload reports a failure, with this message.
     DeploymentStuck(String),
-    /// Pods are not as they should be: these ones.
+    /// Pods are not ready: a summary of them.
     PodsNotReady(String),
 }
 
 impl Verdict {
-    /// Status, reason and message of the cluster's condition `Ready`.
+    /// Status, reason and message of the condition `Ready` of the cluster.
     pub fn condition(&self) -> (bool, &'static str, &str) {
         match self {
             Self::Ready => (true, "", ""),
@@ -78,16 +78,16 @@ impl Verdict {
     }
 }
 
-/// A percentage of a number of pods, rounded up: any share of some pods is one at least.
+/// A percentage of a number of pods, rounded up: any share above zero is at least one pod.
 pub fn desired_replicas(total: i32, percent: i32) -> i32 {
     let (total, percent) = (i64::from(total.max(0)), i64::from(percent.clamp(0, 100)));
     let desired = total * percent;
-    // At most `total`, so it fits.
+    // The result is at most `total`, so it fits.
     i32::try_from((desired + 99) / 100).unwrap_or(i32::MAX)
 }
 
-/// The percentage of a number of pods that are available, rounded up. More than 100 while there are too many; 0 of
-/// nothing.
+/// The percentage of a number of pods that are available, rounded up. It is above 100 while there
+/// are too many pods, and 0 if the number is 0.
 pub fn achieved_percent(available: i32, total: i32) -> i32 {
     let (available, total) = (i64::from(available.max(0)), i64::from(total));
     if total <= 0 {
@@ -96,8 +96,8 @@ pub fn achieved_percent(available: i32, total: i32) -> i32 {
     i32::try_from((available * 100 + total - 1) / total).unwrap_or(i32::MAX)
 }
 
-/// Decides about the workloads of a Release in one cluster, each of which gets its percentage. There is one of them,
-/// unless the chart says otherwise (W1).
+/// Decides about the workloads of a Release in a cluster. Each workload gets the percentage of its
+/// own total. A chart has one workload, unless its annotations name several.
 pub fn plan(percent: i32, parts: &[Part]) -> Plan {
     let states: Vec<_> = parts.iter().map(|part| State::of(percent, part)).collect();
     let scale = states.iter().enumerate().filter_map(|(place, state)| {
@@ -145,12 +145,12 @@ pub fn plan(percent: i32, parts: &[Part]) -> Plan {
     }
 }
 
-/// How far a workload is.
+/// The progress of a workload.
 struct State {
     desired: i32,
-    /// It is to be scaled.
+    /// True if the workload has to be scaled.
     is_scaled: bool,
-    /// Its status speaks about the number of pods that it is to have.
+    /// True if the status of the workload refers to the wanted number of pods.
     is_settled: bool,
     is_ready: bool,
 }

@@ -1,8 +1,9 @@
-//! The chains of revisions that Releases are installed by: one for each application and cluster.
+//! The chains of revisions that install Releases: one chain for each application and cluster.
 
 use baton_engine::chain_names::{self, begin, short_hash};
 
-/// Most characters of what a name of a revision is made of; the names of its phases follow it in names of at most 253.
+/// Maximum length of the base of a revision name. The names of phases add to it, and have at most
+/// 253 characters.
 const NAME_LIMIT: usize = 180;
 
 /// The label of the chain of an application in a cluster.
@@ -12,7 +13,7 @@ pub fn label(application: &str, cluster: &str) -> String {
 
 /// The name of the revision of a Release in a cluster, with its number in the chain.
 ///
-/// The number tells it apart from one of the same Release that is still on its way out.
+/// The number distinguishes it from a revision of the same Release that is still being deleted.
 pub fn revision_name(release: &str, cluster: &str, number: i64) -> String {
     let name = format!("{release}-{cluster}");
     if name.len() <= NAME_LIMIT {
@@ -23,7 +24,8 @@ pub fn revision_name(release: &str, cluster: &str, number: i64) -> String {
     format!("{begin}-{hash}-{number}")
 }
 
-/// The number in the name of a revision of a Release in a cluster; `None` if it is the name of another one.
+/// The number in the name of a revision of a Release in a cluster; `None` for the name of another
+/// revision.
 pub fn number_of(name: &str, release: &str, cluster: &str) -> Option<i64> {
     let number = name.rsplit_once('-')?.1.parse().ok()?;
     (revision_name(release, cluster, number) == name).then_some(number)

@@ -1,7 +1,7 @@
-//! What a chart has to contain, and what becomes of its objects (sections 3.3, 4.2 and 4.3 of the contract).
+//! The rules for charts, and the changes to their objects.
 //!
-//! A chart has a workload, whose pods are scaled and get traffic, and a Service that balances between them. Everything
-//! else is installed as it is, with labels.
+//! A chart has a workload, whose pods are scaled and get traffic, and a Service that balances
+//! between the pods. All other objects are installed unchanged, with additional labels.
 
 mod balancer;
 mod object;
@@ -20,12 +20,12 @@ use crate::{capacity::choice, texts::Quoted};
 use object::{Object, merge};
 use workloads::{Scalable, Workload};
 
-/// What is installed: an `InstallationTarget`, as far as its objects show it.
+/// The parts of an `InstallationTarget` that influence its objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Installation<'a> {
-    /// Its name, which is that of its Release.
+    /// Name of the target, equal to the name of its Release.
     pub name: &'a str,
-    /// Its labels.
+    /// Labels of the target.
     pub labels: &'a BTreeMap<String, String>,
     /// The chart, for messages.
     pub chart: &'a Chart,
@@ -36,43 +36,45 @@ pub struct Installation<'a> {
 /// An object to be installed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// The object, without a namespace: it is that of the `InstallationTarget`.
+    /// The object, without a namespace: it is installed in the namespace of the
+    /// `InstallationTarget`.
     pub object: Value,
-    /// Dotted paths of the fields that belong to others once the object is there.
+    /// Dotted paths of the fields that other clients may change once the object exists.
     pub create_only: Vec<String>,
 }
 
-/// The objects of a chart, and what is scaled.
+/// The objects of a chart, and its workloads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Content {
     /// The objects, in the order in which they are installed.
     pub manifests: Vec<Manifest>,
-    /// The workloads, with the number of pods that the chart asks for; at least one.
+    /// The workloads, with the number of pods that the chart requests; at least one.
     pub workloads: Vec<Workload>,
 }
 
-/// Why a chart cannot be installed. Nothing but another chart, other values or other labels helps.
+/// The reason that a chart cannot be installed. Only another chart, other values or other labels
+/// help.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Error {
-    /// What was rendered is no object, or one with fields of another type than Kubernetes has.
+    /// A rendered document is not an object, or has a field of another type than in Kubernetes.
     #[error("could not decode manifest: {0}")]
     Decode(String),
-    /// There is not one workload.
+    /// The chart does not have exactly one workload.
     #[error("chart {chart} should have exactly 1 Deployment object, but it has {found}")]
     Deployments {
         /// Name and version of the chart.
         chart: String,
-        /// How many Deployments it has.
+        /// Number of Deployments in the chart.
         found: usize,
     },
-    /// A workload says in an unknown way who scales it, or cannot be scaled.
+    /// The scaling annotation of a workload has an unknown value, or the workload cannot be scaled.
     #[error("{kind} {} cannot be scaled: {why}", Quoted(.name))]
     Scaling {
         /// Kind of the workload.
         kind: String,
-        /// Its name.
+        /// Name of the workload.
         name: String,
-        /// What is wrong.
+        /// Description of the error.
         why: String,
     },
     /// Workloads of several Releases would have the same name.
@@ -83,15 +85,15 @@ pub enum Error {
     WorkloadName {
         /// Kind of the workload.
         kind: String,
-        /// Its name.
+        /// Name of the workload.
         name: String,
     },
-    /// There is not one Service that balances.
+    /// The chart does not have exactly one Service that balances.
     #[error(
         "one and only one v1.Service object with label \"shipper-lb\" is required, but {found} found instead"
     )]
     Balancers {
-        /// How many there are.
+        /// Number of these Services.
         found: usize,
     },
     /// The Service that balances selects the pods of one Release.
@@ -105,7 +107,7 @@ pub enum Error {
         /// Name of the Service.
         service: String,
     },
-    /// It is not clear what to do about it.
+    /// The value of the label for the workaround is unknown.
     #[error(
         "Unexpected value for label \"enable-helm-release-workaround\": {}. Expected values: true/false.",
         Quoted(.0)
@@ -113,15 +115,16 @@ pub enum Error {
     Workaround(String),
 }
 
-/// Makes of what a chart renders to what is installed.
+/// Turns the rendered documents of a chart into the objects to install.
 ///
 /// # Guarantees
 /// - Labels of the `InstallationTarget` take precedence over those of the chart.
-/// - Workloads start without pods, and selectors of workloads tell Releases apart.
-/// - The Service that balances selects pods of the application that are to have traffic, and no others.
+/// - Workloads start without pods, and their selectors distinguish Releases.
+/// - The Service that balances selects exactly the pods of the application that should have
+///   traffic.
 ///
 /// # Errors
-/// If the chart breaks a rule. Nothing of it is to be installed then.
+/// If the chart breaks a rule. Then none of its objects may be installed.
 pub fn content(documents: Vec<Value>, installation: Installation) -> Result<Content, Error> {
     let mut objects = documents
         .into_iter()
@@ -129,7 +132,7 @@ pub fn content(documents: Vec<Value>, installation: Installation) -> Result<Cont
         .collect::<Result<Vec<_>, _>>()?;
     let workloads = workloads::find(&objects, installation.chart, installation.scalable)?;
     for workload in &workloads {
-        // Within a name as it is rendered, the name of the Release has to be.
+        // The rendered name has to contain the name of the Release.
         if !workload.name.contains(installation.name) {
             return Err(Error::WorkloadName {
                 kind: workload.kind.clone(),
@@ -170,19 +173,21 @@ pub fn content(documents: Vec<Value>, installation: Installation) -> Result<Cont
     })
 }
 
-/// What a chart asks for, from what it renders to under any name.
+/// The number of pods and the workloads that a chart requests, independent of the name of the
+/// Release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// How many pods.
+    /// Number of pods.
     pub replicas: i32,
-    /// The annotation [`choice::ANNOTATION_WORKLOADS`] of its `CapacityTarget`.
+    /// Annotation [`choice::ANNOTATION_WORKLOADS`] of the `CapacityTarget`.
     pub workloads: Option<String>,
 }
 
-/// What a chart asks for, from what it renders to under any name.
+/// Reads the request of a chart from its rendered documents; the name of the Release does not
+/// matter.
 ///
 /// # Errors
-/// If it has not one workload.
+/// If the chart does not have exactly one workload.
 pub fn asked(documents: Vec<Value>, chart: &Chart, scalable: &Scalable) -> Result<Asked, Error> {
     let objects = documents
         .into_iter()

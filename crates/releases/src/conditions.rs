@@ -1,4 +1,4 @@
-//! Conditions being brought up to date, as Shipper's kinds have them (section 1.3 of the contract).
+//! Updates of conditions in the form of Shipper.
 
 use std::fmt;
 
@@ -7,13 +7,14 @@ use baton_engine::texts::cut;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// The conditions of an object, or of a cluster in it, being brought up to date.
+/// The conditions of an object, or of a cluster in it, during an update.
 ///
 /// # Guarantees
 /// - The list is sorted by type, and has each type once.
-/// - The transition time of a condition moves only when its status changes, so a list that says the same as before
-///   equals it.
-/// - What changed is kept until it is taken by [`take_changes`](Self::take_changes), in the order in which it was set.
+/// - The transition time of a condition moves only when its status changes, so a list without
+///   changes equals the previous one.
+/// - Changes are recorded in the order in which they are set, until
+///   [`take_changes`](Self::take_changes) takes them.
 #[derive(Clone, Debug)]
 pub struct Conditions {
     list: Vec<ShipperCondition>,
@@ -22,7 +23,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Starts from the conditions as they were.
+    /// Starts from the previous conditions.
     #[must_use]
     pub fn new(previous: &[ShipperCondition], now: Timestamp) -> Self {
         let mut list = previous.to_vec();
@@ -40,7 +41,7 @@ impl Conditions {
         find(&self.list, type_)
     }
 
-    /// Sets a condition for which there is nothing to say.
+    /// Sets a condition without reason and message.
     pub fn set_plain(&mut self, type_: &str, status: impl Into<ConditionStatus>) {
         self.set(type_, status, "", "");
     }
@@ -93,14 +94,14 @@ impl Conditions {
         }
     }
 
-    /// What changed since the last call, as an event says it: `[<old>] -> [<new>]`, joined by commas. Nothing if
-    /// nothing did. (Section 9.2.)
+    /// The changes since the last call in the form of an event: `[<old>] -> [<new>]`, joined by
+    /// commas. `None` if nothing changed.
     pub fn take_changes(&mut self) -> Option<String> {
         let changes = std::mem::take(&mut self.changes);
         (!changes.is_empty()).then(|| changes.join(", "))
     }
 
-    /// The conditions as they are now.
+    /// The current conditions.
     pub fn into_list(self) -> Vec<ShipperCondition> {
         self.list
     }
@@ -111,12 +112,12 @@ pub fn find<'a>(list: &'a [ShipperCondition], type_: &str) -> Option<&'a Shipper
     list.iter().find(|condition| condition.type_ == type_)
 }
 
-/// Whether the condition of a type is there and true.
+/// True if the condition of this type exists and is true.
 pub fn is_true(list: &[ShipperCondition], type_: &str) -> bool {
     find(list, type_).is_some_and(|condition| condition.status == ConditionStatus::True)
 }
 
-/// A condition but for its time.
+/// A condition without its time.
 fn content_of(condition: &ShipperCondition) -> (&str, ConditionStatus, &str, &str) {
     let ShipperCondition {
         type_,
@@ -132,7 +133,7 @@ fn change(old: Option<&ShipperCondition>, new: Option<&ShipperCondition>) -> Str
     format!("[{}] -> [{}]", Side(old), Side(new))
 }
 
-/// One side of a change: what is in the condition, separated by single spaces.
+/// A side of a change: the fields of the condition, separated by single spaces.
 struct Side<'a>(Option<&'a ShipperCondition>);
 
 impl fmt::Display for Side<'_> {
@@ -169,7 +170,6 @@ mod tests {
         }
     }
 
-    /// T4 of the contract.
     #[test]
     fn the_transition_time_moves_only_with_the_status() {
         for (previous, expected) in [

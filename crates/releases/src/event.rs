@@ -1,13 +1,13 @@
-//! An event to be recorded.
+//! Events to record.
 
-/// An event about the object that was decided about.
+/// An event about the object of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Whether its type is Warning; Normal otherwise.
+    /// True for the type Warning, false for Normal.
     pub warning: bool,
-    /// What happened, in one word for programs.
+    /// Reason of the event, in one word for programs.
     pub reason: &'static str,
-    /// What happened, for people.
+    /// Message for people.
     pub message: String,
 }
 

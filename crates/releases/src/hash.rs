@@ -1,7 +1,8 @@
-//! The hash of an environment, by which releases of the same content are known (section 2.3 of the contract).
+//! The hash of an environment. Releases with the same content have the same hash.
 //!
-//! It is one of the JSON text that Go writes, so the text is written here in Go's way: map keys sorted by their bytes,
-//! characters of HTML escaped, numbers in Go's form.
+//! It is the hash of the JSON text that Go writes, so the text is written here in the form of Go:
+//! map keys are sorted by their bytes, characters of HTML are escaped, and numbers have Go's
+//! format.
 
 use std::fmt::Write;
 
@@ -25,7 +26,7 @@ fn fnv1a(bytes: &[u8]) -> u32 {
 }
 
 fn write_environment(text: &mut String, environment: &ReleaseEnvironment) {
-    // Taken apart without `..`, here and below, so that a new field cannot be forgotten.
+    // All fields are listed without `..`, here and below, so that a new field cannot be forgotten.
     let ReleaseEnvironment {
         chart: Chart {
             name,
@@ -102,7 +103,7 @@ fn write_step(text: &mut String, step: &RolloutStep) {
     );
 }
 
-/// The depth of a value is bounded by what the parser of JSON takes.
+/// The depth of a value is bounded by the JSON parser.
 fn write_value(text: &mut String, value: &Value) {
     match value {
         Value::Null => text.push_str("null"),
@@ -111,7 +112,7 @@ fn write_value(text: &mut String, value: &Value) {
         Value::String(value) => write_string(text, value),
         Value::Array(items) => write_list(text, items, write_value),
         Value::Object(map) => {
-            // The map keeps another order when a crate of the build asks for it.
+            // The map has another order when a crate of the build enables it.
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by_key(|(key, _)| *key);
             text.push('{');
@@ -139,11 +140,11 @@ fn write_list<T>(text: &mut String, items: &[T], write: impl Fn(&mut String, &T)
     text.push(']');
 }
 
-/// Go reads an integer of 64 bits as one, and any other number as a float.
+/// Go reads an integer of 64 bits as an integer, and any other number as a float.
 fn write_number(text: &mut String, number: &Number) {
     match (number.as_i64(), number.as_f64()) {
         (Some(integer), _) => put(text, format_args!("{integer}")),
-        // Go's `-0` is an integer.
+        // In Go, `-0` is an integer.
         (None, Some(0.0)) => text.push('0'),
         (None, Some(float)) if (1e-6..1e21).contains(&float.abs()) => {
             put(text, format_args!("{float}"));
@@ -255,7 +256,6 @@ mod tests {
         assert_eq!(environment_hash(&vanguard), "96a288ff");
     }
 
-    /// A1 of the contract.
     #[test]
     fn environments_that_differ_have_different_hashes() {
         assert_eq!(environment_hash(&nginx()), environment_hash(&nginx()));
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Without padding, so that a hash may be shorter than eight digits.
+    /// There is no padding, so a hash may be shorter than eight digits.
     #[test]
     fn a_hash_has_no_leading_zeros() {
         let short = (0..10_000)

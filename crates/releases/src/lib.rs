@@ -1,22 +1,23 @@
 //! The decisions about Shipper's Applications and Releases.
 //!
-//! Nothing in here does I/O, reads a clock or awaits: the present time is an argument, and what has to be asked of a
-//! chart repository or an API server is named in the answer. The controllers observe, ask and write.
+//! The crate does no I/O, reads no clock and does not await. The present time is an argument, and
+//! requests to a chart repository or an API server are returned as values. The controllers observe,
+//! call these functions, and write.
 //!
-//! - [`application`]: what an Application needs: the next Release, a clean-up, a status
-//! - [`blocks`]: which rollout blocks count for an object
-//! - [`capacity`]: how many pods run in a cluster
-//! - [`chain`]: the revisions that a Release is installed by
-//! - [`chart`]: what a chart has to contain, and what becomes of its objects
-//! - [`conditions`]: conditions being brought up to date, and what an event says of their changes
-//! - [`event`]: an event to be recorded
+//! - [`application`]: the next Release of an Application, the clean-up of old ones, and the status
+//! - [`blocks`]: the rollout blocks that apply to an object
+//! - [`capacity`]: the number of pods in a cluster
+//! - [`chain`]: the revisions that install a Release
+//! - [`chart`]: the rules for charts, and the changes to their objects
+//! - [`conditions`]: updates of conditions, and events about their changes
+//! - [`event`]: events to record
 //! - [`hash`]: the hash of an environment
-//! - [`resolution`], [`versions`]: which version of a chart is meant
-//! - [`scheduling`]: which clusters a Release goes to, and why it is not scheduled
-//! - [`strategy`]: how far a Release goes with its strategy
-//! - [`targets`]: what targets say of their clusters
-//! - [`texts`]: how messages quote what others wrote
-//! - [`traffic`]: which pods get traffic in a cluster
+//! - [`resolution`], [`versions`]: the version of a chart
+//! - [`scheduling`]: the clusters of a Release, and the reasons that it is not scheduled
+//! - [`strategy`]: the progress of a Release through its strategy
+//! - [`targets`]: the status of targets and of their clusters
+//! - [`texts`]: quotes of foreign text in messages
+//! - [`traffic`]: the pods that get traffic in a cluster
 
 pub mod application;
 pub mod blocks;

@@ -1,4 +1,4 @@
-//! Which version of a chart is meant, by the index of its repository (section 2.7 of the contract).
+//! The version of a chart, resolved by the index of its repository.
 
 use std::fmt;
 
@@ -9,33 +9,33 @@ use crate::{
     versions::{ImproperConstraint, highest},
 };
 
-/// Why a chart has no version, with the chart.
+/// The reason that a chart has no version, with the chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolutionError {
-    /// The chart as it was asked for.
+    /// The requested chart.
     pub chart: Chart,
-    /// Why.
+    /// Reason of the failure.
     pub cause: Cause,
 }
 
-/// Why a chart has no version.
+/// The reason that a chart has no version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Its version is neither a version nor a range of them.
+    /// The version is neither a version nor a range of versions.
     Improper(ImproperConstraint),
-    /// The repository does not have it.
+    /// The repository does not have the chart.
     NoSuchChart,
-    /// The repository has it, but in no version that is meant.
+    /// The repository has the chart, but no requested version of it.
     NoSuchVersion,
-    /// The repository cannot tell, for people.
+    /// The repository cannot be used; a message for people.
     Repository(String),
 }
 
-/// Finds the version of a chart that is meant. `versions` are those that the index of the repository has of the chart,
-/// if it has the chart.
+/// Resolves the version of a chart. `versions` are the versions of the chart in the index of the
+/// repository; `None` if the index lacks the chart.
 ///
 /// # Errors
-/// With the chart, if there is none.
+/// If no version matches, with the chart.
 pub fn resolve<'a>(
     chart: &Chart,
     versions: Option<&[&'a str]>,
@@ -54,7 +54,7 @@ pub fn resolve<'a>(
 }
 
 impl ResolutionError {
-    /// Whether only a change of the object helps, and not to try again.
+    /// True if a retry cannot succeed unless the object changes.
     pub fn is_permanent(&self) -> bool {
         matches!(self.cause, Cause::Improper(_))
     }

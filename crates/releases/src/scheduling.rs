@@ -1,7 +1,7 @@
-//! Which clusters a Release goes to (section 3.2 of the contract).
+//! The clusters of a Release.
 //!
-//! Clusters are put into an order that depends on the application alone: successive Releases land on the same clusters,
-//! and a cluster that is added moves little.
+//! The order of clusters depends on the application alone, so successive Releases get the same
+//! clusters, and a new cluster changes little.
 
 pub mod error;
 
@@ -12,10 +12,11 @@ use twox_hash::XxHash64;
 
 use self::error::SelectionError;
 
-/// The weight of a cluster that names none.
+/// The weight of a cluster without a weight.
 const DEFAULT_WEIGHT: i32 = 100;
 
-/// The clusters in the annotation of a Release, sorted, each once. None: they are still to be chosen.
+/// The clusters in the annotation of a Release, sorted, without duplicates. Empty: no clusters are
+/// chosen yet.
 pub fn chosen(annotation: &str) -> Vec<&str> {
     let names = annotation.split(',').filter(|name| !name.is_empty());
     Vec::from_iter(names.collect::<BTreeSet<_>>())
@@ -52,7 +53,7 @@ pub fn select(
     }
     let candidates = in_order(application, clusters);
     let mut selected = BTreeSet::new();
-    // Of a region that is listed twice the last entry counts.
+    // If a region is listed twice, the last entry counts.
     let last: BTreeMap<_, _> = regions
         .iter()
         .map(|region| (&region.name, region))
@@ -66,7 +67,7 @@ pub fn select(
             required.iter().all(|name| offered.contains(name))
         });
         let capable: Vec<_> = capable.collect();
-        // Fewer than none are none.
+        // A negative number counts as zero.
         let count = usize::try_from(wanted).unwrap_or(0);
         if count > of_region.len() {
             return Err(SelectionError::NotEnoughClusters {
@@ -88,7 +89,7 @@ pub fn select(
     Ok(selected.into_iter().map(str::to_owned).collect())
 }
 
-/// The clusters that take new Releases, the preferred ones first.
+/// The clusters that accept new Releases, the preferred ones first.
 fn in_order<'a>(application: &str, clusters: &'a [Cluster]) -> Vec<&'a Cluster> {
     let schedulable = clusters
         .iter()
@@ -113,10 +114,10 @@ fn score(application: &str, cluster: &Cluster) -> f64 {
     weighted(hash, weight.unwrap_or(DEFAULT_WEIGHT))
 }
 
-/// The score of weighted rendezvous hashing. It is always a number.
+/// The score of weighted rendezvous hashing. It is never NaN.
 fn weighted(hash: u64, weight: i32) -> f64 {
     if weight == 0 {
-        // Of the hash zero it would be zero times infinity.
+        // With a hash of zero, the product would be zero times infinity.
         return 0.0;
     }
     #[expect(

@@ -1,9 +1,9 @@
-//! How far a Release goes with its strategy: the next change of its targets and of those of the Release that it
-//! replaces, and what is reported (sections 3.4 to 3.7 of the contract).
+//! The progress of a Release through its strategy: the next change of its targets and of the
+//! targets of the Release that it replaces, and the report.
 //!
-//! The newest Release, the head, drives its own targets and those of the Release before it through the stages of a
-//! step. All older ones follow their successor. A stage that is not satisfied yet ends the pass: no later one is
-//! looked at, so at most one target is changed at a time.
+//! The newest Release, the head, drives its own targets and those of the Release before it through
+//! the stages of a step. All older Releases follow their successor. A pass ends at the first stage
+//! that is not satisfied, so at most one target changes at a time.
 
 mod conditions;
 pub mod departure;
@@ -44,7 +44,7 @@ pub const STRATEGY_EXECUTION_FAILED: &str = "StrategyExecutionFailed";
 /// Condition of a Release: it reached the last step once.
 pub const COMPLETE: &str = "Complete";
 
-/// A Release with what is to be found of its targets.
+/// A Release with the targets that exist.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
     /// The Release.
@@ -57,45 +57,45 @@ pub struct Member<'a> {
     pub traffic: Option<&'a TrafficTarget>,
 }
 
-/// The neighbours of a Release that its strategy has to do with.
+/// The neighbours of a Release in the strategy.
 #[derive(Clone, Copy, Debug)]
 pub enum Neighbours<'a> {
-    /// It is the newest, and replaces the one before it.
+    /// The Release is the newest, and replaces the one before it.
     Head {
-        /// The one before it, if there is one.
+        /// The Release before, if any.
         previous: Option<Member<'a>>,
     },
-    /// There are newer ones.
+    /// Newer Releases exist.
     Follower {
-        /// The next one.
+        /// The next newer Release.
         successor: Member<'a>,
-        /// Whether that is the newest.
+        /// True if the successor is the newest Release.
         successor_is_head: bool,
     },
 }
 
-/// What is to be done and said about a Release.
+/// The decision about a Release.
 ///
-/// The order of writes is Shipper's: `achieved` with the conditions of the Release, then `target`, then the patch of
-/// `strategy`. (Section 3.1.)
+/// The order of writes is that of Shipper: `achieved` with the conditions of the Release, then
+/// `target`, then the patch of `strategy`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Where the Release stands.
+    /// Position of the Release.
     pub position: Position,
-    /// The one change of a target.
+    /// The only change of a target.
     pub target: Option<TargetPatch>,
     /// The new `status.strategy`.
     pub strategy: StrategyStatus,
     /// The new `status.achievedStep`, if it changes.
     pub achieved: Option<AchievedStep>,
-    /// Whether the last step is reached.
+    /// True if the last step is reached.
     pub complete: bool,
     /// Events about the Release.
     pub events: Vec<Event>,
 }
 
 impl Plan {
-    /// The merge patch that brings `status.strategy` up to date, unless it is.
+    /// The merge patch that updates `status.strategy`; `None` if it is up to date.
     pub fn strategy_patch(&self, release: &Release) -> Option<Value> {
         let stored = release
             .status
@@ -109,7 +109,7 @@ impl Plan {
 /// A merge patch of a target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetPatch {
-    /// Which of its targets.
+    /// Kind of the target.
     pub kind: TargetKind,
     /// Name of the Release, and of the target.
     pub name: String,
@@ -126,7 +126,8 @@ pub enum TargetKind {
     Traffic,
 }
 
-/// Why a strategy cannot be followed. Trying again helps only after something else has changed.
+/// The reason that a strategy cannot be followed. A retry helps only after another object has
+/// changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Error {
     /// The step does not exist.
@@ -134,10 +135,10 @@ pub enum Error {
     NoStep {
         /// Index of the step.
         step: i32,
-        /// The Release that should be at it, as `namespace/name`.
+        /// The Release that should be at the step, as `namespace/name`.
         release: String,
     },
-    /// A Release that has a successor was sent to another step than its last.
+    /// A Release with a successor has a target step other than its last step.
     #[error(
         "Release {release} target step is inconsistent: unexpected value {found} (expected: {expected})"
     )]
@@ -164,13 +165,15 @@ pub enum Error {
     },
 }
 
-/// Whether a Release goes back: it has reached a later step than the one it is to be at.
+/// True if a Release goes back: it has reached a later step than its target step.
 pub fn is_stepping_backwards(achieved: Option<i32>, target: i32) -> bool {
     achieved.is_some_and(|achieved| achieved > target)
 }
 
-/// The neighbours in the line of Releases: the last before, and the first after. The Release itself need not be in
-/// `releases` any more. Each is given by the key that orders it: its generation, then its name.
+/// The neighbours of a Release in the order of Releases: the last before it and the first after it.
+///
+/// `own` and the result of `key` consist of generation and name. The Release itself may be missing
+/// in `releases`.
 pub fn neighbours<T, K: Ord>(
     releases: impl IntoIterator<Item = T>,
     own: &K,
@@ -193,14 +196,15 @@ pub fn neighbours<T, K: Ord>(
     )
 }
 
-/// Decides about one Release.
+/// Decides about a Release.
 ///
 /// # Guarantees
-/// - Capacity is added before traffic comes, and removed after it has gone, whatever `spec.targetStep` was before.
-/// - If nobody changes anything, passes end at the step: each changes a target, or waits for one.
+/// - Capacity is added before traffic arrives, and removed after traffic has left, whatever
+///   `spec.targetStep` was before.
+/// - Without further changes, passes end at the step: each pass changes a target or waits for one.
 ///
 /// # Errors
-/// If the strategy cannot be followed. Nothing is to be written then but the conditions of the Release.
+/// If the strategy cannot be followed. Then only the conditions of the Release may be written.
 pub fn plan(own: Member, neighbours: Neighbours, now: Timestamp) -> Result<Plan, Error> {
     let targets = Targets::of(own)?;
     match neighbours {
@@ -229,8 +233,8 @@ pub fn plan(own: Member, neighbours: Neighbours, now: Timestamp) -> Result<Plan,
             let target = successor.release.spec.target_step;
             let step = step_at(steps(successor.release), target, own.release)?;
             let achieved = achieved(successor.release);
-            // The step that the head was sent to may be one that it has left again without reaching the other.
-            // What follows must not take away then what it still needs.
+            // The head may have left the achieved step towards another one that it never reached.
+            // Then this Release must not lose what the head still needs.
             let left = successor_is_head && !Party::contender(leader, step.values).is_there();
             if achieved != Some(target) || left {
                 return Ok(waiting(own.release));
@@ -243,15 +247,15 @@ pub fn plan(own: Member, neighbours: Neighbours, now: Timestamp) -> Result<Plan,
     }
 }
 
-/// The next change by which the Release before an unscheduled head grows to the step of that head. It waits for no
-/// contender, least of all for one that never gets clusters.
+/// The next change by which the Release before an unscheduled head grows to the step of that head.
+/// It does not wait for the contender, which may never get clusters.
 pub fn growth(head: &Release, previous: Member) -> Option<TargetPatch> {
     let step = step_at(steps(head), head.spec.target_step, head).ok()?;
     let targets = Targets::of(previous).ok()?;
     Party::incumbent(targets, step.values).growth()
 }
 
-/// Reports of a pass in the conditions of the Release.
+/// Sets the conditions of the Release that report a pass.
 pub fn report(conditions: &mut Conditions, result: Result<&Plan, &Error>) {
     match result {
         Ok(plan) => {
@@ -303,7 +307,7 @@ impl<'a> Targets<'a> {
     }
 }
 
-/// A step to be at.
+/// A step of the strategy, with its index.
 #[derive(Clone, Copy, Debug)]
 struct Step<'a> {
     index: i32,
@@ -317,7 +321,7 @@ pub fn steps(release: &Release) -> &[RolloutStep] {
     strategy.map_or(&[], |strategy| &strategy.steps)
 }
 
-/// A step of a strategy; `release` is the one that is to be at it.
+/// The step of a strategy with this index; `release` is the Release that should be at the step.
 fn step_at<'a>(steps: &'a [RolloutStep], index: i32, release: &Release) -> Result<Step<'a>, Error> {
     let place = usize::try_from(index).ok();
     let values = place.and_then(|place| steps.get(place));
@@ -332,7 +336,7 @@ fn step_at<'a>(steps: &'a [RolloutStep], index: i32, release: &Release) -> Resul
     })
 }
 
-/// The last step of a Release that has a successor. It has to be there.
+/// The last step of a Release that has a successor. The Release has to be at it.
 fn last_step(release: &Release) -> Result<AchievedStep, Error> {
     let steps = steps(release);
     let expected = i32::try_from(steps.len()).map_or(i32::MAX, |count| count - 1);
@@ -349,13 +353,13 @@ fn last_step(release: &Release) -> Result<AchievedStep, Error> {
     }
 }
 
-/// The step that a Release has reached.
+/// The index of the step that a Release has reached.
 pub fn achieved(release: &Release) -> Option<i32> {
     let achieved = release.status.as_ref()?.achieved_step.as_ref()?;
     Some(achieved.step)
 }
 
-/// What a Release says of its strategy so far.
+/// The stored status of the strategy.
 fn stored(release: &Release) -> StrategyStatus {
     let status = release.status.as_ref();
     status
@@ -363,7 +367,7 @@ fn stored(release: &Release) -> StrategyStatus {
         .unwrap_or_default()
 }
 
-/// Nothing is done or said until the successor is where it is to be.
+/// The plan until the successor has reached its step: nothing is changed or reported.
 fn waiting(release: &Release) -> Plan {
     Plan {
         position: Position::Waiting,

@@ -1,8 +1,8 @@
-//! What an `InstallationTarget`, a `CapacityTarget` or a `TrafficTarget` says of its clusters (sections 4.5, 5 and 6 of
-//! the contract).
+//! The status of an `InstallationTarget`, a `CapacityTarget` or a `TrafficTarget`, and of its
+//! clusters.
 //!
-//! Each cluster has two conditions: `Operational`, it can be worked in, and `Ready`, it is as the spec has it. The
-//! target sums them up.
+//! Each cluster has two conditions. `Operational`: the controller can work in it. `Ready`: it is as
+//! in the spec. The conditions of the target combine those of the clusters.
 
 mod capacity;
 mod installation;
@@ -24,16 +24,18 @@ pub use capacity::{CapacityOutcome, capacity};
 pub use installation::{InstallationOutcome, Progress, installation};
 pub use traffic::{TrafficOutcome, traffic, traffic_unknown};
 
-/// Condition of targets and clusters: they can be worked in.
+/// Condition of targets and clusters: the controller can work in them.
 pub const OPERATIONAL: &str = "Operational";
-/// Condition of targets and clusters: they are as the spec has it.
+/// Condition of targets and clusters: they are as in the spec.
 pub const READY: &str = "Ready";
 
-/// What a status says as a whole: the generation that it speaks about, and the conditions.
+/// The observed generation of a status, and its conditions.
 pub type ObservedConditions<'a> = (Option<i64>, &'a [ShipperCondition]);
 
-/// Whether a strategy may wait for a new status: it tells that a target is ready, or that it can be worked in, and the
-/// present one does not, or the other way round. Anything else that differs is for people.
+/// True if a strategy may wait for a new status.
+///
+/// This is the case if the new status makes the target ready, or changes its condition
+/// `Operational`. All other differences are for people.
 pub fn is_awaited(
     (generation, present): ObservedConditions,
     (new_generation, new): ObservedConditions,
@@ -47,16 +49,16 @@ pub fn is_awaited(
     becomes_ready || (was_operational.is_some() && was_operational != operational(new))
 }
 
-/// How a status is brought up to date.
+/// The parameters of a status update.
 #[derive(Clone, Copy, Debug)]
 pub struct Update {
-    /// Which reasons are written.
+    /// Vocabulary of the reasons.
     pub vocabulary: Vocabulary,
     /// The present time.
     pub now: Timestamp,
 }
 
-/// A new status of a target, with the events that tell what changed.
+/// A new status of a target, with events about the changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Updated<S> {
     /// The status.
@@ -65,20 +67,21 @@ pub struct Updated<S> {
     pub events: Vec<Event>,
 }
 
-/// What is said of a cluster that was worked in: status, reason and message of `Ready`.
+/// Status, reason and message of the condition `Ready` of a cluster in which the controller could
+/// work.
 type Verdict<'a> = (bool, &'a str, &'a str);
 
-/// The status and the message of a cluster, as Shipper's documentation has them (S5).
+/// The status and the message of a cluster, as in Shipper's documentation.
 struct Summary {
     status: &'static str,
     message: String,
 }
 
-/// The clusters of a target, being brought up to date.
+/// The clusters of a target during an update.
 struct Clusters {
     kind: Kind,
     update: Update,
-    /// Name and `Ready` of each.
+    /// Name and condition `Ready` of each cluster.
     ready: Vec<(String, Option<ShipperCondition>)>,
     events: Vec<Event>,
 }
@@ -93,7 +96,7 @@ impl Clusters {
         }
     }
 
-    /// The conditions of the next cluster, and what sums it up.
+    /// Sets the conditions of the next cluster; returns them with their summary.
     fn set(
         &mut self,
         name: &str,
@@ -141,7 +144,7 @@ impl Clusters {
         (conditions, summary)
     }
 
-    /// The conditions of the target, when all clusters are set, with all events.
+    /// The conditions of the target after all clusters are set, with all events.
     fn finish(mut self, previous: &[ShipperCondition]) -> (Vec<ShipperCondition>, Vec<Event>) {
         let mut conditions = Conditions::new(previous, self.update.now);
         conditions.set_plain(OPERATIONAL, true);
@@ -158,7 +161,8 @@ impl Clusters {
         (conditions.into_list(), self.events)
     }
 
-    /// The clusters that are not ready, sorted, with what they say. One that cannot be worked in says nothing of it.
+    /// The clusters that are not ready, sorted, with reason and message. A cluster in which the
+    /// controller cannot work has neither.
     fn unready(&self) -> Vec<String> {
         let unready = self.ready.iter().filter_map(|(name, ready)| {
             let ready = ready
@@ -177,7 +181,8 @@ impl Clusters {
     }
 }
 
-/// The conditions of a target that nothing can be done for, whatever its clusters are. What was said of them stays.
+/// The conditions of a target that cannot be worked on, independent of its clusters. Other
+/// conditions stay unchanged.
 fn inoperative(
     kind: Kind,
     previous: &[ShipperCondition],

@@ -1,9 +1,10 @@
-//! How messages quote what others wrote, and what is wrong with it: as Go does, since clients compare messages.
+//! Quotes of foreign text in messages, and parse errors. The format is that of Go, because clients
+//! compare messages.
 
 use std::fmt::{self, Write};
 use std::num::IntErrorKind;
 
-/// Prints a text inside double quotes, with what is not printable escaped as Go's `%q` does.
+/// Prints a text in double quotes, and escapes characters that are not printable as Go's `%q` does.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted<'a>(pub &'a str);
 
@@ -31,14 +32,16 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Whether Go prints a character as it is: letters, marks, numbers, punctuation and symbols, and of spaces the ASCII
-/// one alone. `Debug` knows the same categories, but would escape a mark that it sees first.
+/// True if Go prints a character unchanged: letters, marks, numbers, punctuation and symbols, but
+/// only the ASCII space.
+///
+/// `Debug` uses the same categories, but would escape a mark at the start of a text.
 fn is_printable(char: char) -> bool {
     let text = String::from_iter(['a', char]);
     char == ' ' || char.is_ascii_graphic() || text.escape_debug().eq(text.chars())
 }
 
-/// Why a text is no decimal integer.
+/// The reason that a text is not a decimal integer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("strconv.Atoi: parsing {}: {why}", Quoted(.text))]
 pub struct NotANumber {
@@ -46,10 +49,10 @@ pub struct NotANumber {
     why: &'static str,
 }
 
-/// Reads a decimal integer.
+/// Parses a decimal integer.
 ///
 /// # Errors
-/// With the text, if it is none.
+/// If the text is not a decimal integer; the error contains the text.
 pub fn parse_number(text: &str) -> Result<i64, NotANumber> {
     text.parse().map_err(|error: std::num::ParseIntError| {
         let why = match error.kind() {

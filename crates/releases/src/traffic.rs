@@ -1,7 +1,8 @@
-//! Which pods of a Release get traffic in a cluster (section 6 of the contract).
+//! The pods of a Release that get traffic in a cluster.
 //!
-//! The Service that balances selects pods by a label. The share of a Release in the traffic is the share of its pods
-//! among those with the label, so weights become numbers of pods, in integers.
+//! The Service that balances selects pods by a label. The share of a Release in the traffic is the
+//! share of its pods among those with the label. So weights are converted to numbers of pods, in
+//! integers.
 
 pub mod endpoints;
 pub mod label;
@@ -21,10 +22,11 @@ use selector::Selector;
 /// The weights of all Releases of an application in a cluster, by name.
 pub type Weights = BTreeMap<String, u32>;
 
-/// Why the weights are not known. Trying again helps only after a `TrafficTarget` has changed.
+/// The reason that the weights are not known. A retry helps only after a `TrafficTarget` has
+/// changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Error {
-    /// A target does not say which Release it is for.
+    /// A target has no label with its Release.
     #[error(
         "TrafficTarget {} needs a {} label in order to select resources in the target clusters",
         Quoted(.target), Quoted(LABEL_RELEASE)
@@ -40,7 +42,7 @@ pub enum Error {
         release: String,
         /// Name of a target.
         first: String,
-        /// Name of another one.
+        /// Name of another target.
         second: String,
     },
 }
@@ -48,7 +50,8 @@ pub enum Error {
 /// The weights in a cluster, from all targets of an application.
 ///
 /// # Errors
-/// If a target has no Release, or one that another target has as well, whichever clusters they are for.
+/// If a target has no Release, or the same Release as another target, even if the target is for
+/// other clusters.
 pub fn weights<'a>(
     targets: impl IntoIterator<Item = &'a TrafficTarget>,
     cluster: &str,
@@ -81,15 +84,15 @@ pub fn weights<'a>(
 /// A pod of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pod<'a> {
-    /// Its name.
+    /// Name of the pod.
     pub name: &'a str,
-    /// The Release that it belongs to.
+    /// Release of the pod.
     pub release: &'a str,
-    /// Whether its label lets it have traffic.
+    /// True if the label of the pod enables traffic.
     pub enabled: bool,
 }
 
-/// What there is of an application in a cluster.
+/// The state of an application in a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Cluster<'a> {
     /// The weights of all Releases.
@@ -98,53 +101,53 @@ pub struct Cluster<'a> {
     pub pods: &'a [Pod<'a>],
     /// The addresses of the Service that balances.
     pub endpoints: &'a Endpoints,
-    /// What that Service selects.
+    /// The selector of that Service.
     pub selector: &'a Selector,
 }
 
-/// What is to be done and said about the traffic of a Release in a cluster.
+/// The decision about the traffic of a Release in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Pods that are to get traffic, sorted.
+    /// Pods that should get traffic, sorted.
     pub enable: Vec<String>,
-    /// Pods that are to get none, sorted.
+    /// Pods that should get no traffic, sorted.
     pub disable: Vec<String>,
-    /// The share of the traffic that arrives, on the scale of all weights.
+    /// Share of the traffic that arrives, on the scale of all weights.
     pub achieved: u32,
-    /// Whether the wanted number of pods gets traffic.
+    /// Comparison of the pods with traffic with the wanted number.
     pub verdict: Verdict,
 }
 
-/// Whether the wanted number of pods gets traffic.
+/// The comparison of the pods with traffic with the wanted number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does.
+    /// The wanted number of pods gets traffic.
     Ready,
-    /// Labels are to be changed.
+    /// Labels have to change.
     InProgress,
-    /// Pods that are to get traffic are not ready.
+    /// Pods that should get traffic are not ready.
     PodsNotReady {
-        /// How many.
+        /// Number of these pods.
         pods: usize,
-        /// How many have the label.
+        /// Number of pods with the label.
         enabled: usize,
     },
-    /// Pods that are to get traffic are no addresses of the Service yet.
+    /// Pods that should get traffic are not among the addresses of the Service yet.
     PodsNotInEndpoints {
-        /// How many.
+        /// Number of these pods.
         pods: usize,
-        /// How many have the label.
+        /// Number of pods with the label.
         enabled: usize,
     },
-    /// Pods that are to get no traffic are still addresses of the Service (W6).
+    /// Pods that should get no traffic are still among the addresses of the Service.
     PodsDraining {
-        /// How many.
+        /// Number of these pods.
         pods: usize,
     },
 }
 
 impl Verdict {
-    /// Status, reason and message of the cluster's condition `Ready`.
+    /// Status, reason and message of the condition `Ready` of the cluster.
     pub fn condition(self) -> (bool, &'static str, String) {
         let designated = "pods designated to receive traffic";
         match self {
@@ -168,7 +171,7 @@ impl Verdict {
     }
 }
 
-/// How many pods of a Release are to get traffic.
+/// The number of pods of a Release that should get traffic.
 pub fn target_pods(release: usize, application: usize, weight: u32, total: u64) -> usize {
     if total == 0 {
         return 0;
@@ -190,13 +193,13 @@ pub fn achieved_traffic(ready: usize, application: usize, total: u64) -> u32 {
     u32::try_from(rounded).unwrap_or(u32::MAX)
 }
 
-/// Decides about one Release in one cluster.
+/// Decides about a Release in a cluster.
 ///
 /// # Guarantees
-/// - Only pods of the Release are named, and none that has the wanted label already.
-/// - Pods are taken in the order of their names, as many as are missing or too many.
-/// - A pod keeps its traffic while a pod of another Release is to have some and has none yet. So fewer pods than the
-///   weights want have traffic only if pods are not ready.
+/// - Only pods of the Release are listed, and none that already has the wanted label.
+/// - Pods are taken in the order of their names, only as many as are missing or in surplus.
+/// - A pod keeps its traffic while a pod of another Release should have traffic and has none yet.
+///   So fewer pods than wanted have traffic only if pods are not ready.
 pub fn plan(release: &str, cluster: Cluster) -> Plan {
     let Cluster {
         weights,
@@ -224,8 +227,8 @@ pub fn plan(release: &str, cluster: Cluster) -> Plan {
     let is_ready = ready.len() == target;
     let missing = target.saturating_sub(enabled.len());
     let surplus = enabled.len().saturating_sub(target);
-    // While the Service selects the pods of a Release whatever their label, the label follows at once: it counts again
-    // as soon as another Release gets traffic.
+    // While the Service selects the pods of a Release by name, their labels follow at once, because
+    // they count again as soon as another Release gets traffic.
     let follows = *selector == Selector::Release(release.to_owned()) && missing > 0;
     let take = |pods: &BTreeSet<&str>, count: usize| -> Vec<String> {
         let change = !is_ready || follows;
@@ -259,7 +262,7 @@ pub fn plan(release: &str, cluster: Cluster) -> Plan {
     }
 }
 
-/// How many pods of other Releases are to get traffic, and get none yet.
+/// The number of pods of other Releases that should get traffic and do not get it yet.
 fn awaited(release: &str, cluster: Cluster) -> usize {
     let Cluster {
         weights,
@@ -277,7 +280,7 @@ fn awaited(release: &str, cluster: Cluster) -> usize {
     awaited.sum()
 }
 
-/// The labels are right, and yet other pods get traffic.
+/// The verdict if all labels are right, but other pods than wanted get traffic.
 fn why_not_ready(
     enabled: &BTreeSet<&str>,
     ready: &BTreeSet<&str>,

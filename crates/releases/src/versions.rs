@@ -1,17 +1,18 @@
-//! Versions of charts, and the ranges that people write (section 2.7 of the contract).
+//! Versions of charts, and ranges of versions.
 //!
-//! The ranges are those of the Go library that Shipper uses, which differ from those of Cargo in most operators; so
-//! they are read and compared here, over the versions of the crate `semver`.
+//! The ranges are those of the Go library that Shipper uses. They differ from those of Cargo in
+//! most operators, so this module parses and compares them, based on the versions of the crate
+//! `semver`.
 
 use std::cmp::Ordering;
 
 use semver::{BuildMetadata, Prerelease, Version};
 
-/// A range of versions: alternatives, each of terms that all have to hold.
+/// A range of versions: alternatives, each of terms that all have to match.
 #[derive(Clone, Debug)]
 pub struct Constraint(Vec<Vec<Term>>);
 
-/// A text that is no range of versions.
+/// A text that is not a range of versions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("improper constraint: {0}")]
 pub struct ImproperConstraint(pub String);
@@ -22,12 +23,12 @@ enum Term {
     Range {
         low: Bound,
         high: Bound,
-        /// What the same text is as one version: without spaces, `1.2.3-4.5.6` is also a pre-release.
+        /// The same text as a single version: without spaces, `1.2.3-4.5.6` is also a pre-release.
         exact: Option<Version>,
     },
 }
 
-/// An operator and the version after it.
+/// An operator with the version after it.
 #[derive(Clone, Debug)]
 struct Bound {
     operator: Operator,
@@ -47,7 +48,7 @@ enum Operator {
     Caret,
 }
 
-/// What a version was written with.
+/// The parts of a version that were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Precision {
     /// `*`.
@@ -56,11 +57,11 @@ enum Precision {
     Major,
     /// `1.2.x`.
     Minor,
-    /// `1.2.3`, and `1.2` as well, which means `1.2.0`.
+    /// `1.2.3`, and also `1.2`, which means `1.2.0`.
     Full,
 }
 
-/// Longer ones before those that they start with.
+/// Longer operators precede their prefixes.
 const OPERATORS: [(&str, Operator); 11] = [
     ("!=", Operator::NotEqual),
     (">=", Operator::GreaterEqual),
@@ -75,21 +76,21 @@ const OPERATORS: [(&str, Operator); 11] = [
     ("^", Operator::Caret),
 ];
 
-/// Reads a version as an index has it: a leading `v`, and a missing minor or patch number, are forgiven.
+/// Parses a version of an index: a leading `v`, and a missing minor or patch number, are accepted.
 pub fn parse_version(text: &str) -> Option<Version> {
     let bound = Bound::parse(text, Operator::Equal)?;
     let no_wildcard = !text.split(['-', '+']).next()?.contains(['x', 'X', '*']);
     no_wildcard.then_some(bound.version)
 }
 
-/// The highest of some versions that is in a range, as it is written there. Entries that are no versions are left out;
-/// without any in the range, there is none.
+/// The highest version in a range, in the spelling of the list. Entries that are not versions are
+/// ignored; `None` if no entry is in the range.
 ///
-/// A full version stands for the entry that is written the same, if there is one: that a version with other build
-/// metadata counts as equal must not change what somebody has pinned.
+/// A full version selects the entry with the same spelling, if it exists: a version with other
+/// build metadata counts as equal, but must not replace a pinned version.
 ///
 /// # Errors
-/// If the range cannot be read.
+/// If the range cannot be parsed.
 pub fn highest<'a>(
     constraint: &str,
     versions: &[&'a str],
@@ -108,16 +109,16 @@ pub fn highest<'a>(
     let in_range = parsed
         .iter()
         .filter(|(version, _)| constraint.matches(version, exists));
-    // Of equal ones the first, whatever their number.
+    // Of equal versions, the first entry wins, whatever their number.
     let highest = in_range.reduce(|best, next| if next.0 > best.0 { next } else { best });
     Ok(highest.map(|(_, text)| *text))
 }
 
 impl Constraint {
-    /// Reads a range. An empty one has every version.
+    /// Parses a range. An empty range contains every version.
     ///
     /// # Errors
-    /// With the part of the text that is no range.
+    /// With the part of the text that is not a range.
     pub fn parse(text: &str) -> Result<Self, ImproperConstraint> {
         let text = if text.trim().is_empty() { "*" } else { text };
         let term = |text: &str| Term::parse(text).ok_or_else(|| ImproperConstraint(text.into()));
@@ -126,8 +127,8 @@ impl Constraint {
         Ok(Self(alternatives?))
     }
 
-    /// Whether a version is in the range. `exists` tells whether a version equal to another is in the index, which
-    /// decides what a hyphen means (ruling S2).
+    /// True if a version is in the range. `exists` reports if the index has a version, which
+    /// decides the meaning of a hyphen.
     pub fn matches(&self, version: &Version, exists: impl Fn(&Version) -> bool) -> bool {
         let holds = |term: &Term| match term {
             Term::Bound(bound) => bound.matches(version),
@@ -167,13 +168,13 @@ impl Term {
 }
 
 impl Bound {
-    /// Reads a version after its operator, where numbers may be wildcards or left out at the end.
+    /// Parses the version after an operator. Numbers may be wildcards, or absent at the end.
     fn parse(text: &str, operator: Operator) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let (text, build) = split_at_first(text, '+');
         let (numbers, pre) = split_at_first(text, '-');
         let pre = match pre {
-            // After a hyphen there must be something.
+            // A hyphen must be followed by a pre-release.
             Some("") => return None,
             Some(pre) => Prerelease::new(pre).ok()?,
             None => Prerelease::EMPTY,
@@ -188,7 +189,7 @@ impl Bound {
         if numbers.next().is_some() {
             return None;
         }
-        // A part that is there must be one.
+        // A part that is present must be valid.
         let minor = minor.map_or(Some(None), |part| part.map(Some))?;
         let patch = patch.map_or(Some(None), |part| part.map(Some))?;
         let (precision, (major, minor, patch)) = match (major, minor, patch) {
@@ -248,7 +249,8 @@ impl Bound {
         }
     }
 
-    /// Whether a version that is high enough is low enough for a tilde. `~0.0.0` has no end.
+    /// True if a version, already above the lower end, is below the upper end of a tilde range.
+    /// `~0.0.0` has no upper end.
     fn tilde(&self, version: &Version) -> bool {
         let Version {
             major,
@@ -260,7 +262,7 @@ impl Bound {
         endless || self.series(version).is_eq()
     }
 
-    /// Whether a version is below, in or above the series that is written: `1.x`, or that of `1.2` and `1.2.3`.
+    /// The comparison of a version with the written series: `1.x`, or that of `1.2` and `1.2.3`.
     fn series(&self, version: &Version) -> Ordering {
         let major = version.major.cmp(&self.version.major);
         match self.precision {
@@ -299,7 +301,7 @@ fn split_at_first(text: &str, mark: char) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether two versions are the same but for their build metadata.
+/// True if two versions differ at most in their build metadata.
 fn equal(a: &Version, b: &Version) -> bool {
     a.cmp_precedence(b).is_eq()
 }

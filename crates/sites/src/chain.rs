@@ -1,4 +1,4 @@
-//! The chains of revisions that deployments have in sites: their names, and how far each revision is.
+//! The chains of revisions that deployments have in sites: names, and the state of each revision.
 
 use std::sync::Arc;
 
@@ -12,12 +12,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::rollout::{Beginning, RevisionState};
 
-/// Tells these chains apart from those of Releases.
+/// The prefix that distinguishes these chains from those of Releases.
 const MAKER: &str = "site-deployment/";
-/// Most characters of the readable part of a name. With the hash and a number of four digits it has 37, and so that of
-/// a phase object 25 for the phase where it is to be a label.
+/// Maximum length of the readable part of a name.
+///
+/// With the hash and a number of four digits, a name has 37 characters. So the name of a phase
+/// object that has to be a label has 25 characters left for the phase.
 const READABLE: usize = 23;
-/// Of these, for the name of the deployment where both are long.
+/// The part of these characters for the name of the deployment, if both names are long.
 const OF_DEPLOYMENT: usize = 11;
 
 /// The label of the chain of a deployment in a site.
@@ -28,9 +30,10 @@ pub fn label(deployment: &str, site: &str) -> String {
 /// The name of a revision of a chain, with its number.
 ///
 /// # Guarantees
-/// - At most 33 characters and those of the number. Two chains share names only if two hashes of 32 bits are the same.
-/// - It is a DNS label that starts with a letter, as the names of phase objects have to, which begin with it. Names of
-///   deployments and of sites may have dots, and start with a digit.
+/// - A name has at most 33 characters plus those of the number. Two chains share names only if two
+///   hashes of 32 bits are equal.
+/// - A name is a DNS label that starts with a letter, because the names of phase objects start with
+///   it. Names of deployments and sites may contain dots, and start with a digit.
 pub fn revision_name(deployment: &str, site: &str, number: i64) -> String {
     let hash = &short_hash(&format!("{deployment}/{site}"))[..8];
     let deployment = after_a_letter(without_dots(deployment));
@@ -55,29 +58,30 @@ fn after_a_letter(name: String) -> String {
     }
 }
 
-/// What a revision of a site reports.
+/// The report of a revision of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reported {
-    /// Whether it is archived.
+    /// True if the revision is archived.
     pub is_archived: bool,
-    /// In one word, what its condition `Available` says: the reason, or `Available`; `None` before the first report.
+    /// The condition `Available` in one word: `Available` or the reason; `None` before the first
+    /// report.
     pub availability: Option<&'static str>,
-    /// Since when that condition has its status.
+    /// Time of the last change of the status of that condition.
     pub since: Option<Timestamp>,
-    /// What it says, unless it is true.
+    /// Message of that condition, unless it is true.
     pub message: Option<Arc<str>>,
-    /// When its first phase began.
+    /// Start time of the first phase.
     pub started: Option<Timestamp>,
-    /// Whether that one still waits until older workloads have stopped.
+    /// True if the first phase still waits until older workloads have stopped.
     pub is_stopping: bool,
-    /// When it was available for the first time.
+    /// Time at which the revision was available for the first time.
     pub succeeded: Option<Timestamp>,
-    /// When it was created.
+    /// Creation time of the revision.
     pub created: Option<Timestamp>,
 }
 
 impl Reported {
-    /// What the conditions of a revision that was created then say.
+    /// Reads the conditions of a revision.
     #[must_use]
     pub fn of(conditions: &[Condition], created: Option<Timestamp>) -> Self {
         let since = |condition: &Condition| condition.last_transition_time.0;
@@ -97,7 +101,7 @@ impl Reported {
         }
     }
 
-    /// Whether the revision has begun in its site; also when it is archived by now.
+    /// Reports if the revision has begun in its site, even if it is archived now.
     pub fn beginning(&self) -> Beginning {
         let is_available = self.availability == Some(AVAILABLE);
         if self.is_stopping {
@@ -109,9 +113,12 @@ impl Reported {
         }
     }
 
-    /// How far the revision is, in a site that has been in touch without a break since `online_since`. After an outage
-    /// of its site, one that was available before has been so ever since, or has the time of one that has just begun
-    /// to become so again.
+    /// The state of the revision, in a site that has been online without interruption since
+    /// `online_since`.
+    ///
+    /// After an outage of the site, a revision that was available before counts as available since
+    /// then. If it is not available again yet, it has the same time for this as a revision that has
+    /// just begun.
     pub fn state(&self, online_since: Option<Timestamp>) -> RevisionState {
         if self.is_archived {
             return RevisionState::Archived;
@@ -127,7 +134,7 @@ impl Reported {
             }
             Some(reasons::CLUSTER_UNREACHABLE | reasons::LIST_FAILED) => RevisionState::Unknown,
             Some(reasons::SKIPPED) => RevisionState::Skipped,
-            // The phases behind the first are queued as well, after it has begun.
+            // The phases behind the first are queued as well, after the revision has begun.
             None | Some(reasons::QUEUED) if self.started.is_none() => RevisionState::Queued,
             Some(reason)
                 if reasons::REFUSALS.contains(&reason)
@@ -145,8 +152,8 @@ impl Reported {
         }
     }
 
-    /// Whether what it reports now began when its site was back, and it was available before that. What an outage does
-    /// to it is no error of the version.
+    /// True if the present report began after the site was back, and the revision was available
+    /// before. The effect of an outage is no error of the version.
     fn is_of_return(&self, online_since: Option<Timestamp>) -> bool {
         let times = (self.succeeded, online_since, self.since);
         matches!(times, (Some(succeeded), Some(back), Some(since)) if succeeded < back && back <= since)
@@ -182,7 +189,7 @@ mod tests {
         assert_ne!(label("a-b", "c"), label("a", "b-c"));
     }
 
-    /// Kubernetes lets deployments and push clusters be named by any DNS subdomain.
+    /// In Kubernetes, the names of deployments and push clusters may be any DNS subdomain.
     #[test]
     fn phases_of_a_revision_can_be_named_after_it() {
         let long = "2024.till".repeat(7);
@@ -211,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Revisions that exist are found by their names.
+    /// Existing revisions are found by their names.
     #[test]
     fn names_that_were_usable_stay_as_they_were() {
         for (deployment, site, expected) in [
@@ -229,7 +236,8 @@ mod tests {
         }
     }
 
-    /// A link that breaks ends no healthy time, and who boots is no failure yet.
+    /// An interrupted connection ends no healthy time, and a site that starts up has not failed
+    /// yet.
     #[test]
     fn what_an_outage_does_is_no_error() {
         let at = |second| Timestamp::from_second(second).unwrap();
@@ -244,15 +252,17 @@ mod tests {
             message: Some(text.clone()),
         };
         for (availability, succeeded, back, since, expected) in [
-            // The outage came before it was available at all.
+            // The outage came before the revision was available at all.
             (AVAILABLE, Some(60), 50, 60, available(60)),
             (PROBE_FAILURE, Some(60), 50, 70, failing(PROBE_FAILURE)),
-            // It came after that, and what is reported now began afterwards.
+            // The outage came after the revision was available, and the present report began after
+            // the outage.
             (AVAILABLE, Some(20), 50, 50, available(20)),
             (AVAILABLE, Some(20), 50, 60, available(20)),
             (PROBE_FAILURE, Some(20), 50, 60, booting()),
             (PREFLIGHT_ERROR, Some(20), 50, 60, failing(PREFLIGHT_ERROR)),
-            // It was so before: a manager that starts anew knows of no outage.
+            // The report began before the outage; a manager that restarts does not know of earlier
+            // outages.
             (AVAILABLE, Some(20), 50, 40, available(40)),
             (PROBE_FAILURE, Some(20), 50, 40, failing(PROBE_FAILURE)),
             (PROBE_FAILURE, None, 50, 60, booting()),
@@ -331,7 +341,7 @@ mod tests {
                 RevisionState::Unknown,
                 true,
             ),
-            // A site that was available before has not failed for that.
+            // A site that was available before has not failed because of this.
             (
                 report(unlisted, Some(one), true),
                 RevisionState::Unknown,
@@ -342,7 +352,7 @@ mod tests {
                 started(one),
                 true,
             ),
-            // Nobody has looked at its phases yet, or the hub takes none.
+            // No controller has checked the phases of the revision yet, or the hub accepts none.
             (
                 report(Some(PROBE_FAILURE), None, false),
                 started(two),

@@ -1,28 +1,28 @@
-//! Durations as the schemas write them: `1h30m`.
+//! Durations in the form of the schemas: `1h30m`.
 
 use jiff::SignedDuration;
 use thiserror::Error;
 
-/// The longest duration that is taken: 366 days. What is longer is a slip of the pen.
+/// The longest accepted duration: 366 days. A longer one is taken for a typing error.
 pub const MAX: SignedDuration = SignedDuration::from_hours(366 * 24);
 
-/// Why a text is no duration.
+/// The reason that a text is not a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DurationError {
-    /// It is not written as durations are.
+    /// The text does not have the form of a duration.
     #[error("must be hours, minutes and seconds in this order, such as 1h30m")]
     Syntax,
-    /// It is longer than [`MAX`].
+    /// The duration is longer than [`MAX`].
     #[error("must be at most 8784h, which is 366 days")]
     TooLong,
 }
 
-/// Reads a duration: hours, minutes and seconds, each of them once at most and at least one of them, without spaces,
-/// fractions or a sign. From zero to [`MAX`].
+/// Parses a duration: hours, minutes and seconds, each at most once and at least one of them,
+/// without spaces, fractions or a sign. From zero to [`MAX`].
 ///
 /// # Errors
 ///
-/// The text is none, or is longer than [`MAX`].
+/// If the text is not a duration, or is longer than [`MAX`].
 pub fn parse(text: &str) -> Result<SignedDuration, DurationError> {
     let mut rest = text;
     let mut seconds = 0_i64;
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<SignedDuration, DurationError> {
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(DurationError::Syntax);
         }
-        // Digits alone fail to parse only when they are too many.
+        // Digits fail to parse only if there are too many.
         let count: i64 = digits.parse().map_err(|_| DurationError::TooLong)?;
         seconds = count
             .checked_mul(factor)

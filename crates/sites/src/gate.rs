@@ -1,7 +1,7 @@
-//! Whether a phase of a site may begin, and what stops for it.
+//! The decision whether a phase of a site may begin, and which workloads stop for it.
 //!
-//! Managers ask this for sites that they connect to, agents for their own. What clients can observe:
-//! `docs/contract/sites.md`, "The queue of a site".
+//! Managers use it for sites that they connect to, agents for their own site. The behaviour that
+//! clients can observe is in `docs/contract/sites.md`, "The queue of a site".
 
 #[cfg(test)]
 mod properties;
@@ -22,27 +22,27 @@ use crate::{
 
 pub use state::{Begun, PhaseState};
 
-/// How long windows that never meet, as far as was searched, are left alone.
+/// Time until windows that never open together, as far as the search goes, are checked again.
 const NEVER: Duration = Duration::from_hours(24);
 
 /// A revision of a site that is not archived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its uid.
+    /// UID of the revision.
     pub uid: Arc<str>,
-    /// Its name.
+    /// Name of the revision.
     pub name: Arc<str>,
-    /// Its number in the chain.
+    /// Number of the revision in the chain.
     pub number: i64,
-    /// What it says of itself.
+    /// Entry of the revision.
     pub entry: SiteEntry,
-    /// How far its phases are, in the order of the entry.
+    /// State of the phases, in the order of the entry.
     pub phases: Vec<PhaseState>,
-    /// Whether it is being deleted, or is to be archived.
+    /// True if the revision is being deleted, or is about to be archived.
     pub is_leaving: bool,
 }
 
-/// Shows it as messages name it.
+/// Prints the revision in the form of messages.
 impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "version {} ({})", self.entry.version, self.name)
@@ -55,7 +55,7 @@ impl Member {
         first.map_or(Begun::Yes(Timestamp::UNIX_EPOCH), |first| first.begun)
     }
 
-    /// When it began, if it has.
+    /// Time at which the revision began, if it has begun.
     fn since(&self) -> Option<Timestamp> {
         self.begun().since()
     }
@@ -64,47 +64,48 @@ impl Member {
         self.phases.iter().all(|phase| phase.is_available)
     }
 
-    /// Whether it failed without any deadline.
+    /// True if the revision is refused, which is a failure without any deadline.
     fn is_refused(&self) -> bool {
         self.phases.iter().any(|phase| phase.is_refused)
     }
 
-    /// Whether it takes part: it is neither on its way out nor left out.
+    /// True if the revision takes part in the queue: it is neither leaving nor skipped.
     fn takes_part(&self) -> bool {
         !self.is_leaving && self.begun() != Begun::Skipped
     }
 
-    /// What the older revisions say of their workloads when these have stopped for this one.
+    /// The message of older revisions when their workloads have stopped for this one.
     pub fn stopped_for(&self) -> String {
         format!("Nothing of it runs any more, for {} [{}].", self, self.uid)
     }
 }
 
-/// What is to be done about a phase.
+/// The decision about a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It begins, or goes on.
+    /// The phase begins, or continues.
     Start,
-    /// It begins, unless its site refuses it, and writes nothing before the workloads of older revisions have stopped.
+    /// The phase begins, unless its site refuses it, and writes nothing before the workloads of
+    /// older revisions have stopped.
     StopFirst {
-        /// What it waits for.
+        /// The state that the phase waits for.
         message: String,
     },
-    /// It does not begin yet.
+    /// The phase does not begin yet.
     Wait {
-        /// What it waits for.
+        /// The state that the phase waits for.
         message: String,
-        /// When that may be over although nothing changes.
+        /// Time at which the wait may end without another event.
         until: Option<Timestamp>,
     },
-    /// It never begins.
+    /// The phase never begins.
     Skip {
-        /// Why.
+        /// Reason of the decision.
         message: String,
     },
 }
 
-/// How long until what is held is looked at again: nobody may tell that it is not any more.
+/// Requeue time for a phase that is held: the end of the hold may cause no event.
 const HELD: Duration = Duration::from_secs(10);
 
 fn wait(message: String) -> Decision {
@@ -112,28 +113,28 @@ fn wait(message: String) -> Decision {
     Decision::Wait { message, until }
 }
 
-/// What about a phase of a site is to be decided.
+/// The input of a decision about a phase of a site.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The revisions of the chain that are not archived, the oldest first.
     pub chain: &'a [Member],
-    /// Which of them it is about.
+    /// Index of the revision in the chain.
     pub own: usize,
-    /// Which phase of it.
+    /// Index of the phase in the revision.
     pub phase: usize,
-    /// Since when who asks has been in touch with the site: how revisions were before is not known, and they may have
-    /// had no time to become available.
+    /// Time since which the caller has been connected to the site. Earlier states are not known,
+    /// and revisions may have had no time to become available before.
     pub in_touch_since: Timestamp,
 }
 
-/// What newer revisions ask an older one to stop.
+/// The request of newer revisions that an older one stops its workloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Which workloads.
+    /// Workloads to stop.
     pub stop: SiteStop,
-    /// What is to be said when they have stopped: see [`Member::stopped_for`].
+    /// Message to report when the workloads have stopped: see [`Member::stopped_for`].
     pub message: String,
-    /// Since when the newest of those that ask has waited.
+    /// Time since which the newest of the requesting revisions waits.
     pub since: Timestamp,
 }
 
@@ -142,26 +143,27 @@ impl<'a> Question<'a> {
         &self.chain[self.own]
     }
 
-    /// Those before it that take part, the newest first.
+    /// The older revisions that take part in the queue, the newest first.
     fn older(self) -> impl Iterator<Item = &'a Member> {
         let older = self.chain[..self.own].iter().rev();
         older.filter(|member| member.takes_part())
     }
 
-    /// Those after it that take part, the oldest first.
+    /// The newer revisions that take part in the queue, the oldest first.
     fn newer(self) -> impl Iterator<Item = &'a Member> {
         let newer = self.chain[self.own + 1..].iter();
         newer.filter(|member| member.takes_part())
     }
 
-    /// Decides.
+    /// Decides about the phase.
     ///
     /// # Guarantees
-    /// - The first phase of a revision begins only when the nearest one before it that takes part is available, or has
-    ///   failed: so the order of the chain is the order of the site. What was refused before it began is in nobody's
-    ///   way.
-    /// - What has begun goes on, whatever the terms are.
-    /// - Only what waits is left out, and only for a later version with the same major and minor number.
+    /// - The first phase of a revision begins only when the nearest older revision that takes part
+    ///   is available, or has failed. So the order of the chain is the order in the site. A
+    ///   revision that was refused before it began is passed over.
+    /// - A phase that has begun continues, whatever the terms are.
+    /// - Only revisions that wait are skipped, and only for a later version with the same major and
+    ///   minor number.
     pub fn decide(self, terms: &Terms, now: Timestamp) -> Decision {
         let own = self.member();
         let state = own.phases.get(self.phase);
@@ -207,7 +209,7 @@ impl<'a> Question<'a> {
             .unwrap_or(Decision::Start)
     }
 
-    /// Whether an older revision has to come first.
+    /// The decision to wait, if an older revision has to come first.
     fn held_by_order(self, terms: &Terms, now: Timestamp) -> Option<Decision> {
         let is_in_the_way = |older: &&Member| older.since().is_some() || !older.is_refused();
         let nearest = self.older().find(is_in_the_way)?;
@@ -219,7 +221,7 @@ impl<'a> Question<'a> {
             is_rollback,
             ..
         } = self.member().entry;
-        // These put right what it does wrong.
+        // An edit and a rollback correct the older revision.
         if nearest.is_available() || nearest.is_refused() || is_edit || is_rollback {
             return None;
         }
@@ -233,8 +235,8 @@ impl<'a> Question<'a> {
         Some(Decision::Wait { message, until })
     }
 
-    /// Whether upgrade windows are closed. The first installation needs none, nor does what ends an upgrade that has
-    /// begun.
+    /// The decision to wait, if upgrade windows are closed. The first installation, a rollback and,
+    /// by default, an edit need no window.
     fn held_by_windows(self, is_first: bool, terms: &Terms, now: Timestamp) -> Option<Decision> {
         let entry = &self.member().entry;
         if is_first || entry.is_rollback {
@@ -290,7 +292,7 @@ impl<'a> Question<'a> {
         Some(Decision::Wait { message, until })
     }
 
-    /// Whether a later version that waits is taken instead of this one.
+    /// The decision to skip this revision, if a later version waits that replaces it.
     fn left_out(self, terms: &Terms) -> Option<Decision> {
         let entry = &self.member().entry;
         if !terms.owner.skip_patch_versions || entry.is_edit || entry.is_rollback {
@@ -305,7 +307,7 @@ impl<'a> Question<'a> {
         Some(Decision::Skip { message })
     }
 
-    /// Which workloads have to stop first, if there are any that have not.
+    /// The decision to stop workloads first, if some have not stopped.
     fn stop_first(self) -> Option<Decision> {
         let own = self.member();
         if own.entry.stop.is_none() {
@@ -329,8 +331,8 @@ impl<'a> Question<'a> {
         })
     }
 
-    /// What newer revisions that have begun ask this one to stop. It stays so until it is archived, or they are
-    /// deleted.
+    /// The request of newer revisions that have begun. It stays until this revision is archived, or
+    /// the newer ones are deleted.
     pub fn demand(self) -> Option<Demand> {
         let mut services = BTreeSet::new();
         let mut all = false;

@@ -1,18 +1,19 @@
 //! The decisions about rollouts over sites.
 //!
-//! Nothing in here does I/O, reads a clock or awaits: the present time is an argument. The controllers observe, ask and
-//! write. What clients can observe: `docs/sites.md`.
+//! The crate does no I/O, reads no clock and does not await: the present time is an argument. The
+//! controllers observe, call these functions, and write. The behaviour that clients can observe is
+//! in `docs/sites.md`.
 //!
 //! - [`chain`]: the revisions of a deployment in a site, their names and states
-//! - [`duration`]: durations as the schemas write them
-//! - [`gate`]: when a phase of a site may begin, and what stops for it
+//! - [`duration`]: durations in the form of the schemas
+//! - [`gate`]: when a phase of a site may begin, and which workloads stop for it
 //! - [`overlap`]: sites that two deployments want
-//! - [`placement`]: expressions that choose sites by their labels
-//! - [`rollout`]: which sites get a version next, what ends a rollout, and what is reported of it
+//! - [`placement`]: expressions that select sites by their labels
+//! - [`rollout`]: the sites that get a version next, the end of a rollout, and its status
 //! - [`snapshot`]: the versions of an application that are kept
-//! - [`terms`]: what owners and providers ask of upgrades
-//! - [`version`]: which versions may be left out of a queue
-//! - [`window`]: when upgrades may begin
+//! - [`terms`]: the terms of owners and providers for upgrades
+//! - [`version`]: versions that may be skipped in a queue
+//! - [`window`]: times at which upgrades may begin
 
 pub mod chain;
 pub mod duration;

@@ -4,36 +4,38 @@ use std::{cmp::Reverse, collections::BTreeMap, collections::BTreeSet, sync::Arc}
 
 use jiff::Timestamp;
 
-/// So many sites are named in a text.
+/// Most sites that a text names.
 const NAMED: usize = 5;
 
-/// What a deployment has, or wants to have.
+/// The sites that a deployment has or wants.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
-    /// Its name.
+    /// Name of the deployment.
     pub name: &'a str,
-    /// When it was created; none if it is gone, and has left revisions behind.
+    /// Creation time; `None` if the deployment is gone and has left revisions behind.
     pub created: Option<Timestamp>,
-    /// The sites that it has chosen.
+    /// Sites that the deployment has chosen.
     pub placed: &'a BTreeSet<Arc<str>>,
-    /// The sites where it has revisions of the application.
+    /// Sites in which the deployment has revisions of the application.
     pub running: &'a BTreeSet<Arc<str>>,
 }
 
-/// Who has which of the sites that several want.
+/// The sites that several deployments want, as divided between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overlap {
-    /// The sites that the deployment does not get.
+    /// Sites that the deployment does not get.
     pub lost: BTreeSet<Arc<str>>,
-    /// Who has them, for people.
+    /// The deployments that have these sites, for people.
     pub lost_text: Option<String>,
-    /// Who else wanted sites that it has, for people.
+    /// Deployments that wanted sites of this one, for people.
     pub won_text: Option<String>,
 }
 
-/// Decides which of the chosen sites a deployment gets: who has revisions in a site already has it, else who was
-/// created first, else whose name comes first. `others` are those of the same application in the namespace, and those
-/// that are gone.
+/// Decides which of the chosen sites a deployment gets.
+///
+/// A site goes to the deployment that has revisions in it, else to the one that was created first,
+/// else to the first by name. `others` are the other deployments of the application in the
+/// namespace, and those that are gone but have left revisions.
 pub fn settle(own: Claim<'_>, others: &[Claim<'_>]) -> Overlap {
     let mut lost = BySubject::new();
     let mut left = BySubject::new();
@@ -69,7 +71,7 @@ pub fn settle(own: Claim<'_>, others: &[Claim<'_>]) -> Overlap {
 }
 
 impl<'a> Claim<'a> {
-    /// Orders those that want a site; the lowest gets it.
+    /// The sort key of the deployments that want a site; the lowest gets the site.
     fn rank(&self, site: &Arc<str>) -> (Reverse<bool>, bool, Option<Timestamp>, &'a str) {
         let is_running = self.running.contains(site);
         (Reverse(is_running), self.is_gone(), self.created, self.name)
@@ -80,7 +82,7 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// Sites, by the deployment that a text is about.
+/// Sites by deployment; a text has a part for each deployment.
 type BySubject<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 
 fn joined(texts: impl IntoIterator<Item = String>) -> Option<String> {
@@ -109,8 +111,8 @@ mod tests {
         names.split_whitespace().map(Into::into).collect()
     }
 
-    /// Who of `a` and `b` gets each of the sites that both have chosen; each has a second of creation, and the sites
-    /// where it runs.
+    /// The owner of each site that both `a` and `b` have chosen. `a` and `b` have a second of
+    /// creation, and the sites with their revisions.
     fn settled(a: (i64, &str), b: (i64, &str)) -> String {
         let placed = set("x y");
         let (running_a, running_b) = (set(a.1), set(b.1));
@@ -144,7 +146,7 @@ mod tests {
         }
     }
 
-    /// It still has to take its revisions away.
+    /// The deployment still has to delete its revisions.
     #[test]
     fn who_leaves_a_site_has_it_until_it_is_gone() {
         let (placed, none, running) = (set("x"), set(""), set("x"));
@@ -163,7 +165,8 @@ mod tests {
         assert_eq!(settle(own, &[leaving]).lost, placed);
     }
 
-    /// Garbage collection takes its time, and nobody else begins before; nor where its revisions were left behind.
+    /// Garbage collection takes time, and no other deployment begins before it is done, or in sites
+    /// where revisions were left behind.
     #[test]
     fn who_is_gone_has_a_site_until_its_revisions_are_gone() {
         let (placed, none) = (set("x y z"), set(""));
@@ -190,7 +193,8 @@ mod tests {
         assert_eq!(overlap.lost, set("x"));
         let left = "SiteDeployment \"a\" is gone, and its revisions are still in sites that this one wants: x.";
         assert_eq!(overlap.lost_text.as_deref(), Some(left));
-        // Both have revisions in y, as after mistakes: it stays with the one that is there.
+        // Both have revisions in y, as after an error: the site stays with the deployment that
+        // exists.
         let won = "SiteDeployment \"c\" wants sites that this one has: z.";
         assert_eq!(overlap.won_text.as_deref(), Some(won));
     }

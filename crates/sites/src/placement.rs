@@ -1,4 +1,4 @@
-//! Expressions that choose sites by their labels.
+//! Expressions that select sites by their labels.
 //!
 //! ```text
 //! system/type = edge and (region in (eu, us) or rack exists)
@@ -12,10 +12,10 @@
 //! | `key notin (a, b)` | have none of these values, or be missing |
 //! | `key exists` | be there |
 //!
-//! `and` and the comma are the same, and bind closer than `or`; parentheses group. `exists` comes after its key, as the
-//! other operators do. Keys and values are those of labels. They may stand in single or double quotes; the words of
-//! the language have to, where they are meant as keys or values.
-//! (Contract `sites.md`, `placement.matchSiteLabels`; a missing label counts as in selectors of Kubernetes.)
+//! `and` and the comma have the same meaning, and bind closer than `or`; parentheses group.
+//! `exists` follows its key, as the other operators do. Keys and values are those of labels. They
+//! may be in single or double quotes. The words of the language have to be in quotes when they are
+//! keys or values. A missing label counts as in selectors of Kubernetes.
 
 mod parser;
 pub mod record;
@@ -24,7 +24,7 @@ mod tests;
 
 use std::{collections::BTreeMap, fmt};
 
-/// What an expression may not be nested deeper than.
+/// Maximum nesting depth of an expression.
 pub const MAX_DEPTH: usize = 64;
 
 /// The words of the language.
@@ -33,25 +33,26 @@ const WORDS: [&str; 5] = ["and", "or", "in", "notin", "exists"];
 /// An expression over the labels of a site.
 ///
 /// # Guarantees
-/// Printed and parsed again it is the same.
+/// An expression that is printed and parsed again is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expression(Node);
 
-/// Why a text is no expression.
+/// The reason that a text is not an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}, found {found} at byte {position}{before}")]
 pub struct ParseError {
-    /// Where, in bytes from the beginning of the text.
+    /// Position of the error, in bytes from the start of the text.
     pub position: usize,
-    /// What could stand there.
+    /// Expected text at the position.
     pub expected: String,
-    /// What stands there.
+    /// Text that was found at the position.
     pub found: String,
-    /// What is before it, as the end of a message.
+    /// Text before the position, as the end of a message.
     before: String,
 }
 
-/// Part of an expression. Neither kind of list has less than two parts, or one of its own kind as a part.
+/// A part of an expression. Both kinds of lists have at least two parts, and no part of their own
+/// kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
     All(Vec<Node>),
@@ -59,7 +60,7 @@ enum Node {
     Label { key: String, test: Test },
 }
 
-/// What a label has to be.
+/// A condition for a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Test {
     Equal(String),
@@ -70,15 +71,16 @@ enum Test {
 }
 
 impl Expression {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// With the place of the first mistake and what could stand there. Parentheses deeper than [`MAX_DEPTH`] are one.
+    /// With the position of the first error, and the expected text. Parentheses deeper than
+    /// [`MAX_DEPTH`] are an error.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         parser::parse(text).map(Self)
     }
 
-    /// Whether a site with these labels is meant.
+    /// True if a site with these labels is selected.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.matches(labels)
     }
@@ -150,7 +152,7 @@ impl fmt::Display for Test {
     }
 }
 
-/// A key or a value, in quotes where it would be taken for something else.
+/// A key or a value, in quotes if it could be mistaken for something else.
 struct Literal<'a>(&'a str);
 
 impl fmt::Display for Literal<'_> {

@@ -1,9 +1,9 @@
-//! Which sites get a version next, what is taken back, and what is reported.
+//! The sites that get a version next, the revisions that are taken back, and the status.
 //!
-//! A plan is made in the steps that [`plan`] names: what the strategy asks for, which rollout it is, how all sites are,
-//! whether the rollout ends early, what comes next, and from these the status and the actions. Which sites are in which
-//! batch is read from their revisions; the status adds what these cannot say: the number and the version of the
-//! rollout, that it was aborted, and which batch is under way. (Contract `sites.md`.)
+//! [`plan`] consists of steps: the numbers of the strategy, the course of the rollout, the state of
+//! all sites, an abort, the next step, and from these the status and the actions. The members of
+//! each batch are read from the revisions of sites. The status adds facts that revisions do not
+//! have: the number and the version of the rollout, its abort, and the current batch.
 
 mod abort;
 mod actions;
@@ -42,60 +42,62 @@ use self::{
     strategy::Strategy,
 };
 
-/// What a plan is made from.
+/// The input of a plan.
 #[derive(Clone, Debug)]
 pub struct Observed<'a> {
     /// Name of the deployment.
     pub name: &'a str,
-    /// Its UID.
+    /// UID of the deployment.
     pub uid: &'a str,
-    /// Its generation.
+    /// Generation of the deployment.
     pub generation: i64,
-    /// Its spec.
+    /// Spec of the deployment.
     pub spec: &'a SiteDeploymentSpec,
-    /// Its status, as it was reported last.
+    /// Last reported status of the deployment.
     pub status: &'a SiteDeploymentStatus,
-    /// The version to be brought.
+    /// Version that the spec requests.
     pub target: Target,
-    /// Versions that are kept of its application, and of others of which its sites have some: a rollback goes back to
-    /// one of them.
+    /// The kept versions of the application, and of other applications that its sites have: a
+    /// rollback restores one of them.
     pub versions: &'a Versions,
-    /// What was found out about the placement.
+    /// State of the placement.
     pub placement: Placement,
-    /// The sites that the deployment has: those placed, and those that only have revisions, by name.
+    /// The sites of the deployment by name: those that are placed, and those that only have
+    /// revisions.
     pub sites: &'a BTreeMap<Arc<str>, Site>,
-    /// How a revision is named, from the deployment, the site and the number. The same number has the same name, so a
-    /// revision that was made already is not made twice.
+    /// Names a revision by deployment, site and number. The same number always gets the same name,
+    /// so a revision is not created twice.
     pub revision_name: fn(deployment: &str, site: &str, number: i64) -> String,
     /// The present time.
     pub now: Timestamp,
 }
 
-/// The version that the spec asks for.
+/// The version that the spec requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// There is no application of that name.
+    /// The application does not exist.
     NoApplication,
-    /// The application has no such version.
+    /// The application does not have the version.
     NoVersion,
-    /// This one.
+    /// The version exists.
     Version(Arc<str>),
 }
 
 /// Versions by the name of their application, and by [`Version::version`].
 pub type Versions = BTreeMap<Arc<str>, BTreeMap<Arc<str>, Version>>;
 
-/// Names a version. Those of different applications have nothing to do with each other, whatever they are called.
+/// The name of a version. Versions of different applications are unrelated, even if they have the
+/// same name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VersionName<'a> {
-    /// The version.
+    /// Name of the version.
     pub version: &'a str,
-    /// Its application.
+    /// Name of the application.
     pub application: &'a str,
 }
 
 impl<'a> VersionName<'a> {
-    /// That of what a revision of a site brings.
+    /// The version of the entry of a revision.
     #[must_use]
     pub fn of(entry: &'a SiteEntry) -> Self {
         Self {
@@ -105,7 +107,7 @@ impl<'a> VersionName<'a> {
     }
 }
 
-/// What the status of a deployment with this spec says that is brought, and what was before.
+/// The current and the previous version in the status of a deployment with this spec.
 pub fn reported<'a>(
     spec: &'a SiteDeploymentSpec,
     status: &'a SiteDeploymentStatus,
@@ -135,134 +137,139 @@ impl<'a> Observed<'a> {
 /// A version of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// The version.
+    /// Name of the version.
     pub version: Arc<str>,
-    /// Its newest edit.
+    /// Identifier of the newest edit.
     pub edit: Arc<str>,
-    /// Names of its phases, in order.
+    /// Names of the phases, in order.
     pub phases: Vec<String>,
-    /// Which workloads of the version before stop for it.
+    /// Workloads of the version before that stop for this version.
     pub stop: SiteStop,
-    /// Whether it has probes: without, nothing is known of its health.
+    /// True if the version has probes; without probes its health is unknown.
     pub has_probes: bool,
-    /// How long sites of a wave have to stay available at least, whatever the strategy says.
+    /// Minimum time for which sites of a wave have to stay available, whatever the strategy says.
     pub success_delay: SignedDuration,
 }
 
-/// What is known of the choice of sites.
+/// The state of the placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The sites were chosen; the text names sites that another deployment wanted as well.
+    /// The sites were chosen; the text names sites that another deployment wants as well.
     Placed(Option<String>),
-    /// The expression cannot be understood, and why; the last choice stays in force.
+    /// The expression is invalid, with the reason; the last placement stays in force.
     Invalid(String),
-    /// Some sites belong to another deployment; the text says which.
+    /// Some sites belong to another deployment, which the text names.
     Overlapping(String),
 }
 
 /// A site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
-    /// Whether it is placed. One that is not has its revisions taken away.
+    /// True if the site is placed. The revisions of other sites are deleted.
     pub is_placed: bool,
-    /// Whether it can be reached now.
+    /// True if the site can be reached now.
     pub is_online: bool,
-    /// Since when, without interruption, as far as that is known. A later time than the true one gives what is under
-    /// way there more time; an earlier one makes it fail for what an interruption held up.
+    /// Time since which the site has been online without interruption, as far as known. If this
+    /// time is too late, revisions get more time; if it is too early, they may fail because of an
+    /// interruption.
     pub online_since: Option<Timestamp>,
-    /// Whether its labels match [`strategy::canary_expression`], if there is one: it is one of those that come first.
+    /// True if the labels of the site match [`strategy::canary_expression`], so that it belongs to
+    /// the first sites.
     pub is_canary: bool,
-    /// Its revisions, the oldest first, archived ones included.
+    /// Revisions of the site, the oldest first, including archived ones.
     pub chain: Vec<Revision>,
 }
 
 /// A revision of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
-    /// Its name.
+    /// Name of the revision.
     pub name: Arc<str>,
-    /// Its number in the chain.
+    /// Number of the revision in the chain.
     pub number: i64,
-    /// What it says of itself.
+    /// Entry of the revision.
     pub entry: Arc<SiteEntry>,
-    /// How far it is.
+    /// State of the revision.
     pub state: RevisionState,
-    /// Whether it has begun in its site, as far as is known; also of one that is archived.
+    /// Reports if the revision has begun in its site, as far as known; also for an archived
+    /// revision.
     pub beginning: Beginning,
-    /// Whether it is being deleted.
+    /// True if the revision is being deleted.
     pub is_deleting: bool,
-    /// Whether its life cycle state is `Archived` already.
+    /// True if the life cycle state is already `Archived`.
     pub is_archiving: bool,
 }
 
-/// Whether a revision has begun in its site.
+/// The beginning of a revision in its site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// It has not, as far as is known.
+    /// The revision has not begun, as far as known.
     None,
-    /// Older workloads stop for it. It has written nothing.
+    /// Older workloads stop for the revision. It has written nothing.
     Stopping,
-    /// It has, and may have written something.
+    /// The revision has begun, and may have written objects.
     Begun,
 }
 
-/// How far a revision of a site is.
+/// The state of a revision of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RevisionState {
-    /// Given, and not begun as far as is known.
+    /// The revision was given to the site, and has not begun as far as known.
     Queued,
-    /// Left out of the queue for good.
+    /// The revision was skipped in the queue.
     Skipped,
-    /// Begun, or kept from it by something else than its place in the queue, and not available yet; how long that may
-    /// take is decided here.
+    /// The revision has begun, or something else than its place in the queue prevents that; it is
+    /// not available yet. The plan decides how long that may take.
     Started {
-        /// Since when that is so.
+        /// Time since which this is the state.
         since: Timestamp,
-        /// Why it is not available, for people, as far as it has said so.
+        /// Reason that the revision is not available, for people, if it was reported.
         message: Option<Arc<str>>,
     },
-    /// Available since then.
+    /// The revision has been available since this time.
     Available(Timestamp),
-    /// Refused (`reasons::REFUSALS`), or not available any more after it once was: the reason and the text of the
-    /// condition.
+    /// The revision was refused (`reasons::REFUSALS`), or is not available any more: reason and
+    /// message of the condition.
     Failing {
-        /// The reason, in one word.
+        /// Reason in one word.
         reason: &'static str,
-        /// Why, for people.
+        /// Message for people.
         message: Arc<str>,
     },
-    /// Nothing is known of it now: its site cannot be reached.
+    /// The current state is not known, because the site cannot be reached.
     Unknown,
-    /// Its objects are gone or belong to newer ones.
+    /// The objects of the revision are gone or belong to newer revisions.
     Archived,
 }
 
-/// What is to be done, in this order, and what is to be said.
+/// The actions of a plan, in their order, and the status.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// The status to write. One that aborts is written before anything else is done.
+    /// Status to write. A status with a new abort is written before anything else.
     pub status: SiteDeploymentStatus,
-    /// Whether `status` has to be written before the actions.
+    /// True if `status` has to be written before the actions.
     pub status_first: bool,
-    /// The actions. Those of a site stand together: what is withdrawn there is given again behind it.
+    /// Actions, grouped by site: a revision that is withdrawn is given again in the same group.
     pub actions: Vec<Action>,
-    /// When to plan again although nothing changes.
+    /// Time of the next plan if nothing changes.
     pub again_at: Option<Timestamp>,
 }
 
-/// What is to be done, and what is to be said.
+/// Plans the next actions, and the status.
 ///
 /// # Guarantees
-/// - Planning again from the same state gives the same plan, whoever asks. Where nothing is to be done and nothing
-///   changed, the status equals the one before.
-/// - The status and the actions may be carried out in part, in their order, and the rest be lost with a restart: the
-///   next plan does what is left. A number that is given again has the same name.
-/// - Nothing of a rollout that was aborted is given to a site that has not got it.
+/// - The same state always gives the same plan. If there is nothing to do and nothing has changed,
+///   the status equals the previous one.
+/// - The status and the actions may be carried out in part, in their order, and the rest may be
+///   lost with a restart: the next plan does what is left. A number that is given again gets the
+///   same name.
+/// - Sites that have nothing of an aborted rollout get nothing of it.
 ///
 /// # Caveats
-/// - Status, sites and revisions have to be at least as new as what was written last for this deployment.
-/// - Versions of earlier rollouts that wait are withdrawn and given again where a change of what runs goes before them.
-///   A manager that ends in between, and after they are gone, gives the site the version of the rollout alone.
+/// - Status, sites and revisions have to be at least as new as the last write for this deployment.
+/// - If the running version changes, waiting versions of earlier rollouts are withdrawn, and given
+///   again behind the change. If the manager ends in between, and after they are gone, the site
+///   gets only the version of the rollout.
 pub fn plan(observed: &Observed<'_>) -> Plan {
     let sites = observed
         .sites
@@ -307,7 +314,7 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
     }
 }
 
-/// When time alone changes something.
+/// The next time at which the plan changes without an event.
 fn again_at(fleet: &Fleet<'_>, step: &Step) -> Option<Timestamp> {
     let soaked = match step {
         Step::Soaking(until) => Some(*until),
@@ -316,12 +323,13 @@ fn again_at(fleet: &Fleet<'_>, step: &Step) -> Option<Timestamp> {
     earlier(fleet.deadline, soaked)
 }
 
-/// What revisions say of themselves that bring the same to sites: one for all of them, as there are thousands.
+/// The common entry of revisions that bring the same version to sites. It is shared, because there
+/// are thousands of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Brought(Arc<SiteEntry>);
 
 impl Brought {
-    /// What the revision of a site says of itself.
+    /// The entry for the revision of a site.
     pub fn to(&self, site: &str) -> SiteEntry {
         SiteEntry {
             site: site.to_owned(),
@@ -329,47 +337,48 @@ impl Brought {
         }
     }
 
-    /// The version, and which edit of it.
+    /// The version, and the identifier of its edit.
     pub fn content(&self) -> (VersionName<'_>, &str) {
         (VersionName::of(&self.0), &self.0.edit)
     }
 }
 
-/// Something to be done about a site.
+/// An action in a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Make the next revision of its chain.
+    /// Create the next revision of the chain.
     Give {
-        /// The site.
+        /// Name of the site.
         site: Arc<str>,
-        /// Its number.
+        /// Number of the revision.
         number: i64,
-        /// Its name.
+        /// Name of the revision.
         name: Arc<str>,
-        /// What it says of itself.
+        /// Entry of the revision.
         entry: Brought,
-        /// Names of the revisions that it takes over from, the newest first: all that are not archived, those that the
-        /// same plan gives or withdraws included.
+        /// Names of the revisions that it takes objects over from, the newest first: all that are
+        /// not archived, including those that the same plan gives or withdraws.
         previous: Vec<Arc<str>>,
     },
-    /// Delete a revision that has not begun, so that it never does. One that has begun meanwhile hands back.
+    /// Delete a revision that has not begun, so that it never begins. If it has begun in the
+    /// meantime, it hands its objects back.
     Withdraw {
-        /// The revision.
+        /// Name of the revision.
         revision: Arc<str>,
     },
     /// Archive a revision.
     Archive {
-        /// The revision.
+        /// Name of the revision.
         revision: Arc<str>,
     },
     /// Delete an archived revision that is beyond the history limit.
     Forget {
-        /// The revision.
+        /// Name of the revision.
         revision: Arc<str>,
     },
     /// Delete a revision of a site that is no longer placed.
     TearDown {
-        /// The revision.
+        /// Name of the revision.
         revision: Arc<str>,
     },
 }

@@ -1,7 +1,8 @@
-//! The versions of an application that are kept, each as it was.
+//! The versions of an application that are kept unchanged.
 //!
-//! A version is a `ControllerRevision`, whose data is a [`Snapshot`], and the slices that it names. Its `revision` says
-//! in which order versions appeared; the one with the highest number is the newest.
+//! A version consists of a `ControllerRevision`, whose data is a [`Snapshot`], and of the slices
+//! that it names. `revision` is the order in which versions appeared: the one with the highest
+//! number is the newest.
 
 mod keep;
 
@@ -23,29 +24,29 @@ use serde_json::{Value, json};
 pub use self::keep::{Kept, Record, keep, report, undecided};
 use crate::{rollout, window::Windows};
 
-/// Most characters of what a name begins with, so that a hash has room behind it in a label.
+/// Maximum length of the start of a name, which leaves room for a hash in a label.
 const NAME_LIMIT: usize = 40;
 
-/// What a version of an application was.
+/// The content of a version of an application.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
-    /// The version.
+    /// Name of the version.
     pub version: String,
-    /// Tells its content apart from that of other edits of the version.
+    /// Identifier of the content, different for each edit of the version.
     pub edit: String,
-    /// The phases, in order.
+    /// Phases in their order.
     pub phases: Vec<SnapshotPhase>,
-    /// What makes the objects available.
+    /// Probes that decide when the objects are available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub availability_probes: Vec<ObjectSetProbe>,
-    /// How many seconds sites of a wave have to stay available.
+    /// Seconds for which sites of a wave have to stay available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_delay_seconds: Option<i32>,
-    /// The account that the objects are written as.
+    /// Service account that the objects are written as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
-    /// How workloads are exchanged.
+    /// The way in which workloads are exchanged.
     #[serde(default)]
     pub upgrade: SiteUpgrade,
 }
@@ -53,47 +54,47 @@ pub struct Snapshot {
 /// A phase, whose objects are in slices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SnapshotPhase {
-    /// Its name.
+    /// Name of the phase.
     pub name: String,
-    /// The slices with its objects.
+    /// Names of the slices with the objects of the phase.
     pub slices: Vec<String>,
 }
 
-/// A version as the application has it now.
+/// A version with the present content of the application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Content {
-    /// What is kept of it.
+    /// The content that is kept.
     pub snapshot: Snapshot,
-    /// The slices that it names.
+    /// The slices of the snapshot.
     pub slices: Vec<Slice>,
 }
 
 /// A slice of a version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slice {
-    /// Its name, which tells its content.
+    /// Name of the slice; it contains a hash of the content.
     pub name: String,
-    /// Its objects.
+    /// Objects of the slice.
     pub objects: Value,
 }
 
-/// Why a version cannot be kept.
+/// The reason that a version cannot be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     /// Reason of the condition `Kept`.
     pub reason: &'static str,
-    /// Why, for people.
+    /// Message for people.
     pub message: String,
 }
 
 impl Snapshot {
-    /// The names of all slices of it.
+    /// The names of all slices of the version.
     pub fn slices(&self) -> impl Iterator<Item = &str> {
         let phases = self.phases.iter();
         phases.flat_map(|phase| phase.slices.iter().map(String::as_str))
     }
 
-    /// What a plan of a rollout looks at.
+    /// The version as the input of a plan.
     pub fn planned(&self) -> rollout::Version {
         rollout::Version {
             version: self.version.as_str().into(),
@@ -128,15 +129,15 @@ pub fn record_name(application: &str, version: &str, edit: &str) -> String {
     format!("{}-{hash}", begin(application, NAME_LIMIT))
 }
 
-/// A version of an application, by its namespace and name, as its spec has it now. Objects that name no namespace are
-/// in that of the application, also in sites.
+/// The version in the present spec of an application, given by namespace and name. Objects without
+/// a namespace are in that of the application, also in sites.
 ///
 /// # Errors
-/// When the template cannot be brought to sites, or a window cannot be understood.
+/// If the template cannot be brought to sites, or a window is invalid.
 ///
 /// # Caveats
-/// The edit is a hash of the template as it is serialised. A field that is added to its types has to be left out while
-/// it has its default, or else every version would be edited by an update of the manager.
+/// The edit is a hash of the serialised template. A new field in its types has to be omitted while
+/// it has its default; otherwise an update of the manager would edit every version.
 pub fn content(
     (namespace, application): (&str, &str),
     spec: &SiteApplicationSpec,
@@ -150,7 +151,7 @@ pub fn content(
         reason: reasons::INVALID_WINDOW,
         message: error.to_string(),
     })?;
-    // What else it says counts as the application has it now, for all of its versions.
+    // The other fields apply to all versions, with the present values of the application.
     let upgrade = SiteUpgrade {
         method: spec.upgrade.method,
         services: spec.upgrade.services.clone(),
@@ -203,7 +204,7 @@ fn slice(application: &str, objects: Value) -> Slice {
     }
 }
 
-/// What is wrong with a template.
+/// Checks a template; the error is a message.
 fn check(spec: &SiteApplicationSpec) -> Result<(), String> {
     let mut names = BTreeSet::new();
     let mut objects = 0;

@@ -1,13 +1,13 @@
-//! What the owner of an application and the provider of a site ask of upgrades.
+//! The terms of the owner of an application and of the provider of a site for upgrades.
 
 use baton_apis::UpgradeWindow;
 use serde::{Deserialize, Serialize};
 
-/// What holds for the upgrades of an application in a site, as it is now.
+/// The present terms for the upgrades of an application in a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Terms {
-    /// What the owner of the application asks for.
+    /// Terms of the owner of the application.
     #[serde(default, skip_serializing_if = "is_default")]
     pub owner: OwnerTerms,
     /// Upgrade windows of the Cluster.
@@ -15,14 +15,14 @@ pub struct Terms {
     pub site_windows: Vec<UpgradeWindow>,
 }
 
-/// What the owner of an application asks for. The default is nothing.
+/// The terms of the owner of an application. The default has no restrictions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerTerms {
-    /// Why nothing begins for now, not even a first installation or what puts something right.
+    /// Reason that nothing begins for now, not even a first installation or a rollback.
     #[serde(default, skip_serializing_if = "is_default")]
     pub hold: Option<Hold>,
-    /// There is no such `SiteApplication` (any more), so nobody knows what its owner asks for.
+    /// True if the `SiteApplication` does not exist, so that the terms of its owner are unknown.
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_gone: bool,
     /// `spec.upgradeWindows` of the `SiteApplication`.
@@ -34,23 +34,25 @@ pub struct OwnerTerms {
     /// `spec.upgrade.windowsApplyToEdits` of the `SiteApplication`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub windows_apply_to_edits: bool,
-    /// `spec.strategy.progressDeadline` of the `SiteDeployment`, in seconds: a version that is not available for longer
-    /// after it began does not hold the one behind it any more. `None`: it does for ever.
+    /// `spec.strategy.progressDeadline` of the `SiteDeployment`, in seconds. A version that is not
+    /// available after this time does not hold the next one any more. `None`: it holds the next one
+    /// for ever.
     #[serde(default, skip_serializing_if = "is_default")]
     pub progress_deadline: Option<u32>,
 }
 
-/// Why nothing begins.
+/// The reason that nothing begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Hold {
-    /// The owner could not be asked yet.
+    /// The terms of the owner are not known yet.
     Unknown,
-    /// The `SiteDeployment` that made the revision is gone, or on its way out, and its revisions follow it one by one.
+    /// The `SiteDeployment` of the revision is gone or being deleted, and its revisions are deleted
+    /// one by one.
     Leaving,
 }
 
 impl Hold {
-    /// What a version of a deployment waits for.
+    /// The message of a waiting version of a deployment.
     pub(crate) fn message(self, deployment: &str) -> String {
         match self {
             Self::Unknown => {

@@ -1,10 +1,11 @@
-//! Texts of others in a status that has a bound.
+//! Foreign text in a status with limited size.
 
 use baton_engine::texts;
 
-/// A text in one line of at most so many bytes, as JSON has it without a mark of its own for each character.
+/// A text in one line of at most `most` bytes. It has no control characters, each of which JSON
+/// would escape.
 pub fn line(text: &str, most: usize) -> String {
-    // What is beyond cannot be in it, and is not looked at.
+    // The rest of the text cannot be part of the result, so it is not read.
     let start = &text[..text.floor_char_boundary(most.saturating_mul(4))];
     let printable: String = start
         .chars()

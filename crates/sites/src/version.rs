@@ -1,15 +1,17 @@
-//! Which versions may be left out of a queue.
+//! Versions that may be skipped in a queue.
 
 use semver::Version;
 
-/// Whether a version that waits may be left out because `later` waits behind it: both are semantic versions, with the
-/// same major and minor number (contract sites, `upgrade.skipPatchVersions`).
+/// True if a waiting version may be skipped because `later` waits behind it: both are semantic
+/// versions with the same major and minor number.
 ///
-/// The order of the queue counts, not that of the numbers: who goes back from `1.2.4` to `1.2.3` before a site took
-/// `1.2.4` gets `1.2.3` at once. So pre-releases and build metadata do not matter either: `1.3.0-rc.1` may be left out
-/// for `1.3.0`, while `1.2.9` may not be left out for `1.3.0-rc.1`. A leading `v` is dropped, as in `v1.2.3`.
+/// The order in the queue counts, not that of the numbers: after a change from `1.2.4` back to
+/// `1.2.3`, a site that has not begun `1.2.4` gets `1.2.3` at once. So pre-releases and build
+/// metadata do not matter either: `1.3.0-rc.1` may be skipped for `1.3.0`, while `1.2.9` may not be
+/// skipped for `1.3.0-rc.1`. A leading `v`, as in `v1.2.3`, is ignored.
 ///
-/// A text that is no semantic version, such as `1.2` or `2024-05`, is never left out, nor is anything left out for it.
+/// A text that is not a semantic version, such as `1.2` or `2024-05`, is never skipped, and nothing
+/// is skipped for it.
 pub fn may_skip(queued: &str, later: &str) -> bool {
     match (parse(queued), parse(later)) {
         (Some(queued), Some(later)) => (queued.major, queued.minor) == (later.major, later.minor),
@@ -32,12 +34,12 @@ mod tests {
             ("1.2.1", "1.3.0", false),
             ("1.2.1", "2.2.1", false),
             ("0.0.1", "0.0.2", true),
-            // The way back.
+            // The order of the queue counts.
             ("1.2.4", "1.2.3", true),
             ("1.3.0", "1.2.9", false),
-            // The same again, as after a change of the mind.
+            // The same version is requested again.
             ("1.2.3", "1.2.3", true),
-            // The `v` says nothing.
+            // A leading `v` is ignored.
             ("v1.2.1", "v1.2.4", true),
             ("v1.2.1", "1.2.4", true),
             ("vv1.2.1", "1.2.4", false),

@@ -1,24 +1,26 @@
-//! When upgrades may begin.
+//! Times at which upgrades may begin.
 //!
 //! # Syntax
 //!
-//! Five fields as in a Kubernetes `CronJob`: minute, hour, day of the month, month, and day of the week, with lists,
-//! ranges, steps and English names of three letters. When both days are restricted, either of them suffices. `@hourly`,
-//! `@daily`, `@weekly`, `@monthly` and `@yearly` stand for what they say. Beyond a `CronJob`: `SUN#2` is the second
-//! Sunday of a month, `5L` its last Friday, `L` its last day, `15W` the working day next to the 15th.
+//! Five fields as in a Kubernetes `CronJob`: minute, hour, day of the month, month, and day of the
+//! week, with lists, ranges, steps and English names of three letters. If both days are restricted,
+//! either of them suffices. `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly` are
+//! abbreviations. In addition to a `CronJob`: `SUN#2` is the second Sunday of a month, `5L` its
+//! last Friday, `L` its last day, `15W` the working day nearest to the 15th.
 //!
-//! # Clocks that are put forward and back
+//! # Clock changes
 //!
-//! A window lasts as long as it says, in real time. When it opens depends on the clock of its time zone:
+//! The duration of a window is real time. Its opening depends on the clock of its time zone:
 //!
-//! - One opening a day at a fixed time (one minute, one hour): when the clock leaves that time out, the window opens as
-//!   soon as the clock has been put forward; when the time comes twice, it opens the first time only. So no window is
-//!   lost and none comes twice, as in Vixie cron. A `CronJob` would leave it out, and come twice.
-//! - Several openings a day follow the clock: those in an hour that is left out do not come, those in an hour that is
-//!   repeated come twice.
+//! - A window that opens once a day at a fixed time (one minute, one hour): if the clock skips that
+//!   time, the window opens right after the clock change; if the time occurs twice, the window
+//!   opens the first time only. So no window is lost or doubled, as in Vixie cron. A `CronJob`
+//!   would skip the time, and run twice.
+//! - A window that opens several times a day follows the clock: openings in a skipped hour do not
+//!   occur, openings in a repeated hour occur twice.
 //!
-//! The time zones are those that were known when the program was built. Files of the machine play no part, so that
-//! managers and agents agree.
+//! The time zones are built into the program. Files of the machine are not used, so that managers
+//! and agents agree.
 
 pub mod cron;
 #[cfg(test)]
@@ -37,48 +39,48 @@ use thiserror::Error;
 use self::cron::CronError;
 use crate::duration::{self, DurationError};
 
-/// How often the search for a time at which all lists are open goes on to the next opening. Two lists of daily windows
-/// that never meet are searched for a year or so.
+/// Maximum number of openings in the search for a time at which all lists are open. For two lists
+/// of daily windows that never open together, this is about a year.
 const SEARCH_STEPS: usize = 512;
 
-/// Lists of windows. Open while each list has a window that is open; without any list, always.
+/// Lists of windows. They are open while each list has an open window; without any list, always.
 #[derive(Clone, Debug, Default)]
 pub struct Windows {
     lists: Vec<Arc<[Window]>>,
 }
 
-/// A window that cannot be understood.
+/// A window that is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("upgradeWindows[{index}] ({window}): {cause}")]
 pub struct WindowError {
-    /// Its place in the list, from zero.
+    /// Index of the window in the list, from zero.
     pub index: usize,
-    /// What it says, for people.
+    /// The window, for people.
     pub window: String,
-    /// What is wrong with it.
+    /// Reason that the window is invalid.
     pub cause: WindowCause,
 }
 
-/// What is wrong with a window.
+/// The reason that a window is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WindowCause {
-    /// When it opens cannot be understood.
+    /// The cron expression is invalid.
     #[error(transparent)]
     Cron(#[from] CronError),
-    /// How long it is open cannot be understood.
+    /// The duration is invalid.
     #[error("duration {0}")]
     Duration(#[from] DurationError),
-    /// It would never be open.
+    /// The window would never be open.
     #[error("duration must be longer than zero")]
     NoDuration,
-    /// There is no time zone of that name.
+    /// The time zone does not exist.
     #[error("time zone {0:?} is not known; zones have names such as Europe/Berlin")]
     TimeZone(String),
 }
 
-/// Windows of the owner of an application and of a site: open while both are.
+/// Combines the windows of the owner of an application and of a site: open while both are open.
 ///
-/// Where one of them has no windows the other one decides.
+/// If one of them has no windows, the other one decides.
 pub fn both(owner: &Windows, site: &Windows) -> Windows {
     Windows {
         lists: [owner.lists.as_slice(), &site.lists].concat(),
@@ -86,14 +88,16 @@ pub fn both(owner: &Windows, site: &Windows) -> Windows {
 }
 
 impl Windows {
-    /// Reads a list of windows. It is open while one of them is; an empty one is always open.
+    /// Compiles a list of windows. It is open while one of them is open; an empty list is always
+    /// open.
     ///
-    /// Reading costs well below a millisecond for each window, and some milliseconds for one that never fires.
+    /// This takes well below a millisecond for each window, and some milliseconds for a window that
+    /// never opens.
     ///
     /// # Errors
     ///
-    /// The first window that cannot be understood or would never be open, and why. Nothing is taken of such a list:
-    /// whoever owns it did not mean the rest alone.
+    /// The first window that is invalid or would never be open, with the reason. The other windows
+    /// of the list are not used either, because the owner does not want them alone.
     pub fn compile(windows: &[UpgradeWindow]) -> Result<Self, WindowError> {
         let windows = windows
             .iter()
@@ -114,16 +118,17 @@ impl Windows {
         Ok(Self { lists })
     }
 
-    /// Whether upgrades may begin. A window is open from the second of its opening on, and not any more in the second
-    /// in which it has been open for its duration.
+    /// True if upgrades may begin. A window is open from the second of its opening, and closed in
+    /// the second in which its duration ends.
     pub fn is_open(&self, now: Timestamp) -> bool {
         self.lists.iter().all(|list| is_open(list, now))
     }
 
-    /// The first time, from `now` on, at which upgrades may begin: `now` itself while they may.
+    /// The first time, from `now` on, at which upgrades may begin: `now` if they may begin now.
     ///
-    /// `None` when there is none within a bounded search, which is what windows of an owner and a site that never meet
-    /// come to. They may still meet in some later year, or be changed: worth another look after a day or so.
+    /// `None` if a bounded search finds no time, because the windows of an owner and a site are
+    /// never open together. They may be in a later year, or after a change, so the caller should
+    /// check again after about a day.
     pub fn next_opening(&self, now: Timestamp) -> Option<Timestamp> {
         let mut at = now;
         for _ in 0..SEARCH_STEPS {
@@ -131,7 +136,7 @@ impl Windows {
                 .lists
                 .iter()
                 .try_fold(at, |at, list| next_opening(list, at))?;
-            // No list had to be waited for.
+            // All lists are open at this time.
             if next == at {
                 return Some(at);
             }
@@ -181,14 +186,15 @@ impl Window {
         })
     }
 
-    /// All openings last equally long, so the last one is open if any is.
+    /// All openings have the same duration, so the window is open if the last opening is.
     fn is_open(&self, now: Timestamp) -> bool {
         self.cron
             .find_previous_occurrence(&now.to_zoned(self.zone.clone()), true)
             .is_ok_and(|opening| now.duration_since(opening.timestamp()) < self.duration)
     }
 
-    /// The search ends without result at the end of the calendar alone: the expression fires.
+    /// The search has no result only at the end of the calendar, because the expression fires at
+    /// some time.
     fn opening_after(&self, now: Timestamp) -> Option<Timestamp> {
         self.cron
             .find_next_occurrence(&now.to_zoned(self.zone.clone()), false)
@@ -197,7 +203,7 @@ impl Window {
     }
 }
 
-/// A window as it is named in messages.
+/// A window in the form of messages.
 fn text(window: &UpgradeWindow) -> String {
     let UpgradeWindow {
         cron,

@@ -1,10 +1,10 @@
-//! What is read off a state.
+//! Facts about a state.
 
 use super::{
     Cached, ChainLink, Life, Numbering, REVISIONS, Request, State, Status, View, Wish, World, chain,
 };
 
-/// What is left of a revision that is gone.
+/// The record of a revision that is gone.
 pub(super) fn gone() -> crate::state::Record {
     crate::state::Record {
         life: Life::Gone,
@@ -16,7 +16,7 @@ pub(super) fn gone() -> crate::state::Record {
     }
 }
 
-/// Whether a request may change an object.
+/// True if a request may change an object.
 pub(super) fn is_write(request: &Request) -> bool {
     !matches!(
         request,
@@ -24,7 +24,7 @@ pub(super) fn is_write(request: &Request) -> bool {
     )
 }
 
-/// Whether the death of the manager would change anything.
+/// True if a crash of the manager would change the state.
 pub(super) fn is_busy(state: &State) -> bool {
     state.sets.iter().any(|set| set.talk != 0)
         || state
@@ -33,14 +33,14 @@ pub(super) fn is_busy(state: &State) -> bool {
             .any(|object| object.settled != 0 || object.cached != Cached::Current)
 }
 
-/// What a revision sees of the others.
+/// The records of the others that a revision sees.
 pub(super) fn view(state: &State, index: usize) -> View {
     let mut view = state.sets.map(|set| set.record);
     view[index] = crate::state::Record::default();
     view
 }
 
-/// The number of a revision, if it has one or can be given one now.
+/// The number of a revision, if it has one or can get one now.
 pub(super) fn number(state: &State, index: usize) -> Option<u8> {
     let link = |index: usize| {
         let record = state.sets[index].record;
@@ -62,7 +62,7 @@ pub(super) fn number(state: &State, index: usize) -> Option<u8> {
     }
 }
 
-/// What is wanted of a phase object.
+/// The requested state of a phase object.
 pub(super) fn wish_of_phase(record: crate::state::Record) -> Wish {
     if record.paused {
         Wish::Paused
@@ -71,14 +71,14 @@ pub(super) fn wish_of_phase(record: crate::state::Record) -> Wish {
     }
 }
 
-/// Whether a pass over a revision or a phase object would do anything.
+/// True if a pass over a revision or a phase object would do anything.
 pub(super) fn can_start(state: &State, index: usize) -> bool {
     let set = state.sets[index];
     match set.record.life {
         Life::Unborn | Life::Gone => false,
         Life::Deleting => true,
         Life::Alive if World::is_phase(index) => true,
-        // Nothing is done with what is not known.
+        // A pass does nothing while the content is unknown.
         Life::Alive if set.record.status.archived || set.record.is_lost => false,
         Life::Alive => set.wish == Wish::Archived || number(state, index).is_some(),
     }

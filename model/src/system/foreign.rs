@@ -1,25 +1,25 @@
-//! What controllers of others do about the phase objects of their classes.
+//! The actions of controllers of others on phase objects of their classes.
 
 use super::{
     Action, Life, OBJECTS, Record, Reported, State, System, World, bit, facts::gone, small,
 };
 use crate::world::Power;
 
-/// What a controller of others does about a phase object.
+/// An action of a controller of others on a phase object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// It puts its finalizer on.
+    /// Add the finalizer.
     Hold,
-    /// It takes its finalizer off, and the object is gone.
+    /// Remove the finalizer; the object is gone.
     LetGo,
-    /// It reports this, about an earlier generation if it is nothing.
+    /// Report this; `Nothing` is a report on an earlier generation.
     Report(Reported),
-    /// It reports whether it pauses.
+    /// Report if the phase is paused.
     Pause,
 }
 
 impl System {
-    /// The phase objects that controllers of others look after.
+    /// The phase objects of controllers of others.
     fn foreign_phases(&self, state: &State) -> impl Iterator<Item = (usize, Record)> {
         let actors = self.world.actors();
         let foreign = actors.filter(|actor| self.world.is_foreign(*actor));
@@ -27,7 +27,7 @@ impl System {
         phases.filter(|(_, record)| record.exists())
     }
 
-    /// What controllers of others may do next.
+    /// The actions that controllers of others may take next.
     pub(super) fn acts_of_foreigners(&self, state: &State, actions: &mut Vec<Action>) {
         let powers = &self.world.powers;
         for (actor, record) in self.foreign_phases(state) {
@@ -37,7 +37,7 @@ impl System {
                 Life::Deleting => may(Deed::LetGo),
                 _ => {}
             }
-            // There is an earlier generation only of an object that was paused, or resumed.
+            // An earlier generation exists only if the object was paused or resumed.
             let is_edited = powers.contains(&Power::Pause(World::revision(actor)));
             let earlier = is_edited.then_some(Reported::Nothing);
             [Reported::Available, Reported::Not]
@@ -64,7 +64,7 @@ impl System {
                     .filter(|object| self.world.is_elsewhere(revision, *object))
                     .fold(0, |bits, object| bits | bit(object));
                 match reported {
-                    // What an earlier report said of objects stays.
+                    // The objects in an earlier report stay.
                     Reported::Nothing => {}
                     Reported::Available => record.status.controls = delivered,
                     Reported::Not => record.status.controls = 0,
@@ -73,7 +73,7 @@ impl System {
         }
     }
 
-    /// Controllers of others do all that there is to do for them.
+    /// Controllers of others do all of their work.
     pub(crate) fn serve_foreign_phases(&self, state: &mut State) {
         let phases: Vec<_> = self.foreign_phases(state).collect();
         for (actor, record) in phases {
@@ -87,13 +87,13 @@ impl System {
         }
     }
 
-    /// Whether there are controllers of others in this world.
+    /// True if this world has controllers of others.
     pub(crate) fn has_foreigners(&self) -> bool {
         let mut actors = self.world.actors();
         actors.any(|actor| self.world.is_foreign(actor))
     }
 
-    /// Whether a revision cannot end before a controller of others lets go of its phase object.
+    /// True if a revision cannot end before a controller of others releases its phase object.
     #[must_use]
     pub fn is_kept_waiting(&self, state: &State, revision: usize) -> bool {
         let phase = World::phase_of(revision);

@@ -1,4 +1,4 @@
-//! What becomes of phase objects.
+//! Changes of phase objects.
 
 use super::{
     Alarm, Delegation, Ending, Fate, Life, OBJECTS, Record, Reported, Said, State, Status, System,
@@ -7,7 +7,8 @@ use super::{
 };
 
 impl System {
-    /// A revision asks something about its phase object. What its own cache knows of it is never outdated here.
+    /// Carries out a request of a revision about its phase object. The cache for phase objects is
+    /// never outdated here.
     pub(super) fn delegate(&mut self, state: &mut State, index: usize, fate: Fate) {
         let set = state.sets[index];
         let phase = World::phase_of(index);
@@ -25,7 +26,7 @@ impl System {
                         life: Life::Alive,
                         number: set.record.number,
                         paused: self.talks.wish(set.talk) == Wish::Paused,
-                        // Who runs another class adds a finalizer, if at all.
+                        // The controller of another class adds a finalizer itself, or none.
                         is_held: !self.world.is_foreign(phase),
                         is_lost: false,
                         status: Status::default(),
@@ -45,7 +46,7 @@ impl System {
                         ..*record
                     };
                     delete(record);
-                    // The answer does not tell whether anything keeps it.
+                    // The answer does not reveal if a finalizer holds the object.
                     said = Said::Is(going);
                     self.mind_order(state, index);
                 }
@@ -63,7 +64,7 @@ impl System {
         self.continue_with(state, index, talk, set.current);
     }
 
-    /// What comes after a delegated phase is gone when that is deleted.
+    /// Checks that the phases after a delegated phase are gone when its phase object is deleted.
     fn mind_order(&self, state: &mut State, index: usize) {
         let world = &self.world;
         let is_left = |object: &usize| {
@@ -76,7 +77,7 @@ impl System {
         }
     }
 
-    /// The status of a phase object, or its end.
+    /// Writes the status of a phase object, or ends it.
     pub(super) fn report_phase(&self, state: &mut State, index: usize, talk: u32, ending: &Ending) {
         let started = self.talks.wish(talk);
         let record = &mut state.sets[index].record;
@@ -96,7 +97,7 @@ impl System {
     }
 }
 
-/// A phase object is deleted.
+/// Deletes a phase object.
 pub(super) fn delete(record: &mut Record) {
     if record.is_held {
         record.life = Life::Deleting;
@@ -105,7 +106,7 @@ pub(super) fn delete(record: &mut Record) {
     }
 }
 
-/// A change of the spec: what is reported is about an earlier generation.
+/// Changes the spec: the report becomes one on an earlier generation.
 fn outdate(record: &mut Record) {
     record.status.reported = Reported::Nothing;
     record.status.pauses = false;

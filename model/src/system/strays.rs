@@ -1,16 +1,16 @@
-//! Objects that archived revisions have nevertheless.
+//! Strays: objects that archived revisions still own.
 
 use super::{Cached, Life, OBJECTS, REVISIONS, Request, State, System, bit};
 
 impl System {
-    /// Whether there is something to take away from an archived revision.
+    /// True if an archived revision has a stray.
     #[must_use]
     pub fn has_strays(&self, state: &State) -> bool {
         (0..OBJECTS).any(|object| self.stray(state, object).is_some())
     }
 
-    /// What takes an object away from an archived revision, if the cache shows it as it is now. A request about any
-    /// other state of it would be refused.
+    /// The request that takes an object away from an archived revision, if the cache has the
+    /// present state of the object. A request for any other state would be refused.
     pub(super) fn stray(&self, state: &State, index: usize) -> Option<Request> {
         let object = state.objects[index];
         if object.cached != Cached::Current || self.seen(state, index).is_none() {

@@ -1,4 +1,4 @@
-//! What users do.
+//! The actions of users.
 
 use crate::{
     state::{Life, Set, State, Wish},
@@ -8,7 +8,7 @@ use crate::{
 use super::{Action, System, small};
 
 impl System {
-    /// What users may do next.
+    /// The actions that users may take next.
     pub(super) fn acts_of_users(&self, state: &State, actions: &mut Vec<Action>) {
         let unborn = |set: &Set| set.record.life == Life::Unborn;
         let next = state.sets.iter().take(self.count()).position(unborn);

@@ -1,21 +1,21 @@
-//! What passes ask about phase objects, and are answered.
+//! Requests of passes about phase objects, and the answers.
 
 use super::{
     Alarm, Delegation, Progress, Said, Talk, TalkId, Talks, View, translate::delegation_answer,
 };
 
 impl Talks {
-    /// What a pass asks about its phase object.
+    /// The request of a pass about its phase object.
     #[must_use]
     pub fn delegation(&self, id: TalkId) -> Option<&Delegation> {
         let delegation = self.talk(id).delegation.as_ref();
         delegation.map(|(_, delegation)| delegation)
     }
 
-    /// Where an answer about the phase object leads.
+    /// The state of a pass after an answer about the phase object.
     ///
     /// # Panics
-    /// When nothing was asked.
+    /// If the pass has no such request.
     pub fn answer_delegation(
         &mut self,
         id: TalkId,

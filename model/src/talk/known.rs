@@ -1,15 +1,15 @@
-//! What a revision knows of the others.
+//! The revisions that a revision can look up.
 
 use super::{
     ACTORS, Claim, Mutex, NAMES, ObjectKey, PoisonError, REVISIONS, Sabotage, Sibling, Siblings,
     View, World,
 };
 
-/// What a revision knows of the others, as they are now. As `KnownSiblings` of the controllers.
+/// The present records of other revisions. The counterpart of `KnownSiblings` of the controllers.
 pub(super) struct Known {
     pub(super) set: usize,
     pub(super) number: u8,
-    /// What each revision mentions, a bit per object.
+    /// Objects in each revision, one bit per object.
     pub(super) mentioned: [u8; REVISIONS],
     pub(super) view: Mutex<View>,
     pub(super) sabotage: Sabotage,
@@ -29,7 +29,7 @@ impl Siblings for Known {
     fn sibling(&self, uid: &str) -> Option<Sibling> {
         let view = self.view();
         let actor = (0..ACTORS).find(|other| World::identity(*other).uid == uid)?;
-        // Behind a phase object is its revision.
+        // A phase object stands for its revision.
         let (own, other) = (World::revision(self.set), World::revision(actor));
         let exists = view[actor].exists() && view[other].exists();
         (other != own && exists).then(|| Sibling {
@@ -71,7 +71,7 @@ pub(super) fn object_of(key: &ObjectKey) -> Option<usize> {
 }
 
 impl super::Talks {
-    /// What takes an object away from a revision that has ended.
+    /// The request that takes an object away from a revision that has ended.
     #[must_use]
     pub fn stray(&self, content: super::ContentId, set: usize) -> Option<super::Request> {
         let mut live = self.contents.object(content).cloned()?;

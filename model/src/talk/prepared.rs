@@ -1,4 +1,4 @@
-//! What a pass over an actor borrows.
+//! The input that a pass over an actor borrows.
 
 use super::{
     Class, Delivery, Desired, Gvk, KindScope, KindState, Kinds, Known, LifecycleState, Mutex,
@@ -6,13 +6,13 @@ use super::{
     delegated, keep, phases, prepare,
 };
 
-/// What a pass borrows is made for.
+/// The key of a prepared input.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Case {
     pub actor: usize,
     pub number: u8,
     pub wish: Wish,
-    /// Its phase object.
+    /// Phase object of the actor.
     pub phase: Record,
     /// See [`Start::reported`].
     pub reported: u8,
@@ -36,7 +36,7 @@ impl Prepared {
 }
 
 impl Talks {
-    /// What passes of this case borrow, made once.
+    /// The prepared input of a case, created once.
     pub(super) fn prepare(&mut self, case: Case) -> &'static Prepared {
         if let Some(known) = self.prepared.get(&case) {
             return known;

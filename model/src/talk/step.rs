@@ -1,43 +1,44 @@
-//! What a conversation starts with, asks, is answered, and ends with.
+//! The start, the requests, the answers and the end of a conversation.
 
 use super::{
     ACTORS, Alarm, ContentId, OBJECTS, PassResult, Record, SettledId, Status, TalkId, Wish,
 };
 
-/// What an actor sees of all others; its own place is empty.
+/// The records of all other actors; that of the actor itself is empty.
 pub type View = [Record; ACTORS];
 
-/// How a pass or a teardown starts.
+/// The start of a pass or a teardown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Start {
     /// The actor.
     pub set: usize,
-    /// Its number.
+    /// Number of the actor's revision.
     pub number: u8,
-    /// What is wanted of it.
+    /// Requested state of the actor.
     pub wish: Wish,
-    /// Whether its objects are taken away.
+    /// True if the objects of the actor are torn down.
     pub is_teardown: bool,
-    /// Of the objects that it creates anew to change them those that it reports as its own, a bit each.
+    /// Objects that the actor controls according to its status, among those that it deletes and
+    /// creates again to change them; one bit each.
     pub reported: u8,
-    /// What the cache shows of each object: its state if the cache can see it, and what is remembered with it.
+    /// State and fingerprints of each object in the cache.
     pub seen: [(Option<ContentId>, SettledId); OBJECTS],
-    /// The others.
+    /// Records of the other actors.
     pub view: View,
 }
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
-    /// It is carried out and answered.
+    /// The request is carried out and answered.
     Answered,
-    /// It is carried out, and the answer is lost.
+    /// The request is carried out, and the answer is lost.
     Unanswered,
-    /// It gets lost.
+    /// The request is lost.
     Lost,
-    /// It is given up, and may be carried out later.
+    /// The request is given up, and may be carried out later.
     GivenUp,
-    /// It was given up, and is carried out now.
+    /// The request was given up, and is carried out now.
     Late,
 }
 
@@ -47,72 +48,73 @@ impl Fate {
     }
 }
 
-/// A request in the situation that it meets.
+/// A request with the situation in which it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ask {
-    /// The pass that sent it.
+    /// Pass that sent the request.
     pub talk: TalkId,
-    /// Which of its requests.
+    /// Index of the request in the pass.
     pub which: u8,
-    /// The state of its object.
+    /// Present state of the object.
     pub live: ContentId,
-    /// Whether the pass holds that state.
+    /// True if the pass has the present state.
     pub is_current: bool,
-    /// Whether the cache shows the object.
+    /// True if the cache contains the object.
     pub is_known: bool,
-    /// What becomes of it.
+    /// Fate of the request.
     pub fate: Fate,
-    /// The others at this moment.
+    /// Present records of the other actors.
     pub view: View,
-    /// Whether the revision itself is archived by now.
+    /// True if the revision itself is archived by now.
     pub is_archived: bool,
 }
 
-/// What is said about the phase object of a revision.
+/// An answer about the phase object of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Said {
-    /// It is like this now.
+    /// The phase object has this record.
     Is(Record),
-    /// It does not exist.
+    /// The phase object does not exist.
     Gone,
-    /// It is not in the state that was decided upon.
+    /// The phase object is not in the state of the decision.
     Changed,
-    /// The request failed, or nobody knows.
+    /// The request failed, or the result is unknown.
     Failed,
 }
 
-/// What a request leads to.
+/// The effect of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The new state of its object, if it changes.
+    /// New state of the object, if it changes.
     pub written: Option<ContentId>,
-    /// Whether the pass holds the present state of the object from now on; `None`: as before.
+    /// True if the pass has the present state of the object from now on; `None` if this stays as it
+    /// was.
     pub holds: Option<bool>,
-    /// Whether the answer tells the cache how the object is now.
+    /// True if the cache receives the new state with the answer.
     pub is_seen: bool,
-    /// How the pass goes on.
+    /// Next state of the pass.
     pub talk: TalkId,
-    /// What must not happen and has.
+    /// Violated rule, if any.
     pub alarm: Option<Alarm>,
 }
 
-/// How a pass or a teardown ended.
+/// The end of a pass or a teardown.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
-    /// A pass.
+    /// The end of a pass.
     Pass {
-        /// The new status.
+        /// New status.
         status: Status,
-        /// Fingerprints to remember.
+        /// Fingerprints to store.
         learned: [SettledId; OBJECTS],
-        /// Why it ended.
+        /// Result of the pass.
         result: PassResult,
     },
-    /// A teardown.
+    /// The end of a teardown.
     Teardown {
-        /// The new status, should the revision stay.
+        /// New status, if the revision stays.
         status: Status,
-        /// Whether nothing of the revision is left.
+        /// True if the revision has no objects left.
         is_done: bool,
     },
 }

@@ -1,4 +1,5 @@
-//! From the small states of the model to the manifests and statuses that the engine reads, and back.
+//! The translation between the small states of the model and the manifests and statuses of the
+//! engine.
 
 use super::{
     ARCHIVED, AVAILABLE, Answer, Condition, ControlledObjectReference, Delegated, DelegationAnswer,
@@ -7,7 +8,7 @@ use super::{
     controlled_reference, json, sabotage,
 };
 
-/// The phases of a revision, or the one that a phase object stands for; those without objects left out.
+/// The phases of a revision, or the phase of a phase object; phases without objects are omitted.
 pub(super) fn phases(world: &World, actor: usize) -> Vec<ObjectSetTemplatePhase> {
     let set = World::revision(actor);
     let is_own = |index: usize| !World::is_phase(actor) || index == world.delegated;
@@ -29,7 +30,7 @@ pub(super) fn phases(world: &World, actor: usize) -> Vec<ObjectSetTemplatePhase>
         .collect()
 }
 
-/// An object is available unless its content says that it is broken.
+/// Probes: an object is available unless its content starts with `broken`.
 pub(super) fn probes() -> Probes {
     let spec = json!([{
         "selector": {"kind": {"group": "", "kind": "ConfigMap"}},
@@ -59,14 +60,14 @@ fn condition(type_: &str, status: &str) -> Condition {
     serde_json::from_value(condition).expect("a condition")
 }
 
-/// The objects that have a bit each.
+/// The references of objects that are given as bits.
 pub(super) fn controlled(bits: u8) -> Vec<ControlledObjectReference> {
     let objects = (0..OBJECTS).filter(|object| bits & (1 << object) != 0);
     let references = objects.map(|object| controlled_reference(&World::key(object)));
     references.collect()
 }
 
-/// The objects in a list, a bit each.
+/// The objects in a list, one bit each.
 fn controls(list: &[ControlledObjectReference]) -> u8 {
     let is_listed = |object: &usize| list.contains(&controlled_reference(&World::key(*object)));
     (0..OBJECTS)
@@ -79,7 +80,7 @@ fn is_true(conditions: &[Condition], type_: &str) -> bool {
     conditions.any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
-/// A status that says what is kept of it.
+/// The status of a revision with these recorded parts.
 pub(super) fn status_of(set: usize, kept: Status) -> ObjectSetStatus {
     let mut conditions = Vec::new();
     conditions.extend(kept.archived.then(|| condition(ARCHIVED, "True")));
@@ -92,7 +93,7 @@ pub(super) fn status_of(set: usize, kept: Status) -> ObjectSetStatus {
     }
 }
 
-/// As [`status_of`], of a phase object.
+/// The status of a phase object with these recorded parts.
 pub(super) fn phase_status_of(kept: Status) -> ObjectSetPhaseStatus {
     let available = match kept.reported {
         Reported::Nothing => None,
@@ -109,7 +110,7 @@ pub(super) fn phase_status_of(kept: Status) -> ObjectSetPhaseStatus {
     }
 }
 
-/// As [`kept`], of a phase object.
+/// The recorded parts of the status of a phase object.
 pub(super) fn kept_of_phase(status: &ObjectSetPhaseStatus) -> Status {
     let mut conditions = status.conditions.iter();
     let is_reported = conditions.any(|condition| condition.type_ == AVAILABLE);
@@ -125,7 +126,7 @@ pub(super) fn kept_of_phase(status: &ObjectSetPhaseStatus) -> Status {
     }
 }
 
-/// What a revision hands to a phase object, which it knows as this.
+/// The delegated phase of a revision, whose phase object has this record.
 pub(super) fn delegated(world: &World, set: usize, record: Record) -> Delegated {
     let actor = World::phase_of(set);
     let phase = World::identity(actor);
@@ -170,7 +171,7 @@ pub(super) fn delegation_answer(world: &World, set: usize, said: Said) -> Delega
     sabotage::delegation_answer(world.sabotage, answer)
 }
 
-/// What is kept of a status.
+/// The recorded parts of the status of a revision.
 pub(super) fn kept(status: &ObjectSetStatus) -> Status {
     Status {
         archived: is_true(&status.conditions, ARCHIVED),

@@ -1,5 +1,6 @@
-//! Worlds with objects that are kept, with objects that are created anew to change them, with revisions that check
-//! everything first, and with manifests in slices that may be gone.
+//! Worlds with objects that are kept, with objects that are deleted and created again to change
+//! them, with revisions that check all phases first, and with manifests in slices that may be
+//! missing.
 
 use super::{BOTH, CALM, FIRST, LOSSY, ROUGH, delegated, remote, world};
 use crate::world::{
@@ -8,7 +9,7 @@ use crate::world::{
     World,
 };
 
-/// The same with revisions that check the objects of all phases before they write any.
+/// The same world, with revisions that check the objects of all phases before the first write.
 fn looking_ahead(world: World) -> World {
     World {
         looks_ahead: true,
@@ -16,7 +17,7 @@ fn looking_ahead(world: World) -> World {
     }
 }
 
-/// Worlds with an object that stays when its revision goes, which fit in a few minutes.
+/// Worlds with an object that is kept when its revision ends, whose search takes a few minutes.
 pub(super) fn quick_kept() -> Vec<World> {
     vec![
         world(
@@ -53,7 +54,8 @@ pub(super) fn quick_kept() -> Vec<World> {
     ]
 }
 
-/// Worlds with an object that is immutable, and created anew to change it, which fit in a few minutes.
+/// Worlds with an immutable object that is deleted and created again to change it, whose search
+/// takes a few minutes.
 pub(super) fn quick_recreated() -> Vec<World> {
     let fixed = [Fixed(0), Nothing];
     vec![
@@ -98,7 +100,8 @@ pub(super) fn quick_recreated() -> Vec<World> {
     ]
 }
 
-/// Worlds with revisions that check the objects of all phases first, which fit in a few minutes.
+/// Worlds with revisions that check the objects of all phases first, whose search takes a few
+/// minutes.
 pub(super) fn quick_ahead() -> Vec<World> {
     vec![
         looking_ahead(world(
@@ -118,7 +121,8 @@ pub(super) fn quick_ahead() -> Vec<World> {
     ]
 }
 
-/// Worlds with a newer revision whose manifests are in a slice that may be gone, which fit in a few minutes.
+/// Worlds with a newer revision whose manifests are in a slice that may be missing; the search
+/// takes a few minutes.
 pub(super) fn quick_lost() -> Vec<World> {
     vec![world(
         "handover, paused, in a slice that may be gone",

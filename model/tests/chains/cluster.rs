@@ -1,4 +1,4 @@
-//! A cluster in which things happen at random: passes side by side, a manager that dies, caches that lag.
+//! A cluster with random events: parallel passes, a manager that dies, caches that lag.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ pub struct Set {
     pub lifecycle: LifecycleState,
     pub previous: BTreeSet<String>,
     pub phases: Vec<ObjectSetTemplatePhase>,
-    /// Whether older ones get what it has when it goes.
+    /// True if older revisions get the objects of this one when it is deleted.
     pub hands_back: bool,
     pub status: ObjectSetStatus,
 }
@@ -81,7 +81,7 @@ impl Set {
     }
 }
 
-/// A pass was cut off: the manager died.
+/// The error of a pass that ended because the manager died.
 #[derive(Debug)]
 pub struct Crash;
 
@@ -90,21 +90,21 @@ pub struct World {
     pub objects: BTreeMap<ObjectKey, Value>,
     pub sets: Vec<Set>,
     pub dice: Dice,
-    /// The earlier states of an object that a lagging cache may still show. Answers to our own
-    /// writes go into the cache at once, so it never lags behind those.
+    /// The earlier states of an object that a lagging cache may still contain. Answers to own
+    /// writes go into the cache at once, so the cache never lags behind them.
     history: BTreeMap<ObjectKey, Vec<Option<Value>>>,
     settled: BTreeMap<ObjectKey, (String, Settled)>,
     clock: u64,
-    /// Real writes since it was last reset.
+    /// Number of real writes since the last reset.
     pub writes: usize,
-    /// Whether caches lag, other passes come in between, and the manager dies.
+    /// True if caches lag, other passes run in between, and the manager dies.
     pub is_rough: bool,
-    /// Revisions in the middle of a pass: the work queue never hands one out twice.
+    /// Revisions with a pass in progress: the work queue never returns a revision twice.
     running: BTreeSet<usize>,
 }
 
 impl World {
-    /// An empty world in which anything may happen, as the bytes say.
+    /// An empty world with random events, chosen by the bytes.
     pub fn rough(bytes: Vec<u8>) -> Self {
         Self {
             is_rough: true,
@@ -118,7 +118,7 @@ impl World {
         self.clock
     }
 
-    /// Puts an object as its new state, or removes it.
+    /// Stores an object as the new state, or removes it.
     pub fn put(&mut self, key: &ObjectKey, object: Option<Value>) {
         let version = self.tick().to_string();
         let before = self.objects.remove(key);
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// Somebody else makes an object.
+    /// Another client creates an object.
     pub fn make_stranger(&mut self, key: &ObjectKey, data: &str) {
         let uid = format!("uid-{}", self.tick());
         let object = json!({
@@ -142,7 +142,7 @@ impl World {
         self.put(key, Some(object));
     }
 
-    /// Somebody deletes an object.
+    /// Another client deletes an object.
     pub fn delete(&mut self, key: &ObjectKey) {
         let Some(mut object) = self.objects.get(key).cloned() else {
             return;
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    /// Somebody adds a finalizer.
+    /// Another client adds a finalizer.
     pub fn block(&mut self, key: &ObjectKey) {
         if let Some(mut object) = self.objects.get(key).cloned() {
             object["metadata"]["finalizers"] = json!(["test/hold"]);
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// The object was written by an update of Package Operator, not by applies.
+    /// Marks the object as written by an update of Package Operator, not by applies.
     pub fn age(&mut self, key: &ObjectKey) {
         if let Some(mut object) = self.objects.get(key).cloned() {
             let entries = object["metadata"]["managedFields"].as_array_mut();
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// All finalizers go.
+    /// Removes all finalizers.
     pub fn unblock(&mut self) {
         for (key, mut object) in self.objects.clone() {
             if object.pointer("/metadata/finalizers").is_some() {
@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// What the server answers.
+    /// The answer of the server.
     fn serve(&mut self, key: &ObjectKey, request: &Request) -> Answer {
         let number = self.clock + 1;
         let next = Next {
@@ -209,7 +209,8 @@ impl World {
         answer
     }
 
-    /// What a cache shows: the present, or in a rough world now and then the past.
+    /// The state of an object in a cache: the present one, or in a rough world sometimes an earlier
+    /// one.
     fn cached(&mut self, key: &ObjectKey) -> (Live, Option<Settled>) {
         let lags = self.is_rough && self.dice.roll(8) == 1;
         let past = self
@@ -233,7 +234,7 @@ impl World {
         (Live::Present(object), settled)
     }
 
-    /// One request, with whatever happens around it.
+    /// Sends a request, with random events around it.
     fn send(&mut self, key: &ObjectKey, request: &Request) -> Result<Answer, Crash> {
         self.disturb()?;
         let answer = self.serve(key, request);
@@ -247,7 +248,7 @@ impl World {
         }
         match self.dice.roll(12) {
             1 => {
-                // A restarted manager remembers nothing.
+                // A restarted manager has empty caches.
                 self.settled.clear();
                 self.history.clear();
                 Err(Crash)
@@ -263,7 +264,7 @@ impl World {
         }
     }
 
-    /// One pass over a revision, as the controller makes it.
+    /// Runs a pass over a revision, like the controller.
     pub fn reconcile(&mut self, index: usize) -> Result<(), Crash> {
         self.running.insert(index);
         let end = self.pass(index);
@@ -271,7 +272,7 @@ impl World {
         end
     }
 
-    /// Who gets what a revision has, the newest first.
+    /// The heirs of the objects of a revision, the newest first.
     fn heirs(&self, set: &Set) -> Vec<Heir> {
         let older = self.sets.iter().rev().filter(|other| {
             set.hands_back && other.is_live() && set.previous.contains(&other.identity.name)
@@ -359,7 +360,7 @@ impl World {
     }
 }
 
-/// An object is available unless its content says that it is broken.
+/// Probes: an object is available unless its content starts with `broken`.
 pub fn probes() -> Probes {
     let spec = json!([{
         "selector": {"kind": {"group": "", "kind": "ConfigMap"}},

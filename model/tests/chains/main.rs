@@ -1,6 +1,6 @@
-//! What holds for every chain of revisions, in whatever order things happen and wherever the
-//! manager dies: no object that a live revision wants is without exactly one controller, nothing
-//! unwanted survives, strangers are left alone, and it all settles in a bounded number of passes.
+//! Properties of every chain of revisions, for all orders of events and all crashes of the manager:
+//! every object that a live revision wants has exactly one controller, no unwanted object survives,
+//! objects of strangers are left alone, and the chain settles in a bounded number of passes.
 
 #![expect(clippy::panic, reason = "helpers of tests state what they expect")]
 
@@ -21,7 +21,7 @@ use self::cluster::{NAMESPACE, Set, World, controller_name};
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// A chain: per revision, per object in which phase it is (0 = not wanted) and whether it is
+/// A chain: for each revision and object, its phase (0 if it is not wanted), and true if it is
 /// broken in that revision.
 type Chain = Vec<Vec<(u8, bool)>>;
 
@@ -30,12 +30,12 @@ fn chain() -> impl Strategy<Value = Chain> {
     prop::collection::vec(prop::collection::vec(object, NAMES.len()), 1..5)
 }
 
-/// What happens from outside, as seeds for the dice.
+/// An event from outside, as seeds for the dice.
 #[derive(Clone, Debug)]
 enum Happening {
     Pass(usize),
     ArchiveOldest,
-    /// The newest revision goes, and hands back what older ones want.
+    /// The newest revision is deleted, and hands back the objects that older ones want.
     AbortNewest,
     Delete(usize),
     Drift(usize),
@@ -109,7 +109,7 @@ fn sets(chain: &Chain) -> Vec<Set> {
 
 fn disturb(world: &mut World, happenings: &[Happening], created: &mut usize, all: &[Set]) {
     for happening in happenings {
-        // A further revision is applied now and then, like a user does.
+        // A further revision is sometimes applied, as by a user.
         if *created < all.len() && world.dice.roll(3) == 1 {
             world.sets.push(all[*created].clone());
             *created += 1;
@@ -151,7 +151,7 @@ fn disturb(world: &mut World, happenings: &[Happening], created: &mut usize, all
     }
 }
 
-/// Passes over all revisions until nothing is written any more; how many rounds that took.
+/// Runs passes over all revisions until nothing is written any more; returns the number of rounds.
 fn settle(world: &mut World) -> usize {
     world.is_rough = false;
     world.unblock();
@@ -204,7 +204,7 @@ fn check(world: &World, stranger: Option<(&ObjectKey, &Value)>) {
     for set in &live {
         for (name, manifest) in reached(world, set) {
             if stranger_name == Some(name) {
-                // Nobody may take it, and its phase cannot be completed.
+                // No revision may take the object, so its phase cannot be completed.
                 break;
             }
             let object = world.objects.get(&key(name));
@@ -298,11 +298,11 @@ proptest! {
         let mut created = 1;
         disturb(&mut world, &happenings, &mut created, &all);
         let rounds = settle(&mut world);
-        // One round per phase and revision is the longest way an object can have to go.
+        // An object needs at most one round per phase and revision.
         prop_assert!(rounds <= 2 + 4 * world.sets.len(), "took {rounds} rounds");
         check(&world, None);
-        // A further restart of the manager writes nothing, and neither does a take-over of what
-        // somebody else has written in another way.
+        // A further restart of the manager writes nothing. Neither does a takeover of an object
+        // that another client has written in another form.
         world.writes = 0;
         prop_assert_eq!(settle(&mut world), 1);
         for name in NAMES {

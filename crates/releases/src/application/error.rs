@@ -1,4 +1,4 @@
-//! Why a sync failed. The texts are those of the conditions (section 2.5 of the contract).
+//! The reasons that a sync fails. The texts are those of the conditions.
 
 use baton_apis::constants::shipper::{
     ANNOTATION_HIGHEST_OBSERVED_GENERATION, ANNOTATION_RELEASE_GENERATION,
@@ -12,13 +12,13 @@ use crate::{
     texts::{NotANumber, Quoted},
 };
 
-/// Why a sync failed.
+/// The reason that a sync failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SyncError {
-    /// The Releases cannot be put into order.
+    /// The Releases cannot be put in order.
     #[error(transparent)]
     BrokenReleaseGeneration(#[from] GenerationError),
-    /// What the Application says of the highest generation that was seen cannot be read.
+    /// The annotation of the Application with the highest observed generation cannot be parsed.
     #[error(
         "error decoding annotation \"{ANNOTATION_HIGHEST_OBSERVED_GENERATION}\" in application {}: {source}",
         Quoted(.application)
@@ -26,7 +26,7 @@ pub enum SyncError {
     BrokenObservedGeneration {
         /// Name of the Application.
         application: String,
-        /// Why not.
+        /// Parse error.
         source: NotANumber,
     },
     /// The chart of the template has no version.
@@ -35,60 +35,60 @@ pub enum SyncError {
     /// The Release was not created.
     #[error("{}", not_created(*.first, .cause))]
     Create {
-        /// Whether it would have been the first one.
+        /// True if it would have been the first Release.
         first: bool,
-        /// Why not.
+        /// Reason of the failure.
         cause: CreateError,
     },
 }
 
-/// Why a Release was not created.
+/// The reason that a Release was not created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CreateError {
-    /// The version of its chart is not to be had any more.
+    /// The version of the chart is not available any more.
     #[error(transparent)]
     Version(#[from] ResolutionError),
-    /// The server refused it, or did not answer.
+    /// The server refused the Release, or did not answer.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The generation of the newest one is the highest number there is.
+    /// The generation of the newest Release is the highest number that exists.
     #[error("release {0}. Delete it.")]
     NoGeneration(#[from] NoNextNumber),
-    /// The same was made again and again.
+    /// The same Release was created repeatedly.
     #[error(
         "the last {made} releases of hash {hash} are not stored as they were made: something changes their \
          environment; the next one is made at {until:.0}"
     )]
     Repeated {
-        /// How many of them.
+        /// Number of these Releases.
         made: i64,
-        /// The hash that they were made for.
+        /// Hash that the Releases were created for.
         hash: String,
-        /// When the next one is made.
+        /// Time at which the next one is created.
         until: Timestamp,
     },
 }
 
-/// Why a request failed.
+/// The reason that a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// What the server said.
+    /// Message of the server.
     pub message: String,
-    /// Whether only a change of an object helps, and not to try again.
+    /// True if a retry cannot succeed unless an object changes.
     pub is_permanent: bool,
 }
 
-/// Why a Release has no place in the history.
+/// The reason that a Release has no place in the history.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GenerationError {
-    /// It has no generation.
+    /// The Release has no generation.
     #[error("missing label \"{ANNOTATION_RELEASE_GENERATION}\" in release {}", Quoted(.release))]
     Missing {
         /// Name of the Release.
         release: String,
     },
-    /// Its generation cannot be read.
+    /// The generation cannot be parsed.
     #[error(
         "invalid value for label \"{ANNOTATION_RELEASE_GENERATION}\" in release {}: {source}",
         Quoted(.release)
@@ -96,13 +96,13 @@ pub enum GenerationError {
     Invalid {
         /// Name of the Release.
         release: String,
-        /// Why not.
+        /// Parse error.
         source: NotANumber,
     },
 }
 
 impl SyncError {
-    /// Whether only a change of the Application helps, and not to try again.
+    /// True if a retry cannot succeed unless the Application changes.
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::BrokenReleaseGeneration(_) | Self::BrokenObservedGeneration { .. } => false,

@@ -1,4 +1,4 @@
-//! The Releases of an Application, in order, and which of them go (section 2.6 of the contract).
+//! The Releases of an Application, in order, and the choice of those to delete.
 
 use std::borrow::Cow;
 
@@ -18,25 +18,25 @@ pub struct History<'a>(Vec<Member<'a>>);
 pub struct Member<'a> {
     /// The Release.
     pub release: Cow<'a, Release>,
-    /// The number that orders them.
+    /// Number that orders the Releases.
     pub generation: i64,
 }
 
-/// The Releases to delete. That one is gone already is no error.
+/// The Releases to delete. A Release that is already gone is no error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CleanUp {
-    /// Those that never completed, and are not the newest.
+    /// Releases that never completed and are not the newest.
     pub unfinished: Vec<String>,
-    /// Completed ones beyond the limit, to be deleted in this order: the first error ends it, so that none is left
-    /// behind that is older than those that stay.
+    /// Completed Releases beyond the limit, to be deleted in this order. The first error ends the
+    /// deletion, so no Release stays that is older than the ones to keep.
     pub surplus: Vec<String>,
 }
 
 impl<'a> History<'a> {
-    /// Puts Releases into order. Of the same generation, the older one comes first.
+    /// Puts Releases in order. Of the same generation, the older one comes first.
     ///
     /// # Errors
-    /// If one has no generation: the first by name.
+    /// If a Release has no generation: the error of the first one by name.
     pub fn read(releases: impl IntoIterator<Item = &'a Release>) -> Result<Self, GenerationError> {
         let mut releases: Vec<_> = releases.into_iter().collect();
         releases.sort_by_key(|release| &release.metadata.name);
@@ -44,7 +44,7 @@ impl<'a> History<'a> {
         Ok(Self::sorted(members.collect::<Result<_, _>>()?))
     }
 
-    /// Those Releases that have a generation, in the order of [`History::read`].
+    /// The Releases that have a generation, in the order of [`History::read`].
     #[must_use]
     pub fn numbered(releases: impl IntoIterator<Item = &'a Release>) -> Self {
         let members = releases.into_iter().map(Member::of);
@@ -69,41 +69,45 @@ impl<'a> History<'a> {
         });
     }
 
-    /// All of them, the oldest first, with those that are being deleted.
+    /// All Releases, the oldest first, including those that are being deleted.
     pub fn members(&self) -> &[Member<'a>] {
         &self.0
     }
 
-    /// The newest one that is not being deleted, which is or will be rolled out: the contender.
+    /// The contender: the newest Release that is not being deleted. It is or will be rolled out.
     pub fn newest(&self) -> Option<&Member<'a>> {
         self.living().pop()
     }
 
-    /// The one that the newest replaces: the newest of the others that was complete once.
+    /// The incumbent, which the newest Release replaces: the newest of the others that was complete
+    /// once.
     pub fn incumbent(&self) -> Option<&Member<'a>> {
         self.others().into_iter().rev().find(|it| it.is_complete())
     }
 
-    /// The names of those that are not being deleted, the oldest first.
+    /// The names of the Releases that are not being deleted, the oldest first.
     pub fn names(&self) -> Vec<String> {
         let living = self.living().into_iter();
         living.map(|member| member.name().to_owned()).collect()
     }
 
-    /// Those that are not being deleted, the oldest first.
+    /// The Releases that are not being deleted, the oldest first.
     pub fn living(&self) -> Vec<&Member<'a>> {
         let members = self.0.iter();
         members.filter(|member| !member.is_deleting()).collect()
     }
 
-    /// True if the only Releases are on their way out and none of them was ever complete: nothing that serves is left
-    /// for another Release to replace, and the next one gets the name of the first (E16 of the contract).
+    /// True if all Releases are being deleted and none of them was ever complete.
+    ///
+    /// In this case no Release serves, so there is nothing to replace, and the next Release gets
+    /// the name of the first.
     pub(super) fn starts_over(&self) -> bool {
         let is_empty = self.0.is_empty();
         !is_empty && self.newest().is_none() && !self.0.iter().any(Member::is_complete)
     }
 
-    /// Which of them go when so many completed ones stay besides the newest (ruling S8).
+    /// Chooses the Releases to delete. `limit` is the number of completed ones that are kept
+    /// besides the newest.
     pub fn clean_up(&self, limit: usize) -> CleanUp {
         let (completed, unfinished): (Vec<_>, Vec<_>) =
             self.others().into_iter().partition(|it| it.is_complete());
@@ -118,7 +122,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// The living ones without the newest.
+    /// The Releases that are not being deleted, without the newest.
     fn others(&self) -> Vec<&Member<'a>> {
         let mut living = self.living();
         living.pop();
@@ -139,12 +143,12 @@ impl<'a> Member<'a> {
         self.release.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Whether its last step was reached once.
+    /// True if the last step of the Release was reached once.
     pub fn is_complete(&self) -> bool {
         is_complete(&self.release)
     }
 
-    /// Hash of its environment, whatever its label says.
+    /// Hash of the environment, independent of the label.
     pub fn hash(&self) -> String {
         environment_hash(&self.release.spec.environment)
     }
@@ -154,7 +158,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Whether the last step of a Release was reached once.
+/// True if the last step of a Release was reached once.
 pub fn is_complete(release: &Release) -> bool {
     let status = release.status.as_ref();
     status.is_some_and(|status| is_true(&status.conditions, COMPLETE))
@@ -163,7 +167,7 @@ pub fn is_complete(release: &Release) -> bool {
 /// The number that orders the Releases of an Application.
 ///
 /// # Errors
-/// If it is missing, or no number.
+/// If the annotation is missing, or is not a number.
 pub fn generation(release: &Release) -> Result<i64, GenerationError> {
     let name = || release.metadata.name.clone().unwrap_or_default();
     let annotations = release.metadata.annotations.as_ref();

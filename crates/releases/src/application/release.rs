@@ -1,4 +1,4 @@
-//! The next Release of an Application (section 2.2 of the contract).
+//! The next Release of an Application.
 
 use baton_apis::{
     Application, Release, ReleaseSpec,
@@ -12,14 +12,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use super::history::{History, Member};
 use crate::{hash::environment_hash, texts::parse_number};
 
-/// The Release of a generation, made from the template.
+/// The Release with this generation, created from the template.
 pub(super) fn next(application: &Application, history: &History<'_>, generation: i64) -> Release {
     let owner = &application.metadata;
     let app = owner.name.clone().unwrap_or_default();
     let hash = environment_hash(&application.spec.template);
     let (name, iteration) = free_name(&app, &hash, history);
 
-    // The labels of the Application come along, but none that says what the Release is (W38).
+    // The labels of the Application are copied, except those that identify a Release.
     let mut labels = owner.labels.clone().unwrap_or_default();
     let own = [
         (LABEL_APP, app.clone()),
@@ -68,8 +68,10 @@ pub(super) fn next(application: &Application, history: &History<'_>, generation:
     }
 }
 
-/// The name of the next Release with a hash, and the number that makes it one of its own: one more than that of any
-/// with the same hash, which may have been deleted by hand out of order, or edited.
+/// A free name and iteration for the next Release with a hash.
+///
+/// The iteration is one more than the highest with the same hash. Releases may have been edited or
+/// deleted by hand, so the name may still be taken.
 fn free_name(app: &str, hash: &str, history: &History<'_>) -> (String, i64) {
     let members = history.members().iter();
     let same = members.filter(|member| is_made_for(member, hash));
@@ -82,25 +84,29 @@ fn free_name(app: &str, hash: &str, history: &History<'_>) -> (String, i64) {
         if history.members().iter().all(|member| member.name() != name) {
             return (name, iteration);
         }
-        // After the highest number the count starts anew; there are fewer Releases than numbers.
+        // After the highest number the iteration starts at 0 again; there are fewer Releases than
+        // numbers.
         iteration = iteration.checked_add(1).unwrap_or(0);
     }
 }
 
-/// How many Releases were made for a hash, if the newest of them is this one; `None` if it was made for another. The
-/// others may be gone: those that were never complete go when a newer one is there.
+/// Number of Releases that were created for a hash, if the newest Release was created for it; else
+/// `None`.
+///
+/// Earlier ones may be gone, because Releases that were never complete are deleted when a newer one
+/// exists.
 pub(super) fn repeated(newest: &Member<'_>, hash: &str) -> Option<i64> {
     is_made_for(newest, hash).then(|| iteration_of(newest).saturating_add(1))
 }
 
-/// Whether a Release was made for a hash, whatever was stored.
+/// True if a Release was created for a hash, even if another environment was stored.
 fn is_made_for(member: &Member<'_>, hash: &str) -> bool {
     let labels = member.release.metadata.labels.as_ref();
     let label = labels.and_then(|labels| labels.get(LABEL_RELEASE_HASH));
     label.is_some_and(|label| label == hash)
 }
 
-/// A number that cannot be read keeps nobody from the next one.
+/// A number that cannot be parsed counts as 0, so that it does not prevent the next Release.
 fn iteration_of(member: &Member<'_>) -> i64 {
     let annotations = member.release.metadata.annotations.as_ref();
     let text = annotations.and_then(|all| all.get(ANNOTATION_RELEASE_ITERATION));

@@ -1,4 +1,4 @@
-//! What a sync reports: conditions, and events about them (sections 2.5 and 9.2 of the contract).
+//! The report of a sync: conditions, and events about their changes.
 
 use baton_apis::{
     ConditionStatus,
@@ -15,7 +15,8 @@ use super::{Sync, error::SyncError, history::History};
 use crate::{event::Event, texts::Quoted};
 
 impl Sync<'_> {
-    /// Sets the conditions of a sync that went well. What changed of them is told before the rest (section 9.2).
+    /// Sets the conditions of a successful sync. Events about these changes precede those about
+    /// earlier changes.
     pub(super) fn wrap_up(&mut self, history: &History<'_>) {
         let before = self.conditions.take_changes();
         self.conditions.set_plain(ABORTING, false);
@@ -27,7 +28,7 @@ impl Sync<'_> {
         self.events.extend(before.map(condition_event));
     }
 
-    /// What the condition `RollingOut` says.
+    /// Status and message of the condition `RollingOut`.
     fn progress(&self, history: &History<'_>) -> (ConditionStatus, String) {
         let Some(newest) = history.newest() else {
             let name = Quoted(self.name());
@@ -45,7 +46,7 @@ impl Sync<'_> {
         (ConditionStatus::True, message)
     }
 
-    /// Sets the conditions of a sync that failed (ruling S3).
+    /// Sets the conditions of a failed sync.
     pub(super) fn report(&mut self, error: &SyncError) {
         let text = error.to_string();
         let conditions: &[_] = match error {
@@ -65,7 +66,7 @@ impl Sync<'_> {
         }
     }
 
-    /// Makes an event of what changed.
+    /// Adds an event about the changes of the conditions.
     pub(super) fn publish_changes(&mut self) {
         let changes = self.conditions.take_changes();
         self.events.extend(changes.map(condition_event));

@@ -1,4 +1,4 @@
-//! The rows of section 10.2 of the contract, and their neighbours.
+//! Decisions about an Application: the ordinary cases, failures, and random sequences.
 
 mod cases;
 mod failures;

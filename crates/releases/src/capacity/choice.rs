@@ -1,7 +1,8 @@
-//! Which objects of a cluster are the workloads of a Release, and how many pods each of them is to have (W1).
+//! The choice of the workloads of a Release in a cluster, and of the number of pods of each.
 //!
-//! With Shipper it is the one Deployment with the labels of the Release. A chart may say otherwise; what it says is
-//! carried by annotations, so that a cluster is never asked for kinds that nobody uses.
+//! In Shipper the workload is the one Deployment with the labels of the Release. A chart may name
+//! other workloads. Annotations carry their kinds to the controller, so clusters are never asked
+//! for kinds that nobody uses.
 
 use baton_engine::Gvk;
 use thiserror::Error;
@@ -12,11 +13,11 @@ use crate::{
     texts::Quoted,
 };
 
-/// Annotation on `CapacityTargets`: the kinds of the workloads, as `apps/v1/StatefulSet`, each as often as the chart
-/// has one of them, with commas. Without it there is one Deployment.
+/// Annotation on `CapacityTargets`: the kinds of the workloads, such as `apps/v1/StatefulSet`,
+/// separated by commas; one entry for each workload. Absent: one Deployment.
 pub const ANNOTATION_WORKLOADS: &str = "baton.run/workloads";
 
-/// The annotation of a chart with these workloads; none for the one Deployment that is meant without it.
+/// The annotation for a chart with these workloads; `None` for one Deployment.
 pub fn annotation(workloads: &[Workload]) -> Option<String> {
     let kinds = workloads
         .iter()
@@ -25,41 +26,42 @@ pub fn annotation(workloads: &[Workload]) -> Option<String> {
     (kinds != "apps/v1/Deployment").then_some(kinds)
 }
 
-/// Why it is not known which objects are the workloads. It helps only when an object or the target changes.
+/// The reason that the workloads cannot be determined. A retry helps only after an object or the
+/// target has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Error {
-    /// The target names no kind.
+    /// An entry of the annotation is not a kind.
     #[error(
         "annotation {ANNOTATION_WORKLOADS} of the CapacityTarget: {} is no kind, such as apps/v1/StatefulSet",
         Quoted(.0)
     )]
     Kind(String),
-    /// There is another number of them.
+    /// The number of workloads in the cluster differs from the chart.
     #[error("expected {expected} {kind} for selector {}, got {found} instead", Quoted(.selector))]
     Count {
-        /// How many the chart has.
+        /// Number of workloads in the chart.
         expected: usize,
         /// Version and kind.
         kind: String,
-        /// What they were looked for by.
+        /// Selector of the search.
         selector: String,
-        /// How many there are.
+        /// Number of workloads in the cluster.
         found: usize,
     },
-    /// An object says in an unknown way who scales it.
+    /// The scaling annotation of an object has an unknown value.
     #[error("annotation {ANNOTATION_SCALING} of {kind} {} has to be steps or autoscaler", Quoted(.name))]
     Scaling {
-        /// Its kind.
+        /// Kind of the object.
         kind: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
-    /// Of several workloads one does not say how many pods it is to have.
+    /// One of several workloads does not say how many pods it should have.
     #[error("annotation {ANNOTATION_REPLICAS} of {kind} {} has to be a number of pods", Quoted(.name))]
     Replicas {
-        /// Its kind.
+        /// Kind of the object.
         kind: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
 }
@@ -67,7 +69,7 @@ pub enum Error {
 /// The kinds that a target names: one for each workload.
 ///
 /// # Errors
-/// If a part of the annotation is no kind.
+/// If an entry of the annotation is not a kind.
 pub fn kinds(annotation: Option<&str>) -> Result<Vec<Gvk>, Error> {
     let Some(annotation) = annotation else {
         return Ok(vec![Gvk::new("apps/v1", "Deployment")]);
@@ -90,34 +92,34 @@ pub fn kinds(annotation: Option<&str>) -> Result<Vec<Gvk>, Error> {
 /// An object with the labels of a Release.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: &'a Gvk,
-    /// Its name.
+    /// Name of the object.
     pub name: &'a str,
-    /// Its annotation [`ANNOTATION_SCALING`].
+    /// Annotation [`ANNOTATION_SCALING`] of the object.
     pub scaling: Option<&'a str>,
-    /// Its annotation [`ANNOTATION_REPLICAS`].
+    /// Annotation [`ANNOTATION_REPLICAS`] of the object.
     pub replicas: Option<&'a str>,
 }
 
 /// A workload of a Release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// Its place among the candidates.
+    /// Index of the workload in the candidates.
     pub place: usize,
-    /// How many pods it has at 100 percent.
+    /// Number of pods at 100 percent.
     pub total: i32,
-    /// Who decides about the number of its pods.
+    /// The authority over the number of pods.
     pub scaling: Scaling,
 }
 
 /// Chooses the workloads, and divides the total between them as the chart does.
 ///
 /// # Guarantees
-/// Either all workloads of the chart are there, or nothing is chosen.
+/// Either all workloads of the chart are found, or nothing is chosen.
 ///
 /// # Errors
-/// If there are others than those that the chart has.
+/// If the number of workloads of a kind differs from the chart.
 pub fn choose(
     kinds: &[Gvk],
     candidates: &[Candidate],
@@ -175,7 +177,8 @@ pub fn choose(
     chosen.collect()
 }
 
-/// The total of each. If somebody has changed the total of the target, each gets its share of it, rounded up.
+/// The total of each workload. If a user has changed the total of the target, each workload gets
+/// its share of the total, rounded up.
 fn totals(places: &[usize], candidates: &[Candidate], total: i32) -> Result<Vec<i32>, Error> {
     if let [_] = places {
         return Ok(vec![total]);
@@ -197,13 +200,13 @@ fn totals(places: &[usize], candidates: &[Candidate], total: i32) -> Result<Vec<
     }
     let share = |wanted: i32| {
         let share = (i64::from(total.max(0)) * i64::from(wanted) + sum - 1) / sum;
-        // No more than `total`, as no part is more than the sum.
+        // A share is at most `total`, because no part is greater than the sum.
         i32::try_from(share).unwrap_or(i32::MAX)
     };
     Ok(wanted.into_iter().map(share).collect())
 }
 
-/// As Go prints a kind.
+/// A kind in the format of Go.
 fn shown(kind: &Gvk) -> String {
     let Gvk {
         group,

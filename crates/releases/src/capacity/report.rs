@@ -1,4 +1,4 @@
-//! The pods of a workload, counted by what is known of them.
+//! The pods of a workload, counted by their state.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use baton_apis::{
 };
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod};
 
-/// The states of the containers of a name, by type and reason.
+/// The states of all containers with a name, by type and reason.
 type States = BTreeMap<(&'static str, String), ReportContainerState>;
 
 /// The pods with the same condition.
@@ -69,7 +69,7 @@ fn breakdown((type_, status, reason): (&str, &str, &str), group: Group) -> Repor
     }
 }
 
-/// Counts a container of a pod; the first one in a state is the example of it.
+/// Counts a container of a pod. The first container in a state becomes the example.
 fn count(states: &mut States, pod: &str, container: &ContainerStatus) {
     let (type_, reason) = state(container.state.as_ref());
     let found = states
@@ -86,7 +86,7 @@ fn count(states: &mut States, pod: &str, container: &ContainerStatus) {
     found.count = found.count.saturating_add(1);
 }
 
-/// Type and reason of a state. A container of which nothing is said waits, as the API has it.
+/// Type and reason of a state. As in the API, a container without a state is waiting.
 fn state(state: Option<&ContainerState>) -> (&'static str, &str) {
     let Some(state) = state else {
         return ("Waiting", "");
@@ -106,7 +106,7 @@ fn state(state: Option<&ContainerState>) -> (&'static str, &str) {
     }
 }
 
-/// What a container said when it ended, before it was started again or now.
+/// The message of the last termination of a container, before a restart or now.
 fn last_words(container: &ContainerStatus) -> String {
     let state = if container.restart_count > 0 {
         container.last_state.as_ref()

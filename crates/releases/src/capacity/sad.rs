@@ -1,4 +1,4 @@
-//! Pods that are not as they should be.
+//! Pods that are not ready.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
 use crate::texts::Quoted;
 
-/// How many are told of.
+/// Most pods in a report.
 const MOST: usize = 5;
 
-/// The pods with a condition that does not hold, each with the first one; sorted by name, no more than five.
+/// The pods with a condition that is false, each with the first one; sorted by name, at most five.
 pub fn pods<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Vec<SadPod> {
     let mut sad: Vec<_> = pods.into_iter().filter_map(sad).collect();
     sad.sort_by(|a, b| a.name.cmp(&b.name));
@@ -30,7 +30,7 @@ fn sad(pod: &Pod) -> Option<SadPod> {
     })
 }
 
-/// The containers that are not ready: by name, in how many pods, and the reasons that they give.
+/// The containers that are not ready: by name, with the number of pods and the reasons.
 pub fn summary(pods: &[SadPod]) -> String {
     let mut containers: BTreeMap<&str, (BTreeSet<usize>, BTreeSet<&str>)> = BTreeMap::new();
     for (place, pod) in pods.iter().enumerate() {
@@ -59,7 +59,7 @@ pub fn summary(pods: &[SadPod]) -> String {
         .join("; ")
 }
 
-/// Why a container waits, or else why it ended.
+/// The reason that a container waits, or else that it terminated.
 fn reason(container: &ContainerStatus) -> Option<&str> {
     let state = container.state.as_ref()?;
     let waiting = state

@@ -1,4 +1,4 @@
-//! Section 5 of the contract, and K1 to K3 of its case table.
+//! Decisions about the number of pods.
 #![expect(
     clippy::needless_pass_by_value,
     reason = "fixtures are easier to read without references"
@@ -9,7 +9,7 @@ use serde_json::{Value, from_value, json};
 
 use super::{workload::Scaling, *};
 
-/// What is planned for one workload at a percentage of a total.
+/// The plan for one workload at a percentage of a total.
 fn plan_one((percent, total): (i32, i32), workload: &Workload, pods: &[Pod]) -> Plan {
     plan(
         percent,
@@ -21,7 +21,7 @@ fn plan_one((percent, total): (i32, i32), workload: &Workload, pods: &[Pod]) -> 
     )
 }
 
-/// The number that the one workload is scaled to.
+/// The number to which the one workload is scaled.
 fn scaled(plan: &Plan) -> Option<i32> {
     plan.scale.first().map(|scale| scale.replicas)
 }
@@ -52,7 +52,7 @@ fn pod(name: &str, conditions: &[&str], containers: Value, init: Value) -> Pod {
     .unwrap()
 }
 
-/// The status of a container that has this state.
+/// The status of a container with this state.
 fn container(name: &str, ready: bool, state: Value) -> Value {
     json!({"name": name, "ready": ready, "restartCount": 0, "image": "", "imageID": "", "state": state})
 }
@@ -71,7 +71,7 @@ fn sad(name: &str) -> Pod {
     )
 }
 
-/// K1: scaled first, then ready.
+/// The workload is scaled first, then ready.
 #[test]
 fn a_workload_is_scaled_to_its_share_and_then_ready() {
     let before = plan_one((50, 10), &workload(0, 5, json!([])), &[]);
@@ -84,7 +84,6 @@ fn a_workload_is_scaled_to_its_share_and_then_ready() {
     assert_eq!((after.available, after.achieved_percent), (5, 50));
 }
 
-/// K2.
 #[test]
 fn a_workload_without_sad_pods_is_in_progress() {
     let plan = plan_one((100, 10), &workload(10, 5, json!([])), &[]);
@@ -92,7 +91,6 @@ fn a_workload_without_sad_pods_is_in_progress() {
     assert_eq!(plan.verdict.condition(), (false, "InProgress", ""));
 }
 
-/// K3.
 #[test]
 fn containers_of_sad_pods_are_summed_up_by_name() {
     let pods = [
@@ -145,7 +143,7 @@ fn any_share_of_some_pods_is_one_at_least() {
         (10, 50, 5),
         (i32::MAX, 100, i32::MAX),
         (i32::MAX, 50, 1_073_741_824),
-        // odd input (W31)
+        // Unusual input.
         (3, 250, 3),
         (3, -1, 0),
         (-3, 50, 0),
@@ -175,7 +173,7 @@ fn any_share_of_some_pods_is_one_at_least() {
     }
 }
 
-/// In the order of the contract: the first that holds is told.
+/// The first reason that applies is reported, in the order of Shipper.
 #[test]
 fn why_a_workload_is_not_ready() {
     let conditions = json!([
@@ -238,7 +236,7 @@ fn a_status_that_speaks_of_an_older_spec_does_not_count() {
     );
 }
 
-/// The planner asks nothing of the kind but these facts (W1).
+/// The planner needs no other facts about a kind.
 #[test]
 fn odd_workloads_are_read_as_far_as_they_go() {
     let empty = Workload::of(&json!({}), Scaling::Steps);
@@ -265,7 +263,6 @@ fn odd_workloads_are_read_as_far_as_they_go() {
     );
 }
 
-/// W29.
 #[test]
 fn an_autoscaler_decides_between_nothing_and_everything() {
     for (percent, replicas, expected) in [
@@ -399,7 +396,7 @@ fn reports_count_pods_by_condition_and_containers_by_state() {
     assert_eq!(json!(report::of("web", &pods[3..])), nothing);
 }
 
-/// W1: each has its share of its own total, and nothing is ready until all are.
+/// Each workload has a share of its own total, and the cluster is ready when all workloads are.
 #[test]
 fn several_workloads_are_scaled_side_by_side() {
     let ready = || workload(2, 2, json!([]));

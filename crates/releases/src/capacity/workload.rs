@@ -1,4 +1,4 @@
-//! What has to be known of a workload, whatever its kind is (W1).
+//! The facts about a workload that are independent of its kind.
 
 use serde_json::Value;
 
@@ -7,35 +7,35 @@ use super::desired_replicas;
 /// A workload, as far as its capacity is concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// Its name.
+    /// Name of the workload.
     pub name: String,
-    /// The number of pods that it is scaled to.
+    /// Number of pods that the workload is scaled to.
     pub replicas: Option<i32>,
-    /// How many of them are available.
+    /// Number of available pods.
     pub available: i32,
-    /// Its generation.
+    /// Generation of the workload.
     pub generation: i64,
-    /// The generation that its status speaks about; absent for kinds that do not tell.
+    /// Generation that the status refers to; absent for kinds that do not report it.
     pub observed_generation: Option<i64>,
-    /// Why its controller gets no further, if it says so.
+    /// Message of the controller about a failure.
     pub failure: Option<String>,
-    /// Who decides about the number of its pods.
+    /// The authority over the number of pods.
     pub scaling: Scaling,
 }
 
-/// Who decides about the number of a workload's pods.
+/// The authority over the number of pods of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scaling {
     /// The steps of the strategy.
     #[default]
     Steps,
-    /// An autoscaler, while there are to be any pods at all (W29).
+    /// An autoscaler, as long as any pods are wanted.
     Autoscaler,
 }
 
 impl Workload {
-    /// Reads a Deployment, or an object of a kind with the same fields: a `StatefulSet`, a `ReplicaSet`. What is
-    /// missing or odd counts as not there.
+    /// Reads a Deployment, or an object of a kind with the same fields: a `StatefulSet`, a
+    /// `ReplicaSet`. Fields with invalid values count as missing.
     #[must_use]
     pub fn of(object: &Value, scaling: Scaling) -> Self {
         let number = |path: &str| object.pointer(path).and_then(Value::as_i64);
@@ -46,17 +46,18 @@ impl Workload {
             replicas: replicas("/spec/replicas"),
             available: replicas("/status/availableReplicas").unwrap_or(0),
             generation: number("/metadata/generation").unwrap_or(0),
-            // All three kinds tell, so a status that does not has not been written yet.
+            // All three kinds report it, so a status without it has not been written yet.
             observed_generation: Some(number("/status/observedGeneration").unwrap_or(0)),
             failure: failure(object),
             scaling,
         }
     }
 
-    /// The number of pods to be scaled to.
+    /// The number of pods to scale to.
     ///
-    /// An autoscaler leaves a workload alone that is scaled to nothing, and takes over from any other number. So it is
-    /// given the number of the step to start from, and nothing is taken from it but everything.
+    /// An autoscaler does not touch a workload that is scaled to zero, and takes over from any
+    /// other number. So the workload starts with the number of the step; after that it is only ever
+    /// scaled to zero.
     pub(super) fn desired(&self, total: i32, percent: i32) -> i32 {
         let desired = desired_replicas(total, percent);
         match (self.scaling, self.replicas) {
@@ -65,14 +66,14 @@ impl Workload {
         }
     }
 
-    /// Whether the status speaks of the workload as it is.
+    /// True if the status refers to the current generation.
     pub fn is_observed(&self) -> bool {
         self.observed_generation
             .is_none_or(|observed| observed >= self.generation)
     }
 }
 
-/// The first condition that tells of a failure, in the order of the contract.
+/// The message of the first condition that reports a failure, in the order of Shipper.
 fn failure(object: &Value) -> Option<String> {
     let conditions = object.pointer("/status/conditions")?.as_array()?;
     let text = |condition: &Value, field: &str| {

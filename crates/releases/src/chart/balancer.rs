@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{Error, Installation, object::Object};
 use crate::traffic::selector::Selector;
 
-/// The one Service with the label, or else the one Service.
+/// The index of the one Service with the label, or else of the only Service.
 pub(super) fn find(objects: &[Object]) -> Result<usize, Error> {
     let all = objects
         .iter()
@@ -31,8 +31,8 @@ pub(super) fn find(objects: &[Object]) -> Result<usize, Error> {
     }
 }
 
-/// Gives the Service its label, and makes it select the pods of all Releases that are to have traffic. Returns the
-/// field that shifting traffic changes.
+/// Adds the label to the Service, and makes the Service select the pods of all Releases that should
+/// have traffic. Returns the field that traffic shifting changes.
 pub(super) fn decorate(
     object: &mut Object,
     installation: Installation,
@@ -81,6 +81,6 @@ pub(super) fn decorate(
             }
         }
     }
-    // To the API server a selector is one value, whatever key of it is changed.
+    // The API server treats a selector as one value, even if only one key changes.
     Ok(vec![".spec.selector".to_owned()])
 }

@@ -1,4 +1,4 @@
-//! An object as a chart renders it.
+//! An object rendered from a chart.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Whether a document is an object, with labels and annotations that are texts.
+    /// Reads a document as an object; labels and annotations have to be texts.
     pub(super) fn decode(value: Value) -> Result<Self, Error> {
         let text = |path: &str| {
             let text = value
@@ -47,26 +47,26 @@ impl Object {
         Ok(object)
     }
 
-    /// Whether the object is of a kind that is built in.
+    /// True if the object is of this kind.
     pub(super) fn is(&self, api_version: &str, kind: &str) -> bool {
         self.api_version == api_version && self.kind == kind
     }
 
-    /// The group of its kind, empty for the core group.
+    /// The API group of the object; empty for the core group.
     pub(super) fn group(&self) -> &str {
         self.api_version
             .split_once('/')
             .map_or("", |(group, _)| group)
     }
 
-    /// The value of a field, `null` if it is not there.
+    /// The value of a field, `null` if the field is absent.
     pub(super) fn at(&self, path: &[&str]) -> &Value {
         path.iter().fold(&self.value, |value, key| {
             value.get(key).unwrap_or(&Value::Null)
         })
     }
 
-    /// A map of texts; one that is not there is empty.
+    /// A map of texts; empty if the field is absent.
     pub(super) fn texts(&self, path: &[&str]) -> Result<BTreeMap<&str, &str>, Error> {
         match self.at(path) {
             Value::Null => Ok(BTreeMap::new()),
@@ -82,7 +82,7 @@ impl Object {
         }
     }
 
-    /// A map, which is made if it is not there.
+    /// A map, which is created if the field is absent.
     pub(super) fn map(&mut self, path: &[&str]) -> Result<&mut Map<String, Value>, Error> {
         let odd = self.odd(path, "is no map");
         let mut value = &mut self.value;
@@ -120,7 +120,7 @@ pub(super) fn merge(map: &mut Map<String, Value>, texts: &BTreeMap<String, Strin
     }
 }
 
-/// The start of a document, to find it by.
+/// The start of a document, by which a user can find it.
 fn start(value: &Value) -> String {
     const MOST: usize = 80;
     let text = value.to_string();

@@ -1,4 +1,4 @@
-//! The order in which objects are installed (section 4.2 of the contract).
+//! The order in which objects are installed.
 
 /// Kinds, first to last. All others come after them.
 const KINDS: [&str; 25] = [
@@ -29,7 +29,7 @@ const KINDS: [&str; 25] = [
     "APIService",
 ];
 
-/// Sorts objects into the order in which they are installed.
+/// The sort key of an object in this order.
 pub fn key(kind: &str, name: &str) -> (usize, String, String) {
     let place = KINDS.iter().position(|known| *known == kind);
     (

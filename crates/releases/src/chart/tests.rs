@@ -1,4 +1,4 @@
-//! Section 4.3 of the contract, and I2 to I6 of its case table.
+//! The rules for charts, and the changes to their objects.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ fn ours() -> Value {
     })
 }
 
-/// Our labels, and those of the chart.
+/// The labels that every object gets, with those of the chart.
 fn with_ours(mut labels: Value) -> Value {
     labels
         .as_object_mut()
@@ -96,7 +96,7 @@ fn with_ours(mut labels: Value) -> Value {
     labels
 }
 
-/// I3, I4: Service, then Deployment.
+/// The Service is installed before the Deployment.
 #[test]
 fn a_chart_is_decorated() {
     let content = check(vec![deployment("shop-1-nginx"), production("nginx-prod")]).unwrap();
@@ -143,7 +143,6 @@ fn a_chart_is_decorated() {
     );
 }
 
-/// I2, I4, I5.
 #[test]
 fn the_service_that_balances() {
     let plain = |name: &str| service(name, &json!({}), &json!({"app": "nginx"}));
@@ -209,7 +208,6 @@ fn a_service_without_a_selector_gets_one() {
     }
 }
 
-/// I6.
 #[test]
 fn selectors_made_by_helm_create() {
     let selector = |release: &str, workaround: Option<&str>| {
@@ -259,7 +257,7 @@ fn the_workload_carries_the_name_of_the_release() {
     );
 }
 
-/// An object of a group, with so many pods.
+/// An object of a kind with this number of pods.
 fn scaled(api_version: &str, kind: &str, name: &str, mark: Option<&str>) -> Value {
     let mut object = deployment(name);
     object["apiVersion"] = json!(api_version);
@@ -301,7 +299,7 @@ fn which_objects_are_workloads() {
         (vec![one("extensions/v1beta1", "Deployment", "old")], error(0)),
         (vec![one("example.com/v1", "Other", "other")], error(0)),
         (vec![one("apps/v1", "DaemonSet", "daemon")], error(0)),
-        // The chart says which.
+        // The chart names its workloads.
         (vec![with("Deployment", "a", "steps"), with("StatefulSet", "b", "autoscaler"), web()], Ok("a:3 b:3*")),
         (
             vec![with("DaemonSet", "a", "steps")],
@@ -353,7 +351,8 @@ fn numbers_of_pods_are_read_from_the_chart() {
     }
 }
 
-/// A kind that is not built in keeps its shape: labels are added where it has a selector and a template.
+/// A kind that is not built in stays unchanged, except that labels are added to an existing
+/// selector and template.
 #[test]
 fn custom_workloads_are_scaled_by_their_own_field() {
     let key = ("example.com".to_owned(), "Rollout".to_owned());
@@ -369,7 +368,7 @@ fn custom_workloads_are_scaled_by_their_own_field() {
     assert_eq!(manifest.create_only, [".spec.size"]);
 }
 
-/// I2, W31: nothing is installed of what cannot be understood.
+/// A chart with a document that is not an object is not installed.
 #[test]
 fn documents_that_are_no_objects() {
     let lb = || production("lb");
@@ -421,7 +420,6 @@ fn documents_that_are_no_objects() {
     }
 }
 
-/// W31.
 #[test]
 fn a_deployment_without_labels_and_selector_gets_them() {
     let bare = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop-1"}, "spec": null});
@@ -476,7 +474,7 @@ fn objects_are_installed_in_the_order_of_their_kinds() {
     assert!(found.eq(expected));
 }
 
-/// A value in a document, by the numbers of the branches that lead to it.
+/// A value in a document; each choice selects a branch on the way to it.
 fn branch<'a>(value: &'a mut Value, choices: &[usize]) -> &'a mut Value {
     let Some((choice, rest)) = choices.split_first() else {
         return value;
@@ -499,7 +497,8 @@ fn branch<'a>(value: &'a mut Value, choices: &[usize]) -> &'a mut Value {
 }
 
 proptest! {
-    /// Whatever a chart renders to: it is refused, or all objects are ours and the workload has no pods (W31).
+    /// A chart with random changes is refused, or all objects have our labels and the workload has
+    /// no pods.
     #[test]
     fn odd_charts_are_refused_or_decorated(
         choices in prop::collection::vec(0_usize..8, 0..7),

@@ -1,4 +1,4 @@
-//! What is scaled.
+//! The workloads of a chart.
 
 use std::collections::BTreeMap;
 
@@ -11,43 +11,47 @@ use super::{
 };
 use crate::capacity::workload::Scaling;
 
-/// Annotation on objects of a chart: the object is a workload, and who decides about the number of its pods:
-/// `steps` or `autoscaler`. If any object has it, those that have it are the workloads of the chart.
+/// Annotation on objects of a chart: the object is a workload, and its number of pods is set by
+/// `steps` or by an `autoscaler`.
+///
+/// If any object has the annotation, the objects with it are the workloads of the chart.
 pub const ANNOTATION_SCALING: &str = "baton.run/scaling";
 
-/// Annotation on the workloads of a chart that has several: the number of pods that the chart asks for. In the cluster
-/// nothing else tells of it, as workloads start without pods.
+/// Annotation on the workloads of a chart with several workloads: the number of pods that the chart
+/// requests. No other field in the cluster has this number, because workloads start without pods.
 pub const ANNOTATION_REPLICAS: &str = "baton.run/replicas";
 
-/// Kinds with a scale subresource that are not built in, by group and kind: the dotted path of their number of pods.
+/// Kinds with a scale subresource that are not built in, by group and kind, with the dotted path of
+/// the number of pods.
 pub type Scalable = BTreeMap<(String, String), String>;
 
-/// Where the kinds that are built in have the number of their pods.
+/// Path of the number of pods in built-in kinds.
 const REPLICAS: &str = ".spec.replicas";
 
 /// A workload of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Its `apiVersion`.
+    /// API version of the workload.
     pub api_version: String,
-    /// Its kind.
+    /// Kind of the workload.
     pub kind: String,
-    /// Its name.
+    /// Name of the workload.
     pub name: String,
-    /// The number of pods that the chart asks for.
+    /// Number of pods that the chart requests.
     pub replicas: i32,
-    /// The dotted path of that number.
+    /// Dotted path of that number.
     pub path: String,
-    /// Who decides about the number.
+    /// The authority over that number.
     pub scaling: Scaling,
-    /// Its place among the objects.
+    /// Index of the workload in the objects.
     pub(super) place: usize,
 }
 
 /// The workloads of a chart.
 ///
-/// Without annotations it is the one Deployment, as with Shipper; in a chart without a Deployment, the one object that
-/// can be scaled. Which ones it is to be of several, the chart has to say (W1).
+/// Without annotations it is the only Deployment, as in Shipper. In a chart without a Deployment it
+/// is the only object that can be scaled. A chart with several workloads has to name them by
+/// annotations.
 pub(super) fn find(
     objects: &[Object],
     chart: &Chart,
@@ -91,7 +95,7 @@ pub(super) fn find(
     }
 }
 
-/// A workload that the chart says is one.
+/// A workload that the chart names by an annotation.
 fn marked(
     place: usize,
     object: &Object,
@@ -145,7 +149,7 @@ fn workload(
     })
 }
 
-/// Where an object has the number of its pods, if it can be scaled.
+/// The path of the number of pods, if the object can be scaled.
 fn path<'a>(object: &Object, scalable: &'a Scalable) -> Option<&'a str> {
     match (object.group(), object.kind.as_str()) {
         ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") | ("", "ReplicationController") => {
@@ -158,7 +162,7 @@ fn path<'a>(object: &Object, scalable: &'a Scalable) -> Option<&'a str> {
     }
 }
 
-/// Notes with each of several workloads how many pods the chart asks for.
+/// Records the number of pods that the chart requests for one of several workloads.
 pub(super) fn note_replicas(object: &mut Object, replicas: i32) -> Result<(), Error> {
     let annotations = object.map(&["metadata", "annotations"])?;
     annotations.insert(ANNOTATION_REPLICAS.to_owned(), json!(replicas.to_string()));
@@ -169,7 +173,8 @@ fn keys(path: &str) -> impl Iterator<Item = &str> {
     path.split('.').filter(|key| !key.is_empty())
 }
 
-/// Takes the pods of a workload away, and tells them apart from those of other Releases by labels.
+/// Scales a workload to zero, and adds the labels that distinguish its pods from those of other
+/// Releases.
 pub(super) fn decorate(
     object: &mut Object,
     path: &str,
@@ -179,7 +184,7 @@ pub(super) fn decorate(
     if let Some((last, above)) = keys.split_last() {
         object.map(above)?.insert((*last).to_owned(), json!(0));
     }
-    // A kind that is not built in need not have a template of pods, nor a selector in this place.
+    // A kind that is not built in may lack a template of pods, or a selector at this path.
     let is_own = matches!(object.group(), "apps" | "");
     let selector: &[&str] = if object.is("v1", "ReplicationController") {
         &["spec", "selector"]

@@ -1,16 +1,16 @@
-//! Why a Release is not scheduled (section 3.7 of the contract).
+//! The reasons that a Release is not scheduled.
 
 use baton_apis::{Chart, conditions::shipper::reasons};
 
 use crate::{resolution::Coordinates, texts::Quoted};
 
-/// Why no clusters were chosen. Only a change of the Release or of the clusters helps.
+/// The reason that no clusters were chosen. Only a change of the Release or of the clusters helps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
-    /// No region is asked for.
+    /// The Release requests no region.
     #[error("No regions specified in clusterRequirements. Must list at least one region")]
     NoRegions,
-    /// A region has too few clusters that take Releases.
+    /// A region has too few clusters that accept Releases.
     #[error(
         "Not enough clusters in region {}. Required: {required} / Available: {available}",
         Quoted(.region)
@@ -18,12 +18,12 @@ pub enum SelectionError {
     NotEnoughClusters {
         /// Name of the region.
         region: String,
-        /// How many are asked for.
+        /// Requested number of clusters.
         required: i32,
-        /// How many there are.
+        /// Existing number of clusters.
         available: usize,
     },
-    /// Too few of them offer what is asked for.
+    /// Too few clusters of a region have the required capabilities.
     #[error(
         "Not enough clusters in region {} with required capabilities {}. \
          Required: {required} / Available: {available}",
@@ -32,19 +32,19 @@ pub enum SelectionError {
     NotEnoughCapableClusters {
         /// Name of the region.
         region: String,
-        /// What each must offer.
+        /// Required capabilities.
         capabilities: Vec<String>,
-        /// How many are asked for.
+        /// Requested number of clusters.
         required: i32,
-        /// How many there are.
+        /// Existing number of clusters.
         available: usize,
     },
-    /// A capability is asked for twice.
+    /// A capability is required twice.
     #[error("Capability {} listed more than once in clusterRequirements", Quoted(.0))]
     DuplicateCapability(String),
 }
 
-/// Why a Release is not scheduled. What others report is passed on as text.
+/// The reason that a Release is not scheduled. Messages of other components are passed on as text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// No clusters were chosen.
@@ -53,7 +53,7 @@ pub enum ScheduleError {
     /// The chart cannot be fetched.
     #[error("{0}")]
     ChartFetch(String),
-    /// The archive of the chart is none, or one that would do harm.
+    /// The archive of the chart is invalid or unsafe.
     #[error("{0}")]
     CorruptedChart(String),
     /// The chart cannot be rendered.
@@ -61,41 +61,41 @@ pub enum ScheduleError {
     BrokenChart {
         /// The chart.
         chart: Chart,
-        /// What the renderer says.
+        /// Message of the renderer.
         cause: String,
     },
-    /// The chart has another number of Deployments than it must have.
+    /// The number of Deployments in the chart is wrong.
     #[error("chart {name}-{version} should have exactly 1 Deployment object, but it has {found}")]
     WrongDeployments {
         /// Name of the chart.
         name: String,
-        /// Its version.
+        /// Version of the chart.
         version: String,
-        /// How many it has.
+        /// Number of Deployments in the chart.
         found: usize,
     },
-    /// Rollout blocks are in the way.
+    /// Rollout blocks apply.
     #[error("{0}")]
     Blocked(String),
     /// The repository cannot be used.
     #[error("{0}")]
     Repository(String),
-    /// The repository has not answered, and no index of it is at hand.
+    /// The repository has not answered, and no index of it is cached.
     #[error("{0}")]
     NoIndex(String),
     /// A request failed.
     #[error("{0}")]
     Request(String),
-    /// A target of the name of the Release is not the Release's.
+    /// A target with the name of the Release has another owner.
     #[error("{kind} {} does not belong to {owner_kind} {}", Quoted(.name), Quoted(.owner))]
     WrongOwner {
         /// Kind of the target.
         kind: String,
-        /// Its namespace and name.
+        /// Namespace and name of the target.
         name: String,
         /// Kind of the object that should own it.
         owner_kind: String,
-        /// Its namespace and name.
+        /// Namespace and name of that object.
         owner: String,
     },
     /// The index of the repository lacks the version of the chart.
@@ -107,7 +107,7 @@ pub enum ScheduleError {
 }
 
 impl ScheduleError {
-    /// Several errors as one: the only one as it is. None without any.
+    /// Combines errors: a single error is returned unchanged, and no error is `None`.
     pub fn collect(mut errors: Vec<Self>) -> Option<Self> {
         match errors.len() {
             0 | 1 => errors.pop(),
@@ -142,8 +142,8 @@ impl ScheduleError {
         reason.to_owned()
     }
 
-    /// Whether only a change of an object helps, and not to try again. A chart that was broken once stays so: a version
-    /// of a chart never changes. Of several errors all have to be such.
+    /// True if a retry cannot succeed unless an object changes. A broken chart stays broken,
+    /// because a version of a chart never changes. Of several errors all have to be permanent.
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Selection(_)
@@ -162,7 +162,7 @@ impl ScheduleError {
     }
 }
 
-/// What the contract has for everything without a reason of its own.
+/// The reason that Shipper uses for errors without a reason of their own.
 fn unknown(name: &str) -> String {
     format!("unknown error {name}! tell Shipper devs to classify it")
 }
@@ -176,7 +176,7 @@ fn listed(errors: &[ScheduleError]) -> String {
 mod tests {
     use super::*;
 
-    /// Error, reason, message, whether to try again.
+    /// `again`: true if a retry may succeed.
     fn check(error: &ScheduleError, reason: &str, message: &str, again: bool) {
         assert_eq!(error.reason(), reason);
         assert_eq!(error.to_string(), message);

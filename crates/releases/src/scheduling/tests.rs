@@ -39,7 +39,7 @@ fn requirements(text: &str) -> ClusterRequirements {
     }
 }
 
-/// What is selected, as the annotation says it, or the error.
+/// The selection in the form of the annotation, or the error.
 fn selected(required: &str, clusters: &[Cluster]) -> String {
     match select(APPLICATION, &requirements(required), clusters) {
         Ok(clusters) => annotation(&clusters),
@@ -66,7 +66,7 @@ fn the_scores_of_the_contract() {
         cluster.spec.scheduler.weight = Some(0);
         assert!(score(APPLICATION, &cluster).abs() < f64::EPSILON);
 
-        // The identity stands for the name.
+        // The identity replaces the name.
         let mut other = Cluster::new("other", ClusterSpec::default());
         other.spec.scheduler.identity = Some(name.into());
         assert!((score(APPLICATION, &other) - found).abs() < f64::EPSILON);
@@ -84,7 +84,7 @@ fn a_score_is_always_a_number() {
     assert!(weighted(1, 1) > weighted(0, 0));
 }
 
-/// C1 to C4 and R19 of the contract. Requirements, clusters, what is selected.
+/// Each row: requirements, clusters, selection.
 #[test]
 fn clusters_are_selected_by_region_and_capability() {
     let few = |region: &str, required: i32, available: i32| {
@@ -118,7 +118,7 @@ fn clusters_are_selected_by_region_and_capability() {
             "cluster-0@a:b,c cluster-1@a:b",
             incapable("a", "b,c", 2, 1),
         ),
-        // Too few clusters are told before too few capable ones.
+        // Too few clusters are reported before too few capable ones.
         ("a=3:b", "cluster-0@a cluster-1@a", few("a", 3, 2)),
         ("c", "cluster-0@a cluster-1@b", few("c", 1, 0)),
         ("a", "", few("a", 1, 0)),
@@ -140,7 +140,7 @@ fn clusters_are_selected_by_region_and_capability() {
         // The last entry of a region counts.
         ("a=5 a=1", "cluster-0@a cluster-1@a", "cluster-1".to_owned()),
         ("a=1 a", "cluster-0@a cluster-1@a", "cluster-1".to_owned()),
-        // The best of all regions are not compared with each other.
+        // Clusters of different regions are not compared with each other.
         (
             "b=1 a=1",
             "cluster-1@a cluster-3@b cluster-2@a",
@@ -157,7 +157,6 @@ fn clusters_are_selected_by_region_and_capability() {
     }
 }
 
-/// C5 of the contract.
 #[test]
 fn a_slightly_larger_weight_moves_nothing() {
     let mut clusters = clusters("cluster-0@a cluster-1@a cluster-2@b cluster-3@b");
@@ -170,7 +169,6 @@ fn a_slightly_larger_weight_moves_nothing() {
     assert_eq!(selected("a b", &clusters), "cluster-1,cluster-2");
 }
 
-/// C3 of the contract.
 #[test]
 fn what_is_unschedulable_does_not_count() {
     let mut clusters = clusters("cluster-0@a cluster-1@a cluster-2@a");
@@ -196,7 +194,7 @@ fn the_annotation_may_repeat_itself() {
 }
 
 proptest! {
-    /// Also among clusters of the same score.
+    /// This holds among clusters with the same score as well.
     #[test]
     fn the_order_of_the_clusters_does_not_matter(
         (clusters, shuffled) in prop::collection::btree_map("[a-d]{1,2}", (0..3_i32, "[ab]?"), 1..8)
@@ -216,7 +214,7 @@ proptest! {
         prop_assert_eq!(selected(&required, &clusters), selected(&required, &shuffled));
     }
 
-    /// A cluster that is added takes the place of one at most, in each region.
+    /// In each region, a new cluster takes the place of at most one other.
     #[test]
     fn a_cluster_that_is_added_moves_little(count in 2..20_usize, wanted in 1..5_i32) {
         let all: Vec<_> = (0..=count).map(|number| cluster(&format!("c{number}@a"))).collect();

@@ -1,4 +1,4 @@
-//! What a Release says of a step: five conditions, and what it waits for (section 3.6 of the contract).
+//! The conditions of a Release at a step, and the state that it waits for.
 
 use baton_apis::{
     ConditionStatus, StrategyCondition, StrategyState, conditions::MAX_MESSAGE_LENGTH,
@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::order::{Position, Side, Stage};
 
-/// A stage of a step, as the conditions have it. The contender is the Release that the conditions are in.
+/// The condition for a stage of a step. The contender is the Release with the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConditionType {
     /// The contender has its pods.
@@ -18,14 +18,14 @@ pub enum ConditionType {
     ContenderAchievedInstallation,
     /// The contender has its traffic.
     ContenderAchievedTraffic,
-    /// The incumbent has no more pods than it is to have.
+    /// The incumbent has at most the pods of the step.
     IncumbentAchievedCapacity,
-    /// The incumbent has no more traffic than it is to have.
+    /// The incumbent has at most the traffic of the step.
     IncumbentAchievedTraffic,
 }
 
 impl ConditionType {
-    /// The condition of a stage; the last one has none.
+    /// The condition for a stage; `None` for the last stage.
     pub fn of(stage: Stage) -> Option<Self> {
         Some(match stage {
             Stage::Installation => Self::ContenderAchievedInstallation,
@@ -37,7 +37,7 @@ impl ConditionType {
         })
     }
 
-    /// The type as it is written.
+    /// The text of the type.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ContenderAchievedCapacity => "ContenderAchievedCapacity",
@@ -53,10 +53,10 @@ impl ConditionType {
     }
 }
 
-/// Reason of all conditions that do not hold.
+/// Reason of all conditions that are false.
 const CLUSTERS_NOT_READY: &str = "ClustersNotReady";
 
-/// The conditions of a step, being brought up to date.
+/// The conditions of a step during an update.
 #[derive(Clone, Debug)]
 pub(super) struct StrategyConditions {
     list: Vec<StrategyCondition>,
@@ -65,7 +65,8 @@ pub(super) struct StrategyConditions {
 }
 
 impl StrategyConditions {
-    /// Starts from those of the last pass. Without an incumbent nothing is said of one.
+    /// Starts from the conditions of the last pass. Without an incumbent, the conditions of the
+    /// incumbent are removed.
     pub(super) fn new(
         mut list: Vec<StrategyCondition>,
         position: Position,
@@ -80,7 +81,8 @@ impl StrategyConditions {
         Self { list, step, now }
     }
 
-    /// The stage is satisfied, or else why it is not.
+    /// Sets the condition of a stage: `None` if the stage is satisfied, or a message that explains
+    /// why not.
     pub(super) fn set(&mut self, type_: ConditionType, unsatisfied: Option<&str>) {
         let mut condition = StrategyCondition {
             type_: type_.as_str().to_owned(),
@@ -110,7 +112,7 @@ impl StrategyConditions {
     }
 }
 
-/// What a Release waits for. Only what was said of this step counts.
+/// The state that a Release waits for. Only conditions of this step count.
 pub fn state(
     conditions: &[StrategyCondition],
     position: Position,

@@ -1,8 +1,9 @@
-//! The end of a Release that is being deleted: an unfinished one that a newer one has superseded, or one that
-//! somebody has deleted.
+//! The end of a Release that is being deleted, because a newer one has superseded it unfinished, or
+//! because a user has deleted it.
 //!
-//! Its pods keep their traffic until the Releases that stay serve with what their step asks for. Then they are taken
-//! out of service, and the Release goes.
+//! The pods of the Release keep their traffic until the remaining Releases have the pods and the
+//! traffic of their step. Then the pods are taken out of service, and the Release is released for
+//! deletion.
 
 use baton_apis::TrafficTarget;
 
@@ -11,26 +12,27 @@ use super::{
 };
 use crate::{application::history::is_complete, texts::Quoted};
 
-/// The next step of a Release that is being deleted.
+/// The next action for a Release that is being deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Departure {
-    /// It goes.
+    /// The Release is released for deletion.
     Goes,
-    /// Its pods lose their traffic: by this patch, or by one that was sent already.
+    /// The pods lose their traffic, by this patch or by one that was already sent.
     Drains(Option<TargetPatch>),
-    /// It stays as it is, for this reason.
+    /// The Release stays unchanged; the reason.
     Stays(String),
 }
 
-/// Decides about a Release that is being deleted, by those of its application that are not: the newest, and the one
-/// before it.
+/// Decides about a Release that is being deleted. `head` and `previous` are the newest Release of
+/// the application that is not being deleted, and the one before it.
 ///
 /// # Guarantees
-/// - A Release whose pods serve stays until every other one that its step gives traffic has its pods and its traffic.
-/// - Where no Release before the newest is left, that part of the step is served by the Release that is deleted: it
-///   stays until a step that gives an incumbent no traffic.
-/// - A Release that serves nothing goes at once, and so does the only Release of an application if it never was
-///   complete: there is nothing to go back to, and the contract makes it again (E16).
+/// - A Release whose pods serve stays until the other Releases that get traffic in the step have
+///   their pods and traffic.
+/// - If there is no Release before the newest, the deleted Release serves the incumbent's part of
+///   the step: it stays until a step without traffic for an incumbent.
+/// - A Release that serves nothing is released for deletion at once. So is the only Release of an
+///   application if it was never complete: the application creates it again.
 pub fn departure(own: Member, head: Option<Member>, previous: Option<Member>) -> Departure {
     if !serves(own) {
         return Departure::Goes;
@@ -44,7 +46,7 @@ pub fn departure(own: Member, head: Option<Member>, previous: Option<Member>) ->
         return Departure::Stays(format!("pods keep their traffic until {missing}"));
     }
     let Ok(targets) = Targets::of(own) else {
-        // Nobody can take the traffic away from them one by one.
+        // The controller has no target by which it could remove the traffic first.
         return Departure::Goes;
     };
     let drained = Party {
@@ -61,7 +63,7 @@ pub fn departure(own: Member, head: Option<Member>, previous: Option<Member>) ->
 fn serves(own: Member) -> bool {
     match own.traffic {
         Some(traffic) => !is_drained(traffic),
-        // Its pods have the labels that they had.
+        // The pods still have the labels from before the target was deleted.
         None => own.capacity.is_some_and(|capacity| {
             let mut clusters = capacity.spec.clusters.iter();
             clusters.any(|cluster| cluster.percent > 0)
@@ -69,7 +71,7 @@ fn serves(own: Member) -> bool {
     }
 }
 
-/// True if no cluster is to give traffic to the Release, and none does.
+/// True if no cluster should give traffic to the Release, and none does.
 fn is_drained(traffic: &TrafficTarget) -> bool {
     let status = traffic.status.as_ref();
     let mut reported = status.iter().flat_map(|status| &status.clusters);
@@ -78,7 +80,7 @@ fn is_drained(traffic: &TrafficTarget) -> bool {
         && reported.all(|cluster| cluster.achieved_traffic == 0)
 }
 
-/// The part of the step that the Releases that stay have not reached yet.
+/// The part of the step that the remaining Releases have not reached yet.
 fn lacks(head: Member, previous: Option<Member>) -> Option<String> {
     let index = head.release.spec.target_step;
     let leader = Quoted(name(head.release)).to_string();

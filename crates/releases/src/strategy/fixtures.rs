@@ -1,4 +1,4 @@
-//! Releases with their targets, as tests need them.
+//! Releases with their targets for tests.
 
 use baton_apis::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -15,7 +15,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Installed, with everything as it is to be in the given clusters.
+    /// An installed Release whose targets are all ready in the given clusters.
     pub fn new(
         name: &str,
         steps: &[RolloutStep],
@@ -98,19 +98,19 @@ impl Parts {
         self.release.status.get_or_insert_default()
     }
 
-    /// The `CapacityTarget` is not ready, for this reason.
+    /// Makes the `CapacityTarget` not ready, for this reason.
     pub fn lacks_capacity(mut self, message: &str) -> Self {
         self.capacity.status.as_mut().unwrap().conditions = ready(Some(message));
         self
     }
 
-    /// The `TrafficTarget` is not ready, for this reason.
+    /// Makes the `TrafficTarget` not ready, for this reason.
     pub fn lacks_traffic(mut self, message: &str) -> Self {
         self.traffic.status.as_mut().unwrap().conditions = ready(Some(message));
         self
     }
 
-    /// The spec of the `CapacityTarget` changed, and nobody has seen it yet.
+    /// Changes the spec of the `CapacityTarget` without a new status.
     pub fn capacity_unobserved(mut self) -> Self {
         self.capacity.metadata.generation = Some(2);
         self
@@ -126,7 +126,7 @@ impl Parts {
     }
 }
 
-/// The condition `Ready`, or why it does not hold.
+/// The condition `Ready`; false with a message if there is one.
 pub fn ready(unready: Option<&str>) -> Vec<ShipperCondition> {
     vec![ShipperCondition {
         type_: "Ready".into(),
@@ -136,7 +136,7 @@ pub fn ready(unready: Option<&str>) -> Vec<ShipperCondition> {
     }]
 }
 
-/// A step: name, capacity and traffic, each of the incumbent and of the contender.
+/// A step: name, capacity and traffic, each for the incumbent and the contender.
 pub fn step(name: &str, capacity: (i32, i32), traffic: (u32, u32)) -> RolloutStep {
     RolloutStep {
         name: name.into(),
@@ -151,7 +151,7 @@ pub fn step(name: &str, capacity: (i32, i32), traffic: (u32, u32)) -> RolloutSte
     }
 }
 
-/// The strategy in three steps of the contract's case table.
+/// A strategy in three steps.
 pub fn vanguard() -> Vec<RolloutStep> {
     vec![
         step("staging", (100, 1), (100, 0)),
@@ -160,7 +160,7 @@ pub fn vanguard() -> Vec<RolloutStep> {
     ]
 }
 
-/// The strategy in one step of the contract's case table.
+/// A strategy in one step.
 pub fn all_in() -> Vec<RolloutStep> {
     vec![step("full on", (0, 100), (0, 100))]
 }

@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering::{self, Equal, Greater, Less};
 
-/// Which of the two Releases of a rollout a stage is about.
+/// A Release of a rollout: the one of the decision or the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one that is decided about.
+    /// The Release of the decision.
     Own,
-    /// The one before it.
+    /// The Release before it.
     Previous,
 }
 
@@ -18,23 +18,23 @@ pub enum Stage {
     Installation,
     /// The pods run.
     Capacity(Side),
-    /// They have their traffic.
+    /// The pods have their traffic.
     Traffic(Side),
     /// The step is reached.
     State,
 }
 
-/// Where a rollout goes.
+/// The direction of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// To a later step, or to the one that was reached.
+    /// To a later step, or to the step that was reached.
     Forward,
-    /// To an earlier step than the one that was reached.
+    /// To a step before the one that was reached.
     Backwards,
 }
 
 impl Direction {
-    /// The direction from the step that was reached to the one to be at.
+    /// The direction from the achieved step to the target step.
     #[must_use]
     pub fn of(achieved: Option<i32>, target: i32) -> Self {
         if super::is_stepping_backwards(achieved, target) {
@@ -45,28 +45,27 @@ impl Direction {
     }
 }
 
-/// Where a Release stands in the line of the Releases of its application.
+/// The position of a Release among the Releases of its application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// It is the newest.
+    /// The Release is the newest.
     Head {
-        /// Whether there is one before it.
+        /// True if there is a Release before it.
         previous: bool,
-        /// Where it goes.
+        /// Direction of the rollout.
         direction: Direction,
     },
-    /// There is a newer one, which is where it is to be.
+    /// A newer Release exists, and has reached its target step.
     Follower {
-        /// Where that goes.
+        /// Direction of the newer Release.
         direction: Direction,
     },
-    /// There is a newer one, which is on its way.
+    /// A newer Release exists, and has not reached its target step.
     Waiting,
 }
 
 impl Position {
-    /// The stages, in the order in which a rollout goes through them if nobody changes his mind. (Section 3.5, X1 to
-    /// X5.)
+    /// The stages, in the order of a rollout whose target step does not change half-way.
     pub fn stages(self) -> &'static [Stage] {
         use Direction::{Backwards, Forward};
         use Side::{Own, Previous};
@@ -112,30 +111,30 @@ impl Position {
         }
     }
 
-    /// Whether the Release leads a rollout away from another.
+    /// True if the Release replaces another.
     pub fn has_incumbent(self) -> bool {
         matches!(self, Self::Head { previous: true, .. })
     }
 
-    /// Whether the Release is the newest.
+    /// True if the Release is the newest.
     pub fn is_head(self) -> bool {
         matches!(self, Self::Head { .. })
     }
 }
 
-/// How the targets of a Release are, compared to how they are to be at the step.
+/// The targets of a Release, compared to the values of the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Present {
-    /// The percentages of its `CapacityTarget`.
+    /// Percentages of the `CapacityTarget`.
     pub capacity: Ordering,
-    /// The weights of its `TrafficTarget`.
+    /// Weights of the `TrafficTarget`.
     pub weight: Ordering,
-    /// Its share of the traffic of both Releases.
+    /// Share of the Release in the traffic of both Releases.
     pub share: Ordering,
 }
 
 impl Present {
-    /// Everything is as it is to be.
+    /// All values are those of the step.
     pub const SETTLED: Self = Self {
         capacity: Equal,
         weight: Equal,
@@ -148,14 +147,16 @@ impl Present {
     }
 }
 
-/// The stages in the order that is safe as things are.
+/// The stages in the order that is safe for the present targets.
 ///
-/// The order of the position is kept where it can be. It fits a rollout that comes from a neighbouring step. When
-/// somebody changes `spec.targetStep` half-way, targets may have to grow that would shrink otherwise, and the order of
-/// the position would take capacity away from traffic (W36). So whoever gets a greater share of the traffic gets its
-/// capacity before, and whoever gets a smaller one, or has more capacity than it needs, gives it up after.
+/// The usual order of the position is kept where possible. It is right for a rollout from a
+/// neighbouring step. If `spec.targetStep` changes half-way, targets may have to grow that would
+/// usually shrink, and the usual order would remove capacity that traffic needs. So a Release that
+/// gets a greater share of the traffic gets its capacity first, and a Release that gets a smaller
+/// share, or has more capacity than it needs, loses the capacity last.
 ///
-/// A Release before it that grows comes first of all: a contender may never become ready.
+/// A previous Release that grows comes before everything else, because a contender may never become
+/// ready.
 pub fn ordered(position: Position, own: Present, previous: Present) -> Vec<Stage> {
     let mut stages = position.stages().to_vec();
     let usual = position.stages();
@@ -163,13 +164,13 @@ pub fn ordered(position: Position, own: Present, previous: Present) -> Vec<Stage
         Side::Own => own,
         Side::Previous => previous,
     };
-    // Sorting is stable: stages of the same rank stay in the order of the position.
+    // The sort is stable: stages of the same rank stay in the usual order.
     stages.sort_by_key(|&stage| match stage {
         Stage::Installation => 0,
         Stage::Capacity(Side::Previous) if previous.grows() => 1,
         Stage::Traffic(Side::Previous) if previous.grows() && previous.weight == Less => 2,
         Stage::Capacity(side) => match present(side) {
-            // What has to give up weight and gets a greater share nevertheless gives up weight first.
+            // A Release that must lose weight although its share grows loses the weight first.
             Present {
                 capacity: Greater,
                 weight: Greater,
@@ -193,7 +194,7 @@ pub fn ordered(position: Position, own: Present, previous: Present) -> Vec<Stage
     stages
 }
 
-/// Whether the capacity of a side comes before its traffic.
+/// True if the capacity of a side comes before its traffic.
 fn is_first(usual: &[Stage], side: Side) -> bool {
     let place = |wanted| usual.iter().position(|&stage| stage == wanted);
     place(Stage::Capacity(side)) < place(Stage::Traffic(side))

@@ -1,4 +1,4 @@
-//! A Release of a rollout, compared to how it is to be.
+//! A Release of a rollout, compared to the values of a step.
 
 use std::cmp::Ordering;
 
@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 
 use super::{TargetKind, TargetPatch, Targets, name, order::Present, target};
 
-/// A Release with its targets, and what they are to be.
+/// A Release with its targets and their wanted values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Party<'a> {
-    /// The targets as they are.
+    /// The present targets.
     pub(super) targets: Targets<'a>,
-    /// The percentage that the clusters of its `CapacityTarget` are to have.
+    /// Wanted percentage of all clusters in the `CapacityTarget`.
     pub(super) percent: i32,
-    /// The weight that the clusters of its `TrafficTarget` are to have.
+    /// Wanted weight of all clusters in the `TrafficTarget`.
     pub(super) weight: u32,
 }
 
 impl<'a> Party<'a> {
-    /// What a Release is to have that leads.
+    /// The wanted values for the Release that leads.
     pub(super) fn contender(targets: Targets<'a>, step: &RolloutStep) -> Self {
         Self {
             targets,
@@ -29,7 +29,7 @@ impl<'a> Party<'a> {
         }
     }
 
-    /// What a Release is to have that follows.
+    /// The wanted values for the Release that follows.
     pub(super) fn incumbent(targets: Targets<'a>, step: &RolloutStep) -> Self {
         Self {
             targets,
@@ -38,7 +38,7 @@ impl<'a> Party<'a> {
         }
     }
 
-    /// How the targets are compared to how they are to be, beside another Release.
+    /// Compares the targets to the wanted values. `other` is the other Release of the rollout.
     pub(super) fn present(&self, other: Option<&Self>) -> Present {
         let clusters = &self.targets.capacity.spec.clusters;
         let capacity = clusters
@@ -59,7 +59,7 @@ impl<'a> Party<'a> {
         }
     }
 
-    /// The patch that gives all clusters the percentage.
+    /// The patch that sets the percentage of all clusters.
     pub(super) fn capacity_patch(&self) -> TargetPatch {
         let mut clusters = self.targets.capacity.spec.clusters.clone();
         for cluster in &mut clusters {
@@ -68,7 +68,7 @@ impl<'a> Party<'a> {
         self.patch(TargetKind::Capacity, &json!(clusters))
     }
 
-    /// The patch that gives all clusters the weight.
+    /// The patch that sets the weight of all clusters.
     pub(super) fn traffic_patch(&self) -> TargetPatch {
         let mut clusters = self.targets.traffic.spec.clusters.clone();
         for cluster in &mut clusters {
@@ -85,7 +85,8 @@ impl<'a> Party<'a> {
         }
     }
 
-    /// The next change by which the Release grows; none while it waits for one, or need not grow.
+    /// The next change by which the Release grows; `None` while it waits for a change, or if it
+    /// does not have to grow.
     pub(super) fn growth(&self) -> Option<TargetPatch> {
         match self.present(None) {
             present if !present.grows() => None,
@@ -97,7 +98,7 @@ impl<'a> Party<'a> {
         }
     }
 
-    /// True if the Release has the pods and the traffic that it is to have.
+    /// True if the Release has the wanted pods and traffic.
     pub(super) fn is_there(&self) -> bool {
         let present = self.present(None);
         (present.capacity, present.weight) == (Ordering::Equal, Ordering::Equal)
@@ -118,7 +119,8 @@ impl<'a> Party<'a> {
     }
 }
 
-/// Of several clusters, the one with too much counts: nothing is taken away too early.
+/// The comparison of several clusters. A cluster with too much decides, so that nothing is removed
+/// too early.
 fn together(clusters: impl Iterator<Item = Ordering>) -> Ordering {
     let mut found = Ordering::Equal;
     for cluster in clusters {
@@ -131,7 +133,7 @@ fn together(clusters: impl Iterator<Item = Ordering>) -> Ordering {
     found
 }
 
-/// Compares two fractions; nothing of nothing is nothing.
+/// Compares two fractions; zero of zero is zero.
 fn compare((part, whole): (u128, u128), (other_part, other_whole): (u128, u128)) -> Ordering {
     let cross = |part: u128, whole: u128| part.saturating_mul(whole.max(1));
     cross(part, other_whole).cmp(&cross(other_part, whole))

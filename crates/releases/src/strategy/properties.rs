@@ -1,8 +1,8 @@
-//! What holds whatever is done to `spec.targetStep`, and however long targets take: all states of a small world that
-//! can be reached are looked at.
+//! Properties that hold for any changes of `spec.targetStep`, however slow targets are: the tests
+//! search all reachable states of a small world.
 //!
-//! The world is a head, the Release before it, and clusters that obey their targets at some time. A percentage and a
-//! weight that nobody has obeyed yet stay what they were.
+//! The world has a head, the Release before it, and clusters that obey their targets sooner or
+//! later. A percentage or weight that is not obeyed yet keeps its present value.
 
 use std::collections::{HashMap, VecDeque, hash_map::Entry};
 
@@ -18,7 +18,7 @@ use crate::traffic::target_pods;
 
 const NOW: Timestamp = Timestamp::constant(100, 0);
 
-/// What a target asks for, and what there is.
+/// The wanted and the present value of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Amount {
     wanted: u8,
@@ -60,8 +60,8 @@ impl Side {
         parts
     }
 
-    /// Pods that run, out of a hundred. A step that is left before its capacity is there has what its target asks for,
-    /// or less.
+    /// Running pods, out of a hundred. If a step is left before its capacity is reached, the number
+    /// of pods is at most what the target requests.
     fn pods(self) -> usize {
         self.capacity.present.min(self.capacity.wanted).into()
     }
@@ -82,9 +82,11 @@ struct World {
     achieved: Option<i32>,
     new: Side,
     old: Option<Side>,
-    /// A contender that is being deleted: a newer one has superseded it, or somebody has deleted it.
+    /// A former contender that is being deleted, because a newer one superseded it or a user
+    /// deleted it.
     left: Option<Side>,
-    /// Somebody has, and the incumbent is the newest. Its contender has nothing then.
+    /// True if a user deleted the contender. Then the incumbent is the newest Release, and `new`
+    /// has nothing.
     is_aborted: bool,
 }
 
@@ -100,7 +102,7 @@ impl World {
         }
     }
 
-    /// The world after another template, and that after the newest Release was deleted.
+    /// The worlds after a change of the template, and after a deletion of the newest Release.
     fn changed(self, steps: &[RolloutStep]) -> Vec<Self> {
         let is_complete = self.achieved.is_some_and(|step| is_last(steps, step));
         if self.left.is_some() || is_complete {
@@ -163,7 +165,7 @@ impl World {
         self
     }
 
-    /// The world after a pass over the Release before it.
+    /// The world after a pass over the Release before the head.
     fn follower(mut self, steps: &[RolloutStep]) -> Self {
         let Some(old) = self.old.filter(|_| !self.is_aborted) else {
             return self;
@@ -203,8 +205,8 @@ impl World {
         worlds
     }
 
-    /// Whether each has the capacity for the share of the traffic that it has. A step that is left before its capacity
-    /// is there has what the targets ask for, or less.
+    /// True if each Release has the capacity for its share of the traffic. If a step is left before
+    /// its capacity is reached, the capacity is at most what the targets request.
     fn is_served(&self) -> bool {
         let sides = [Some(self.new), self.old];
         let weights = || {
@@ -214,7 +216,8 @@ impl World {
                 .map(|side| u32::from(side.weight.present))
         };
         let total: u32 = weights().sum();
-        // Weights are changed one after the other, so a share may be above that of both steps, by less than a percent.
+        // Weights change one after the other, so a share may exceed that of both steps by less than
+        // a percent.
         let serves = |side: &Side| {
             let share = u32::from(side.weight.present) * 100 / total.max(1);
             u32::from(side.capacity.present.min(side.capacity.wanted)) >= share
@@ -222,7 +225,7 @@ impl World {
         sides.iter().flatten().all(serves)
     }
 
-    /// How many pods have traffic, if a hundred are wanted of each.
+    /// Number of pods with traffic, if each Release wants a hundred pods.
     fn served(&self) -> usize {
         let sides = [Some(self.new), self.old, self.left];
         let sides = || sides.iter().flatten();
@@ -250,7 +253,7 @@ impl World {
         self.new == new && self.old.is_none_or(|found| found == old)
     }
 
-    /// What becomes of the world when nobody changes the step any more.
+    /// The world after it has settled without further changes of the step.
     fn end(mut self, steps: &[RolloutStep]) -> Self {
         for _ in 0..40 {
             let before = self;
@@ -272,8 +275,8 @@ fn is_last(steps: &[RolloutStep], step: i32) -> bool {
     usize::try_from(step).is_ok_and(|step| step + 1 == steps.len())
 }
 
-/// All worlds that can be reached, with the one that each comes from, if nobody but `others` changes anything besides
-/// the step.
+/// All reachable worlds, each with its predecessor. Only the step changes, and what `others`
+/// changes.
 fn reach(
     start: World,
     steps: &[RolloutStep],
@@ -303,7 +306,7 @@ fn reach(
     found
 }
 
-/// How a world came to be, for the message of a failed test.
+/// The way to a world, for the message of a failed test.
 fn story(world: World, found: &HashMap<World, Option<World>>) -> String {
     let mut story = Vec::new();
     let mut next = Some(world);
@@ -319,13 +322,14 @@ fn strategies() -> Vec<Vec<RolloutStep>> {
     vec![
         vanguard(),
         all_in(),
-        // the traffic moves before the capacity is taken away, in a step of its own
+        // Traffic moves before the capacity is removed, in a step of its own.
         vec![
             step("canary", (100, 10), (90, 10)),
             step("switch", (100, 100), (0, 100)),
             step("full on", (0, 100), (0, 100)),
         ],
-        // back and forth; while weights are on their way from one step to another, a share can be above both
+        // Back and forth: while weights change from one step to another, a share can exceed that of
+        // both.
         vec![
             step("half", (50, 50), (50, 50)),
             step("less", (100, 10), (90, 10)),
@@ -334,7 +338,7 @@ fn strategies() -> Vec<Vec<RolloutStep>> {
     ]
 }
 
-/// Capacity is there before traffic comes, and stays until it has gone.
+/// Checks that capacity exists before traffic arrives, and stays until traffic has left.
 fn check_capacity(steps: &[RolloutStep]) {
     let found = reach(World::start(true), steps, |_| Vec::new());
     for step in 0..steps.len() {
@@ -347,7 +351,7 @@ fn check_capacity(steps: &[RolloutStep]) {
     }
 }
 
-/// Every world ends at the step.
+/// Checks that every world ends at the step.
 fn check_ends(steps: &[RolloutStep], with_old: bool) {
     let found = reach(World::start(with_old), steps, |_| Vec::new());
     for world in found.keys() {
@@ -386,8 +390,8 @@ fn every_world_ends_at_the_step() {
     }
 }
 
-/// The steps of this strategy want a hundred pods to have traffic, each of them. Percentages are rounded up, so a share
-/// may be a pod less than its part.
+/// Each step of this strategy wants a hundred pods with traffic. Percentages are rounded up, so a
+/// share may be one pod less than its part.
 #[test]
 fn no_edit_and_no_abort_takes_a_pod_out_of_service() {
     let steps = vanguard();
@@ -398,7 +402,8 @@ fn no_edit_and_no_abort_takes_a_pod_out_of_service() {
     }
 }
 
-/// A contender may never get a pod: the incumbent has all of its own then, and nothing is left of the one before.
+/// A contender may never get a pod. Then the incumbent has all of its own pods, and the Release
+/// before is gone.
 #[test]
 fn a_contender_that_never_comes_up_keeps_nobody_waiting() {
     let steps = vanguard();
@@ -422,7 +427,8 @@ fn a_contender_that_never_comes_up_keeps_nobody_waiting() {
     }
 }
 
-/// A step of which the contender has this share of the traffic; with all pods of both, or with no more than the share.
+/// The contender's share of the traffic in a step; true if both Releases have all pods, else they
+/// have pods for their share.
 fn share() -> impl Strategy<Value = (u32, bool)> {
     (
         prop::sample::select(vec![0_u32, 10, 50, 90, 100]),

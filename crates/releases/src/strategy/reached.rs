@@ -1,4 +1,4 @@
-//! What a Release has reached, for targets of it that are made anew.
+//! The step that a Release has reached, for targets that are created again.
 
 use baton_apis::{Release, RolloutStep};
 
@@ -7,19 +7,20 @@ use super::{achieved, steps};
 /// Shares of a Release in each of its clusters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
-    /// Of the pods that its chart asks for.
+    /// Share of the pods that the chart requests, as a percentage.
     pub percent: i32,
-    /// Of the traffic.
+    /// Weight of the traffic.
     pub weight: u32,
 }
 
-/// What a Release has at the step that was reached: that of its successor, which drives it, else its own.
+/// The shares of a Release at the achieved step of its successor, which drives it, or else at its
+/// own achieved step.
 ///
-/// A target that somebody has deleted is made anew with this. Made with nothing, as the first time, it would take the
-/// pods of a Release that is served.
+/// A target that a user has deleted is created again with these values. With zero, as at the first
+/// time, the target would remove the pods of a Release that serves.
 ///
 /// # Guarantees
-/// Nothing, for a Release that has not reached a step yet (section 3.3 of the contract).
+/// The shares are zero for a Release that has not reached a step yet.
 pub fn reached(release: &Release, successor: Option<&Release>) -> Reached {
     let follows = successor.and_then(step).map(|step| Reached {
         percent: step.capacity.incumbent,
@@ -74,19 +75,19 @@ mod tests {
     #[test]
     fn a_release_has_what_the_step_gives_it_that_was_reached() {
         for (own, successor, percent) in [
-            // The newest.
+            // The newest Release.
             (None, None, 0),
             (Some(0), None, 1),
             (Some(1), None, 60),
             (Some(2), None, 100),
-            // With a newer one, which has reached nothing yet.
+            // A newer Release has reached no step yet.
             (None, Some(None), 0),
             (Some(2), Some(None), 100),
-            // Which has.
+            // A newer Release has reached a step.
             (Some(2), Some(Some(0)), 100),
             (Some(2), Some(Some(1)), 50),
             (Some(2), Some(Some(2)), 0),
-            // No such step.
+            // The step does not exist.
             (Some(7), None, 0),
             (Some(2), Some(Some(-1)), 100),
         ] {

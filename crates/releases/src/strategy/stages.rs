@@ -1,4 +1,4 @@
-//! One pass through the stages of a step.
+//! A pass through the stages of a step.
 
 use std::cmp::Ordering;
 
@@ -20,18 +20,18 @@ use crate::{
     texts::Quoted,
 };
 
-/// What a stage makes of things as they are.
+/// The judgement on a stage.
 enum Verdict {
     Satisfied,
     Unsatisfied {
-        /// The condition that tells so, which need not be that of the stage.
+        /// The condition that reports it, which may belong to another stage.
         type_: ConditionType,
         message: String,
         patch: Option<TargetPatch>,
     },
 }
 
-/// One pass over a Release.
+/// A pass over a Release.
 pub(super) struct Pass<'a> {
     position: Position,
     own: Party<'a>,
@@ -41,7 +41,7 @@ pub(super) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// The newest Release, which goes by its own strategy.
+    /// A pass over the newest Release, which follows its own strategy.
     pub(super) fn head(
         position: Position,
         own: Targets<'a>,
@@ -58,7 +58,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Another Release, which goes by the strategy of its successor.
+    /// A pass over another Release, which follows the strategy of its successor.
     pub(super) fn follower(
         position: Position,
         own: Targets<'a>,
@@ -74,7 +74,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Goes through the stages up to the first that is not satisfied; `end` is what is achieved with the last.
+    /// Runs the stages up to the first that is not satisfied. `end` is the achieved step if all are
+    /// satisfied.
     pub(super) fn run(self, end: AchievedStep) -> Plan {
         let release = self.own.targets.release;
         let before = stored(release);
@@ -137,7 +138,8 @@ impl<'a> Pass<'a> {
         let previous = previous.unwrap_or(Present::SETTLED);
         let mut stages = ordered(self.position, own, previous);
         if previous.grows() && !self.is_installed() {
-            // An incumbent that grows waits for no contender. Its stages are next to the installation.
+            // An incumbent that grows does not wait for the contender. Its stages directly follow
+            // the installation.
             let count = 1 + usize::from(previous.weight == Ordering::Less);
             stages[..=count].rotate_left(1);
         }
@@ -193,8 +195,8 @@ impl<'a> Pass<'a> {
             .filter(|cluster| other(cluster.percent))
             .collect();
         if !changed.is_empty() {
-            // Traffic that has not arrived where its targets send it may still need the capacity. In the order of a
-            // position it has always arrived.
+            // Traffic that has not arrived at its target may still need the capacity. In the usual
+            // order of a position it has always arrived.
             let shrinks = changed
                 .iter()
                 .any(|cluster| cluster.percent > party.percent);
@@ -220,7 +222,7 @@ impl<'a> Pass<'a> {
         .unwrap_or(Verdict::Satisfied)
     }
 
-    /// The first traffic that has not arrived where its target sends it.
+    /// The first side whose traffic has not arrived at its target.
     fn unsettled_traffic(&self) -> Option<Verdict> {
         [Side::Own, Side::Previous].into_iter().find_map(|side| {
             let party = self.party(side)?;
@@ -259,7 +261,7 @@ fn traffic_type(side: Side) -> ConditionType {
     }
 }
 
-/// The condition's message while a target is not what it is to be.
+/// The message of the condition while a target is not as wanted.
 fn pending(party: &Party, what: &str, short: &str, why: &str) -> String {
     let name = name(party.targets.release);
     format!(
@@ -268,8 +270,10 @@ fn pending(party: &Party, what: &str, short: &str, why: &str) -> String {
     )
 }
 
-/// Nothing if a target is what it is to be and ready in all clusters. `changed` are the clusters whose spec has to
-/// change, `tell` makes a condition with its message, and the patch for them, of the reason.
+/// `None` if a target is as wanted and ready in all clusters.
+///
+/// `changed` are the clusters whose spec has to change. The callback returns the condition, its
+/// message and the patch for a reason.
 fn unless_ready<T: Target>(
     target: &T,
     mut changed: Vec<&str>,
@@ -299,7 +303,7 @@ fn bracketed(names: &mut [&str]) -> String {
     format!("[{}]", names.join(" "))
 }
 
-/// Events about what a Release waits for, and did not before. (Section 9.2.)
+/// Events about changes of the state that a Release waits for.
 fn transitions(release: &str, old: StrategyState, new: StrategyState) -> Vec<Event> {
     [
         (

@@ -1,24 +1,24 @@
-//! What `CapacityTargets` and `TrafficTargets` have in common.
+//! Common properties of `CapacityTargets` and `TrafficTargets`.
 
 use baton_apis::{CapacityTarget, ShipperCondition, TrafficTarget};
 
 use crate::conditions::is_true;
 
-/// Condition of all targets: the clusters are as the spec has it.
+/// Condition of all targets: the clusters are as in the spec.
 pub(super) const READY: &str = "Ready";
 
-/// Whether all clusters are as the spec of a target has it.
+/// True if all clusters are as in the spec of a target.
 pub(super) fn is_ready(target: &impl Target) -> bool {
     target.is_observed() && is_true(target.conditions(), READY)
 }
 
 /// A target that a strategy changes.
 pub(super) trait Target {
-    /// Whether the status speaks of the spec as it is.
+    /// True if the status refers to the current generation of the spec.
     fn is_observed(&self) -> bool;
-    /// What its controller says of all clusters.
+    /// Conditions of the target.
     fn conditions(&self) -> &[ShipperCondition];
-    /// The clusters in its spec.
+    /// Names of the clusters in the spec.
     fn cluster_names(&self) -> Vec<&str>;
 }
 

@@ -1,4 +1,4 @@
-//! Sections 10.3 and 3.4 to 3.7 of the contract, row by row.
+//! The strategy, row by row.
 
 mod moments;
 mod rules;
@@ -15,8 +15,8 @@ use super::{
 
 const NOW: Timestamp = Timestamp::constant(100, 0);
 
-/// The five conditions as short text: `cap+1` holds and was said of step 1, `cap-1` does not. Upper case is the
-/// incumbent's.
+/// The five conditions as short text: `cap+1` is true and was reported for step 1, `cap-1` is
+/// false. Upper case stands for the incumbent.
 fn shown(conditions: &[StrategyCondition]) -> String {
     let one = |condition: &StrategyCondition| {
         let name = match condition.type_.as_str() {
@@ -58,7 +58,7 @@ fn said(text: &str) -> Vec<StrategyCondition> {
     text.split_whitespace().map(one).collect()
 }
 
-/// What a Release waits for.
+/// The state that a Release waits for.
 fn waits(state: StrategyState) -> String {
     let StrategyState {
         waiting_for_installation,

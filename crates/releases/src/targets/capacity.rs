@@ -10,10 +10,11 @@ use super::{
 };
 use crate::capacity::Plan;
 
-/// What became of a cluster: what was planned and done, or why it could not be.
+/// The outcome in a cluster: the plan that was carried out, or the failure.
 pub type CapacityOutcome = Result<Plan, Failure>;
 
-/// The status of a target whose clusters were all worked in. What is not known of a cluster stays as it was.
+/// The status of a target after a pass over all clusters. Unknown values of a cluster keep their
+/// last state.
 pub fn capacity(
     target: &CapacityTarget,
     outcomes: &BTreeMap<String, CapacityOutcome>,

@@ -9,20 +9,22 @@ use super::{
     reasons::{Failure, Kind},
 };
 
-/// What became of a cluster: how far it is, or why it could not be worked in.
+/// The outcome in a cluster: the progress, or the failure.
 pub type InstallationOutcome = Result<Progress, Failure>;
 
-/// How far a cluster is.
+/// The progress in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All objects are there.
+    /// All objects are installed.
     Installed,
-    /// They are being installed: what is waited for.
+    /// The objects are being installed; the message of the wait.
     InProgress(String),
 }
 
-/// The status of a target whose chart was rendered, with what became of each cluster. If it was not, with the reason
-/// why: no cluster is touched then, and what was said of them stays.
+/// The status of a target whose chart was rendered, with the outcome in each cluster.
+///
+/// If the chart was not rendered, `outcomes` is the reason: then no cluster is touched, and the
+/// status of clusters stays unchanged.
 pub fn installation(
     target: &InstallationTarget,
     outcomes: Result<&BTreeMap<String, InstallationOutcome>, &str>,

@@ -1,15 +1,15 @@
-//! Reasons, in the two vocabularies that Shipper has: its documentation and its implementation name them differently
-//! (S4 of the contract).
+//! Reasons in the two vocabularies of Shipper: its documentation and its implementation use
+//! different names.
 
 use std::fmt::Display;
 
-/// Which reasons are written.
+/// The vocabulary of the reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Vocabulary {
-    /// Those of the documentation.
+    /// Reasons of the documentation.
     #[default]
     Documentation,
-    /// Those of the implementation.
+    /// Reasons of the implementation.
     Implementation,
 }
 
@@ -21,17 +21,17 @@ pub(super) enum Kind {
     Traffic,
 }
 
-/// Why a cluster could not be worked in.
+/// The reason that the controller could not work in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// In what way.
+    /// Kind of the failure.
     pub cause: Cause,
-    /// What happened, for people.
+    /// Message for people.
     pub message: String,
 }
 
 impl Failure {
-    /// A failure in some way.
+    /// A failure of this kind.
     #[must_use]
     pub fn new(cause: Cause, message: impl Display) -> Self {
         Self {
@@ -40,44 +40,45 @@ impl Failure {
         }
     }
 
-    /// Nobody has looked at the cluster.
+    /// No work in the cluster was tried.
     pub(super) fn untried() -> Self {
         Self::new(Cause::NoClient, "the cluster was not tried yet")
     }
 }
 
-/// In what way a cluster could not be worked in.
+/// The kind of a failure in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// There is no such cluster, or no connection to it.
+    /// The cluster does not exist, or is not connected.
     NoClient,
-    /// Something could not be read.
+    /// An object could not be read.
     Read,
-    /// The workload, or the Service that balances, is not there, or is there twice.
+    /// The workload, or the Service that balances, is missing or exists twice.
     Missing,
-    /// Something could not be written.
+    /// An object could not be written.
     Write,
-    /// It is not known which kinds the cluster has.
+    /// The kinds of the cluster are not known.
     Discovery,
     /// The cluster does not have a kind.
     UnknownKind,
     /// The chart breaks a rule.
     Chart,
-    /// An object is somebody else's, or something else that trying again does not help.
+    /// An object has another owner, or another error that a retry does not solve.
     Refused,
 }
 
-/// How a failure is told.
+/// The condition that reports a failure, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Words {
-    /// `Operational=False`, and nothing is said of `Ready`.
+    /// `Operational=False`, and `Ready` is unknown.
     Inoperative(&'static str),
     /// `Ready=False`.
     Unready(&'static str),
 }
 
 impl Kind {
-    /// The reason of a cluster that is worked in, as it is written; `reason` is the implementation's.
+    /// The written reason of a cluster in which the controller could work; `reason` is that of the
+    /// implementation.
     pub(super) fn reason(self, vocabulary: Vocabulary, reason: &str) -> &str {
         match (self, vocabulary, reason) {
             (Self::Capacity, Vocabulary::Documentation, "InProgress" | "DeploymentStuck") => {
@@ -87,7 +88,7 @@ impl Kind {
         }
     }
 
-    /// How a failure is told.
+    /// The condition and reason that report a failure.
     pub(super) fn failure(self, vocabulary: Vocabulary, cause: Cause) -> Words {
         use Words::{Inoperative, Unready};
         let documented = vocabulary == Vocabulary::Documentation;
@@ -117,7 +118,7 @@ impl Kind {
         }
     }
 
-    /// The status of a cluster that is as it is to be (S5).
+    /// The status of a cluster that is as in the spec.
     pub(super) fn done(self) -> &'static str {
         match self {
             Self::Installation => "Installed",
@@ -134,7 +135,7 @@ impl Kind {
         }
     }
 
-    /// Reason of the event about conditions of a cluster in it.
+    /// Reason of the event about conditions of a cluster.
     pub(super) fn cluster_event(self) -> &'static str {
         match self {
             Self::Installation => "ClusterInstallationConditionChanged",

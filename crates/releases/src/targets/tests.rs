@@ -1,4 +1,4 @@
-//! Sections 4.5, 5 and 6 of the contract: what is said of clusters and of the target that they are in.
+//! The status of targets and of their clusters.
 
 use std::collections::BTreeMap;
 
@@ -99,8 +99,8 @@ fn outcomes<T>(list: impl IntoIterator<Item = (&'static str, T)>) -> BTreeMap<St
         .collect()
 }
 
-/// What is said of a cluster that could not be worked in: of the documentation, and of the implementation. `-` stands
-/// for one that is not operational.
+/// The reasons for a cluster with a failure: in the documentation, and in the implementation. `-`
+/// stands for a cluster that is not operational.
 const FAILURES: &str = "
     Capacity     NoClient    -ServerError              -InternalError
     Capacity     Read        -ServerError              -InternalError
@@ -201,8 +201,8 @@ fn reasons_of_clusters_without_the_wanted_pods() {
     }
 }
 
-/// K2, and the table of section 5: the target names the clusters that are not ready, sorted. One that cannot be worked
-/// in has nothing to say.
+/// The message of a target lists the clusters that are not ready, sorted. A cluster that is not
+/// operational has no reason.
 #[test]
 fn a_target_tells_which_clusters_are_not_ready() {
     let target = capacity_target(&["d", "b", "a", "c"]);
@@ -266,7 +266,7 @@ fn a_status_that_says_the_same_stays_the_same() {
     assert_eq!((second.status, second.events), (first.status, vec![]));
 }
 
-/// What is not known of a cluster stays, and what is no longer in the spec goes.
+/// Unknown values of a cluster stay unchanged, and clusters that left the spec are removed.
 #[test]
 fn clusters_that_cannot_be_reached_keep_their_numbers() {
     let mut target = capacity_target(&["a", "b"]);
@@ -313,7 +313,7 @@ fn traffic_of_clusters() {
     assert_eq!(updated.status.clusters[0].status, "Synced");
 }
 
-/// A strategy must not take what was said of the spec before for an answer to the spec as it is.
+/// A strategy must not take a report about the old spec for a report about the new one.
 #[test]
 fn a_spec_whose_weights_are_not_known_is_not_observed() {
     let mut target = traffic_target(&["a"]);
@@ -361,7 +361,7 @@ fn installation_of_clusters() {
         .collect();
     assert_eq!(statuses, ["Installed", "", "Failed"]);
 
-    // Without a chart no cluster is touched, and nothing else is said of them.
+    // Without a chart no cluster is touched, and the reports on clusters stay unchanged.
     target.status = Some(updated.status.clone());
     let refused = installation(&target, Err("no such chart"), update(Documentation));
     assert_eq!(refused.status.clusters, updated.status.clusters);

@@ -10,10 +10,11 @@ use super::{
 };
 use crate::traffic::Plan;
 
-/// What became of a cluster: what was planned and done, or why it could not be.
+/// The outcome in a cluster: the plan that was carried out, or the failure.
 pub type TrafficOutcome = Result<Plan, Failure>;
 
-/// The status of a target whose clusters were all worked in. What is not known of a cluster stays as it was.
+/// The status of a target after a pass over all clusters. Unknown values of a cluster keep their
+/// last state.
 pub fn traffic(
     target: &TrafficTarget,
     outcomes: &BTreeMap<String, TrafficOutcome>,
@@ -63,8 +64,8 @@ pub fn traffic(
     }
 }
 
-/// The status of a target whose weights are not known, for this reason. Nobody has looked at its clusters, so the spec
-/// counts as not observed, and a strategy does not go on from it.
+/// The status of a target whose weights are unknown. `message` is the reason. No cluster was
+/// checked, so the spec counts as not observed, and a strategy does not continue.
 pub fn traffic_unknown(
     target: &TrafficTarget,
     message: &str,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
-/// The pods that a Service knows. What is not a pod is ignored.
+/// The pods among the addresses of a Service. Other addresses are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Endpoints {
     ready: BTreeSet<String>,
@@ -12,7 +12,7 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// From pods by name.
+    /// Creates endpoints from names of pods.
     pub fn new<'a>(
         ready: impl IntoIterator<Item = &'a str>,
         not_ready: impl IntoIterator<Item = &'a str>,
@@ -23,8 +23,10 @@ impl Endpoints {
         Self { ready, not_ready }
     }
 
-    /// From all slices of a Service. A pod may be in several, one for each family of addresses. A pod that ends is in
-    /// them until it is gone, unlike in Endpoints: it is left out once it is not ready.
+    /// Reads all slices of a Service. A pod may be in several slices, one for each address family.
+    ///
+    /// Unlike in Endpoints, a terminating pod is in the slices until it is gone; it is ignored once
+    /// it is not ready.
     pub fn of_slices<'a>(slices: impl IntoIterator<Item = &'a EndpointSlice>) -> Self {
         let (mut ready, mut not_ready) = (Vec::new(), Vec::new());
         for endpoint in slices
@@ -52,12 +54,12 @@ impl Endpoints {
         Self::new(ready, not_ready)
     }
 
-    /// Whether a pod gets traffic.
+    /// True if a pod gets traffic.
     pub fn is_ready(&self, pod: &str) -> bool {
         self.ready.contains(pod)
     }
 
-    /// Whether a pod would get traffic if it were ready.
+    /// True if a pod would get traffic if it were ready.
     pub fn is_not_ready(&self, pod: &str) -> bool {
         self.not_ready.contains(pod)
     }

@@ -1,4 +1,4 @@
-//! The label that lets a pod have traffic.
+//! The label that enables traffic for a pod.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,22 @@ use json_patch::PatchOperation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
-/// Pods without traffic are deleted before pods that cost nothing to delete.
+/// The deletion cost of pods without traffic: they are deleted before pods with the default cost of
+/// 0.
 const COST_WITHOUT_TRAFFIC: &str = "-1";
 
-/// Where the label is.
+/// Path of the label.
 pub const LABEL: [&str; 3] = ["metadata", "labels", LABEL_TRAFFIC_STATUS];
 
-/// Whether the labels of a pod let it have traffic.
+/// True if the labels of a pod enable traffic.
 pub fn is_enabled(labels: &BTreeMap<String, String>) -> bool {
     labels
         .get(LABEL_TRAFFIC_STATUS)
         .is_some_and(|value| value == TRAFFIC_ENABLED)
 }
 
-/// The operation that sets the label of a pod with these labels, unless it has it already. Other labels stay.
+/// The operation that sets the label of a pod; `None` if the pod has the label already. Other
+/// labels stay unchanged.
 pub fn patch(labels: &BTreeMap<String, String>, enable: bool) -> Option<PatchOperation> {
     let value = if enable {
         TRAFFIC_ENABLED
@@ -33,16 +35,16 @@ pub fn patch(labels: &BTreeMap<String, String>, enable: bool) -> Option<PatchOpe
     match labels.get(LABEL_TRAFFIC_STATUS) {
         Some(found) if found == value => None,
         Some(_) => Some(replace(&LABEL, value)),
-        // A pod is found by its labels, so it has some.
+        // The pod was selected by labels, so it has some.
         None => Some(add(&LABEL, value)),
     }
 }
 
-/// The operations of a JSON patch by which a Deployment that shrinks gives up pods without traffic first. A cost that
-/// somebody else has set stays.
+/// The operations of a JSON patch that make a shrinking Deployment delete pods without traffic
+/// first. A cost that another client has set stays unchanged.
 ///
-/// The annotations of `pod` hold [`ANNOTATION_POD_DELETION_COST`] if the pod has it, and are `None` only if it has no
-/// annotation at all.
+/// The annotations of `pod` have to contain [`ANNOTATION_POD_DELETION_COST`] if the pod has it, and
+/// may be `None` only if the pod has no annotation at all.
 pub fn cost_patch(pod: &ObjectMeta, enable: bool) -> Vec<PatchOperation> {
     let path = ["metadata", "annotations", ANNOTATION_POD_DELETION_COST];
     let Some(annotations) = &pod.annotations else {
@@ -50,7 +52,7 @@ pub fn cost_patch(pod: &ObjectMeta, enable: bool) -> Vec<PatchOperation> {
             return Vec::new();
         }
         let cost = json!({ ANNOTATION_POD_DELETION_COST: COST_WITHOUT_TRAFFIC });
-        // Annotations that the pod got meanwhile would be lost.
+        // Without the test, annotations that the pod got in the meantime would be lost.
         return vec![
             test(
                 &["metadata", "resourceVersion"],
@@ -115,7 +117,7 @@ mod tests {
                     {"op": "remove", "path": PATH},
                 ]),
             ),
-            // Somebody else's.
+            // The cost was set by another client.
             (Some(&theirs), false, json!([])),
             (Some(&theirs), true, json!([])),
         ] {

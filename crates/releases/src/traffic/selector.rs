@@ -1,8 +1,9 @@
-//! What the Service that balances selects (W3).
+//! The selector of the Service that balances.
 //!
-//! Pods that are made while nobody gives them labels would get no traffic. So once one Release has all the traffic, the
-//! Service selects it by name: whatever replaces its pods is served. Before another Release gets traffic, the Service
-//! selects by label again.
+//! Pods that are created while the controller does not run have no label and would get no traffic.
+//! So once a single Release has all the traffic, the Service selects it by name, and pods that
+//! replace others are served. Before another Release gets traffic, the Service selects by label
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +11,17 @@ use baton_apis::constants::shipper::{LABEL_RELEASE, LABEL_TRAFFIC_STATUS, TRAFFI
 
 use super::{Cluster, Weights, target_pods, total};
 
-/// What a Service selects beside the pods of the application.
+/// The pods of the application that a Service selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selector {
-    /// The pods whose label lets them have traffic.
+    /// The pods with the label that enables traffic.
     Label,
-    /// All pods of the Release of this name.
+    /// All pods of the Release with this name.
     Release(String),
 }
 
 impl Selector {
-    /// What a Service selects, by its `spec.selector`.
+    /// Reads `spec.selector` of a Service.
     #[must_use]
     pub fn of(selector: &BTreeMap<String, String>) -> Self {
         match selector.get(LABEL_RELEASE) {
@@ -31,7 +32,8 @@ impl Selector {
         }
     }
 
-    /// The keys of the selector that traffic decides about: their values, or that they are not to be there.
+    /// The keys of the selector that depend on traffic, with their values; `None` if a key must be
+    /// absent.
     pub fn keys(&self) -> [(&'static str, Option<&str>); 2] {
         match self {
             Self::Label => [
@@ -42,8 +44,8 @@ impl Selector {
         }
     }
 
-    /// The whole `spec.selector`, of one from the chart. To the API server a selector is one value: whoever changes a
-    /// key of it has to say all others as well.
+    /// The whole `spec.selector`, from that of the chart. The API server treats a selector as one
+    /// value, so a change of one key has to include all others.
     pub fn within(&self, selector: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut selector = selector.clone();
         for (key, value) in self.keys() {
@@ -56,11 +58,12 @@ impl Selector {
     }
 }
 
-/// What the Service is to select as things are.
+/// The wanted selector of the Service.
 ///
 /// # Guarantees
-/// It changes only when all pods that are to have traffic have the label, and to the name of a Release only when no
-/// others have it. So a change takes traffic from no pod that is to have it.
+/// The selector changes only when all pods that should have traffic have the label. It changes to
+/// the name of a Release only when no other pods have the label. So a change takes traffic from no
+/// pod that should have it.
 pub fn wanted(cluster: Cluster) -> Selector {
     let present = cluster.selector;
     let next = match (single(cluster.weights), present) {
@@ -68,7 +71,8 @@ pub fn wanted(cluster: Cluster) -> Selector {
             return present.clone();
         }
         (Some(release), Selector::Label) => Selector::Release(release.to_owned()),
-        // From one Release to another the way is over the labels: both may have pods that are to get traffic.
+        // A change from one Release to another goes through labels, because both may have pods that
+        // should get traffic.
         (_, Selector::Release(_)) | (None, Selector::Label) => Selector::Label,
     };
     if is_labelled(cluster, &next) {
@@ -78,8 +82,8 @@ pub fn wanted(cluster: Cluster) -> Selector {
     }
 }
 
-/// The Release whose target brings the Service from what it selects to what it is to select, so that the targets of an
-/// application do not all write the same.
+/// The Release whose target writes the change of the selector, so that not all targets of an
+/// application write the same.
 pub fn in_charge<'a>(
     weights: &'a Weights,
     present: &Selector,
@@ -94,7 +98,7 @@ pub fn in_charge<'a>(
     named.or_else(|| weights.keys().next()).map(String::as_str)
 }
 
-/// The one Release with all the weight.
+/// The only Release with weight.
 fn single(weights: &Weights) -> Option<&str> {
     let mut weighted = weights.iter().filter(|(_, weight)| **weight > 0);
     match (weighted.next(), weighted.next()) {
@@ -103,8 +107,9 @@ fn single(weights: &Weights) -> Option<&str> {
     }
 }
 
-/// Whether so many pods of each Release have the label as the weights want. More of them may have it while the Service
-/// is to select by the label: they keep their traffic until others have theirs.
+/// True if as many pods of each Release have the label as the weights request. While the Service is
+/// about to select by label, more pods may have it: they keep their traffic until others have
+/// theirs.
 fn is_labelled(cluster: Cluster, next: &Selector) -> bool {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for pod in cluster.pods {
@@ -115,7 +120,8 @@ fn is_labelled(cluster: Cluster, next: &Selector) -> bool {
     let total = total(cluster.weights);
     counts.into_iter().all(|(release, (all, enabled))| {
         let Some(&weight) = cluster.weights.get(release) else {
-            // Nobody gives labels to pods of a Release that is not there. They get traffic by what they have.
+            // No controller labels pods of a Release that does not exist. They get traffic by the
+            // labels that they have.
             return true;
         };
         let wanted = target_pods(all, cluster.pods.len(), weight, total);

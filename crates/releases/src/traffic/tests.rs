@@ -1,4 +1,4 @@
-//! Section 6 of the contract, and F1 to F5 of its case table.
+//! Decisions about traffic.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,14 @@ use serde_json::json;
 
 use super::{label, selector::wanted, *};
 
-/// A Release in a cluster: its pods are `<name>-<index>`, the first ones have the label.
+/// A Release in a cluster: its pods are `<name>-<index>`; the first ones have the label.
 struct Release {
     name: &'static str,
     weight: u32,
     pods: usize,
     enabled: usize,
-    /// How many of the pods with the label are ready addresses; those after them are addresses that are not.
+    /// Number of pods with the label that are ready addresses; those after them are addresses that
+    /// are not ready.
     ready: usize,
     not_ready: usize,
 }
@@ -89,7 +90,8 @@ impl World {
         self.with(|cluster| plan(release, cluster))
     }
 
-    /// Labels are given as planned, and all pods that the Service selects become ready addresses.
+    /// Changes the labels as planned; then all pods that the Service selects become ready
+    /// addresses.
     fn act(&mut self) {
         for release in self.weights.clone().keys() {
             self.label(release);
@@ -98,7 +100,7 @@ impl World {
         self.observe();
     }
 
-    /// The pods of a Release get their labels.
+    /// Changes the labels of the pods of a Release as planned.
     fn label(&mut self, release: &str) {
         let plan = self.plan(release);
         for (name, _, enabled) in &mut self.names {
@@ -106,18 +108,18 @@ impl World {
         }
     }
 
-    /// The addresses become those of the pods that the Service selects.
+    /// Sets the addresses to the pods that the Service selects.
     fn observe(&mut self) {
         self.endpoints = Endpoints::new(self.served(), []);
     }
 
-    /// Another pod takes the place of one. Nobody has given it a label.
+    /// Replaces a pod by one without the label.
     fn replace(&mut self, pod: usize) {
         let count = self.names.len();
         self.names[pod % count].2 = false;
     }
 
-    /// How many pods are to have traffic.
+    /// Number of pods that should have traffic.
     fn wanted(&self) -> usize {
         let total = total(&self.weights);
         let of = |(release, weight): (&String, &u32)| {
@@ -141,7 +143,7 @@ impl World {
     }
 }
 
-/// Number of pods to give the label and to take it from, `achievedTraffic`, verdict.
+/// `expected`: number of pods that get the label, number that lose it, `achievedTraffic`, verdict.
 fn check(releases: &[Release], name: &str, expected: (usize, usize, u32, Verdict)) {
     let plan = World::new(releases).plan(name);
     let found = (
@@ -157,7 +159,7 @@ fn check(releases: &[Release], name: &str, expected: (usize, usize, u32, Verdict
 fn worked_examples() {
     use Verdict::{InProgress, Ready};
     check(&[release("a", 1, 10, 0)], "a", (10, 0, 0, InProgress));
-    // rounded up from a half
+    // Halves are rounded up.
     check(&[release("a", 1, 10, 5)], "a", (5, 0, 1, InProgress));
     check(&[release("a", 0, 10, 5)], "a", (0, 5, 0, InProgress));
     let names = ["a", "b", "c", "d", "e"];
@@ -173,7 +175,6 @@ fn worked_examples() {
     check(&two(), "b", (0, 0, 18, Ready));
 }
 
-/// F1 to F4.
 #[test]
 fn rows_of_the_case_table() {
     use Verdict::{InProgress, Ready};
@@ -183,7 +184,7 @@ fn rows_of_the_case_table() {
     check(&[release("a", 10, 10, 10)], "a", (0, 0, 10, Ready));
     let two = || [release("old", 0, 10, 10), release("new", 1, 10, 0)];
     check(&two(), "new", (10, 0, 0, InProgress));
-    // It has none until the others have theirs: F3 takes it at once.
+    // The Release keeps its traffic until the others have theirs.
     check(&two(), "old", (0, 0, 1, InProgress));
     let served = [release("old", 0, 10, 10), release("new", 1, 10, 10)];
     check(&served, "old", (0, 10, 1, InProgress));
@@ -207,8 +208,8 @@ fn pods_are_changed_in_the_order_of_their_names() {
     assert_eq!(plan.enable, ["a-2"]);
 }
 
-/// The last three are what is told when all labels are right: pods that are missing, pods that are not ready, and more
-/// pods than have the label (W6).
+/// The last three rows have the right labels: pods are missing, pods are not ready, and more pods
+/// than those with the label get traffic.
 #[test]
 fn why_traffic_does_not_arrive() {
     let check = |ready: &[&str], not_ready: &[&str], weight, expected: (bool, &str, &str)| {
@@ -231,7 +232,7 @@ fn why_traffic_does_not_arrive() {
     );
 }
 
-/// W5: 7 of 100 with 100 pods are 7, not 8.
+/// With 100 pods, 7 of 100 are 7, not 8.
 #[test]
 fn numbers_of_pods_are_exact() {
     for (release, application, weight, total, expected) in [
@@ -311,7 +312,6 @@ fn targets_that_leave_the_weights_open() {
     );
 }
 
-/// F5.
 #[test]
 fn labels_are_added_or_replaced() {
     let labels = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
@@ -417,7 +417,7 @@ fn the_service_names_the_release_that_has_all_the_traffic() {
         Selector::Label,
         named("new"),
     );
-    // Two have traffic, none has, or the labels do not say yet what the weights do.
+    // Two Releases have traffic, none has, or the labels do not match the weights yet.
     check(
         &[all(), release("old", 1, 3, 1)],
         Selector::Label,
@@ -434,13 +434,13 @@ fn the_service_names_the_release_that_has_all_the_traffic() {
         Selector::Label,
         Selector::Label,
     );
-    // Its pods may be yet to come.
+    // The pods of the Release may not exist yet.
     check(
         &[release("new", 100, 0, 0), release("old", 0, 3, 0)],
         Selector::Label,
         named("new"),
     );
-    // It stays named while pods come and go, until the labels say what another weight wants.
+    // The Release stays selected while pods come and go, until the labels match another weight.
     check(&[release("new", 100, 3, 1)], named("new"), named("new"));
     check(
         &[all(), release("old", 100, 3, 0)],
@@ -452,11 +452,12 @@ fn the_service_names_the_release_that_has_all_the_traffic() {
         named("new"),
         Selector::Label,
     );
-    // A Release that is gone is not selected any longer.
+    // A Release that does not exist is not selected any more.
     check(&[release("old", 100, 3, 3)], named("new"), Selector::Label);
 }
 
-/// A pod that replaces another while the Service selects a Release by name gets the label, and traffic as before.
+/// While the Service selects a Release by name, a pod that replaces another gets the label, and
+/// traffic as before.
 #[test]
 fn labels_follow_while_the_service_names_a_release() {
     let mut world = World::new(&[release("a", 100, 3, 2)]);
@@ -467,14 +468,14 @@ fn labels_follow_while_the_service_names_a_release() {
         (plan.enable, plan.verdict),
         (vec!["a-2".to_owned()], Verdict::Ready)
     );
-    // By label, what is ready is left alone.
+    // While the Service selects by label, the label of a ready pod stays unchanged.
     world.selector = Selector::Label;
     assert_eq!(world.plan("a").enable, [""; 0]);
 }
 
 proptest! {
-    /// Whatever the weights were before, and with pods coming and going: there is a pod with traffic in every moment,
-    /// if there was one, and in the end the numbers are those of the weights.
+    /// For all earlier weights, and while pods come and go: some pod has traffic at every moment,
+    /// if one had it before, and in the end the numbers match the weights.
     #[test]
     fn traffic_goes_from_weights_to_weights_without_a_gap(
         pods in prop::array::uniform3(1_usize..6),
@@ -504,8 +505,8 @@ proptest! {
         }
     }
 
-    /// A rollout there and back, with passes in any order, and with all pods of a Release replaced at any time while
-    /// the Service names it: there is a pod with traffic in every moment.
+    /// A rollout forth and back, with passes in any order, and all pods of a Release replaced at
+    /// any time while the Service selects it by name: some pod has traffic at every moment.
     #[test]
     fn replaced_pods_are_served_while_nobody_labels_them(
         pods in (1_usize..4, 1_usize..4),

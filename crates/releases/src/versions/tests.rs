@@ -6,7 +6,6 @@ fn found<'a>(constraint: &str, versions: &[&'a str]) -> Option<&'a str> {
     highest(constraint, versions).unwrap_or_else(|error| panic!("{constraint}: {error}"))
 }
 
-/// H2 of the contract.
 #[test]
 fn the_highest_version_in_the_range_is_found() {
     let index = ["0.0.1", "0.0.3", "0.0.2"];
@@ -25,11 +24,11 @@ fn the_highest_version_in_the_range_is_found() {
     assert_eq!(found("1", &[]), None);
 }
 
-/// Range, versions in it, versions that are not.
+/// Each row: range, versions in the range, versions outside.
 #[test]
 fn ranges_have_the_versions_that_the_go_library_gives_them() {
     for (constraint, inside, outside) in [
-        // A bare number has wildcards after it, two have a zero.
+        // A single number stands for all its versions, two numbers for the patch 0.
         ("1", "1.0.0 1.9.9", "0.9.0 2.0.0"),
         ("1.2", "1.2.0", "1.2.1 1.1.9"),
         ("=1.2", "1.2.0", "1.2.1"),
@@ -75,7 +74,7 @@ fn ranges_have_the_versions_that_the_go_library_gives_them() {
         ("=<1.2.3", "1.2.3", "1.2.4"),
         ("=>1.2.3", "1.2.3", "1.2.2"),
         ("!=1.2.3", "1.2.2 2.0.0", "1.2.3 1.2.3+a 2.0.0-a"),
-        // Pre-releases, if the range has one itself.
+        // Pre-releases, only if the range has one itself.
         (">=1.0.0", "1.0.0", "1.0.1-a"),
         (">=1.0.0-a", "1.0.0-a 1.0.0-b 1.0.1-a 2.0.0", "0.9.9"),
         ("~1.2.3-a", "1.2.3-a 1.2.3 1.2.4-b", "1.3.0 1.2.3-0"),
@@ -84,13 +83,13 @@ fn ranges_have_the_versions_that_the_go_library_gives_them() {
         ("1.2.x-a", "1.2.0-a 1.2.9", "1.3.0"),
         ("<1.0.0-10", "1.0.0-9 0.9.0", "1.0.0-10 1.0.0-a 1.0.0"),
         ("!=1.0.0-a", "1.0.0-b 1.0.0", "1.0.0-a"),
-        // From zero on means everything but zero itself.
+        // A range from zero contains everything except zero itself.
         (">=0.0.0", "0.0.0 1.0.0 0.0.0-a 1.0.0-a", ""),
         (">0.0.0", "1.0.0 0.0.0-a 1.0.0-a", "0.0.0"),
         (">=0", "0.0.0 1.0.0-a", ""),
         (">*", "1.0.0-a", "0.0.0"),
         (">0.0.0-a", "0.0.0-b 1.0.0", "0.0.0-a 0.0.0-0"),
-        // And, or.
+        // Conjunctions and alternatives.
         (">=1.0, <2.0", "1.0.0 1.9.9", "0.9.9 2.0.0"),
         (">=1.0,<2.0, !=1.5.0", "1.4.0", "1.5.0"),
         ("1.x || >=3.0", "1.5.0 3.0.0", "2.0.0"),
@@ -107,7 +106,7 @@ fn ranges_have_the_versions_that_the_go_library_gives_them() {
         ("v1.2-v4.5", "1.2.0 4.5.0", "1.1.9 4.5.1"),
         ("1-2", "1.0.0 2.9.9", "0.9.9 3.0.0"),
         ("1.0 - 2.x", "1.0.0 2.9.9", "0.9.9 3.0.0"),
-        // Each end of its own: the upper one has no pre-release.
+        // Each end counts for itself: the upper one has no pre-release.
         ("1.0.0-a - 2.0.0", "1.0.0 2.0.0", "1.0.0-a 2.0.1"),
         ("1.0.0-a-2.0.0-b", "1.0.0-a 2.0.0-b", "2.0.0 0.9.0"),
         ("1.0-2.0 || 3.0 - 4.0", "1.5.0 3.5.0", "2.5.0"),
@@ -124,7 +123,6 @@ fn ranges_have_the_versions_that_the_go_library_gives_them() {
     }
 }
 
-/// S2 of the contract.
 #[test]
 fn a_hyphen_is_a_range_unless_the_index_has_that_pre_release() {
     let index = ["1.2.3", "2.0.0", "4.5.6"];
@@ -134,7 +132,7 @@ fn a_hyphen_is_a_range_unless_the_index_has_that_pre_release() {
     assert_eq!(found("1.2.3-4.5.6", &index), Some("1.2.3-4.5.6"));
     assert_eq!(found("v1.2.3-4.5.6", &index), Some("1.2.3-4.5.6"));
     assert_eq!(found("1.2.3-4.5.6 || 1.2.3", &index), Some("1.2.3"));
-    // Spaces leave no doubt.
+    // With spaces, the hyphen is always a range.
     assert_eq!(found("1.2.3 - 4.5.6", &index), Some("4.5.6"));
 }
 
@@ -155,7 +153,7 @@ fn entries_are_found_as_they_are_written() {
     assert_eq!(found("1.2.0", &index), Some("1.2"));
     assert_eq!(found("<1.2", &index), Some("v1.1.0"));
     assert_eq!(found("~1.1", &index), Some("v1.1.0"));
-    // Of two spellings the first, so that the same index always gives the same.
+    // Of two spellings, the first wins, so that the same index always gives the same result.
     assert_eq!(found("1.x", &["v1.0.0", "1.0.0", "1.0"]), Some("v1.0.0"));
 }
 
@@ -199,7 +197,7 @@ proptest! {
         let _ = highest(&text, &["1.0.0", "1.2.3-4.5.6"]);
     }
 
-    /// In any order of the index.
+    /// This holds for any order of the index.
     #[test]
     fn the_order_of_the_index_does_not_matter(
         (index, shuffled) in prop::collection::vec((0_u64..3, 0_u64..3, 0_u64..3), 0..8)
@@ -215,7 +213,7 @@ proptest! {
         prop_assert_eq!(found(&constraint, &index), found(&constraint, &shuffled));
     }
 
-    /// Of each pair of opposite operators, one holds.
+    /// Of each pair of opposite operators, exactly one matches.
     #[test]
     fn opposite_operators_exclude_each_other(
         version in "[0-2]\\.[0-2]\\.[0-2]",

@@ -1,4 +1,4 @@
-//! What holds for every chain, drawn at random and carried on by its own decisions.
+//! Properties of every chain: chains are random, and continue by their own decisions.
 
 use proptest::prelude::*;
 
@@ -32,18 +32,18 @@ fn member(number: i64, (version, mark, stop): (usize, u8, u8)) -> Member {
     }
 }
 
-/// What happens next, as a number that is cut to what there is.
+/// The next event. Its numbers are reduced to existing revisions and phases.
 #[derive(Clone, Debug)]
 enum Event {
-    /// The gate is asked for a phase.
+    /// The gate decides about a phase.
     Ask(usize, usize),
-    /// A phase that has begun becomes available, or not.
+    /// A phase that has begun becomes available, or unavailable.
     Probe(usize, usize, bool),
     /// A phase that has begun is refused.
     Refuse(usize, usize),
-    /// A phase has stopped for the newest that asks.
+    /// A phase stops for the newest revision that requests it.
     Stop(usize, usize),
-    /// A revision is given up.
+    /// A revision starts to leave.
     Leave(usize),
     /// The upgrade window opens or closes.
     Window(bool),
@@ -89,7 +89,7 @@ fn question(chain: &[Member], own: usize, phase: usize) -> Question<'_> {
     }
 }
 
-/// What has to hold when the gate lets a phase begin.
+/// Checks the conditions under which the gate may let a phase begin.
 fn check_beginning(chain: &[Member], own: usize, phase: usize, is_open: bool) {
     let Member { entry, phases, .. } = &chain[own];
     for newer in chain[own + 1..].iter().filter(|it| it.takes_part()) {
@@ -172,7 +172,7 @@ proptest! {
                     }
                     match decision {
                         Decision::Start => {
-                            // What older ones stopped for need not stay available.
+                            // Older revisions that stopped need not stay available.
                             if !has_begun(&was) {
                                 check_beginning(&chain, own, phase, is_open);
                             }
@@ -214,7 +214,7 @@ proptest! {
         }
     }
 
-    /// Whatever waits and was made, a queue with nothing in its way comes to its end.
+    /// A queue without obstacles is completed, whatever waits in it.
     #[test]
     fn a_queue_comes_to_its_end(
         drawn in prop::collection::vec((0..6_usize, 0..1_u8, 0..6_u8), 1..6),

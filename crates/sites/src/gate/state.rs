@@ -1,26 +1,27 @@
-//! How far a phase of a site is, as its conditions say.
+//! The state of a phase of a site, read from its conditions.
 
 use baton_apis::conditions::{AVAILABLE, STARTED, STOPPED, reasons};
 use baton_engine::condition_list::{find, find_current, find_true};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// Whether a phase has begun.
+/// The beginning of a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Begun {
-    /// Not yet.
+    /// The phase has not begun.
     #[default]
     Not,
-    /// It was left out, for good.
+    /// The phase was skipped, for good.
     Skipped,
-    /// It has since then, and waits until the workloads of older revisions have stopped. It has written nothing.
+    /// The phase has begun at this time, and waits until the workloads of older revisions have
+    /// stopped. It has written nothing.
     Stopping(Timestamp),
-    /// It has, the revision since then.
+    /// The phase has begun. The time is that of its revision.
     Yes(Timestamp),
 }
 
 impl Begun {
-    /// Since when, if it has begun.
+    /// Time at which the phase began, if it has begun.
     pub fn since(self) -> Option<Timestamp> {
         match self {
             Self::Stopping(since) | Self::Yes(since) => Some(since),
@@ -28,7 +29,7 @@ impl Begun {
         }
     }
 
-    /// Whether the same phase can only have come to this after `before`: none goes back.
+    /// True if the state of a phase can have followed on `before`; no phase goes back.
     pub fn is_after(self, before: Self) -> bool {
         match before {
             Self::Not => self != Self::Not,
@@ -38,21 +39,22 @@ impl Begun {
     }
 }
 
-/// How far a phase is. The default is that of one that nothing is known of, or that is not there.
+/// The state of a phase. The default is that of a phase that is unknown or does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PhaseState {
-    /// Whether it has begun.
+    /// Reports if the phase has begun.
     pub begun: Begun,
-    /// Whether it is available in the form that it has now.
+    /// True if the phase is available in its present form.
     pub is_available: bool,
-    /// Whether its site refuses it in that form, and will until somebody changes something.
+    /// True if the site refuses the phase in its present form, and will do so until a user changes
+    /// something.
     pub is_refused: bool,
-    /// What it says if its workloads have stopped.
+    /// Message of the phase when its workloads have stopped.
     pub stopped: Option<String>,
 }
 
 impl PhaseState {
-    /// Reads the conditions of a phase of a generation.
+    /// Reads the conditions of a phase of this generation.
     #[must_use]
     pub fn of(conditions: &[Condition], generation: i64) -> Self {
         let started = find(conditions, STARTED);
@@ -65,7 +67,8 @@ impl PhaseState {
                 _ => Begun::Not,
             }
         });
-        // One that has not begun may be refused for reasons that are none of its own, as that its cluster is closed.
+        // A phase that has not begun may be refused for a reason that is not its own, such as a
+        // closed cluster.
         let is_checked = begun != Begun::Not
             || started.is_some_and(|started| started.reason == reasons::PREFLIGHT_ERROR);
         let available = find_current(conditions, AVAILABLE, generation);

@@ -1,4 +1,4 @@
-//! When phases begin, by table.
+//! The beginning of phases, by table.
 
 use baton_apis::UpgradeWindow;
 
@@ -18,9 +18,10 @@ fn seconds_ago(seconds: i64) -> Timestamp {
 
 /// Revisions of two phases each, the oldest first, as `version state state marks`.
 ///
-/// States: `-` not begun, `bad` refused before it began, `skip`, `stop` waits for others to stop, `run` begun a minute
-/// ago, `ok` available, `no` refused, `still` has stopped for the last revision. Marks: `edit`, `rollback`, `leaving`,
-/// `other` for another application, `all` and `svc` for what it stops.
+/// States: `-` not begun, `bad` refused before it began, `skip` skipped, `stop` waits for others to
+/// stop, `run` begun a minute ago, `ok` available, `no` refused, `still` stopped for the last
+/// revision. Marks: `edit`, `rollback`, `leaving`, `other` for another application, `all` and `svc`
+/// for the workloads to stop.
 fn chain(lines: &[&str]) -> Vec<Member> {
     let mut chain: Vec<Member> = (1..)
         .zip(lines)
@@ -144,14 +145,14 @@ fn a_revision_waits_until_the_one_before_is_available() {
             0,
             "wait: Waits for version 1.0.0 (v1), which waits itself.",
         ),
-        // What was taken over from need not stay available.
+        // A revision whose objects were taken over need not stay available.
         (&["1.0.0 run run", "1.1.0 ok ok", "1.2.0 - -"], 0, "start"),
         (
             &["1.0.0 ok ok", "1.1.0 - -", "1.2.0 - -"],
             0,
             "wait: Waits for version 1.1.0 (v2)",
         ),
-        // Those on their way out, and those that were left out, are in nobody's way.
+        // Revisions that leave or were skipped do not hold the next one.
         (
             &["1.0.0 ok ok", "1.1.0 - - leaving", "1.2.0 - -"],
             0,
@@ -163,7 +164,7 @@ fn a_revision_waits_until_the_one_before_is_available() {
             "start",
         ),
         (&["1.0.0 ok ok", "1.1.0 skip skip", "1.2.0 - -"], 0, "start"),
-        // What puts it right does not wait for what is wrong.
+        // An edit or rollback does not wait for the revision that it corrects.
         (&["1.0.0 run -", "1.0.0 - - edit"], 0, "start"),
         (
             &["1.0.0 ok ok", "1.1.0 run -", "1.0.0 - - rollback"],
@@ -180,7 +181,7 @@ fn a_revision_waits_until_the_one_before_is_available() {
     }
 }
 
-/// Nobody waits for a deadline, as nothing comes of it by itself.
+/// There is no wait for a deadline, because a refused revision does not become available by itself.
 #[test]
 fn what_is_refused_does_not_hold_the_next_one() {
     let terms = Terms::default();
@@ -199,7 +200,7 @@ fn what_is_refused_does_not_hold_the_next_one() {
     check(&["1.0.0 ok ok", "1.1.0 ok no"], 1, &terms, "start");
 }
 
-/// It never wrote anything, so the next one follows what runs.
+/// The refused revision never wrote anything, so the next one follows the one that runs.
 #[test]
 fn what_is_refused_before_it_begins_does_not_hold_the_next_one() {
     let terms = Terms::default();
@@ -222,12 +223,12 @@ fn what_is_refused_before_it_begins_does_not_hold_the_next_one() {
     ] {
         check(lines, 0, &terms, expected);
     }
-    // It begins no more when the next one has.
+    // The refused revision does not begin after the next one has begun.
     let chain = chain(&["1.0.0 ok ok", "1.1.0 bad -", "1.2.0 run -"]);
     check_at(&chain, 1, 0, &terms, "wait: Left to version 1.2.0 (v3)");
 }
 
-/// While a site is off, nothing of it can become available.
+/// While a site is offline, none of its revisions can become available.
 #[test]
 fn time_in_which_nobody_is_in_touch_with_a_site_is_no_time_to_become_available() {
     let chain = chain(&["1.0.0 ok ok", "1.1.0 run -", "1.2.0 - -"]);
@@ -325,13 +326,13 @@ fn upgrades_begin_while_the_windows_of_owner_and_site_are_open() {
         (open, "0 14 * * *", "wait until"),
         (closed, open, "wait until"),
         ("30 11 * * *|0 14 * * *", closed, of_site),
-        // They never meet.
+        // The windows are never open together.
         (
             "0 1 * * *",
             "0 3 * * *",
             "wait until 2026-01-02T12:00:00Z: Waits for upgrade windows",
         ),
-        // What cannot be understood holds, and is named.
+        // An invalid window holds the upgrade, and is named.
         (
             "soon",
             "",
@@ -349,7 +350,8 @@ fn upgrades_begin_while_the_windows_of_owner_and_site_are_open() {
         };
         terms.owner.windows = windows(owner);
         check(&two, 0, &terms, expected);
-        // Whatever they say: the first installation, the end of an upgrade that has begun, an edit.
+        // Windows do not apply to the first installation, the end of an upgrade that has begun, and
+        // an edit.
         for (lines, phase) in [
             (&["1.0.0 - -"][..], 0),
             (&["1.0.0 skip skip", "1.0.1 - -"], 0),
@@ -384,7 +386,7 @@ fn nothing_is_upgraded_while_nobody_knows_the_windows_of_the_owner() {
     }
 }
 
-/// What is taken away goes one by one: none of it begins because the one before it has gone.
+/// Revisions that leave are deleted one by one: none begins because the one before is gone.
 #[test]
 fn nothing_of_a_deployment_that_is_deleted_begins() {
     let mut terms = Terms::default();
@@ -401,7 +403,7 @@ fn nothing_of_a_deployment_that_is_deleted_begins() {
     ] {
         terms.owner.hold = Some(Hold::Leaving);
         check(lines, phase, &terms, expected);
-        // What is not known yet ends nothing that stops for it.
+        // An unknown hold does not end a phase that waits for others to stop.
         terms.owner.hold = Some(Hold::Unknown);
         let expected = match expected {
             "start" => expected,
@@ -437,7 +439,8 @@ fn versions_are_left_out_for_later_patches_that_wait() {
     ] {
         skipping(&lines, 1, &terms, "start");
     }
-    // Not before its turn, and not while the window is closed: until then more may come.
+    // A version is not skipped before its turn, and not while the window is closed: until then more
+    // versions may follow.
     skipping(
         &["1.2.0 run run", "1.2.1 - -", "1.2.2 - -"],
         1,
@@ -474,7 +477,7 @@ fn the_next_version_begins_by_stopping_the_workloads_of_the_one_before() {
             "stop: Waits until the workloads have stopped: phase \"b\" of version 1.0.0 (v1).",
         ),
         (&["1.0.0 still still", "1.1.0 stop - all"], 0, "start"),
-        // What has not begun has nothing that runs.
+        // A phase that has not begun has no workloads.
         (
             &[
                 "1.0.0 still -",
@@ -484,7 +487,7 @@ fn the_next_version_begins_by_stopping_the_workloads_of_the_one_before() {
             0,
             "start",
         ),
-        // Those before the one before may have workloads, too.
+        // Revisions further back may have workloads, too.
         (
             &["1.0.0 ok ok", "1.1.0 still still", "1.2.0 stop - all"],
             0,
@@ -499,12 +502,12 @@ fn the_next_version_begins_by_stopping_the_workloads_of_the_one_before() {
             0,
             "start",
         ),
-        // Once it has taken over nothing holds it.
+        // Once it has taken over, nothing holds it.
         (&["1.0.0 run run", "1.1.0 run - all"], 0, "start"),
     ] {
         check(lines, phase, &terms, expected);
     }
-    // One that is waiting for others to stop gives way to what puts things right.
+    // A revision that waits for others to stop gives way to one that corrects the site.
     let chain = chain(&["1.0.0 ok ok", "1.1.0 stop - all", "1.0.0 run - rollback"]);
     check_at(&chain, 1, 0, &terms, "wait: Left to");
 }
@@ -551,7 +554,7 @@ fn older_revisions_stop_until_they_are_archived_or_the_newer_one_is_deleted() {
     }
 }
 
-/// What was said for a revision of the same name, which is gone, is not said for this one.
+/// The message for a deleted revision of the same name does not count for this revision.
 #[test]
 fn what_has_stopped_for_another_one_has_not_stopped() {
     let mut chain = chain(&["1.0.0 still still", "1.1.0 stop - all"]);
@@ -577,11 +580,12 @@ fn states_by_their_conditions() {
         ("False", reasons::SKIPPED, Begun::Skipped),
         ("False", "Other", Begun::Not),
     ] {
-        // It does not depend on the generation.
+        // The result does not depend on the generation.
         let found = PhaseState::of(&[condition(STARTED, status, reason, 1)], 2);
         assert_eq!(found.begun, expected, "{status} {reason}");
     }
-    // One that has not begun may be refused because of its cluster, which is no error of its own.
+    // A revision that has not begun may be refused because of its cluster, which is no error of its
+    // own.
     for (started, expected) in [
         (("True", reasons::STARTED), true),
         (("False", reasons::PREFLIGHT_ERROR), true),

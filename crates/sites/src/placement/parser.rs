@@ -1,10 +1,10 @@
-//! From a text to an expression, by recursive descent.
+//! The parser of expressions, by recursive descent.
 
 use baton_engine::names;
 
 use super::{MAX_DEPTH, Node, ParseError, Test, WORDS};
 
-/// Characters of the text that an error shows before and after its place.
+/// Number of characters that an error shows before and after its position.
 const SHOWN: usize = 40;
 
 const OPERATORS: &str = "an operator (=, !=, in, notin, exists)";
@@ -13,11 +13,11 @@ const VALUE: &str = "a label value";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token<'a> {
-    /// Without quotes.
+    /// A text without quotes.
     Word(&'a str),
-    /// What stands in quotes.
+    /// A text in quotes.
     Quoted(&'a str),
-    /// Quotes that are not closed.
+    /// A quote that is not closed.
     Unclosed,
     /// One of `(`, `)`, `,`, `=`, `==`, `!=`, or a lone `!`.
     Sign(&'a str),
@@ -26,7 +26,7 @@ enum Token<'a> {
 
 struct Parser<'a> {
     text: &'a str,
-    /// The token to be looked at, where it begins, and where the one after it may.
+    /// Current token, its start, and the start of the rest of the text.
     token: Token<'a>,
     at: usize,
     next: usize,
@@ -117,7 +117,7 @@ impl Parser<'_> {
         self.literal(VALUE, value_problem)
     }
 
-    /// What follows `in` or `notin`.
+    /// Parses the list after `in` or `notin`.
     fn values(&mut self) -> Result<Vec<String>, ParseError> {
         self.advance();
         if !self.takes(Token::Sign("(")) {
@@ -170,7 +170,7 @@ impl Parser<'_> {
         is_it
     }
 
-    /// Goes on to the next token.
+    /// Reads the next token.
     fn advance(&mut self) {
         let rest = self.text[self.next..].trim_start();
         self.at = self.text.len() - rest.len();
@@ -203,7 +203,7 @@ impl Parser<'_> {
     }
 }
 
-/// The token at the beginning of a text, and its length in bytes.
+/// The token at the start of a text, and its length in bytes.
 fn token(text: &str) -> (Token<'_>, usize) {
     let Some(first) = text.chars().next() else {
         return (Token::End, 0);
@@ -223,7 +223,7 @@ fn token(text: &str) -> (Token<'_>, usize) {
     (Token::Word(&text[..end]), end)
 }
 
-/// A list of one part is that part.
+/// A list with a single part becomes that part.
 fn one_or(mut parts: Vec<Node>, list: impl Fn(Vec<Node>) -> Node) -> Node {
     match parts.pop() {
         Some(only) if parts.is_empty() => only,
@@ -234,7 +234,8 @@ fn one_or(mut parts: Vec<Node>, list: impl Fn(Vec<Node>) -> Node) -> Node {
     }
 }
 
-/// Why a text is no key of a label: a name of at most 63 characters, after a DNS name and a slash where it has one.
+/// The reason that a text is not a key of a label. A key is a name of at most 63 characters,
+/// optionally after a DNS name and a slash.
 fn key_problem(key: &str) -> Option<&'static str> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -248,7 +249,7 @@ fn key_problem(key: &str) -> Option<&'static str> {
     )
 }
 
-/// Why a text is no value of a label.
+/// The reason that a text is not a value of a label.
 fn value_problem(value: &str) -> Option<&'static str> {
     (!names::is_label_value(value)).then_some(
         "letters, digits, \"-\", \"_\" and \".\", at most 63, a letter or digit at both ends",

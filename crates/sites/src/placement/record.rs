@@ -1,5 +1,5 @@
-//! The records of which sites deployments have chosen. Each is a `ControllerRevision` that the deployment owns, whose
-//! `revision` is the generation that the sites were chosen for.
+//! The records of the chosen sites of deployments. Each is a `ControllerRevision` that the
+//! deployment owns; its `revision` is the generation that the sites were chosen for.
 
 use std::{cmp::Reverse, ops::Deref};
 
@@ -11,8 +11,9 @@ struct Data {
     sites: Vec<String>,
 }
 
-/// The records of the deployment with this uid, the one in force first: of two of one generation that is the one that
-/// was written last. What is being deleted chooses nothing.
+/// The records of the deployment with this UID, the one in force first. Of two records of the same
+/// generation, the one that was written last is in force. A record that is being deleted does not
+/// count.
 pub fn newest_first<R: Deref<Target = ControllerRevision>>(
     records: impl IntoIterator<Item = R>,
     uid: &str,
@@ -30,7 +31,7 @@ pub fn newest_first<R: Deref<Target = ControllerRevision>>(
     records
 }
 
-/// The sites that a record names; `None` where somebody has spoilt it.
+/// The sites of a record; `None` if the record is invalid.
 pub fn sites(record: &ControllerRevision) -> Option<Vec<String>> {
     let data = Data::deserialize(&record.data.as_ref()?.0).ok()?;
     Some(data.sites)

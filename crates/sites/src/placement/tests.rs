@@ -33,7 +33,7 @@ fn expressions_match_labels_as_selectors_of_kubernetes_do() {
         ("'a' = \"b\"", "a=b", true),
         ("a = 'in'", "a=in", true),
         ("'or' = 'and'", "or=and", true),
-        // `or` binds weaker than `and` and the comma
+        // `or` binds weaker than `and` and the comma.
         ("a = 1 or b = 1 and c = 1", "a=1", true),
         ("a = 1 or b = 1 and c = 1", "b=1", false),
         ("a = 1 or b = 1, c = 1", "b=1 c=1", true),
@@ -133,7 +133,7 @@ fn parentheses_have_a_bound_and_lists_have_none() {
     let long = vec!["a = b"; 10_000].join(" or ");
     let expression = Expression::parse(&long).unwrap();
     assert_eq!(expression.to_string(), long);
-    // Parentheses side by side are not in one another.
+    // Consecutive parentheses are not nested.
     assert!(Expression::parse(&vec!["(a = b)"; 1000].join(" and ")).is_ok());
 }
 
@@ -163,7 +163,7 @@ fn test() -> impl Strategy<Value = Test> {
     ]
 }
 
-/// Lists in turns, as parsing makes them.
+/// Alternating lists, as the parser produces them.
 fn node() -> impl Strategy<Value = Node> {
     let leaf = (key(), test()).prop_map(|(key, test)| Node::Label { key, test });
     leaf.prop_recursive(4, 24, 4, |inner| {
@@ -185,7 +185,7 @@ fn node() -> impl Strategy<Value = Node> {
     })
 }
 
-/// Pieces of the language, well or badly put together.
+/// Pieces of the language in valid and invalid combinations.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "a", "b.c/d", "=", "==", "!=", "!", "in", "notin", "exists", "and", "or", "(", ")", ",",

@@ -1,25 +1,27 @@
-//! When a rollout ends early.
+//! The early end of a rollout.
 
 use baton_apis::{OnError, conditions::reasons};
 
 use super::{Observed, course::aborted, step::Situation, strategy::Strategy};
 
-/// Longest text about the error, in bytes.
+/// Maximum length of the text about the error, in bytes.
 const MAX_ERROR: usize = 400;
 
-/// That no further site gets a version.
+/// The decision that no further site gets a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Abort {
-    /// Whether it was decided just now.
+    /// True if this plan made the decision.
     pub(super) is_new: bool,
     pub(super) reason: String,
     pub(super) message: String,
 }
 
 impl Abort {
-    /// Once decided it stays until another version is asked for. A rollout that is held is not aborted by failures: its
-    /// author is at it. They count when it goes on. One that is over is not either: what comes later is told, and ends
-    /// nothing.
+    /// Decides about an abort. The decision stays until another version is requested.
+    ///
+    /// Failures do not abort a rollout on hold, because its author is working on it; they count
+    /// when it continues. Nor do they abort a rollout that is over: later failures are only
+    /// reported.
     pub(super) fn of(observed: &Observed<'_>, situation: &Situation<'_>) -> Option<Self> {
         let course = situation.course;
         if let Some(before) = aborted(&observed.status.conditions).filter(|_| course.was_aborted) {
@@ -48,7 +50,8 @@ impl Abort {
         }
     }
 
-    /// Sites of the newest batch that fail end a rollout at once; where it goes on, those of all batches are counted.
+    /// The abort because of failures. With `Continue`, the failed sites of all batches count, else
+    /// those of the newest batch.
     fn of_failures(situation: &Situation<'_>, strategy: &Strategy) -> Option<Self> {
         let fleet = situation.fleet;
         let errors = match strategy.on_error {

@@ -1,4 +1,4 @@
-//! What is to be done at the sites.
+//! The actions in the sites.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use super::{
     step::{Situation, Step},
 };
 
-/// The actions of a plan, in the order in which they are carried out: those of a site one after the other, as what is
-/// withdrawn there without being given again is lost.
+/// The actions of a plan, in the order in which they are carried out. The actions of a site are
+/// consecutive, because a withdrawn revision would be lost if it were not given again.
 #[derive(Debug, Default)]
 struct Actions(Vec<Action>);
 
-/// What is to be done, given what comes next, and why not all of it can be done.
+/// The actions for the next step, and a reason if some of them are impossible.
 pub(super) fn of(
     observed: &Observed<'_>,
     situation: &Situation<'_>,
@@ -67,7 +67,8 @@ pub(super) fn of(
 }
 
 impl Actions {
-    /// What waits of an aborted rollout never begins; also while the deployment is paused.
+    /// Withdraws the waiting revisions of an aborted rollout, so that they never begin; also while
+    /// the deployment is paused.
     fn withdraw_aborted(&mut self, site: &Site, situation: &Situation<'_>) {
         let chain = site.chain.iter().rev();
         let waiting = chain.filter(|revision| situation.course.withdraws(site, revision));
@@ -76,7 +77,7 @@ impl Actions {
         }));
     }
 
-    /// Those before one that is available, and those that were left out of the queue.
+    /// Archives the revisions before an available one, and those that were skipped in the queue.
     fn archive_superseded(&mut self, placed: &PlacedSite<'_>, aborted: Option<&Course<'_>>) {
         let available = placed
             .available
@@ -93,8 +94,8 @@ impl Actions {
         }));
     }
 
-    /// Archived revisions that the history has no room for, the oldest first. While a rollout may have to be taken
-    /// back, what a site had before it stays.
+    /// Deletes archived revisions beyond the history limit, the oldest first. While a rollback of
+    /// the rollout is possible, the revision before the rollout is kept.
     fn forget_surplus(
         &mut self,
         placed: &PlacedSite<'_>,
@@ -129,8 +130,11 @@ impl Actions {
         }));
     }
 
-    /// What has written nothing goes first, the newest before the others: none of it begins because the one before it
-    /// is on its way out. Then the oldest first: one that goes before a newer one hands nothing back to it.
+    /// Deletes all revisions of a site.
+    ///
+    /// Those that have written nothing are deleted first, from the newest, so that none begins
+    /// because the one before is being deleted. Then the others are deleted from the oldest, so
+    /// that no older revision is left to get objects back.
     fn tear_down(&mut self, site: &Site) {
         let revisions = site.chain.iter().filter(|revision| !revision.is_deleting);
         let (written, waiting): (Vec<_>, Vec<_>) =
@@ -148,8 +152,8 @@ impl Revision {
     }
 }
 
-/// What comes last in the queue of a site, besides what waits in it: the version of the rollout, or what the site had
-/// before.
+/// The last revision that the queue of a site needs besides those that wait: with the version of
+/// the rollout, or with the version before.
 fn last<'a>(
     placed: &PlacedSite<'a>,
     situation: &Situation<'a>,
@@ -167,8 +171,8 @@ fn last<'a>(
     })
 }
 
-/// The sites that keep the version of a rollout that was taken back: they had nothing before, or it is not kept any
-/// more.
+/// The sites that keep the version of a rollout that was taken back: they had nothing before, or
+/// their old version is not kept any more.
 pub(super) fn left_behind<'a>(
     observed: &Observed<'_>,
     situation: &Situation<'a>,
@@ -182,7 +186,7 @@ pub(super) fn left_behind<'a>(
     left.map(|placed| placed.name)
 }
 
-/// What the rollout brought to a site that is to go back, and to which version, if there is one.
+/// For a site that has to go back: its revision of the rollout, and the version to restore, if any.
 fn goes_back<'a>(
     placed: &PlacedSite<'a>,
     situation: &Situation<'a>,
@@ -190,7 +194,7 @@ fn goes_back<'a>(
 ) -> Option<(&'a Revision, Option<VersionName<'a>>)> {
     abort.filter(|abort| rolls_back(&abort.reason))?;
     let course = situation.course;
-    // What waits behind it may be an edit, and goes with it.
+    // An edit may wait behind this revision, and is deleted with it.
     let member = placed.site.chain.iter().rev().find(|revision| {
         situation.current.brought(revision) && revision.counts() && revision.may_have_written()
     })?;
@@ -200,13 +204,13 @@ fn goes_back<'a>(
     if placed.site.chain.iter().any(is_back) {
         return None;
     }
-    // Where the history does not tell it, nothing else does: what the deployment brought before may have been aborted
-    // before it came to this site.
+    // There is no other source than the history: the deployment's version before may have been
+    // aborted before it reached this site.
     let before = before(placed, situation).map(|before| VersionName::of(&before.entry));
     Some((member, before))
 }
 
-/// What a site had before the rollout.
+/// The revision that a site had before the rollout.
 fn before<'a>(placed: &PlacedSite<'a>, situation: &Situation<'_>) -> Option<&'a Revision> {
     let course = situation.course;
     placed.site.chain.iter().rev().find(|revision| {

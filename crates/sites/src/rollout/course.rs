@@ -1,4 +1,4 @@
-//! Which rollout it is, and whether it may go on.
+//! The current rollout, and the reasons that it may not continue.
 
 use baton_apis::conditions::{ABORTED, reasons};
 use baton_engine::{chain_names::next_number, condition_list::find_true};
@@ -8,40 +8,41 @@ use super::{
     Observed, Revision, Site, Target, VersionName, reported, strategy, strategy::Strategy,
 };
 
-/// The rollout under way, or the last one.
+/// The current rollout, or the last one.
 #[derive(Clone, Debug)]
 pub(super) struct Course<'a> {
-    /// Its number; 0 before the first one.
+    /// Number of the rollout; 0 before the first one.
     pub(super) number: i64,
-    /// Its version; empty before the first one.
+    /// Version of the rollout; empty before the first one.
     pub(super) version: VersionName<'a>,
-    /// The version before it.
+    /// Version of the rollout before.
     pub(super) previous: Option<VersionName<'a>>,
-    /// Whether it begins with this plan.
+    /// True if the rollout begins with this plan.
     pub(super) is_new: bool,
-    /// Whether the status before says that it was aborted.
+    /// True if the previous status reports the rollout as aborted.
     pub(super) was_aborted: bool,
-    /// The batch that was under way, as the status before says; 0 when it names none.
+    /// Current batch in the previous status; 0 if there is none.
     pub(super) batch: i32,
-    /// The last rollout that is over, as the status before says.
+    /// Last rollout that is over, as in the previous status.
     pub(super) completed: Option<i64>,
-    /// What stops it, and the beginning of another one.
+    /// The reason that holds the rollout, and the beginning of another one.
     pub(super) hold: Option<Hold>,
-    /// Whether another version is asked for, whose rollout cannot begin yet.
+    /// True if the spec requests another version, whose rollout cannot begin yet.
     pub(super) is_behind: bool,
 }
 
-/// Why nothing is given to any site.
+/// The reason that no site gets a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
     NoApplication,
     NoVersion,
     Invalid(strategy::Error),
     Paused,
-    /// The number of the last rollout is the highest there is; the text says where it stands, and what to do.
+    /// The last rollout has the highest number that exists; the text names the place of the number,
+    /// and a solution.
     NoNumber(String),
-    /// What waits of an aborted rollout has to be withdrawn before the next one: only the status knows that it was
-    /// aborted, and the spec that it is to be.
+    /// The waiting revisions of an aborted rollout have to be withdrawn before the next one,
+    /// because only status and spec contain the abort.
     Ending,
 }
 
@@ -75,7 +76,7 @@ impl<'a> Course<'a> {
         course
     }
 
-    /// As the status says.
+    /// The rollout in the previous status.
     fn reported(observed: &Observed<'a>) -> Self {
         let status = observed.status;
         let [version, previous] = reported(observed.spec, status);
@@ -97,8 +98,10 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// The number of the next one, and whether it is known already: where the status was lost, the newest one that
-    /// revisions tell of goes on if it has the version.
+    /// The number of the next rollout, and true if revisions have it already.
+    ///
+    /// If the status was lost, the newest rollout in the revisions continues if it has the
+    /// requested version.
     fn following(
         &self,
         observed: &Observed<'a>,
@@ -126,14 +129,14 @@ impl<'a> Course<'a> {
         Ok((next?, false))
     }
 
-    /// The next one, with its number, and whether it is known already.
+    /// The next rollout. `is_known` is true if revisions have its number already.
     fn next(
         self,
         observed: &Observed<'a>,
         wanted: VersionName<'a>,
         (number, is_known): (i64, bool),
     ) -> Self {
-        // Sites that have nothing yet may have joined since.
+        // Sites without any revision may have joined since.
         let placed = observed.sites.values().filter(|site| site.is_placed);
         let had = placed.filter_map(|site| Some((site, newest_of(site)?)));
         let mut had = had.peekable();
@@ -141,7 +144,7 @@ impl<'a> Course<'a> {
             let is_so_far = VersionName::of(&newest.entry) == wanted && !newest.is_pending();
             is_so_far || !site.is_online
         };
-        // Else one that has failed since would take all of it back.
+        // Otherwise a site that has failed since would roll back all of them.
         let is_over = is_known && had.peek().is_some() && had.all(has_got_so_far);
         Self {
             number,
@@ -160,18 +163,20 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Whether the spec asks for the end of this rollout.
+    /// True if the spec requests the abort of this rollout.
     pub(super) fn is_to_abort(&self, observed: &Observed<'_>) -> bool {
         self.number > 0 && observed.spec.abort_rollout == Some(self.number)
     }
 
-    /// Whether it is over: what comes later is in no wave, and ends nothing.
+    /// True if the rollout is over: later sites are in no wave, and their errors have no effect.
     pub(super) fn is_over(&self) -> bool {
         self.number > 0 && self.completed == Some(self.number)
     }
 
-    /// Whether a revision of a site is withdrawn when the rollout is aborted: it has written nothing, and would bring
-    /// the version to a site that has not got it. An edit does so where what it edits has written nothing either.
+    /// True if an abort of the rollout withdraws a revision.
+    ///
+    /// The revision has written nothing, and would bring the version to a site that does not have
+    /// it. This includes an edit of a revision that has written nothing.
     pub(super) fn withdraws(&self, site: &Site, revision: &Revision) -> bool {
         let entry = &revision.entry;
         let edits_what_wrote = || {
@@ -190,22 +195,22 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Whether the end of a rollout takes a revision away, if it was aborted.
+/// True if the abort of a rollout withdraws a revision; false without an abort.
 pub(super) fn is_withdrawn(aborted: Option<&Course<'_>>, site: &Site, revision: &Revision) -> bool {
     aborted.is_some_and(|course| course.withdraws(site, revision))
 }
 
-/// The condition that says that the rollout was aborted.
+/// The condition that reports an abort.
 pub(super) fn aborted(conditions: &[Condition]) -> Option<&Condition> {
     find_true(conditions, ABORTED)
 }
 
-/// Whether an aborted rollout put the versions before it back.
+/// True if an aborted rollout restored the versions before it.
 pub(super) fn rolls_back(reason: &str) -> bool {
     reason == reasons::ROLLED_BACK
 }
 
-/// The version that is asked for.
+/// The requested version.
 fn wanted<'a>(observed: &Observed<'a>) -> Result<VersionName<'a>, Hold> {
     match &observed.target {
         Target::NoApplication => Err(Hold::NoApplication),

@@ -1,4 +1,4 @@
-//! The rollout by which single sites are judged.
+//! The facts about a rollout by which single sites are judged.
 
 use baton_apis::{
     SiteDeploymentSpec, SiteDeploymentStatus,
@@ -14,25 +14,25 @@ use super::{
     strategy::{canary_expression, deadline},
 };
 
-/// The rollout under way, as far as single sites are judged by it.
+/// The current rollout, as far as single sites are judged by it.
 #[derive(Clone, Copy, Debug)]
 pub struct CurrentRollout<'a> {
-    /// The rollout and its version; 0 and nothing before the first one.
+    /// The rollout and its version; 0 and empty before the first one.
     pub(super) rollout: i64,
     pub(super) version: VersionName<'a>,
-    /// The batch that was under way, as the status before says; 0 when it names none.
+    /// Current batch in the previous status; 0 if there is none.
     pub(super) batch: i32,
-    /// The batch whose sites have to stay available for a while, as the status before says, if there is one.
+    /// Batch whose sites have to stay available for the healthy time, as in the previous status.
     pub(super) soaking: Option<i32>,
-    /// Whether the first batch is the sites that labels choose.
+    /// True if labels select the sites of the first batch.
     pub(super) is_first_by_labels: bool,
-    /// How long a revision may take from its beginning on, or since its site is back.
+    /// Time that a revision may take since its beginning, or since its site is back online.
     pub deadline: SignedDuration,
     pub(super) now: Timestamp,
 }
 
 impl<'a> CurrentRollout<'a> {
-    /// By what was reported of a deployment.
+    /// Reads the status of a deployment.
     #[must_use]
     pub fn reported(
         spec: &'a SiteDeploymentSpec,
@@ -55,7 +55,7 @@ impl<'a> CurrentRollout<'a> {
         }
     }
 
-    /// Whether the rollout brought its version with this revision.
+    /// True if the rollout brought its version with this revision.
     pub(super) fn brought(&self, revision: &Revision) -> bool {
         let entry = &revision.entry;
         entry.rollout == self.rollout
@@ -63,8 +63,8 @@ impl<'a> CurrentRollout<'a> {
             && VersionName::of(entry) == self.version
     }
 
-    /// Whether a revision was refused before it began, and is not asked for any more. It makes way: it would hold those
-    /// behind it for ever.
+    /// True if a revision was refused before it began, and is not requested any more. Such a
+    /// revision is removed from the queue, because it would hold those behind it for ever.
     pub(super) fn is_stuck(&self, revision: &Revision, site: &Site) -> bool {
         let entry = &revision.entry;
         matches!(revision.state, RevisionState::Failing { .. })
@@ -75,13 +75,13 @@ impl<'a> CurrentRollout<'a> {
             && VersionName::of(entry) != self.version
     }
 
-    /// Why a revision of a site failed, if it has.
+    /// The failure of a revision of a site, if it has failed.
     pub(super) fn failure<'r>(&self, site: &Site, revision: &'r Revision) -> Option<Failure<'r>> {
         let state = &revision.state;
         state.failure(self.deadline, site.online_since, self.now)
     }
 
-    /// When a revision of a site that began then has taken too long.
+    /// The time at which the deadline of a revision ends, given the time of its beginning.
     pub(super) fn ends(&self, site: &Site, began: Timestamp) -> Timestamp {
         ends(began, site.online_since, self.deadline)
     }

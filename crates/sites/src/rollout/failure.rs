@@ -1,26 +1,28 @@
-//! Whether a revision of a site failed.
+//! Failures of revisions of sites.
 
 use baton_apis::conditions::reasons;
 use jiff::{SignedDuration, Timestamp};
 
 use super::RevisionState;
 
-/// What is said of a revision that is late and has said nothing itself.
+/// The message about a late revision without a message of its own.
 const LATE: &str = "It is not available, and has taken longer than its progress deadline.";
 
-/// Why a revision failed.
+/// The failure of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure<'a> {
-    /// In one word.
+    /// Reason in one word.
     pub reason: &'static str,
-    /// For people.
+    /// Message for people.
     pub message: &'a str,
 }
 
 impl RevisionState {
-    /// Why it failed by `now`, if it has: at once when it was refused or is not available any more, else when it takes
-    /// longer than `deadline` from its beginning on. While its site is offline nobody can tell how it does, so it has
-    /// as long again when the site is back, at `online_since`.
+    /// The failure at the time `now`, if the revision has failed.
+    ///
+    /// A revision fails at once when it is refused or not available any more, else when it takes
+    /// longer than `deadline` since its beginning. The state is not known while the site is
+    /// offline, so the deadline starts again when the site is back, at `online_since`.
     pub fn failure(
         &self,
         deadline: SignedDuration,
@@ -40,7 +42,8 @@ impl RevisionState {
     }
 }
 
-/// When a revision that began then, in a site that is online since then, has taken too long.
+/// The time at which the deadline of a revision ends, in a site that is online since
+/// `online_since`.
 pub(super) fn ends(
     began: Timestamp,
     online_since: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! All placed sites, looked at once.
+//! A survey of all placed sites.
 
 use std::sync::Arc;
 
@@ -16,57 +16,60 @@ use crate::text;
 
 /// Most sites that a list in a status names.
 pub(super) const MAX_LISTED: usize = 20;
-/// Longest message of a failing site, in bytes.
+/// Maximum length of the message of a failing site, in bytes.
 const MAX_FAILURE: usize = 160;
 
-/// What there is to know about all sites together.
+/// The facts about all sites together.
 #[derive(Clone, Debug)]
 pub(super) struct Fleet<'a> {
     /// The placed sites, by name.
     pub(super) placed: Vec<PlacedSite<'a>>,
-    /// All counts but `soaking`.
+    /// All counts except `soaking`.
     pub(super) counts: SiteCounts,
     pub(super) failing: Vec<FailingSite>,
-    /// The newest batch of the rollout: that with the highest number, of what its sites and the status before say.
+    /// Newest batch of the rollout: the highest number in the revisions of sites and in the
+    /// previous status.
     pub(super) batch: Batch<'a>,
-    /// Sites of earlier batches that are in reach and have not got so far: they wait, or they have begun.
+    /// Reachable sites of earlier batches that have neither become available nor failed.
     pub(super) late: Late,
-    /// Sites in no batch that have the version from an earlier rollout, are in reach and have not got so far.
+    /// Reachable sites in no batch that have the version from an earlier rollout, and have neither
+    /// become available nor failed.
     pub(super) earlier: usize,
-    /// Sites that got the version after the rollout was over, are in reach and have not got so far.
+    /// Reachable sites that got the version after the rollout was over, and have neither become
+    /// available nor failed.
     pub(super) afterwards: usize,
-    /// Sites that are to get the version yet.
+    /// Sites that do not have the version yet.
     pub(super) to_come: usize,
-    /// Those of them that are online.
+    /// Sites that do not have the version yet, and are online.
     pub(super) to_come_online: usize,
-    /// Sites that the labels make the first ones.
+    /// Sites that labels select as the first ones.
     pub(super) canaries: usize,
-    /// Members of the rollout that failed, of any batch.
+    /// Members of the rollout that failed, in any batch.
     pub(super) failed_members: usize,
-    /// The first of them.
+    /// First member of the rollout that failed.
     pub(super) error: Option<(&'a Arc<str>, Failure<'a>)>,
     pub(super) in_reach: usize,
     pub(super) available: usize,
-    /// The next time at which a revision will have taken too long.
+    /// Next time at which the deadline of a revision ends.
     pub(super) deadline: Option<Timestamp>,
 }
 
 /// The sites of a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batch<'a> {
-    /// Its number; 0 when there is none.
+    /// Number of the batch; 0 if there is none.
     pub(super) number: i32,
-    /// Its first sites.
+    /// First sites of the batch.
     pub(super) listed: Vec<&'a Arc<str>>,
     pub(super) members: usize,
-    /// Those in reach: they wait, have begun, are available or failed.
+    /// Reachable sites that wait, have begun, are available, or failed.
     pub(super) queued: usize,
     pub(super) begun: usize,
     pub(super) available: usize,
     pub(super) failed: usize,
-    /// The first one that failed.
+    /// First site that failed.
     pub(super) error: Option<(&'a Arc<str>, Failure<'a>)>,
-    /// The last time that one became available.
+    /// Last time at which a site became available.
     pub(super) since: Option<Timestamp>,
 }
 
@@ -82,7 +85,8 @@ impl<'a> Fleet<'a> {
             placed: Vec::with_capacity(observed.sites.len()),
             counts: SiteCounts::default(),
             failing: Vec::new(),
-            // A batch has passed when a later one was under way, also when nobody is in that any more.
+            // A batch has passed if a later one was current, even if the later one has no sites any
+            // more.
             batch: Batch {
                 number: current.batch,
                 ..Batch::default()
@@ -203,23 +207,23 @@ impl<'a> Fleet<'a> {
 }
 
 impl Batch<'_> {
-    /// Whether no batch has had any site, or those of the first one are gone.
+    /// True if no batch has had a site, or the sites of the first batch are gone.
     pub(super) fn is_none_yet(&self) -> bool {
         self.number <= 1 && self.members == 0
     }
 
-    /// Its sites in reach.
+    /// Number of reachable sites.
     pub(super) fn online(&self) -> usize {
         self.queued + self.begun + self.available + self.failed
     }
 
-    /// Those that it waits for.
+    /// Number of sites that the batch waits for.
     pub(super) fn pending(&self) -> usize {
         self.queued + self.begun
     }
 }
 
-/// The earlier of two times, as far as there are any.
+/// The earlier of two optional times.
 pub(super) fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
     a.into_iter().chain(b).min()
 }

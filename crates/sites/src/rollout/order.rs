@@ -1,8 +1,9 @@
-//! The order in which sites get a version: at random, and always the same for one version of one deployment.
+//! The order in which sites get a version: random, but always the same for a version of a
+//! deployment.
 
 use twox_hash::XxHash64;
 
-/// What the order of a version depends on besides the sites.
+/// The input of the order besides the sites.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seed(u64);
 
@@ -14,7 +15,7 @@ impl Seed {
         ))
     }
 
-    /// The place of a site; names decide between equal ones.
+    /// The sort key of a site; the name decides between equal numbers.
     pub(super) fn place(self, site: &str) -> (u64, &str) {
         (XxHash64::oneshot(self.0, site.as_bytes()), site)
     }

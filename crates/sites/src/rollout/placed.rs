@@ -1,4 +1,4 @@
-//! A site as decisions about a rollout see it.
+//! The facts about a site for decisions about a rollout.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::{
     failure::Failure,
 };
 
-/// The batch of sites that come when the rollout is over: they are in no wave.
+/// The batch of sites that get the version after the rollout is over: they are in no wave.
 pub(super) const AFTERWARDS: i32 = 0;
 
 /// A placed site.
@@ -15,17 +15,18 @@ pub(super) const AFTERWARDS: i32 = 0;
 pub(super) struct PlacedSite<'a> {
     pub(super) name: &'a Arc<str>,
     pub(super) site: &'a Site,
-    /// The newest revision that counts, but for those that make way.
+    /// Newest revision that counts, except those that are stuck.
     pub(super) tail: Option<&'a Revision>,
-    /// The newest one that has begun.
+    /// Newest revision that has begun.
     pub(super) running: Option<&'a Revision>,
-    /// The newest one that the rollout brought. What puts an older version back is none.
+    /// Newest revision by which the rollout brought its version. A rollback does not count.
     pub(super) member: Option<&'a Revision>,
-    /// The newest one that failed, unless a newer one has begun.
+    /// Newest revision that failed, unless a newer one has begun.
     pub(super) failed: Option<&'a Revision>,
-    /// The newest one that is available.
+    /// Newest revision that is available.
     pub(super) available: Option<&'a Revision>,
-    /// Whether what is known of it is known now.
+    /// True if the cached state is current: the site is online, and the state of its newest
+    /// revision is known.
     pub(super) is_in_reach: bool,
 }
 
@@ -45,7 +46,8 @@ impl<'a> PlacedSite<'a> {
             if !current.is_stuck(revision, site) {
                 placed.tail.get_or_insert(revision);
             }
-            // What a newer one follows makes way for it: it stops, or has nothing any more.
+            // A revision followed by a newer one that has begun does not fail: it stops, or has
+            // lost its objects.
             let makes_way = placed.running.is_some();
             if revision.has_begun() {
                 placed.running.get_or_insert(revision);
@@ -70,39 +72,41 @@ impl<'a> PlacedSite<'a> {
         placed
     }
 
-    /// What makes the site a member of a batch, and of which. A site that labels make one of the first ones has to show
-    /// that the version works, whichever rollout it has it from.
+    /// The revision that makes the site a member of a batch, and the number of the batch.
+    ///
+    /// A site of the canary has to show that the version works, even if it has the version from an
+    /// earlier rollout.
     pub(super) fn membership(&self, current: &CurrentRollout<'_>) -> Option<(&'a Revision, i32)> {
         let own = self.member.map(|member| (member, member.entry.batch));
         let is_first = current.is_first_by_labels && self.site.is_canary;
         own.or_else(|| Some((self.earlier(current).filter(|_| is_first)?, 1)))
     }
 
-    /// What the site has of the version of the rollout, if that is from an earlier one.
+    /// The revision with the version of the rollout, if it is from an earlier rollout.
     pub(super) fn earlier(&self, current: &CurrentRollout<'_>) -> Option<&'a Revision> {
         let is_earlier = self.member.is_none() && !self.is_to_come(current);
         self.tail.filter(|_| is_earlier)
     }
 
-    /// Whether the site is to get the version of the rollout yet.
+    /// True if the site does not have the version of the rollout yet.
     pub(super) fn is_to_come(&self, current: &CurrentRollout<'_>) -> bool {
         self.tail
             .is_none_or(|tail| VersionName::of(&tail.entry) != current.version)
     }
 
-    /// Whether the version of the rollout runs there, as far as is known.
+    /// True if the version of the rollout runs in the site, as far as known.
     pub(super) fn is_updated(&self, current: &CurrentRollout<'_>) -> bool {
         self.running
             .is_some_and(|running| VersionName::of(&running.entry) == current.version)
     }
 
-    /// Why the site failed, if that is known now.
+    /// The failure of the site, if the cached state is current.
     pub(super) fn failure(&self, current: &CurrentRollout<'_>) -> Option<Failure<'a>> {
         let failed = self.failed.filter(|_| self.is_in_reach)?;
         current.failure(self.site, failed)
     }
 
-    /// Revisions that wait, the oldest first.
+    /// The revisions that wait, the oldest first.
     pub(super) fn queue(&self) -> impl Iterator<Item = &'a Revision> + use<'a> {
         let running = self.running.map_or(i64::MIN, |running| running.number);
         let chain = self.site.chain.iter();
@@ -111,18 +115,18 @@ impl<'a> PlacedSite<'a> {
 }
 
 impl Revision {
-    /// Whether it takes part in its chain.
+    /// True if the revision takes part in its chain.
     pub(super) fn counts(&self) -> bool {
         let is_final = matches!(self.state, RevisionState::Archived | RevisionState::Skipped);
         !self.is_deleting && !self.is_archiving && !is_final
     }
 
-    /// Whether it has begun, as far as is known.
+    /// True if the revision has begun, as far as known.
     pub(super) fn has_begun(&self) -> bool {
         self.beginning != Beginning::None
     }
 
-    /// Whether its wave waits for it.
+    /// True if the wave of the revision waits for it.
     pub(super) fn is_pending(&self) -> bool {
         let is_under_way = matches!(
             self.state,
@@ -131,8 +135,8 @@ impl Revision {
         is_under_way && self.entry.batch != AFTERWARDS
     }
 
-    /// Whether it may have written anything, as far as is known. One that has not can be taken back as if it had never
-    /// been: what it stops comes back.
+    /// True if the revision may have written objects, as far as known. A revision that has written
+    /// nothing can be taken back without a trace: workloads that stopped for it start again.
     pub(super) fn may_have_written(&self) -> bool {
         self.beginning == Beginning::Begun
     }

@@ -1,5 +1,5 @@
-//! What holds for rollouts whatever happens in whatever order: a model of a fleet, disturbed at random, and of a
-//! manager that ends between any two of its writes.
+//! Properties that hold for rollouts in any order of events: a model of a fleet with random
+//! disturbances, and of a manager that ends between any two of its writes.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -24,7 +24,7 @@ const VERSIONS: [&str; 4] = ["1", "2", "3", "4"];
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// A plan is made, and the manager ends after so many writes.
+    /// A plan is made, and the manager ends after this number of writes.
     Plan(usize),
     Work(usize),
     WorkAll,
@@ -95,7 +95,7 @@ fn outcomes() -> impl Strategy<Value = Vec<(usize, Outcome)>> {
 
 struct Checked {
     world: World,
-    /// Rollouts that were aborted, and what waited of them was withdrawn.
+    /// Rollouts that were aborted, and whose waiting revisions were withdrawn.
     ended: BTreeSet<i64>,
     edits: usize,
 }
@@ -160,12 +160,12 @@ impl Checked {
         let before = self.world.status();
         let was_aborted = aborted(&before.conditions).is_some();
         let (rollout, is_next) = (before.rollout, before.rollout != plan.status.rollout);
-        // One that is over is aborted by nothing but its author.
+        // Only the user can abort a rollout that is over.
         let is_over = before.completed_rollout.is_some() && before.completed_rollout == rollout;
         let is_new = aborted(&plan.status.conditions).filter(|_| !was_aborted && !is_next);
         let by_failures = is_new.filter(|it| it.reason != reasons::ABORTED_BY_USER);
         assert_eq!(by_failures.filter(|_| is_over), None);
-        // A rollout that is not over keeps its batch, and never goes back to an earlier one.
+        // A rollout that is not over keeps its batch, and never returns to an earlier one.
         if !is_next && plan.status.completed_rollout != rollout {
             let number = |status: &SiteDeploymentStatus| status.batch.as_ref().map(|it| it.number);
             assert!(
@@ -176,7 +176,8 @@ impl Checked {
         }
         let given = self.world.given.len();
         self.world.carry_out(plan, writes);
-        // What was aborted is over when the plan was carried out whole, or when another rollout begins.
+        // An abort is complete when the plan was carried out in full, or when another rollout
+        // begins.
         let is_to_abort = rollout.is_some() && self.world.sample.spec.abort_rollout == rollout;
         let ends = (was_aborted || is_to_abort) && (is_next || writes == usize::MAX);
         if let Some(rollout) = rollout.filter(|_| ends) {
@@ -190,7 +191,8 @@ impl Checked {
         self.world.collect();
     }
 
-    /// Sites that get the version anew have a place in their batch, and the batch before has passed.
+    /// Checks that sites that get the version have a place in their batch, and that the batch
+    /// before has passed.
     fn check_gives(&self, plan: &Plan) {
         let sample = &self.world.sample;
         let rollout = plan.status.rollout.unwrap_or(0);
@@ -225,8 +227,8 @@ impl Checked {
             }
         }
         let Some(batch) = batch else { return };
-        // One that was given in part is completed, even if the one before has got an edit meanwhile; so is one whose
-        // sites are gone.
+        // A batch that was given in part is completed, even if the batch before got an edit in the
+        // meantime, or its sites are gone.
         let mut members = sample.sites.values().filter_map(member);
         let reported = sample.status.batch.as_ref().map_or(0, |it| it.number);
         let was_under_way = sample.status.rollout == Some(rollout) && reported == batch;
@@ -240,7 +242,8 @@ impl Checked {
                 RevisionState::Available(_) | RevisionState::Failing { .. }
             ) || matches!(member.state, RevisionState::Started { since, .. }
                     if sample.now.duration_since(since) >= world::DEADLINE);
-            // Who comes when the rollout is over has a place until it has got so far.
+            // A site that gets the version after the rollout is over has a place until it is
+            // available or has failed.
             if member.entry.batch == batch && (batch > 0 || !is_done) {
                 online.insert(Arc::clone(name));
             } else if begins && member.entry.batch + 1 == batch {
@@ -271,7 +274,8 @@ impl Checked {
         usize::try_from(limit?).ok()
     }
 
-    /// Sites begin what they have in the order in which it was given, and nothing of what has ended.
+    /// Checks that sites begin revisions in the order in which they were given, and none of an
+    /// aborted rollout.
     fn check_begun(&mut self) {
         for (name, real) in &mut self.world.real {
             let begun = &real.begun;
@@ -290,7 +294,8 @@ impl Checked {
         }
     }
 
-    /// What is said of single sites, by what was reported, agrees with what the status counts.
+    /// Checks that the states of single sites, derived from the status, agree with the counts in
+    /// the status.
     fn check_standings(&self) {
         let sample = &self.world.sample;
         let current = CurrentRollout::reported(&sample.spec, &sample.status, sample.now);
@@ -324,7 +329,7 @@ impl Checked {
         assert_eq!(counts, sample.status.counts);
     }
 
-    /// When nothing changes, plans come to rest, whoever is offline and whatever failed.
+    /// Checks that plans end when nothing changes, for any offline sites and failures.
     fn rest(&mut self) {
         for _ in 0..20 {
             let plan = self.world.plan();
@@ -337,7 +342,7 @@ impl Checked {
         panic!("a plan that does not end: {:#?}", self.world.plan());
     }
 
-    /// Everybody is online, nothing fails and nobody interferes any more.
+    /// Ends all disturbances: all sites are online, and nothing fails any more.
     fn calm_down(&mut self) {
         let world = &mut self.world;
         world.outcomes.clear();
@@ -348,7 +353,7 @@ impl Checked {
             world.connect(&name, true);
         }
         world.work_all();
-        // Without it no site is to come first, which is an error.
+        // A strategy without a first site is an error.
         world.sample.sites.get_mut("site-00003").unwrap().is_placed = true;
         world.sample.bring("5");
         world.run();
@@ -401,7 +406,8 @@ proptest! {
         checked.check_end();
     }
 
-    /// What a manager does that ends after a few writes, again and again, is what one does that never ends.
+    /// A manager that repeatedly ends after a few writes has the same result as one that never
+    /// ends.
     #[test]
     fn restarts_change_nothing(
         strategy in strategy(),
@@ -421,7 +427,7 @@ proptest! {
                 }
                 world.run();
             }
-            // Numbers of what was withdrawn are free again when it is gone, sooner or later.
+            // The numbers of withdrawn revisions are free again at different times.
             let chains = world.sample.sites.into_values().map(|site| {
                 let entries = site.chain.into_iter().map(|it| (it.entry, it.state));
                 entries.collect::<Vec<_>>()

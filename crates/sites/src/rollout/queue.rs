@@ -1,11 +1,12 @@
 //! The queue of a site: the revisions behind the one that runs there.
 //!
-//! There is one list of what a site is to have behind what runs there: a change of the version that runs, what waits
-//! already, in its order, and what is given now. As far as the queue agrees with it the queue stays; what does not, and
-//! all behind it, is withdrawn and given again in the right order.
+//! The wanted queue is a list: first an edit of the running version, then the waiting revisions in
+//! their order, then the newly given one. As far as the queue agrees with the list, it stays. The
+//! first revision that differs, and all behind it, are withdrawn and given again in the right
+//! order.
 //!
-//! Nothing is withdrawn so in a site that cannot be reached: what waits there may have begun meanwhile. That can wait
-//! until it is known how far the site is.
+//! In a site that cannot be reached, nothing is withdrawn, because waiting revisions may have
+//! begun. The change is made when the state of the site is known.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,7 +20,7 @@ use super::{
     placed::PlacedSite,
 };
 
-/// A revision that a queue is to have.
+/// A revision of the wanted queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wanted<'a> {
     pub(super) version: VersionName<'a>,
@@ -29,10 +30,10 @@ pub(super) struct Wanted<'a> {
     pub(super) is_rollback: bool,
 }
 
-/// What is given to sites, by what is wanted there.
+/// The entries given to sites, shared by sites with the same wanted revision.
 pub(super) type Given<'a> = BTreeMap<Wanted<'a>, Brought>;
 
-/// The queue of a site, and what comes last in it.
+/// The queue of a site, with the revision that comes last.
 pub(super) struct Queue<'q, 'a> {
     pub(super) observed: &'q Observed<'a>,
     pub(super) placed: &'q PlacedSite<'a>,
@@ -64,11 +65,11 @@ impl<'a> Wanted<'a> {
 }
 
 impl<'a> Queue<'_, 'a> {
-    /// Makes the queue what it is to be. What cannot be given again, since its version is not kept any more, is not
+    /// Changes the queue to the wanted one. If a version to give is not kept any more, nothing is
     /// withdrawn.
     ///
     /// # Errors
-    /// When there are no numbers for what is to be given. Nothing is withdrawn then.
+    /// If there are no numbers for the revisions to give. Then nothing is withdrawn.
     pub(super) fn bring_up_to_date(
         &self,
         given: &mut Given<'a>,
@@ -102,7 +103,7 @@ impl<'a> Queue<'_, 'a> {
         Ok(())
     }
 
-    /// So many numbers above those of the chain.
+    /// The next numbers above those of the chain.
     fn numbers(&self, many: usize) -> Result<Vec<i64>, NoNextNumber> {
         let chain = &self.placed.site.chain;
         let first = next_number(chain.iter().map(|it| (&*it.name, Some(it.number))))?;
@@ -116,8 +117,11 @@ impl<'a> Queue<'_, 'a> {
         }
     }
 
-    /// What is to be behind the revision that runs. Nobody asks any more for versions of another application than the
-    /// last one is of, which may be gone. In a site out of reach all that waits stays.
+    /// The wanted revisions behind the one that runs.
+    ///
+    /// If the last one is of another application, waiting versions of the old application are
+    /// dropped, because the application may be gone. In a site that cannot be reached, all waiting
+    /// revisions stay.
     fn wanted(&self) -> impl Iterator<Item = Wanted<'a>> {
         let newest = self.last.or_else(|| self.queue().last().map(Wanted::of));
         let is_asked_for = move |waiting: &Revision| {
@@ -133,8 +137,8 @@ impl<'a> Queue<'_, 'a> {
         self.edit().into_iter().chain(others).chain(self.last)
     }
 
-    /// The change of the version that runs, if there is a newer edit of it. A site that goes back to what it had before
-    /// needs none.
+    /// The edit of the running version, if it has a newer one. A site that goes back to its old
+    /// version needs none.
     fn edit(&self) -> Option<Wanted<'a>> {
         let running = self.placed.running?;
         if is_withdrawn(self.aborted, self.placed.site, running) {
@@ -155,14 +159,14 @@ impl<'a> Queue<'_, 'a> {
         })
     }
 
-    /// What waits, but for what the end of the rollout takes away anyway.
+    /// The waiting revisions, except those that an abort withdraws anyway.
     fn queue(&self) -> impl Iterator<Item = &'a Revision> {
         let (aborted, site) = (self.aborted, self.placed.site);
         let queue = self.placed.queue();
         queue.filter(move |revision| !is_withdrawn(aborted, site, revision))
     }
 
-    /// Whether a revision that waits is the one that is wanted in its place.
+    /// True if a waiting revision is the wanted one for its place.
     fn is_as(&self, revision: &Revision, wanted: Wanted<'_>) -> bool {
         let is_newest = || {
             let version = self.observed.version(wanted.version);
@@ -194,7 +198,7 @@ impl<'a> Queue<'_, 'a> {
             let brought = given
                 .entry(*wanted)
                 .or_insert_with(|| self.brought(*wanted, version));
-            // Those that the plan gives before it are newer than what is there.
+            // Revisions that the plan gives before this one are newer than existing ones.
             let before = names.iter().rev().cloned();
             let is_last = names.len() + 1 == versions.len();
             let older = if is_last {

@@ -13,29 +13,30 @@ use super::{
     Versions, plan,
 };
 
-/// A deployment, and all that plans of its rollouts depend on.
+/// A deployment, with the whole input of its plans.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The spec of the deployment.
     pub spec: SiteDeploymentSpec,
-    /// Its generation.
+    /// Generation of the deployment.
     pub generation: i64,
-    /// Its status.
+    /// Status of the deployment.
     pub status: SiteDeploymentStatus,
-    /// The versions that are kept.
+    /// Versions that are kept.
     pub versions: Versions,
-    /// The version to be brought.
+    /// Version that the spec requests.
     pub target: Target,
-    /// What is known of the choice of sites.
+    /// State of the placement.
     pub placement: Placement,
-    /// The sites, by name.
+    /// Sites by name.
     pub sites: BTreeMap<Arc<str>, Site>,
     /// The present time.
     pub now: Timestamp,
 }
 
 impl Sample {
-    /// So many sites, placed and online and with nothing in them yet; version `1` is to be brought to all at once.
+    /// A number of sites, placed and online and without revisions; version `1` is requested for all
+    /// at once.
     #[must_use]
     pub fn new(sites: usize) -> Self {
         let site = Site {
@@ -61,7 +62,7 @@ impl Sample {
         sample
     }
 
-    /// Asks for a version, which is kept from now on.
+    /// Requests a version, which is kept from now on.
     pub fn bring(&mut self, version: &str) {
         let name: Arc<str> = version.into();
         let application = self.spec.application.as_str();
@@ -80,7 +81,7 @@ impl Sample {
         self.target = Target::Version(name);
     }
 
-    /// What a plan is made from.
+    /// The input of a plan.
     pub fn observed(&self) -> Observed<'_> {
         Observed {
             name: "shop",
@@ -97,7 +98,7 @@ impl Sample {
         }
     }
 
-    /// Carries a plan out: what is given is available at once, and what is deleted is gone.
+    /// Carries out a plan: given revisions are available at once, and deleted ones are gone.
     pub fn carry_out(&mut self, plan: Plan) {
         self.status = plan.status;
         let mut gone = BTreeSet::new();
@@ -145,7 +146,7 @@ impl Sample {
         }
     }
 
-    /// Plans and carries out until nothing is left to do.
+    /// Plans and carries out plans until there is nothing left to do.
     pub fn roll_out(&mut self) {
         loop {
             let plan = plan(&self.observed());

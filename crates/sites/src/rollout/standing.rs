@@ -1,4 +1,4 @@
-//! How one site is, as far as the rollout under way is concerned.
+//! The standing of a site in the current rollout.
 
 use std::sync::Arc;
 
@@ -9,63 +9,64 @@ use super::{
     Revision, RevisionState, Site, current::CurrentRollout, failure::Failure, placed::PlacedSite,
 };
 
-/// How a site is. Those that people want to see first come first.
+/// The state of a site. The states that people want to see first come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum SiteState {
-    /// It was refused, took too long, or is not available any more.
+    /// The revision was refused, took too long, or is not available any more.
     Failed,
-    /// It has begun, and is not available yet.
+    /// The revision has begun, and is not available yet.
     InFlight,
-    /// It has the version in its queue, or nothing of it, and cannot be reached.
+    /// The site cannot be reached; the version is in its queue, or the site has none of it.
     Offline,
-    /// First in the queue, and held until an upgrade window opens. Only what is reported of the revision tells that:
-    /// [`standing`] says `Queued`.
+    /// The revision is first in the queue, and waits for an upgrade window. Only the report of the
+    /// revision contains this: [`standing`] returns `Queued`.
     Window,
-    /// It waits for a version ahead, or nobody has reported on it yet.
+    /// The revision waits for an earlier version, or has no report yet.
     Queued,
-    /// It is not placed any more, and its revisions go.
+    /// The site is not placed any more, and its revisions are being deleted.
     Leaving,
-    /// No revision of the rollout was given to it yet.
+    /// The site has no revision of the rollout yet.
     ToCome,
-    /// Available, and the healthy time of its wave is not over.
+    /// The revision is available, and the healthy time of its wave is not over.
     Soaking,
-    /// It has the version from before the rollout again, and is available.
+    /// The site has its version from before the rollout again, and is available.
     RolledBack,
-    /// Available.
+    /// The revision is available.
     Updated,
 }
 
 impl SiteState {
-    /// Whether it has the version, and is available.
+    /// True if the site has the version, and is available.
     pub fn is_updated(self) -> bool {
         matches!(self, Self::Soaking | Self::Updated)
     }
 
-    /// Whether somebody may want to look at it: something is waited for there, and not only its turn.
+    /// True if the site deserves attention: it waits for something, and not only for its turn.
     pub fn is_open(self) -> bool {
         !self.is_settled() && self != Self::ToCome
     }
 
-    /// Whether nothing is waited for there any more.
+    /// True if the site waits for nothing any more.
     pub fn is_settled(self) -> bool {
         matches!(self, Self::Soaking | Self::Updated | Self::RolledBack)
     }
 }
 
-/// How a site is, and why.
+/// The standing of a site, with its reasons.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing<'a> {
-    /// In one word.
+    /// State in one word.
     pub state: SiteState,
-    /// The revision that the state is about: the newest of the rollout, or what has its version from an earlier one.
+    /// Revision of the state: the newest of the rollout, or the one with its version from an
+    /// earlier rollout.
     pub revision: Option<&'a Revision>,
-    /// The wave that it is in; `None` before it is in one.
+    /// Wave of the site; `None` if it is in none yet.
     pub wave: Option<i32>,
-    /// Why that revision failed, if it has.
+    /// Failure of that revision.
     pub failure: Option<Failure<'a>>,
 }
 
-/// How a site is: seen as the status of its deployment counts it.
+/// The standing of a site, consistent with the counts in the status of its deployment.
 pub fn standing<'a>(
     name: &'a Arc<str>,
     site: &'a Site,
@@ -113,7 +114,7 @@ pub fn standing<'a>(
     }
 }
 
-/// Adds a placed site to the counts of the status, but for `soaking`.
+/// Adds a placed site to the counts of the status, except `soaking`.
 pub(super) fn count(
     placed: &PlacedSite<'_>,
     current: &CurrentRollout<'_>,

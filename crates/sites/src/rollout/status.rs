@@ -1,4 +1,4 @@
-//! What is reported of a rollout.
+//! The status of a rollout.
 
 use baton_apis::{
     EVERY_VERSION, SiteBatch, SiteDeploymentStatus,
@@ -19,17 +19,20 @@ use super::{
 };
 use crate::text;
 
-/// Longest message of a condition, in bytes: there is room for all of them beside the sites that fail.
+/// Maximum length of the message of a condition, in bytes. It leaves room for all conditions and
+/// the failing sites.
 const MAX_MESSAGE: usize = 640;
 
 /// Most sites that the message of a condition names.
 const MAX_NAMED: usize = 5;
 
-/// The status of a deployment, given what comes next.
+/// The status of a deployment, given its next step.
 ///
 /// # Guarantees
-/// - It has at most 16 KiB as JSON, with names of sites as label values and however many sites there are.
-/// - Everything in it but the beginning of a rollout and its end was observed: it says nothing of what is to be done.
+/// - The status has at most 16 KiB as JSON, for any number of sites, if the names of sites are
+///   label values.
+/// - Except for the beginning and the end of a rollout, it only contains observed facts, and no
+///   intentions.
 pub(super) fn report(
     observed: &Observed<'_>,
     situation: &Situation<'_>,
@@ -77,8 +80,8 @@ pub(super) fn report(
     }
 }
 
-/// The status of a deployment for which nothing is planned: `why` names the objects that cannot be listed, and the
-/// cause. All else stays as it was reported.
+/// The status of a deployment that cannot be planned: `why` names the kind that cannot be listed,
+/// and the cause. All other fields stay unchanged.
 pub fn undecided(
     previous: &SiteDeploymentStatus,
     generation: i64,
@@ -97,13 +100,14 @@ pub fn undecided(
 }
 
 impl Plan {
-    /// The plan whose actions cannot be carried out for now, and why, for people. It is tried again.
+    /// Reports that the actions of the plan cannot be carried out, with the reason. They are
+    /// retried.
     #[must_use]
     pub fn hindered(mut self, generation: i64, now: Timestamp, why: &str) -> Self {
         let mut report = Report {
             list: Conditions::new(&self.status.conditions, generation, now),
         };
-        // What was aborted or waits for somebody says that instead.
+        // A rollout that was aborted or waits for a user reports that instead.
         if report.list.is_true(PROGRESSING) {
             report.set(PROGRESSING, "True", reasons::REVISION_REFUSED, why);
             readiness::set_of_rollout(&mut report.list);
@@ -113,7 +117,7 @@ impl Plan {
     }
 }
 
-/// The batch under way. Its sites are named when all of them were seen.
+/// The current batch. Its sites are listed when all of them were observed.
 fn batch(situation: &Situation<'_>, step: &Step) -> Option<SiteBatch> {
     let fleet = situation.fleet;
     let new = |number: i32, sites: usize| SiteBatch {
@@ -144,7 +148,7 @@ fn batch(situation: &Situation<'_>, step: &Step) -> Option<SiteBatch> {
     }
 }
 
-/// How many batches there are, if so many sites come after one.
+/// The number of batches, if `to_come` sites follow after the batch `number`.
 fn of(situation: &Situation<'_>, number: i32, to_come: usize) -> i32 {
     let Ok(strategy) = situation.strategy else {
         return number;
@@ -290,7 +294,7 @@ impl Report {
     }
 }
 
-/// Status, reason and message of a rollout that may not go on.
+/// Status, reason and message of a rollout on hold.
 fn held(hold: &Hold, observed: &Observed<'_>) -> (&'static str, &'static str, String) {
     let application = &observed.spec.application;
     match hold {
@@ -318,7 +322,7 @@ fn held(hold: &Hold, observed: &Observed<'_>) -> (&'static str, &'static str, St
     }
 }
 
-/// How far a batch is.
+/// The progress of a batch.
 fn underway(fleet: &Fleet<'_>) -> String {
     let (batch, late) = (&fleet.batch, fleet.late.queued + fleet.late.begun);
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! What a rollout does next.
+//! The next step of a rollout.
 
 use baton_apis::SiteDeploymentStatus;
 use jiff::Timestamp;
@@ -12,28 +12,29 @@ use super::{
     strategy::{self, Strategy, Wave},
 };
 
-/// What a rollout does next.
+/// The next step of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// There is no site.
     NoSites,
-    /// Nothing may be given.
+    /// The rollout is on hold.
     Held(Hold),
     /// No further site gets the version.
     Aborted,
-    /// These sites get the version, as members of this batch; places in the list of sites, in ascending order.
+    /// Sites get the version as members of the batch. `sites` are indexes in the list of sites, in
+    /// ascending order.
     Give { batch: i32, sites: Vec<usize> },
     /// Sites wait, or have begun.
     Underway,
-    /// No site that could go on can be reached.
+    /// No site that could continue is reachable.
     OutOfReach,
-    /// The sites of the batch have to stay available until then.
+    /// The sites of the batch have to stay available until this time.
     Soaking(Timestamp),
-    /// All sites that can be reached have the version.
+    /// All reachable sites have the version.
     Complete,
 }
 
-/// What the next step depends on.
+/// The input of the next step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Situation<'a> {
     pub(super) status: &'a SiteDeploymentStatus,
@@ -45,22 +46,24 @@ pub(super) struct Situation<'a> {
 }
 
 impl Situation<'_> {
-    /// Whether a batch is under way: the status names one until the last one has passed.
+    /// True if a batch is current: the status has one until the last batch has passed.
     pub(super) fn is_under_way(&self) -> bool {
         let course = self.course;
         course.number > 0 && !course.is_over() && (course.is_new || self.status.batch.is_some())
     }
 
-    /// Whether the rollout is over after this step, for good. An outage that takes most of the sites away ends none:
-    /// when they are back its batch goes on, and an error among them counts.
+    /// True if the rollout is over for good after this step.
+    ///
+    /// An outage of most sites does not end a rollout: when they are back, their batch continues,
+    /// and an error among them counts.
     pub(super) fn is_over(&self, step: &Step) -> bool {
         let fleet = self.fleet;
         let is_complete = *step == Step::Complete && fleet.in_reach * 2 >= fleet.placed.len();
         self.course.number > 0 && (self.course.is_over() || is_complete)
     }
 
-    /// Whether all members of the newest batch were chosen. The status names sites of a batch only when they were seen
-    /// to be all, so one that was given in part is completed.
+    /// True if all members of the newest batch were chosen. The status lists sites of a batch only
+    /// when the batch was observed to be complete, so a batch that was given in part is completed.
     fn is_formed(&self) -> bool {
         let batch = self.status.batch.as_ref().filter(|_| !self.course.is_new);
         batch
@@ -90,7 +93,8 @@ impl Situation<'_> {
         } else {
             self.following(strategy)
         };
-        // What is over stays so. Nothing gets over before the errors of the last batch can count.
+        // A rollout that is over stays so. During a pause none gets over, so that errors of the
+        // last batch can count afterwards.
         match (&self.course.hold, step) {
             (Some(_), Step::Complete) if self.course.is_over() => Step::Complete,
             (Some(hold), _) => Step::Held(hold.clone()),
@@ -98,7 +102,7 @@ impl Situation<'_> {
         }
     }
 
-    /// Before the first batch.
+    /// The step before the first batch.
     fn first(&self, strategy: &Strategy) -> Step {
         let wave = strategy.wave(1);
         if wave.by_labels && self.fleet.to_come > 0 {
@@ -106,7 +110,8 @@ impl Situation<'_> {
                 let error = strategy::Error::NoCanary(self.fleet.placed.len());
                 return Step::Held(Hold::Invalid(error));
             }
-            // The first ones may have got the version when the rollout was over, and its status was lost since.
+            // The first sites may have got the version after the rollout was over, and the status
+            // was lost since.
             return self
                 .give(1, wave, 0)
                 .unwrap_or_else(|| self.following_after(1, strategy));
@@ -114,7 +119,7 @@ impl Situation<'_> {
         self.give(1, wave, 0).unwrap_or_else(|| self.rest())
     }
 
-    /// While a batch is under way.
+    /// The step while a batch is current.
     fn batch(&self, strategy: &Strategy) -> Step {
         let batch = &self.fleet.batch;
         let wave = strategy.wave(batch.number);
@@ -140,7 +145,7 @@ impl Situation<'_> {
         }
     }
 
-    /// When the newest batch has passed.
+    /// The step after the newest batch has passed.
     fn following(&self, strategy: &Strategy) -> Step {
         self.following_after(self.fleet.batch.number, strategy)
     }
@@ -151,14 +156,14 @@ impl Situation<'_> {
         given.unwrap_or_else(|| self.rest())
     }
 
-    /// When the rollout is over: as many sites side by side as the strategy has in a batch, and whether they fail or
-    /// not.
+    /// The step after the rollout is over: as many sites at a time as in a batch of the strategy,
+    /// even if they fail.
     fn afterwards(&self, strategy: &Strategy) -> Step {
         let given = self.give(AFTERWARDS, strategy.others, self.fleet.afterwards);
         given.unwrap_or_else(|| self.rest())
     }
 
-    /// When nobody can be given the version.
+    /// The step when no site can get the version.
     fn rest(&self) -> Step {
         let Fleet {
             late,
@@ -171,7 +176,7 @@ impl Situation<'_> {
         if waits || is_pending || (self.fleet.afterwards > 0 && self.course.is_over()) {
             Step::Underway
         } else if self.fleet.to_come_online > 0 {
-            // Places are taken by sites that came late.
+            // The places of the batch are taken by sites of earlier batches.
             Step::Underway
         } else if batch.is_none_yet() && self.fleet.to_come > 0 {
             Step::OutOfReach
@@ -180,8 +185,10 @@ impl Situation<'_> {
         }
     }
 
-    /// Sites for a batch that so many members in reach have a place in already. Sites that are offline take none, and
-    /// come with those before which they are in the order; where no online one follows they wait for one.
+    /// Chooses sites for a batch in which `taken` places are used by reachable members.
+    ///
+    /// Offline sites take no place: they join the batch together with the online sites that follow
+    /// them in the order. If no online site follows, they wait for one.
     fn give(&self, batch: i32, wave: Wave, taken: usize) -> Option<Step> {
         if self.fleet.to_come == 0 {
             return None;
@@ -208,7 +215,7 @@ impl Situation<'_> {
         (!sites.is_empty()).then_some(Step::Give { batch, sites })
     }
 
-    /// Sites up to the last of so many that are online.
+    /// The sites up to the last one of `places` online sites.
     fn up_to(&self, order: impl Iterator<Item = usize>, places: usize) -> Vec<usize> {
         let mut sites = Vec::new();
         let (mut online, mut last) = (0, 0);
@@ -222,7 +229,7 @@ impl Situation<'_> {
                 break;
             }
         }
-        // Fewer are online than places are free: nobody comes after the others.
+        // There are fewer online sites than free places, so offline sites at the end are included.
         if online == 0 || online == places {
             sites.truncate(last);
         }
@@ -230,13 +237,13 @@ impl Situation<'_> {
     }
 }
 
-/// How a batch is, after all of its members were chosen.
+/// The health of a batch with all of its members.
 enum Health {
     Pending,
-    /// Nobody is in reach who could show that the version works.
+    /// No reachable site could show that the version works.
     OutOfReach,
     Since(Timestamp),
-    /// Nobody is left in it.
+    /// The batch has no site any more.
     Passed,
 }
 

@@ -1,4 +1,4 @@
-//! What a strategy asks for, in numbers.
+//! The strategy in numbers.
 
 use baton_apis::{AfterCanary, OnError, SiteStrategy, StrategyType};
 use jiff::SignedDuration;
@@ -10,41 +10,41 @@ use crate::{
     placement::{Expression, ParseError},
 };
 
-/// How long a site may take when the spec does not say.
+/// The progress deadline, by default.
 const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
-/// Why a strategy cannot be followed.
+/// The reason that a strategy cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A text is no duration, or one that is too long.
+    /// A text is not a duration, or the duration is too long.
     #[error("strategy.{field}: {text:?} {source}")]
     Duration {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// What it says.
+        /// Text of the field.
         text: String,
-        /// Why it is none.
+        /// Parse error.
         source: DurationError,
     },
-    /// Every site would fail when it begins.
+    /// Every site would fail as soon as it begins.
     #[error("strategy.progressDeadline: must be longer than zero")]
     NoDeadline,
-    /// Nothing would be known of the health of sites.
+    /// The health of sites would be unknown.
     #[error(
         "strategy.healthyTime: version {0} of the application has no availabilityProbes, so nothing is known of its \
          health; add probes, or leave healthyTime out"
     )]
     NoProbes(String),
-    /// The expression of the canary cannot be understood.
+    /// The expression of the canary is invalid.
     #[error("strategy.canary.matchSiteLabels: {0}")]
     Canary(#[from] ParseError),
-    /// Nothing would be tried first.
+    /// No site would get the version first.
     #[error("strategy.canary.matchSiteLabels: none of the {0} sites matches")]
     NoCanary(usize),
-    /// Neither a number nor percent.
+    /// The value is neither a number nor a percentage.
     #[error("strategy.rolling.sitesInParallel: {0} is neither a number from 1 nor 1% to 100%")]
     Parallel(String),
-    /// The part that says how is missing.
+    /// A required part of the strategy is missing.
     #[error("strategy.{0} is required")]
     Missing(&'static str),
 }
@@ -53,27 +53,27 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub(super) struct Strategy {
     canary: Option<Wave>,
-    /// The batches after the canary, and what comes after all of them.
+    /// The batches after the canary, and sites after the rollout is over.
     pub(super) others: Wave,
-    /// The longer one of that of the strategy and the `successDelaySeconds` of the version.
+    /// The longer of the healthy time of the strategy and the `successDelaySeconds` of the version.
     pub(super) healthy_time: SignedDuration,
     pub(super) on_error: OnError,
-    /// More failed sites abort the rollout.
+    /// Maximum number of failed sites; more abort the rollout.
     pub(super) max_failures: usize,
 }
 
-/// How many sites a batch takes, and which.
+/// The size of a batch, and the choice of its sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wave {
     pub(super) is_canary: bool,
-    /// Whether only sites that the labels name are in it.
+    /// True if only sites that the labels select are in the batch.
     pub(super) by_labels: bool,
-    /// How many that are online; all when `None`.
+    /// Maximum number of online sites; `None` for no limit.
     pub(super) limit: Option<usize>,
 }
 
 impl Strategy {
-    /// For so many placed sites.
+    /// The numbers of a strategy for a number of placed sites.
     pub(super) fn of(observed: &Observed<'_>, sites: usize) -> Result<Self, Error> {
         let spec = &observed.spec.strategy;
         let healthy_time = read("healthyTime", spec.healthy_time.as_deref())?;
@@ -124,16 +124,16 @@ impl Strategy {
         })
     }
 
-    /// The batch of this number, from 1.
+    /// The batch with this number, from 1.
     pub(super) fn wave(&self, batch: i32) -> Wave {
         self.canary.filter(|_| batch <= 1).unwrap_or(self.others)
     }
 }
 
-/// The expression that says which sites come first, if the strategy has one.
+/// The expression that selects the first sites, if the strategy has one.
 ///
 /// # Errors
-/// If it cannot be understood. A plan tells that as `Progressing=False/InvalidStrategy`.
+/// If the expression is invalid. A plan reports this as `Progressing=False/InvalidStrategy`.
 pub fn canary_expression(spec: &SiteStrategy) -> Result<Option<Expression>, ParseError> {
     let canary = spec
         .canary
@@ -143,8 +143,7 @@ pub fn canary_expression(spec: &SiteStrategy) -> Result<Option<Expression>, Pars
     text.map(Expression::parse).transpose()
 }
 
-/// How long a site may take from its beginning on. What no strategy can have counts as left out: it is
-/// told elsewhere.
+/// The progress deadline. An invalid value counts as absent, because it is reported elsewhere.
 pub fn deadline(spec: &SiteStrategy) -> SignedDuration {
     let told = read("progressDeadline", spec.progress_deadline.as_deref());
     let told = told.ok().flatten().filter(|it| !it.is_zero());
@@ -169,7 +168,7 @@ fn canary(spec: &SiteStrategy) -> Result<Option<Wave>, Error> {
     }))
 }
 
-/// How many sites go side by side.
+/// The number of sites at a time.
 fn parallel(spec: &SiteStrategy, sites: usize) -> Result<usize, Error> {
     let rolling = spec.rolling.as_ref().ok_or(Error::Missing("rolling"))?;
     let (text, found) = match &rolling.sites_in_parallel {
@@ -188,7 +187,7 @@ fn parallel(spec: &SiteStrategy, sites: usize) -> Result<usize, Error> {
         .ok_or(Error::Parallel(text))
 }
 
-/// Reads the field of a duration; an empty text counts as left out, as the schema lets it pass.
+/// Parses a duration. An empty text counts as absent, because the schema admits it.
 fn read(field: &'static str, text: Option<&str>) -> Result<Option<SignedDuration>, Error> {
     let text = text.filter(|text| !text.is_empty());
     let read = text.map(|text| {

@@ -88,7 +88,7 @@ fn revision(name: &Arc<str>, number: i64, version: &str, state: RevisionState) -
     }
 }
 
-/// A site that has these revisions and can be reached.
+/// A site with these revisions that can be reached.
 fn site(chain: Vec<Revision>) -> Site {
     Site {
         is_placed: true,

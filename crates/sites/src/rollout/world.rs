@@ -1,4 +1,4 @@
-//! A model of a deployment, of who carries its plans out, and of the sites: for tests.
+//! A model of a deployment, of the manager that carries out its plans, and of the sites, for tests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,35 +10,36 @@ use jiff::SignedDuration;
 
 use super::{sample::Sample, *};
 
-/// How a version does in a site.
+/// The outcome of a version in a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Works,
-    /// It never gets available.
+    /// The version never becomes available.
     Hangs,
     Refused,
 }
 
-/// What really is in a site, whatever is known of it.
+/// The real state of a site, independent of the reports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Real {
-    /// How far each revision is, by number, those that are not archived.
+    /// State of each revision by number, except archived ones.
     pub(super) states: BTreeMap<i64, RevisionState>,
-    /// Versions and edits in the order in which they began, with their rollouts.
+    /// Entries of the revisions in the order in which they began.
     pub(super) begun: Vec<SiteEntry>,
-    /// The numbers of those that have begun.
+    /// Numbers of the revisions that have begun.
     pub(super) numbers_begun: BTreeSet<i64>,
     pub(super) is_window_closed: bool,
-    /// How many of those that began were looked at.
+    /// Number of the revisions that have begun and were checked.
     pub(super) checked: usize,
 }
 
 pub(super) struct World {
     pub(super) sample: Sample,
     pub(super) real: BTreeMap<Arc<str>, Real>,
-    /// How an edit of a version does, by its name, in one site by `<site>/<edit>`; it works otherwise.
+    /// Outcome of an edit of a version, by `<edit>` or, for a single site, by `<site>/<edit>`;
+    /// otherwise the version works.
     pub(super) outcomes: BTreeMap<String, Outcome>,
-    /// All that was given: site and entry, in order.
+    /// All given revisions: site and entry, in order.
     pub(super) given: Vec<(Arc<str>, SiteEntry)>,
 }
 
@@ -57,13 +58,13 @@ impl World {
         }
     }
 
-    /// A version of the application of the spec.
+    /// A version of the application in the spec.
     pub(super) fn version(&mut self, version: &str) -> Option<&mut Version> {
         let application = self.sample.spec.application.as_str();
         self.sample.versions.get_mut(application)?.get_mut(version)
     }
 
-    /// Another application is to be brought, in this version and edit.
+    /// Requests another application, in this version and edit.
     pub(super) fn other_application(&mut self, version: &str, edit: &str) {
         "bank".clone_into(&mut self.sample.spec.application);
         self.sample.bring(version);
@@ -80,7 +81,7 @@ impl World {
         plan
     }
 
-    /// Carries a plan out, but for what comes after so many writes: the manager ends there.
+    /// Carries out a plan up to a number of writes; then the manager ends.
     pub(super) fn carry_out(&mut self, plan: Plan, writes: usize) {
         let mut writes = writes;
         let mut may_write = || {
@@ -192,7 +193,7 @@ impl World {
         found
     }
 
-    /// Plans and carries out until nothing is left to do. The number of writes.
+    /// Plans and carries out plans until there is nothing left to do. Returns the number of writes.
     pub(super) fn settle(&mut self) -> usize {
         let mut writes = 0;
         for _ in 0..50 {
@@ -208,7 +209,7 @@ impl World {
         panic!("a plan that does not end: {:#?}", self.plan());
     }
 
-    /// What was asked for in the hub takes effect in the sites that are online, and is gone after that.
+    /// Applies the requests of the hub in the sites that are online, and removes what is deleted.
     pub(super) fn collect(&mut self) {
         for (name, site) in &mut self.sample.sites {
             let real = self.real.get_mut(name).unwrap();
@@ -217,7 +218,7 @@ impl World {
                     real.states.remove(&revision.number);
                     revision.state = RevisionState::Archived;
                 }
-                // Its number may come again.
+                // The number may be used again.
                 if revision.is_deleting {
                     real.numbers_begun.remove(&revision.number);
                 }
@@ -227,7 +228,8 @@ impl World {
         }
     }
 
-    /// A site works on its queue: each revision after the one before it, as gates have it. What the hub knows follows.
+    /// A site works on its queue: each revision after the one before it, as a gate decides. Then
+    /// the site reports to the hub.
     pub(super) fn work(&mut self, site: &str) {
         let (name, state) = self.sample.sites.get_key_value(site).unwrap();
         let name = Arc::clone(name);
@@ -257,7 +259,7 @@ impl World {
         let here = self.outcomes.get(&format!("{site}/{}", entry.edit));
         let outcome = here.or_else(|| self.outcomes.get(&entry.edit));
         let outcome = outcome.copied().unwrap_or(Outcome::Works);
-        // What was refused before it began is in nobody's way.
+        // A revision that was refused before it began is passed over.
         let is_nothing = |it: &Revision| {
             matches!(real.states[&it.number], RevisionState::Failing { .. })
                 && !real.numbers_begun.contains(&it.number)
@@ -276,7 +278,7 @@ impl World {
                     older
                         .next()
                         .is_none_or(|older| match &real.states[&older.number] {
-                            // The gate does not wait for what has failed.
+                            // The gate does not wait for a revision that has failed.
                             RevisionState::Available(_) | RevisionState::Failing { .. } => true,
                             RevisionState::Queued => false,
                             RevisionState::Started { since, .. } => {
@@ -312,14 +314,14 @@ impl World {
         real.states.insert(number, state);
     }
 
-    /// No site is upgraded for now.
+    /// Closes the upgrade windows of all sites.
     pub(super) fn close_windows(&mut self) {
         for real in self.real.values_mut() {
             real.is_window_closed = true;
         }
     }
 
-    /// What a site has does not work any more, for now.
+    /// Makes the running version of a site fail, for now.
     pub(super) fn flap(&mut self, site: &str) {
         let (name, real) = self
             .real
@@ -335,7 +337,7 @@ impl World {
         self.report(&name);
     }
 
-    /// A new site with nothing in it.
+    /// Adds a new site without revisions.
     pub(super) fn join(&mut self, site: &str) {
         let joined = Site {
             is_placed: true,
@@ -358,7 +360,7 @@ impl World {
         self.collect();
     }
 
-    /// The hub learns how a site is, or that nothing is known of it now.
+    /// Reports the state of a site to the hub; unknown if the site is offline.
     fn report(&mut self, name: &Arc<str>) {
         let site = self.sample.sites.get_mut(name).unwrap();
         let real = &self.real[name];
@@ -388,7 +390,7 @@ impl World {
         self.sample.now += SignedDuration::from_secs(seconds);
     }
 
-    /// Everybody works, and plans are carried out, until nothing changes any more but by time alone.
+    /// All sites work, and plans are carried out, until only time can change something.
     pub(super) fn run(&mut self) {
         for _ in 0..400 {
             self.settle();
@@ -425,7 +427,7 @@ impl World {
         found.map_or("", |found| &found.message)
     }
 
-    /// The versions that each site has begun, in order.
+    /// The versions that a site has begun, in order.
     pub(super) fn versions(&self, site: &str) -> Vec<&str> {
         let begun = self
             .real
@@ -438,7 +440,7 @@ impl World {
         begun.map(|entry| entry.version.as_str()).collect()
     }
 
-    /// The sites that a batch of the present rollout was given to, in the order in which they were.
+    /// The sites that got a batch of the current rollout, in their order.
     pub(super) fn batch(&self, number: i32) -> Vec<&str> {
         let rollout = self.status().rollout.unwrap();
         let given = self
@@ -459,7 +461,7 @@ impl World {
 
 use baton_apis::conditions::reasons;
 
-/// As long as a version may take, when the spec does not say.
+/// The default progress deadline.
 pub(super) const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
 fn failing(reason: &'static str) -> RevisionState {

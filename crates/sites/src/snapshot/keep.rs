@@ -1,4 +1,4 @@
-//! Which versions are kept, and which of them is the newest.
+//! The choice of the versions to keep, and of the newest version.
 
 use std::{
     cmp::Reverse,
@@ -17,40 +17,43 @@ use jiff::Timestamp;
 
 use super::Invalid;
 
-/// So many versions are kept although nobody uses them.
+/// Number of versions that are kept even if they are not used.
 const VERSIONS: usize = 4;
-/// So many are listed in the status.
+/// Number of versions that the status lists.
 const LISTED: usize = 20;
 
-/// What is known of a version that is kept.
+/// A version that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Name of its `ControllerRevision`.
+    /// Name of the `ControllerRevision`.
     pub name: String,
-    /// Its place in the order of appearance.
+    /// Order of appearance.
     pub revision: i64,
-    /// The version.
+    /// Name of the version.
     pub version: String,
-    /// Which edit of it.
+    /// Identifier of the edit.
     pub edit: String,
 }
 
-/// What is to become of the records of an application.
+/// The decision about the records of an application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// The place that the record of the present version has to have; `None` when there is no present one.
+    /// Wanted revision of the record of the present version; `None` if there is no present version.
     pub revision: Option<i64>,
-    /// Names of records that nobody needs any more.
+    /// Names of records that are not needed any more.
     pub surplus: Vec<String>,
-    /// What is kept, the newest first, each version once.
+    /// Versions that are kept, the newest first, each version once.
     pub versions: Vec<KeptVersion>,
-    /// Why the present version cannot be kept although there is one.
+    /// Reason that an existing present version cannot be kept.
     pub obstacle: Option<Invalid>,
 }
 
-/// Decides which records stay. `present` is the name, the version and the edit that the application has now, whether it
-/// is among `records` or not; `None` when it has none that can be kept. `used` are the versions and edits that run
-/// somewhere, `named` the versions that somebody may ask for.
+/// Decides which records to keep.
+///
+/// - `present`: name, version and edit in the spec, even if they are not among `records`; `None` if
+///   they cannot be kept.
+/// - `used`: versions and edits that sites have.
+/// - `named`: versions that deployments name.
 pub fn keep(
     records: &[Record],
     present: Option<(&str, &str, &str)>,
@@ -100,7 +103,7 @@ pub fn keep(
     kept
 }
 
-/// The place that a record has to have to be the newest.
+/// The revision of a record that makes it the newest.
 fn place_of(name: &str, records: &[Record]) -> Result<i64, NoNextNumber> {
     let newest = records.iter().max_by_key(|record| record.revision);
     match newest.filter(|newest| newest.name == name) {
@@ -109,7 +112,7 @@ fn place_of(name: &str, records: &[Record]) -> Result<i64, NoNextNumber> {
     }
 }
 
-/// The status of an application of a generation.
+/// The status of an application with this generation.
 pub fn report(
     previous: &SiteApplicationStatus,
     generation: i64,
@@ -139,8 +142,8 @@ pub fn report(
     }
 }
 
-/// The status of an application of which nothing is kept or deleted for now: `why` names the objects that cannot be
-/// listed, and the cause.
+/// The status of an application whose versions are neither kept nor deleted for now: `why` names
+/// the kind that cannot be listed, and the cause.
 pub fn undecided(
     previous: &SiteApplicationStatus,
     generation: i64,
@@ -193,7 +196,7 @@ mod tests {
             (&five, "5/a", &[], &["1"], &[]),
             (&five, "5/a", &[("1", "a")], &[], &[]),
             (&five, "5/a", &[("1", "b")], &[], &["1/a"]),
-            // Edits count as one version, and the older ones stay as long as they run.
+            // Edits count as one version, and the older edits stay while they are used.
             (
                 &["1/a", "2/a", "2/b", "3/a", "4/a"],
                 "4/a",
@@ -208,7 +211,7 @@ mod tests {
                 &[],
                 &[],
             ),
-            // Nothing can be kept of what the application has now.
+            // The present version cannot be kept.
             (&five, "", &[], &[], &["1/a"]),
         ] {
             assert_eq!(
@@ -257,7 +260,7 @@ mod tests {
             let text = "ControllerRevision 2/a has the number 9223372036854775807";
             assert!(obstacle.message.starts_with(text), "{}", obstacle.message);
         }
-        // The one that has it needs no other.
+        // The version with the highest number needs no other number.
         let kept = keep(&records, of("2/a"), &none, &BTreeSet::new());
         assert_eq!((kept.revision, kept.obstacle), (Some(i64::MAX), None));
         records.remove(1);

@@ -1,6 +1,7 @@
 //! The five fields of a cron expression.
 //!
-//! The crate `croner` searches; what it would take beyond the syntax that the documentation promises is refused before.
+//! The crate `croner` does the search. Syntax that it accepts beyond the documentation is refused
+//! before.
 
 use croner::{
     Cron,
@@ -9,39 +10,39 @@ use croner::{
 use jiff::civil::{DateTime, date};
 use thiserror::Error;
 
-/// Why a text is no cron expression.
+/// The reason that a text is not a cron expression.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CronError {
-    /// It does not have five fields.
+    /// The expression does not have five fields.
     #[error(
         "cron has {0} fields, and must have 5: minute, hour, day of the month, month, day of the week"
     )]
     Fields(usize),
-    /// A field has a value that it cannot have.
+    /// A field has an invalid value.
     #[error("cron has {value:?} for the {field}, which must be {expected}")]
     Value {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// The part of it.
+        /// Invalid part of the field.
         value: String,
-        /// What it can be.
+        /// Allowed values.
         expected: &'static str,
     },
-    /// Something else is wrong, in the words of the parser.
+    /// The parser reports another error.
     #[error("cron cannot be read: {0}")]
     Syntax(String),
-    /// There is no such day.
+    /// The day does not exist.
     #[error("cron never fires: no month that it names has such a day")]
     Never,
 }
 
-/// What a field can have.
+/// The values that a field may have.
 struct Field {
     name: &'static str,
     expected: &'static str,
     numbers: std::ops::RangeInclusive<u16>,
     names: &'static [&'static str],
-    /// Marks that may follow a number, or stand alone.
+    /// Marks that may follow a number, or be used alone.
     marks: &'static [&'static str],
 }
 
@@ -85,15 +86,15 @@ const FIELDS: [Field; 5] = [
     },
 ];
 
-/// The Gregorian calendar, days of the week included, repeats after 400 years, and the search ends with the year 5000.
-/// What does not fire from here on never does.
+/// The Gregorian calendar, including days of the week, repeats after 400 years, and the search ends
+/// with the year 5000. An expression that does not fire from this date on never fires.
 const LAST_CYCLE: DateTime = date(4600, 1, 1).at(0, 0, 0, 0);
 
-/// Reads a cron expression that fires at some time.
+/// Parses a cron expression that fires at some time.
 ///
 /// # Errors
 ///
-/// It is none, or there is no such day.
+/// If the text is not a cron expression, or the day does not exist.
 pub(super) fn parse(text: &str) -> Result<Cron, CronError> {
     let text = text.trim();
     if !text.starts_with('@') {
@@ -112,7 +113,7 @@ pub(super) fn parse(text: &str) -> Result<Cron, CronError> {
     }
 }
 
-/// The parser takes names in any field and lists with nothing in them.
+/// Checks parts that the parser accepts wrongly: names in any field, and lists with empty entries.
 fn check(text: &str) -> Result<(), CronError> {
     let fields: Vec<&str> = text.split_whitespace().collect();
     if fields.len() != FIELDS.len() {
@@ -120,7 +121,7 @@ fn check(text: &str) -> Result<(), CronError> {
     }
     for (field, text) in FIELDS.iter().zip(fields) {
         for item in text.split(',') {
-            // What follows these is a count, which the parser checks.
+            // A count follows these characters; the parser checks it.
             let values = item.split(['/', '#']).next().unwrap_or(item);
             let is_valid =
                 matches!(values, "*" | "?") || values.split('-').all(|value| field.has(value));

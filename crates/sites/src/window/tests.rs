@@ -7,7 +7,7 @@ use jiff::{Timestamp, ToSpan};
 
 use super::*;
 
-/// A window as `cron | duration | zone`, the zone left out for UTC.
+/// A window as `cron | duration | zone`; without a zone in UTC.
 fn window(text: &str) -> UpgradeWindow {
     let mut parts = text.split('|').map(|part| part.trim().to_owned());
     UpgradeWindow {
@@ -26,7 +26,7 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-/// The spans within `[from, until)` in which it is open, from minute to minute.
+/// The spans within `[from, until)` in which the windows are open, in steps of a minute.
 fn open_spans(windows: &Windows, from: &str, until: &str) -> Vec<(String, String)> {
     let mut spans = Vec::new();
     let mut opened = None;
@@ -102,7 +102,7 @@ fn a_window_reaches_across_midnight_months_and_years() {
         "2027-01-01T04:00:00Z",
         &[("2026-12-31T22:00:00Z", "2027-01-01T02:00:00Z")],
     );
-    // From Friday evening to Monday morning.
+    // The window is open from Friday evening to Monday morning.
     let weekend = windows(&["0 18 * * FRI | 60h"]);
     assert!(weekend.is_open(at("2026-06-07T12:00:00Z")));
     assert!(weekend.is_open(at("2026-06-08T05:59:59Z")));
@@ -117,7 +117,7 @@ fn openings_that_overlap_keep_a_window_open() {
         assert!(hourly.is_open(now), "{now}");
         now += 10.minutes();
     }
-    // Without a second in between.
+    // Consecutive windows have no gap of a second.
     let touching = windows(&["0 * * * * | 1h"]);
     assert!(touching.is_open(at("2026-06-01T02:59:59.999Z")));
     assert!(touching.is_open(at("2026-06-01T03:00:00Z")));

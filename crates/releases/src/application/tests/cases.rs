@@ -19,7 +19,7 @@ use crate::{
 
 const CONDITIONS_CHANGED: &str = "ApplicationConditionChanged";
 
-/// The conditions of a sync that went well, with what `RollingOut` says.
+/// The conditions of a successful sync; `rolling_out` is the condition `RollingOut`.
 fn well(rolling_out: &str) -> Vec<String> {
     let rolling_out = format!("RollingOut={rolling_out}");
     [
@@ -33,7 +33,7 @@ fn well(rolling_out: &str) -> Vec<String> {
     .into()
 }
 
-/// The labels or annotations of the last Release.
+/// A label or annotation of the last Release.
 fn label(world: &World, key: &str) -> String {
     let labels = world.releases.last().unwrap().metadata.labels.clone();
     labels.unwrap()[key].clone()
@@ -44,7 +44,6 @@ fn annotation(world: &World, key: &str) -> String {
     annotations.unwrap()[key].clone()
 }
 
-/// A2.
 #[test]
 fn the_first_release_is_created() {
     let mut world = World::new(environment("0.0.1"));
@@ -113,7 +112,6 @@ fn the_first_release_is_created() {
     assert!(again.events.is_empty(), "{:?}", again.events);
 }
 
-/// A3.
 #[test]
 fn a_range_of_versions_is_replaced_by_the_version() {
     let mut world = World::new(environment("~0.0.0"));
@@ -134,13 +132,12 @@ fn a_range_of_versions_is_replaced_by_the_version() {
         Some("0.0.1")
     );
 
-    // A version that appears later is none of its business.
+    // A version that is published later changes nothing.
     world.index.get_mut("simple").unwrap().push("0.0.2".into());
     world.sync();
     assert!(world.log.is_empty(), "{:?}", world.log);
 }
 
-/// A4.
 #[test]
 fn a_block_that_is_overridden_is_told_of() {
     let mut world = World::new(environment("0.0.1"));
@@ -155,11 +152,10 @@ fn a_block_that_is_overridden_is_told_of() {
     let told = Event::normal("RolloutBlockOverridden", "ns/freeze");
     assert_eq!(outcome.events[0], told);
     assert_eq!(outcome.events.len(), 3);
-    // On every sync.
+    // The event is recorded on every sync.
     assert_eq!(world.sync().events, [told]);
 }
 
-/// A5.
 #[test]
 fn under_a_block_nothing_is_created() {
     let mut world = World::new(environment("~0.0.0"));
@@ -200,7 +196,7 @@ fn a_block_that_does_not_exist_is_in_the_way() {
     assert_eq!(world.releases.len(), 0);
 }
 
-/// Neither clean-up nor abort, and the status keeps its history.
+/// There is neither a clean-up nor an abort, and the status keeps its history.
 #[test]
 fn under_a_block_everything_stays() {
     let three = [0, 1, 2].map(|number| (in_region(&number.to_string()), number != 1));
@@ -225,7 +221,6 @@ fn under_a_block_everything_stays() {
     );
 }
 
-/// A6 and ruling S8.
 #[test]
 fn completed_releases_beyond_the_limit_are_deleted_oldest_first() {
     let names = [0, 1, 2].map(|number| name_of(&in_region(&number.to_string()), 0));
@@ -266,7 +261,6 @@ fn the_limit_is_corrected() {
     }
 }
 
-/// A7.
 #[test]
 fn a_changed_template_is_the_next_release() {
     let mut world = World::resolved(in_region("b")).with(&[(in_region("a"), true)]);
@@ -292,7 +286,6 @@ fn a_changed_template_is_the_next_release() {
     assert_eq!(world.history(), [old, new]);
 }
 
-/// A8.
 #[test]
 fn the_incumbent_is_the_newest_completed_release() {
     let same = [(in_region("a"), true), (in_region("a"), true)];
@@ -305,7 +298,8 @@ fn the_incumbent_is_the_newest_completed_release() {
     assert_eq!(world.conditions(), well(&text));
 }
 
-/// The process ended when it had created a Release and not updated the Application, and the repository is empty since.
+/// The process ended after it created the Release and before it updated the Application, and the
+/// repository is empty since.
 #[test]
 fn a_release_is_noted_even_if_its_version_cannot_be_found_any_more() {
     let mut template = in_region("b");
@@ -323,7 +317,6 @@ fn a_release_is_noted_even_if_its_version_cannot_be_found_any_more() {
     );
 }
 
-/// A9.
 #[test]
 fn a_deleted_release_takes_the_template_back() {
     let mut template = in_region("b");
@@ -356,7 +349,7 @@ fn a_deleted_release_takes_the_template_back() {
     assert_eq!(outcome.events.len(), 1);
     assert_eq!(world.history(), [name.as_str()]);
 
-    // The next sync finds everything as it should be.
+    // The next sync has nothing to correct.
     world.sync();
     assert_eq!(world.log, ["status"]);
     assert_eq!(
@@ -394,7 +387,6 @@ fn a_release_that_the_cache_lacks_is_not_taken_for_deleted() {
     }
 }
 
-/// A10.
 #[test]
 fn a_rollout_on_its_way_is_left_alone() {
     let two = [(in_region("a"), true), (in_region("b"), false)];
@@ -407,7 +399,7 @@ fn a_rollout_on_its_way_is_left_alone() {
     assert_eq!(world.conditions(), well(&text));
 }
 
-/// Section 2.4: the unfinished former contender goes at once.
+/// The unfinished former contender is deleted at once.
 #[test]
 fn an_edit_in_mid_rollout_replaces_the_contender() {
     let two = [(in_region("a"), true), (in_region("b"), false)];
@@ -421,7 +413,7 @@ fn an_edit_in_mid_rollout_replaces_the_contender() {
     assert_eq!(world.conditions(), well(&text));
 }
 
-/// E16, and section 2.4: the only Release is deleted.
+/// The only Release is deleted.
 #[test]
 fn the_only_release_comes_back_under_its_name() {
     let mut world = World::new(environment("0.0.1"));
@@ -449,7 +441,8 @@ fn generations_are_used_again_after_an_abort() {
     assert_eq!(world.releases.len(), 2);
 }
 
-/// A rollback puts an older environment into the template, whose Release may still be there.
+/// A rollback restores an older environment in the template. The Release of that environment may
+/// still exist.
 #[test]
 fn a_rollback_is_a_release_of_its_own() {
     let two = [(in_region("a"), true), (in_region("b"), true)];
@@ -461,7 +454,7 @@ fn a_rollback_is_a_release_of_its_own() {
     assert_eq!(annotation(&world, ANNOTATION_RELEASE_GENERATION), "2");
 }
 
-/// The crash between creating a Release and writing the Application.
+/// The process ended between the creation of the Release and the update of the Application.
 #[test]
 fn a_release_that_was_not_seen_yet_is_seen() {
     let two = [(in_region("a"), true), (in_region("b"), false)];
@@ -500,7 +493,6 @@ fn labels_of_the_application_come_along_but_for_those_of_the_release() {
     }
 }
 
-/// Ruling S1.
 #[test]
 fn values_may_be_left_out() {
     let with = |values| ReleaseEnvironment {
@@ -530,7 +522,7 @@ fn an_application_on_its_way_out_is_left_alone() {
     assert!(outcome.events.is_empty());
 }
 
-/// It is gone soon anyway, and another request would change nothing.
+/// The Release is about to be deleted, and another request would change nothing.
 #[test]
 fn a_release_on_its_way_out_is_not_deleted_again() {
     let four = [("a", true), ("b", true), ("c", false), ("d", true)];

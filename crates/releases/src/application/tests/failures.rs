@@ -20,7 +20,6 @@ fn annotate(world: &mut World, release: usize, key: &str, value: Option<&str>) {
     };
 }
 
-/// A11.
 #[test]
 fn a_chart_that_is_not_found_is_told_and_changes_nothing_else() {
     for (version, index, message, permanent) in [
@@ -62,7 +61,6 @@ fn a_chart_that_is_not_found_is_told_and_changes_nothing_else() {
     }
 }
 
-/// Ruling S3.
 #[test]
 fn a_release_without_a_readable_generation_is_told() {
     let key = ANNOTATION_RELEASE_GENERATION;
@@ -94,7 +92,7 @@ fn a_release_without_a_readable_generation_is_told() {
         );
         assert_eq!(world.conditions(), [told]);
 
-        // Repaired, it goes on.
+        // When the annotation is repaired, the sync succeeds.
         annotate(&mut world, 0, key, Some("0"));
         world.sync();
         assert_eq!(world.releases.len(), 3);
@@ -102,7 +100,7 @@ fn a_release_without_a_readable_generation_is_told() {
     }
 }
 
-/// The error does not depend on the order in which Releases are listed.
+/// The error does not depend on the order of the list of Releases.
 #[test]
 fn of_several_broken_releases_the_first_by_name_is_told() {
     let two = [(in_region("a"), true), (in_region("b"), true)];
@@ -116,7 +114,6 @@ fn of_several_broken_releases_the_first_by_name_is_told() {
     assert_eq!(world.sync().error, error);
 }
 
-/// Ruling S3.
 #[test]
 fn a_highest_generation_that_cannot_be_read_is_told() {
     let key = ANNOTATION_HIGHEST_OBSERVED_GENERATION;
@@ -136,7 +133,7 @@ fn a_highest_generation_that_cannot_be_read_is_told() {
     assert_eq!(world.log, ["status"]);
     assert_eq!(world.annotation(key), Some("1.5"));
 
-    // Without it, nothing was seen yet.
+    // Without the annotation, no generation counts as observed.
     world
         .application
         .metadata
@@ -148,7 +145,7 @@ fn a_highest_generation_that_cannot_be_read_is_told() {
     assert_eq!(world.annotation(key), Some("1"));
 }
 
-/// Without a Release there is nothing to compare it with.
+/// Without a Release there is no number to compare the annotation with.
 #[test]
 fn a_highest_generation_that_cannot_be_read_keeps_nobody_from_the_first_release() {
     let mut world = World::new(environment("0.0.1"));
@@ -160,7 +157,6 @@ fn a_highest_generation_that_cannot_be_read_keeps_nobody_from_the_first_release(
     );
 }
 
-/// Ruling S3.
 #[test]
 fn a_release_that_is_not_created_is_told() {
     let refusal = |is_permanent| Refusal {
@@ -214,7 +210,8 @@ fn a_release_that_is_not_created_is_told() {
     assert_eq!(later.conditions()[2], "ReleaseSynced=True");
 }
 
-/// Section 2.2: the version of a Release has to be had when it is created, even if it was resolved long ago.
+/// The version of a Release has to be available when it is created, even if it was resolved long
+/// ago.
 #[test]
 fn a_version_that_the_repository_lost_is_not_released() {
     let mut world = World::resolved(in_region("b")).with(&[(in_region("a"), true)]);
@@ -234,7 +231,7 @@ fn a_version_that_the_repository_lost_is_not_released() {
     );
 }
 
-/// Were the Release made from the other one, it would differ from the template for ever.
+/// If the Release were created with the other version, it would differ from the template for ever.
 #[test]
 fn a_release_has_the_version_of_the_template_whatever_else_that_may_stand_for() {
     let mut world = World::new(environment("=1.0.0"));
@@ -253,7 +250,7 @@ fn a_release_has_the_version_of_the_template_whatever_else_that_may_stand_for() 
     assert!(world.log.is_empty(), "{:?}", world.log);
 }
 
-/// Edited by hand, or out of order: the name is free all the same.
+/// An iteration that was edited by hand, or is out of order, does not prevent the next Release.
 #[test]
 fn iterations_that_say_nothing_keep_nobody_from_a_name() {
     for (edited, expected) in [
@@ -270,7 +267,7 @@ fn iterations_that_say_nothing_keep_nobody_from_a_name() {
         let name = name_of(&in_region("a"), expected);
         assert_eq!(world.releases[2].metadata.name, Some(name), "{edited:?}");
     }
-    // A name that is taken by a Release of another hash.
+    // The name is taken by a Release of another hash.
     let two = [(in_region("a"), true), (in_region("b"), true)];
     let mut world = World::resolved(in_region("c")).with(&two);
     world.releases[0].metadata.name = Some(name_of(&in_region("c"), 0));
@@ -281,7 +278,8 @@ fn iterations_that_say_nothing_keep_nobody_from_a_name() {
     );
 }
 
-/// A Release whose generation leaves none for the next one: nothing is made until it is deleted.
+/// The generation of the newest Release leaves no higher number: no Release is created until the
+/// newest is deleted.
 #[test]
 fn a_generation_that_leaves_none_is_told_and_makes_nothing() {
     let key = ANNOTATION_RELEASE_GENERATION;
@@ -304,7 +302,7 @@ fn a_generation_that_leaves_none_is_told_and_makes_nothing() {
             world.conditions()
         );
     }
-    // That is an abort, and then the next edit is rolled out.
+    // The deletion is an abort; then the next edit is rolled out.
     world.releases.pop();
     assert_eq!(world.sync().error, None);
     world.application.spec.template = in_region("c");
@@ -312,7 +310,7 @@ fn a_generation_that_leaves_none_is_told_and_makes_nothing() {
     assert_eq!(world.releases.len(), 2);
 }
 
-/// A webhook changes each Release on its way into the server.
+/// A webhook changes each Release before it is stored.
 #[test]
 fn releases_that_are_stored_otherwise_come_ever_more_seldom() {
     let mut world = World::resolved(in_region("a"));
@@ -344,7 +342,7 @@ fn releases_that_are_stored_otherwise_come_ever_more_seldom() {
         let (made, _) = sync(&mut world);
         assert!(made < 40);
     }
-    // Something else is rolled out at once.
+    // Another environment is rolled out at once.
     world.application.spec.template = in_region("b");
     world.sync();
     assert!(

@@ -1,4 +1,4 @@
-//! A world without a server: an Application, its Releases, a chart repository.
+//! A world without a server: an Application, its Releases, and a chart repository.
 
 use std::collections::BTreeMap;
 
@@ -23,15 +23,15 @@ use super::super::{
 };
 use crate::{hash::environment_hash, resolution::resolve};
 
-/// An Application and what its syncs need.
+/// An Application with everything that its syncs need.
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub application: Application,
     pub releases: Vec<Release>,
     pub blocks: Vec<String>,
-    /// By chart, its versions.
+    /// The versions of each chart.
     pub index: BTreeMap<String, Vec<String>>,
-    /// What creating a Release answers.
+    /// The error of the creation of a Release.
     pub refusal: Option<Refusal>,
     pub now: Timestamp,
     /// Requests of the last sync.
@@ -69,7 +69,7 @@ pub(super) fn environment(version: &str) -> ReleaseEnvironment {
     }
 }
 
-/// The environment with one region of another name.
+/// The environment with a region of another name.
 pub(super) fn in_region(name: &str) -> ReleaseEnvironment {
     let mut environment = environment("0.0.1");
     environment.cluster_requirements.regions = Some(vec![RegionRequirement {
@@ -80,7 +80,7 @@ pub(super) fn in_region(name: &str) -> ReleaseEnvironment {
 }
 
 impl World {
-    /// A new Application without Releases, in a world where its chart is at hand.
+    /// A new Application without Releases; its chart is available.
     pub(super) fn new(template: ReleaseEnvironment) -> Self {
         Self {
             application: Application {
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    /// An Application with the chart of its template resolved.
+    /// An Application in which the chart of the template is resolved.
     pub(super) fn resolved(template: ReleaseEnvironment) -> Self {
         let mut world = Self::new(template);
         let Chart { name, version, .. } = world.application.spec.template.chart.clone();
@@ -115,7 +115,7 @@ impl World {
         world
     }
 
-    /// The same with Releases of some environments, and whether each is complete; all of them have been seen.
+    /// The same with Releases of some environments; true means complete. All of them are recorded.
     pub(super) fn with(mut self, releases: &[(ReleaseEnvironment, bool)]) -> Self {
         for (environment, complete) in releases {
             let mut application = self.application.clone();
@@ -135,7 +135,7 @@ impl World {
         self
     }
 
-    /// Rolls a Release out to its end.
+    /// Rolls out a Release to its last step.
     pub(super) fn complete(&mut self, index: usize) {
         self.releases[index].status = Some(ReleaseStatus {
             conditions: vec![ShipperCondition {
@@ -162,7 +162,7 @@ impl World {
         annotations.get(key).map(String::as_str)
     }
 
-    /// One sync, carried out. What was asked for is in the log.
+    /// Runs a sync and carries out its steps. The requests are in the log.
     pub(super) fn sync(&mut self) -> Outcome {
         self.log.clear();
         let mut answers = Answers::default();

@@ -44,7 +44,7 @@ fn the_name_of_a_release_that_is_being_deleted_stays_taken() {
     assert_eq!(finalizers, [FINALIZER_SERVING]);
 }
 
-/// E16 of the contract: the next Release has the name of the one that is on its way out.
+/// The next Release gets the name of the one that is being deleted.
 #[test]
 fn nothing_is_made_in_place_of_the_only_release_before_it_is_gone() {
     let template = environment("0.0.1");

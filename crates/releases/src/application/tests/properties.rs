@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::fixtures::{World, in_region};
 use crate::application::history::{History, Member, generation};
 
-/// What happens to an Application.
+/// An event in the life of an Application.
 #[derive(Clone, Debug)]
 enum Happening {
     Edit(u8),
@@ -40,7 +40,7 @@ impl World {
                 self.application.spec.template = in_region(&region.to_string());
             }
             Happening::Range => self.application.spec.template.chart.version = "<1".into(),
-            // Mostly the newest: an abort.
+            // Mostly the newest Release is deleted: an abort.
             Happening::Delete(index) if count > 0 => {
                 self.releases
                     .remove((count - 1).saturating_sub(index % 4 / 3));
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// A sync, with what holds for each.
+    /// Runs a sync, and checks the properties that hold after each one.
     fn syncs(&mut self) {
         self.now = self.now.saturating_add(1.second()).unwrap();
         let before = self.releases.clone();
@@ -105,7 +105,7 @@ proptest! {
         }
         world.happens(&Happening::Block(false));
         world.happens(&Happening::Outage(false));
-        // One to go back, one to go on, and one that sees the clean-up.
+        // One sync goes back, one continues, and one observes the clean-up.
         for _ in 0..3 {
             world.syncs();
         }

@@ -1,8 +1,7 @@
-//! The stages of a step, and each of its moments.
+//! The stages of a step, and every moment of them.
 
 use super::*;
 
-/// X1 to X5.
 #[test]
 fn stages_by_position() {
     let head = |previous, direction| Position::Head {
@@ -58,9 +57,11 @@ fn stages_by_position() {
     }
 }
 
-/// The rows of 10.3 with a Release at the head, and the moments of a step in 3.6: target step, achieved step, capacity
-/// and weight of contender and incumbent (`?` not observed, `!` observed and not ready), patch, what is said, what is
-/// waited for. Before, all five conditions held at the achieved step.
+/// The moments of a step with a Release at the head.
+///
+/// Columns: name; target step; achieved step; capacity and weight of contender and incumbent (`?`
+/// not observed, `!` observed and not ready); patch; conditions; the state that is waited for.
+/// Before, all five conditions are true for the achieved step.
 const MOMENTS: &str = "
     R2              | 0 | - | 1/0     | 100/100 |            | cap+0 inst+0 traf+0 CAP+0 TRAF+0 | command
     first pass      | 0 | - | 0/0     | 100/100 | ct new 1   | cap-0 inst+0                     | capacity
@@ -123,7 +124,8 @@ fn moments_of_a_step() {
     }
 }
 
-/// W36: from a step that is nearly reached back to the one before it, which still counts as reached.
+/// The rollout goes from a step that is nearly reached back to the one before it, which still
+/// counts as reached.
 #[test]
 fn a_retreat_gives_the_incumbent_its_capacity_back_first() {
     for (own, previous, patch, conditions) in [
@@ -153,7 +155,7 @@ fn a_retreat_gives_the_incumbent_its_capacity_back_first() {
             "cap-1 inst+1 traf+1 CAP+2 TRAF+1",
         ),
         ("50/50", "50/50", "", "cap+1 inst+1 traf+1 CAP+1 TRAF+1"),
-        // Its traffic has not grown yet, so the contender can give up what it does not need.
+        // The traffic of the incumbent has not grown yet, so the contender can lose the surplus.
         (
             "100/50",
             "100/100",
@@ -199,7 +201,7 @@ fn party(text: &str, new: impl Fn(i32, u32) -> Parts) -> Parts {
     parts
 }
 
-/// The patch of all clusters: which target of whom, and the number that it is to have.
+/// The patch of all clusters: kind of the target, name of the Release, and the new value.
 fn target_patch(text: &str) -> Option<TargetPatch> {
     let mut words = text.split_whitespace();
     let (target, name) = (words.next()?, words.next()?);

@@ -1,8 +1,7 @@
-//! What is said and written, who follows whom, and the state of a Release.
+//! Messages and patches, the order of Releases, and the state of a Release.
 
 use super::*;
 
-/// R3, R4, R8, R10: what the conditions say.
 #[test]
 fn messages_name_the_release_and_what_it_waits_for() {
     let check = |own: &Parts, previous: &Parts, type_: &str, expected: &str| {
@@ -63,7 +62,7 @@ fn messages_name_the_release_and_what_it_waits_for() {
     );
 }
 
-/// R3: nothing is changed while one cluster lacks the objects.
+/// Nothing is changed while a cluster lacks the objects.
 #[test]
 fn targets_are_left_until_the_release_is_installed() {
     let mut own = contender(1, 0).at(1, Some(0));
@@ -74,7 +73,6 @@ fn targets_are_left_until_the_release_is_installed() {
     assert_eq!(waits(plan.strategy.state.unwrap()), "installation");
 }
 
-/// R2, R16.
 #[test]
 fn events_of_a_step_that_is_reached() {
     let own = contender(100, 100).at(2, Some(1));
@@ -152,7 +150,7 @@ fn the_patch_of_a_release_has_all_fields_of_the_contract() {
     assert_eq!(plan.strategy_patch(&own.release), Some(expected));
 }
 
-/// X4, and a historical Release that is pushed to nothing.
+/// This includes a Release before the incumbent, which is scaled to zero.
 #[test]
 fn a_release_that_is_not_the_newest_follows_its_successor() {
     let old = incumbent(100, 100);
@@ -207,7 +205,7 @@ fn a_release_does_not_follow_a_head_that_left_the_step_it_had_reached() {
     );
 }
 
-/// R17, R20, and targets that are missing.
+/// This includes targets that are missing.
 #[test]
 fn strategies_that_cannot_be_followed() {
     let check = |result: Result<Plan, Error>, expected: &str| {
@@ -274,7 +272,6 @@ fn strategies_that_cannot_be_followed() {
     );
 }
 
-/// G1, G2.
 #[test]
 fn neighbours_by_generation() {
     for (list, own, expected) in [
@@ -295,7 +292,6 @@ fn neighbours_by_generation() {
     }
 }
 
-/// G3.
 #[test]
 fn only_a_step_that_is_higher_than_the_wanted_one_is_gone_back_from() {
     for (achieved, backwards) in [
@@ -308,7 +304,6 @@ fn only_a_step_that_is_higher_than_the_wanted_one_is_gone_back_from() {
     }
 }
 
-/// T1 to T3, and the other rows of the state table.
 #[test]
 fn state_by_conditions() {
     let direction = Forward;
@@ -351,7 +346,6 @@ fn state_by_conditions() {
     }
 }
 
-/// T4.
 #[test]
 fn the_transition_time_of_a_condition_moves_only_with_its_status() {
     let before = Time(Timestamp::constant(1, 0));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What happens in the first batch, and the reason that the site fails with.
+/// The event in the first batch, and the reason of the failure of the site.
 #[test]
 fn an_error_in_a_batch_aborts_for_good() {
     type Event = fn(&mut World, &str);
@@ -45,7 +45,7 @@ fn an_error_in_a_batch_aborts_for_good() {
                 .message(ABORTED)
                 .contains(&format!("{site}: {reason}: "))
         );
-        // What began stays, and what did not is taken back.
+        // A revision that has begun stays, and one that has not is withdrawn.
         let chain = &world.sample.sites[&*site].chain;
         assert_eq!(
             chain.iter().any(|it| it.entry.version == "2"),
@@ -62,7 +62,7 @@ fn an_error_in_a_batch_aborts_for_good() {
             "{reason}"
         );
         assert_eq!(world.given.len(), 1);
-        // Another version begins anew.
+        // A rollout of another version can begin.
         world.sample.bring("3");
         world.run();
         assert_eq!(world.condition(ABORTED), None);
@@ -72,7 +72,7 @@ fn an_error_in_a_batch_aborts_for_good() {
     }
 }
 
-/// Brings a version until the second site is to get it; the first one.
+/// Requests a version, and runs until the second site is about to get it; returns the first one.
 fn first_wave_passes(world: &mut World) -> String {
     world.sample.bring("2");
     world.settle();
@@ -99,7 +99,8 @@ fn a_site_that_fails_after_its_batch_has_passed_ends_nothing() {
     );
 }
 
-/// How long a canary is offline after it has begun, and when it fails that does not get available after that.
+/// Each row: how long a canary is offline after it has begun, and when it fails if it does not
+/// become available.
 #[test]
 fn time_spent_offline_does_not_count_as_time_to_get_available() {
     for (seconds, end) in [(0, 600), (60, 720), (7_200, 7_860)] {
@@ -129,7 +130,8 @@ fn time_spent_offline_does_not_count_as_time_to_get_available() {
     }
 }
 
-/// What to do about errors, how the version does in the late site, and whether that is a new one or was offline.
+/// Each row: reaction to errors, outcome of the version in the late site, and true if the site is
+/// new, false if it was offline.
 #[test]
 fn a_site_that_comes_after_the_end_of_a_rollout_never_ends_or_reverts_it() {
     for (on_error, outcome, is_new) in [
@@ -149,7 +151,7 @@ fn a_site_that_comes_after_the_end_of_a_rollout_never_ends_or_reverts_it() {
         world.run();
         assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
         assert_eq!(world.status().completed_rollout, Some(2));
-        // Weeks later one of those that had it is unhealthy, and the late one fails.
+        // Weeks later a site with the version is unhealthy, and the late site fails.
         world.pass(2_000_000);
         world.flap("site-00000");
         world.outcomes.insert("2-a".to_owned(), outcome);
@@ -157,7 +159,8 @@ fn a_site_that_comes_after_the_end_of_a_rollout_never_ends_or_reverts_it() {
         world.connect(late, true);
         world.settle();
         let text = format!("{on_error:?} {outcome:?}");
-        // One that was offline may have it in its queue, and was in a batch that has passed.
+        // A site that was offline may have the version in its queue, and was in a batch that has
+        // passed.
         let goes_on = world.condition(PROGRESSING) == Some(("True", "RollingOut"));
         assert_eq!(goes_on, is_new, "{text}");
         assert_eq!(world.status().batch, None);
@@ -178,12 +181,12 @@ fn a_site_that_comes_after_the_end_of_a_rollout_never_ends_or_reverts_it() {
         for site in ["site-00000", "site-00001", "site-00003", "site-00004"] {
             assert_eq!(world.versions(site), ["1", "2"], "{text}");
         }
-        // The next one that joins gets it all the same.
+        // The next site that joins gets the version all the same.
         world.outcomes.clear();
         world.join("site-9");
         world.run();
         assert_eq!(world.versions("site-9"), ["2"], "{text}");
-        // The next rollout can be aborted again.
+        // The next rollout can be aborted.
         world.on_error(OnError::Abort);
         world.outcomes.insert("3-a".to_owned(), Outcome::Refused);
         world.sample.bring("3");
@@ -253,7 +256,7 @@ fn a_rollback_puts_back_what_each_site_had() {
     }
 }
 
-/// Whether the sites had something before, which is not kept any more.
+/// True if the sites had a version before, which is not kept any more.
 #[test]
 fn sites_that_cannot_go_back_are_named() {
     for had in [true, false] {
@@ -297,7 +300,7 @@ fn it_goes_on_until_too_many_sites_have_failed() {
     }
 }
 
-/// The newest wave is fine, and those before it fail while it goes on.
+/// The newest wave is healthy, and earlier ones fail while the rollout continues.
 #[test]
 fn an_abort_names_a_site_of_an_earlier_wave() {
     let mut world = settled(3, with(by(1), |it| it.max_failures = Some(0)));
@@ -333,7 +336,7 @@ fn the_spec_aborts_the_rollout_it_names_and_no_other() {
         world.sample.bring("2");
         world.settle();
         world.sample.spec.abort_rollout = Some(named);
-        // What waits is withdrawn also then.
+        // Waiting revisions are withdrawn also during a pause.
         world.sample.spec.paused = true;
         world.run();
         let expected = aborted.then_some(("True", "AbortedByUser"));
@@ -354,7 +357,7 @@ fn the_next_rollout_begins_when_nothing_waits_of_one_that_was_aborted() {
     world.settle();
     world.sample.spec.abort_rollout = Some(2);
     let plan = world.plan();
-    // Only the status is written before the manager ends.
+    // The manager ends when only the status is written.
     world.carry_out(plan, 1);
     world.sample.bring("3");
     let plan = world.plan();
@@ -409,7 +412,7 @@ fn what_was_refused_makes_way_for_what_runs_already() {
     assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
 }
 
-/// While a newer version takes over, the older one stops, and then has nothing any more.
+/// While a newer version takes over, the older one stops, and then has no objects any more.
 #[test]
 fn what_makes_way_for_a_newer_version_has_not_failed() {
     for reason in ["Stopping", "NotInControl", "ProbeFailure"] {
@@ -436,7 +439,7 @@ fn what_makes_way_for_a_newer_version_has_not_failed() {
     }
 }
 
-/// What the revision says of itself tells more than that it is late.
+/// The message of the revision explains more than that it is late.
 #[test]
 fn a_site_that_is_late_says_why() {
     for (message, expected) in [
@@ -465,8 +468,8 @@ fn a_site_that_is_late_says_why() {
     }
 }
 
-/// What to do about an error and how many may fail; then why the rollout is aborted, and what the sites that got the
-/// version, those that did not, and the one that it breaks have had.
+/// Each row: reaction to an error, number of failures allowed; then the reason of the abort, and
+/// the versions of sites with the new version, of sites without, and of the one that it breaks.
 #[test]
 fn a_version_that_breaks_one_site_in_ten() {
     type Case<'a> = (OnError, Option<i32>, Option<&'a str>, usize, &'a [&'a str]);
@@ -522,7 +525,8 @@ fn a_version_that_breaks_one_site_in_ten() {
     }
 }
 
-/// Nothing of the version is in the site yet: when it is taken back the one before comes back by itself.
+/// The site has no objects of the version yet. When the revision is withdrawn, the old version
+/// starts again by itself.
 #[test]
 fn a_site_that_stops_for_an_aborted_version_goes_back() {
     for on_error in [OnError::Abort, OnError::Rollback] {
@@ -576,7 +580,7 @@ fn a_site_that_stops_for_an_aborted_version_goes_back() {
     }
 }
 
-/// The only wave, or the last one; and what happens there during the pause.
+/// Each row: the only wave or the last one, and the event in it during the pause.
 #[test]
 fn a_failure_in_the_last_wave_during_a_pause_counts_when_it_is_over() {
     for (parallel, on_error, reason) in [
@@ -603,7 +607,7 @@ fn a_failure_in_the_last_wave_during_a_pause_counts_when_it_is_over() {
     }
 }
 
-/// Whether the abort that the spec asks for was recorded before another version is.
+/// True if the abort in the spec was recorded before another version is requested.
 #[test]
 fn a_rollout_that_is_aborted_together_with_another_version_leaves_nothing_in_queues() {
     for was_recorded in [false, true] {
@@ -633,8 +637,8 @@ fn a_rollout_that_is_aborted_together_with_another_version_leaves_nothing_in_que
     }
 }
 
-/// Site, with a version that waits or stops for, and an edit of it; then what is withdrawn when the rollout is aborted
-/// during a pause.
+/// Each row: a site with a version that waits or stops workloads, and with an edit of it; then the
+/// revisions that are withdrawn when the rollout is aborted during a pause.
 #[test]
 fn an_edit_of_what_has_written_nothing_is_withdrawn_along_with_it() {
     for (beginning, withdrawn) in [

@@ -1,8 +1,10 @@
-//! What must not end, abort or take back a rollout: outages, a status that is lost, what has not begun.
+//! Events that must not end, abort or roll back a rollout: outages, a lost status, and revisions
+//! that have not begun.
 
 use super::*;
 
-/// The manager loses its way to all sites while they have the version: they are its wave still when they are back.
+/// The manager loses the connection to all sites while they get the version. When they are back,
+/// they are still its wave.
 #[test]
 fn an_outage_of_all_sites_in_a_wave_ends_no_rollout() {
     for parallel in [None, Some(1), Some(3)] {
@@ -38,7 +40,8 @@ fn an_outage_of_all_sites_in_a_wave_ends_no_rollout() {
     }
 }
 
-/// Most sites are away, with the version in their queues or not: those that are back are a batch, whose errors count.
+/// Most sites are offline, with or without the version in their queues. The sites that come back
+/// are a batch, whose errors count.
 #[test]
 fn an_outage_of_most_sites_ends_no_rollout() {
     for strategy in [by(1), SiteStrategy::default()] {
@@ -62,7 +65,8 @@ fn an_outage_of_most_sites_ends_no_rollout() {
     }
 }
 
-/// A deployment that takes up the revisions of one before it knows of no rollout. What has failed since is no error.
+/// A deployment that adopts the revisions of an earlier one has no status of the rollout. Later
+/// failures are no error of the rollout.
 #[test]
 fn a_rollout_that_was_over_stays_so_when_its_status_is_lost() {
     for on_error in [OnError::Abort, OnError::Rollback] {
@@ -84,8 +88,8 @@ fn a_rollout_that_was_over_stays_so_when_its_status_is_lost() {
     }
 }
 
-/// A site has joined since, and one of those that had the version has failed; and whether the rollout was not over, as
-/// a site still has the version before.
+/// A site has joined since, and one of the sites with the version has failed. In a second case the
+/// rollout was not over, because a site still has the version before.
 #[test]
 fn a_new_site_does_not_reopen_a_rollout_whose_status_is_lost() {
     for (on_error, is_left) in [
@@ -121,7 +125,7 @@ fn a_new_site_does_not_reopen_a_rollout_whose_status_is_lost() {
     }
 }
 
-/// None of the sites that had it is placed any more.
+/// None of the sites with the version is placed any more.
 #[test]
 fn a_rollout_that_no_placed_site_has_is_not_over_when_its_status_is_lost() {
     let mut world = settled(2, by(1));
@@ -136,7 +140,8 @@ fn a_rollout_that_no_placed_site_has_is_not_over_when_its_status_is_lost() {
     assert_eq!(world.batch(1).len(), 1);
 }
 
-/// Its phases were not looked at yet, or the hub takes none: it has its place in the queue, and would begin later.
+/// The phases of the revision were not checked yet, or the hub accepts none. The revision has its
+/// place in the queue, and would begin later.
 #[test]
 fn what_was_kept_from_beginning_is_withdrawn_after_an_abort() {
     for on_error in [OnError::Abort, OnError::Rollback] {
@@ -169,7 +174,8 @@ fn what_was_kept_from_beginning_is_withdrawn_after_an_abort() {
     }
 }
 
-/// The plan when the version is taken back, for a site `a` with these revisions, and another one that it fails in.
+/// The plan of a rollback, for a site `a` with these revisions, and another site in which the
+/// version fails.
 fn go_back(chain: impl Fn(&Arc<str>) -> Vec<Revision>) -> Plan {
     let mut world = World::new(0);
     world.on_error(OnError::Rollback);
@@ -211,7 +217,7 @@ fn refused() -> RevisionState {
     }
 }
 
-/// One that was left out of the queue is archived like one that has run.
+/// A revision that was skipped in the queue is archived like one that has run.
 #[test]
 fn a_site_goes_back_to_what_it_had() {
     let plan = go_back(|name| {
@@ -237,7 +243,8 @@ fn a_site_goes_back_to_what_it_had() {
     assert_eq!(rollbacks(&plan), ["1"]);
 }
 
-/// Nor does an edit that waits keep it from going back, or make the first version one after another.
+/// An edit that waits does not prevent the site from going back, and does not count as a version
+/// before the first one.
 #[test]
 fn an_edit_of_what_failed_changes_nothing_of_where_a_site_goes_back_to() {
     for (is_first, beginning, expected) in [
@@ -275,7 +282,8 @@ fn an_edit_of_what_failed_changes_nothing_of_where_a_site_goes_back_to() {
     }
 }
 
-/// Its history has no room for what it had. The version that the deployment brought before may never have been there.
+/// The history has no room for the site's version before. The deployment's version before may never
+/// have been in the site.
 #[test]
 fn a_site_whose_history_does_not_tell_what_it_had_does_not_go_back() {
     let plan = go_back(|name| vec![revision(name, 2, "2", refused())]);

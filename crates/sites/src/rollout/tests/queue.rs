@@ -1,4 +1,4 @@
-//! What waits in sites: order, pauses, edits, history.
+//! Waiting revisions in sites: order, pauses, edits, history.
 
 use super::*;
 
@@ -20,7 +20,8 @@ fn queues_keep_older_versions_in_order() {
     assert_eq!(world.versions("site-00000"), ["1", "2", "3", "4"]);
 }
 
-/// Nobody knows the windows of an application that is gone, so what waits of it would hold up all behind it.
+/// The windows of a deleted application are unknown, so its waiting revisions would hold all others
+/// behind them.
 #[test]
 fn what_waits_of_an_application_makes_way_for_another_one() {
     let mut world = settled(2, by(1));
@@ -37,7 +38,8 @@ fn what_waits_of_an_application_makes_way_for_another_one() {
         .values_mut()
         .for_each(|real| real.is_window_closed = false);
     world.run();
-    // One got its version while it waited, the other one not before the first had it.
+    // One site got its version while the old one waited, the other one not before the first one was
+    // available.
     for site in world.names() {
         let begun = world.real[&site].begun.iter();
         let begun: Vec<_> = begun.map(|it| (&*it.application, &*it.version)).collect();
@@ -102,7 +104,7 @@ fn an_edit_reaches_all_sites_that_run_the_version_at_once_and_goes_before_what_w
         .filter(|it| it.counts())
         .map(|it| (&*it.entry.edit, it.entry.rollout));
     assert_eq!(newest.collect::<Vec<_>>(), [("2-a", 2), ("1-b", 1)]);
-    // One of what waits is exchanged.
+    // One of the waiting revisions is replaced.
     world.version("2").unwrap().edit = "2-b".into();
     world
         .real
@@ -119,7 +121,7 @@ fn an_edit_reaches_all_sites_that_run_the_version_at_once_and_goes_before_what_w
     assert!(entry.is_edit && entry.rollout == 1 && entry.batch == 1);
 }
 
-/// What a plan withdraws in a site it gives again right behind, before it goes on to another site.
+/// Revisions that a plan withdraws in a site are given again before the actions of another site.
 #[test]
 fn the_actions_of_a_site_stand_together() {
     let mut world = settled(3, SiteStrategy::default());
@@ -227,7 +229,7 @@ fn what_is_skipped_is_archived() {
     assert_eq!(world.plan().actions, [Action::Archive { revision }]);
 }
 
-/// What the site has in its queue when it goes offline.
+/// Each row: the queue of the site when it goes offline.
 #[test]
 fn nothing_that_waits_in_a_site_out_of_reach_is_withdrawn() {
     for waits in [false, true] {

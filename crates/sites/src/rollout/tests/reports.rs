@@ -1,8 +1,9 @@
-//! What is told: of bad input, of the placement, within bounds.
+//! Reports: of bad input, of the placement, and within limits.
 
 use super::*;
 
-/// Version 2 is asked for, and something is wrong: nothing is done, and a condition tells it.
+/// Requests version 2 with an error in the input: nothing is done, and a condition reports the
+/// error.
 fn check_bad(change: fn(&mut World), type_: &str, expected: (&str, &str), text: &str) -> World {
     let mut world = settled(3, SiteStrategy::default());
     world.sample.bring("2");
@@ -19,7 +20,7 @@ fn check_bad(change: fn(&mut World), type_: &str, expected: (&str, &str), text: 
     world
 }
 
-/// What is wrong, and what is told of it.
+/// Each row: the error, and its report.
 #[test]
 fn a_strategy_that_cannot_be_followed_is_told_and_changes_nothing_in_sites() {
     type Change = fn(&mut World);
@@ -121,7 +122,7 @@ fn what_does_not_exist_is_told_and_changes_nothing_in_sites() {
     );
 }
 
-/// A site whose newest revision has the highest number can be given nothing more; all others are.
+/// A site whose newest revision has the highest number gets no revision; all other sites do.
 #[test]
 fn a_number_that_leaves_none_holds_up_its_site_alone() {
     let mut world = settled(3, SiteStrategy::default());
@@ -190,7 +191,7 @@ fn a_rollout_without_a_number_is_told_and_changes_nothing_in_sites() {
     }
 }
 
-/// The placement, its condition, and `Ready` of a rollout that is complete.
+/// Each row: the placement, its condition, and `Ready` of a rollout that is complete.
 #[test]
 fn the_placement_is_told_and_does_not_stop_a_rollout() {
     for (placement, expected, ready) in [

@@ -1,8 +1,8 @@
-//! Who is in which wave, and when the next one begins.
+//! The sites of each wave, and the beginning of the next one.
 
 use super::*;
 
-/// Strategy, and how many sites of 10 are in each batch.
+/// Each row: a strategy, and the number of sites in each batch, out of 10.
 #[test]
 fn sites_get_a_version_in_the_batches_of_the_strategy() {
     for (strategy, expected) in [
@@ -212,7 +212,7 @@ fn a_batch_that_was_given_in_part_is_completed() {
     }
 }
 
-/// The version that is asked for of the other application, and whether its content differs.
+/// Each row: the requested version of the other application, and true if its content differs.
 #[test]
 fn another_application_is_another_version_whatever_it_is_called() {
     for (version, edit) in [("1", "1-a"), ("1", "1-other"), ("2", "2-a")] {
@@ -234,7 +234,7 @@ fn another_application_is_another_version_whatever_it_is_called() {
             let begun: Vec<_> = begun.map(|it| it.application.as_str()).collect();
             assert_eq!(begun, ["shop", "bank"]);
         }
-        // The next version of it has the same application before it.
+        // The next version has the same application before it.
         world.sample.bring("3");
         world.run();
         assert_eq!(world.status().previous_application, None);
@@ -272,7 +272,7 @@ fn an_edit_of_the_application_before_reaches_the_sites_that_still_run_it() {
     assert_eq!(edits, [("shop", "1-b", 1); 3]);
 }
 
-/// How the first wave is when all sites of the second one leave.
+/// Each row: the state of the first wave when all sites of the second wave leave.
 #[test]
 fn a_wave_that_has_passed_stays_so_when_the_next_one_leaves_the_placement() {
     type Change = fn(&mut World, &str);
@@ -309,7 +309,7 @@ fn a_wave_that_has_passed_stays_so_when_the_next_one_leaves_the_placement() {
     }
 }
 
-/// Nobody of a canary is left that could show that the version works.
+/// No site of a canary is left that could show that the version works.
 #[test]
 fn a_canary_that_leaves_the_placement_is_followed_by_another_one() {
     let mut world = settled(4, canary(1, AfterCanary::AllAtOnce));
@@ -341,7 +341,8 @@ fn a_canary_that_leaves_the_placement_is_followed_by_another_one() {
     assert_eq!((world.batch(1).len(), world.batch(2).len()), (3, 1));
 }
 
-/// The wave waits in its site, or has failed there; then nothing is placed for a while, during a pause.
+/// The wave waits in its site, or has failed there; then no site is placed for a while, during a
+/// pause.
 #[test]
 fn a_pause_without_any_site_keeps_the_wave() {
     for outcome in [Outcome::Works, Outcome::Hangs] {
@@ -372,7 +373,7 @@ fn a_pause_without_any_site_keeps_the_wave() {
             world.run();
             assert_eq!(world.status().counts.updated, 4);
         }
-        // What is over has none.
+        // A rollout that is over has no wave.
         place(&mut world, false);
         world
             .sample
@@ -385,7 +386,8 @@ fn a_pause_without_any_site_keeps_the_wave() {
     }
 }
 
-/// What sites have from an earlier rollout counts as what the present one brings: it has to begin and get available.
+/// A version from an earlier rollout counts as if the current one had brought it: it has to begin
+/// and become available.
 #[test]
 fn a_version_that_waits_in_sites_from_an_earlier_rollout_is_not_complete() {
     let mut world = settled(5, SiteStrategy::default());
@@ -422,7 +424,8 @@ fn a_version_that_waits_in_sites_from_an_earlier_rollout_is_not_complete() {
     assert_eq!(world.status().counts.healthy, 5);
 }
 
-/// How the version does in the canary, which has it from an earlier rollout and in its queue, and how it ends.
+/// Each row: outcome of the version in the canary, which has it from an earlier rollout and in its
+/// queue, and the end of the rollout.
 #[test]
 fn a_canary_that_has_the_version_from_an_earlier_rollout_is_the_first_wave() {
     for (outcome, end) in [
@@ -438,7 +441,8 @@ fn a_canary_that_has_the_version_from_an_earlier_rollout_is_the_first_wave() {
         world.sample.bring("2");
         world.settle();
         assert_eq!(world.batch(1), [canary]);
-        // Another version is asked for, and not given to the canary, as another site is that meanwhile.
+        // Another version is requested. The canary does not get it, because another site is the
+        // canary in the meantime.
         let choose = |world: &mut World, chosen: &str| {
             for (name, site) in &mut world.sample.sites {
                 site.is_canary = **name == *chosen;
@@ -481,7 +485,7 @@ fn a_canary_that_has_the_version_from_an_earlier_rollout_is_the_first_wave() {
     }
 }
 
-/// It has the version available, or it has failed there already.
+/// The version is available in the canary, or has failed there already.
 #[test]
 fn a_canary_that_has_got_so_far_in_an_earlier_rollout_passes_or_fails_at_once() {
     for outcome in [Outcome::Works, Outcome::Hangs] {

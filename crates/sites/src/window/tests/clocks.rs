@@ -1,4 +1,4 @@
-//! Time zones, and clocks that are put forward and back.
+//! Time zones and clock changes.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn an_opening_that_the_clock_leaves_out_comes_as_soon_as_it_was_put_forward() {
             &[("2026-03-29T01:00:00Z", "2026-03-29T02:00:00Z")],
         );
     }
-    // The day before and the day after are as ever.
+    // The days before and after are not affected.
     let daily = windows(&["30 2 * * * | 1h | Europe/Berlin"]);
     assert!(daily.is_open(at("2026-03-28T01:30:00Z")));
     assert!(daily.is_open(at("2026-03-30T00:30:00Z")));
@@ -79,7 +79,7 @@ fn an_opening_that_comes_twice_opens_the_first_time() {
         "2026-10-25T12:00:00Z",
         &[("2026-10-25T00:30:00Z", "2026-10-25T00:50:00Z")],
     );
-    // Two hours of real time, while the clock goes from 02:30 to 03:30.
+    // The window is open for two hours of real time, while the clock shows 02:30 to 03:30.
     check_spans(
         &["30 2 * * * | 2h | Europe/Berlin"],
         "2026-10-24T12:00:00Z",
@@ -102,8 +102,8 @@ fn several_openings_a_day_follow_the_clock_that_is_put_back() {
     );
 }
 
-// On Lord Howe the clock is moved by half an hour: from 02:00 to 02:30 on 2026-10-04, at 15:30 UTC the day before, and
-// from 02:00 back to 01:30 on 2026-04-05, at 15:00 UTC the day before.
+// On Lord Howe the clock changes by half an hour: from 02:00 to 02:30 on 2026-10-04, at 15:30 UTC
+// the day before, and from 02:00 back to 01:30 on 2026-04-05, at 15:00 UTC the day before.
 #[test]
 fn a_clock_that_is_moved_by_half_an_hour_is_followed() {
     check_spans(

@@ -1,4 +1,4 @@
-//! What holds for any windows.
+//! Properties of all windows.
 
 use jiff::{SignedDuration, tz::TimeZoneDatabase};
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ const ZONES: [&str; 8] = [
     "Pacific/Chatham",
     "Antarctica/Troll",
 ];
-/// Days around which some clock of [`ZONES`] is moved.
+/// Days around which a clock of [`ZONES`] changes.
 const DAYS: [&str; 6] = [
     "2026-03-08T00:00:00Z",
     "2026-03-28T18:00:00Z",
@@ -86,10 +86,10 @@ proptest! {
         }
     }
 
-    /// What the search finds is what one gets from looking at each minute of the duration that is over.
+    /// The search agrees with a check of each minute within the last duration.
     #[test]
     fn it_is_open_when_it_opened_within_its_duration(window in any_window(), now in any_minute()) {
-        // At a fixed time of day the movement of a clock is more than a look at each minute can tell.
+        // For a window at a fixed time of day, a check of each minute cannot detect a clock change.
         prop_assume!(!is_once_a_day(&window.cron));
         let cron = cron::parse(&window.cron).unwrap();
         let zone = TimeZoneDatabase::bundled().get(window.time_zone.as_ref().unwrap()).unwrap();
@@ -103,7 +103,8 @@ proptest! {
         prop_assert_eq!(windows.is_open(now), expected);
     }
 
-    /// Whatever the text is, it is read or refused within a bounded time, and what was read is searched so.
+    /// Any text is parsed or refused within a bounded time, and the search for an opening is
+    /// bounded as well.
     #[test]
     fn any_text_is_read_or_refused(cron in "[-0-9*/,?#LWSUNMOJA@ ]{1,24}", now in any_minute()) {
         let window = UpgradeWindow { cron, duration: "1h".to_owned(), time_zone: None };

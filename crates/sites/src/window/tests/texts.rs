@@ -1,4 +1,4 @@
-//! Windows that cannot be understood.
+//! Invalid windows.
 
 use super::*;
 
