@@ -1,4 +1,4 @@
-//! The figures to reach, and if they were reached.
+//! The goals: figures to reach, compared with the measured ones.
 
 use serde::Serialize;
 

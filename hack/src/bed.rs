@@ -112,9 +112,10 @@ impl Ready {
 }
 
 impl Bed {
-    /// Starts the bed `name` with all servers, and its API server on `port` if given. A running bed
-    /// of that name that was kept is used as it is; leftovers are removed first. Progress is
-    /// reported on the standard error.
+    /// Starts the bed `name` with all servers, and its API server on `port` if given.
+    ///
+    /// A running bed of that name that was kept is used as it is; leftovers are removed first.
+    /// Progress is reported on the standard error.
     pub async fn up(
         dirs: &Dirs,
         name: &Name,

@@ -173,8 +173,8 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// The target platform. Naming it explicitly keeps the counters out of build scripts, which do not
-/// link with libFuzzer.
+/// The target platform. Naming it explicitly keeps the counters out of build scripts, where nothing
+/// reads them.
 async fn host(dirs: &Dirs) -> Result<String, Error> {
     let text = exec::output(cargo::command(dirs).arg("-vV")).await?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));

@@ -15,7 +15,7 @@ const MAX_LINES: usize = 500;
 const MAX_COLUMNS: usize = 120;
 
 /// Names that must not occur in pure code, so that each decision can be tested with tables and
-/// repeated: clients, clocks, waiting and input and output.
+/// repeated: clients, clocks, waiting, files, the network and the environment.
 const IMPURE: [&str; 16] = [
     "kube::Client",
     "kube::Api",

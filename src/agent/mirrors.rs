@@ -315,9 +315,10 @@ impl Mirrors {
         }
     }
 
-    /// Restores a recorded status, unless the hub has stored a newer one. The hub may have stored
-    /// an older one that was in flight when this one was recorded. A phase that has begun therefore
-    /// stays begun, even if the hub's status differs.
+    /// Restores a recorded status, unless the hub has stored a newer one.
+    ///
+    /// The hub may have stored an older one that was in flight when this one was recorded. A phase
+    /// that has begun therefore stays begun, even if the hub's status differs.
     fn recall_noted(&self, saved: &PhaseRecord, noted: &ObjectSetPhaseStatus) {
         let known = self.items.get(&saved.key);
         let known = known.filter(|known| known.uid == saved.uid);
@@ -399,8 +400,10 @@ impl Mirrors {
     }
 
     /// Removes a deleted mirror and its phase from the stores; the objects of the phase stay as
-    /// they are. Returns the phases to wake: also the others of the chain, whose workloads may have
-    /// stopped for this phase.
+    /// they are.
+    ///
+    /// Returns the phases to wake: also the others of the chain, whose workloads may have stopped
+    /// for this phase.
     fn lost(&self, key: &PhaseKey) -> Vec<Wake> {
         if *key.name == *HEARTBEAT {
             self.heartbeat.send_replace(None);

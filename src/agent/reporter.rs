@@ -14,7 +14,7 @@ use baton_records::{
 
 use super::mirrors::Mirrors;
 
-/// Concurrent status writes: the latency to the hub may be high.
+/// Number of concurrent status writes: the latency to the hub may be high.
 const SIDE_BY_SIDE: usize = 4;
 /// The longest pause after a failed write.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);

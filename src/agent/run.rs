@@ -212,7 +212,7 @@ async fn answer(site: &Client, url: &Uri) -> Result<String, ServerError> {
 }
 
 /// Waits for the first list of the hub: without limit if no state is stored, otherwise for
-/// [`PATIENCE`].
+/// [`PATIENCE`]. Then restores the stored state.
 async fn acquaint(mirrors: &Mirrors, file: &StateFile, listed: &Notify) {
     let state = match file.load() {
         Ok(state) => state,

@@ -102,8 +102,9 @@ impl LogFilter {
 impl FromStr for LogFilter {
     type Err = String;
 
-    /// A bare level sets the level of Baton; libraries log only warnings, unless it is `trace`. The
-    /// numbers of Package Operator (-1 for warn, 0 for info, 1 for debug) are accepted too, as
+    /// A bare level sets the level of Baton; libraries log only warnings, unless it is `trace`.
+    ///
+    /// The numbers of Package Operator (-1 for warn, 0 for info, 1 for debug) are accepted too, as
     /// `LOG_LEVEL` may contain one.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];

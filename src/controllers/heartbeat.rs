@@ -104,9 +104,10 @@ fn on_phase(change: &Change<PhaseKind>) -> Option<Wake<ClusterKey>> {
     is_concerned.then(|| Wake::now(ClusterKey(cluster.to_owned())))
 }
 
-/// The report that a change in an agent's namespace contains. Only the agent writes statuses there,
-/// so that a new status shows that the agent runs; a heartbeat also shows if its cluster answers.
-/// The first list is not a report, as it may be old.
+/// The report that a change in an agent's namespace contains.
+///
+/// Only the agent writes statuses there, so that a new status shows that the agent runs; a
+/// heartbeat also shows if its cluster answers. The first list is not a report, as it may be old.
 fn agent_report(change: &Change<PhaseKind>) -> Option<(&str, Option<AgentReport>)> {
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
         return None;

@@ -339,6 +339,7 @@ impl ObjectSetPhases {
     }
 
     /// Reports that the state of a phase's objects is unknown, or that they may not be written.
+    ///
     /// `available` is status and reason of the condition, `result` the result of the reconcile if
     /// the status does not change.
     async fn report_unknown(

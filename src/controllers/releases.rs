@@ -71,7 +71,8 @@ impl Default for Stores {
     }
 }
 
-/// Conditions in which one says that the objects for a decision cannot be listed, and the cause.
+/// Sets the condition `type_` to Unknown, because objects that the decision depends on cannot be
+/// listed; `why` is the cause. Returns all conditions.
 fn undecided(
     conditions: &[ShipperCondition],
     type_: &str,

@@ -103,9 +103,10 @@ impl<K: RecordKind> Executor<'_, K> {
         failure.map_or(Ok(kinds), Err)
     }
 
-    /// Rolls out the objects of the revision `by`, as far as possible. Returns the outcome of the
-    /// engine, and the affected siblings: those from which objects were taken, and after a creation
-    /// also those in `previous`.
+    /// Rolls out the objects of the revision `by`, as far as possible.
+    ///
+    /// Returns the outcome of the engine, and the affected siblings: those from which objects were
+    /// taken, and after a creation also those in `previous`.
     pub(crate) async fn roll_out(
         &self,
         wanted: &mut Wanted<'_>,
@@ -235,9 +236,10 @@ impl<K: RecordKind> Executor<'_, K> {
         outcome
     }
 
-    /// Deletes the objects, in reverse order of the phases. A kind that cannot be observed blocks
-    /// only its own objects. Emits the new owners of handed back objects on `handed_back`, as our
-    /// own write to an object does not wake its controller.
+    /// Deletes the objects, in reverse order of the phases.
+    ///
+    /// A kind that cannot be observed blocks only its own objects. Emits the new owners of handed
+    /// back objects on `handed_back`, as our own write to an object does not wake its controller.
     pub(crate) async fn take_away(
         &self,
         revision: &Revision,

@@ -1,4 +1,4 @@
-//! The failing objects of an owner whose cause no watch reports.
+//! The failing objects of an owner, as far as no watch reports the cause.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use baton_engine::{
 };
 use baton_runtime::clock::Clock;
 
-/// The objects that an owner waits for and whose cause of failure no watch reports.
+/// The failing objects that an owner waits for, as far as no watch reports the cause.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failing {
     /// The failing objects; `None` before the first pass of this process.

@@ -222,9 +222,10 @@ pub(crate) fn changes_chain(change: &Change<baton_records::revision::RevisionKin
     part(&change.old) != part(&change.new)
 }
 
-/// Trigger: a finished pass wakes the phases of the affected siblings. Phases that have lost no
-/// object are woken later: the next pass may take their objects, and an interim report would be
-/// outdated at once.
+/// Trigger: a finished pass wakes the phases of the affected siblings.
+///
+/// Phases that have lost no object are woken later: the next pass may take their objects, and an
+/// interim report would be outdated at once.
 pub(crate) fn phases_of_siblings(
     observed: &Observed,
     affected: &AffectedSiblings,

@@ -65,7 +65,7 @@ struct Memory {
     /// The Jobs that older revisions have run. They never change: the contents of older revisions
     /// are immutable, and none is added.
     ran: Option<BTreeSet<ObjectKey>>,
-    /// The failing objects whose cause no watch reports.
+    /// The failing objects, as far as no watch reports the cause.
     failing: Option<Failing>,
     /// True if a manifest names a kind that is not served, or an object was refused, since the
     /// definition of its kind may change.
@@ -140,7 +140,7 @@ impl<K: RecordKind> Owners<K> {
         self.note(owner, |memory| memory.ran = Some(ran));
     }
 
-    /// The failing objects of an owner whose cause no watch reports.
+    /// The failing objects of an owner, as far as no watch reports the cause.
     pub(crate) fn failing(&self, owner: &Record<K>) -> Option<Failing> {
         self.known(owner, |memory| memory.failing.clone())
     }

@@ -25,9 +25,11 @@ use super::repairs::Repairs;
 /// pass handles them together.
 pub(crate) const BURST: Duration = Duration::from_millis(20);
 
-/// The debounce for owners that are not the controller of an object. The controller writes several
-/// objects in a pass, and wakes the revisions that lost objects at the end. All others are woken by
-/// this delay, for example a revision that probes an object that a newer one has repaired.
+/// The debounce for owners that are not the controller of an object.
+///
+/// The controller writes several objects in a pass, and wakes the revisions that lost objects at
+/// the end. All others are woken by this delay, for example a revision that probes an object that a
+/// newer one has repaired.
 pub(crate) const CO_OWNED: Duration = Duration::from_secs(2);
 
 /// The parts that all controllers share.

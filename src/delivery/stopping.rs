@@ -59,8 +59,9 @@ pub(super) struct Stopping<'a> {
 
 impl Stopping<'_> {
     /// Completes the outcome of a pass over a phase of a site: adds the condition that the phase
-    /// has begun and, if its workloads are to stop, the condition that they have. Returns the time
-    /// until the next check if pods still run.
+    /// has begun and, if its workloads are to stop, the condition that they have.
+    ///
+    /// Returns the time until the next check if pods still run.
     ///
     /// The live objects count, not the result of the pass: a refused phase may have no workload
     /// that runs.

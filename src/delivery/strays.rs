@@ -1,6 +1,7 @@
-//! Strays: objects that an owner controls although it has ended. Their write was in flight when the
-//! owner ended, for example from a manager that was suspended for a while and has lost the lease
-//! meanwhile.
+//! Strays: objects that an owner controls although it has ended.
+//!
+//! Their write was in flight when the owner ended, for example from a manager that was suspended
+//! for a while and has lost the lease meanwhile.
 //!
 //! An owner that has ended uses no watches. Its strays are observed by the watches of other owners
 //! of the same kinds.
@@ -115,7 +116,7 @@ impl Place {
             answer @ (Answer::Refused(_) | Answer::Immutable(_) | Answer::Failed(_)) => {
                 Err(cause(answer))
             }
-            // The object has changed meanwhile, which is an event.
+            // The object has changed meanwhile; the event of the change records the stray again.
             Answer::Conflict => Ok(Fate::NoStray),
             _ => Ok(Fate::Removed),
         }
@@ -175,9 +176,10 @@ impl<K: RecordKind> Strays<K> {
         found.into_iter().map(wake).collect()
     }
 
-    /// Deletes the strays of all owners with this key. Returns true if none is left; the next call
-    /// retries the others. `place` maps the uid of an ended owner to the place of its strays,
-    /// `server` reads the owner.
+    /// Deletes the strays of all owners with this key.
+    ///
+    /// Returns true if none is left; the next call retries the others. `place` maps the uid of an
+    /// ended owner to the place of its strays, `server` reads the owner.
     pub(crate) async fn take_away(
         &self,
         owner: &Key<K>,

@@ -78,9 +78,10 @@ pub(crate) async fn start_endpoints(
     Ok(servers.await?)
 }
 
-/// Waits for the lease, runs `work` until a signal stops it, and releases the lease. `work` gets
-/// the signal and ends after it. `fence` permits writes while the lease is held; without leader
-/// election, from the start.
+/// Waits for the lease, runs `work` until a signal stops it, and releases the lease.
+///
+/// `work` gets the signal and ends after it. `fence` permits writes while the lease is held;
+/// without leader election, from the start.
 pub(crate) async fn lead(
     args: &ProcessArgs,
     params: LeaseParams,

@@ -41,7 +41,7 @@ const TARGETS: [(&str, &str); 3] = [
     ("capacitytargets", "CapacityTarget"),
 ];
 
-/// The fields that are read of pods and EndpointSlices.
+/// The fields that are read of pods and `EndpointSlices`.
 #[derive(Debug, Clone, Deserialize)]
 struct Part {
     metadata: PartMeta,
@@ -86,7 +86,7 @@ impl Watched for Part {
 #[derive(Debug, Clone, Default)]
 struct Seen {
     ready: BTreeSet<String>,
-    /// Number of ready addresses, by EndpointSlice.
+    /// Number of ready addresses, by `EndpointSlice`.
     addresses: BTreeMap<String, usize>,
 }
 
@@ -166,8 +166,9 @@ struct Place {
 }
 
 /// Writes the objects of the Releases of all steps with a plain client, in namespaces of that
-/// round, and returns the figures by step. Objects that a manager would reconcile after its start
-/// are deleted again.
+/// round, and returns the figures by step.
+///
+/// Objects that a manager would reconcile after its start are deleted again.
 pub(crate) async fn measure(
     client: &Client,
     servers: &Servers,

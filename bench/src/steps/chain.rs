@@ -38,8 +38,9 @@ struct Load {
 
 impl Steps {
     /// Creates deployments, edits the templates of all of them a number of times, each time until
-    /// all have settled, and then leaves the manager idle. The manager is restarted before, so that
-    /// earlier steps do not show in its memory.
+    /// all have settled, and then leaves the manager idle.
+    ///
+    /// The manager is restarted before, so that earlier steps do not show in its memory.
     pub(crate) async fn chain(&mut self, shape: Chains) -> Result<(), Error> {
         self.manager.stop().await?;
         self.manager = Manager::start(&self.launch).await?;

@@ -24,9 +24,10 @@ use crate::delivery::shared::{AtStep as _, Error};
 
 impl ObjectDeployments {
     /// Adopts the revisions that a deployment of this name has made and that have no controller,
-    /// for example because that deployment was deleted without them. Other revisions that the
-    /// selector matches are left alone. Returns true if there were any: the store does not show
-    /// them as adopted before the watch reports it.
+    /// for example because that deployment was deleted without them.
+    ///
+    /// Other revisions that the selector matches are left alone. Returns true if there were any:
+    /// the store does not show them as adopted before the watch reports it.
     ///
     /// # Errors
     /// When a revision cannot be adopted.
@@ -36,6 +37,7 @@ impl ObjectDeployments {
     }
 
     /// As [`Self::adopt`], for revisions whose controller is not among the observed deployments.
+    ///
     /// The controller may be a deployment of this name that was deleted and has left its revisions
     /// behind, which the watch of the revisions has yet to report. Sends one request for each.
     ///

@@ -1,7 +1,9 @@
-//! Slices, in which revisions store the objects of large phases. A slice is created before the
-//! revision that needs it, with the deployment as its owner; the first pass of the revision makes
-//! the revision the owner. So a pass finds the slices of an earlier pass that was interrupted, and
-//! unused ones are deleted at the latest with the deployment.
+//! Slices, in which revisions store the objects of large phases.
+//!
+//! A slice is created before the revision that needs it, with the deployment as its owner; the
+//! first pass of the revision makes the revision the owner. So a pass finds the slices of an
+//! earlier pass that was interrupted, and unused ones are deleted at the latest with the
+//! deployment.
 
 use std::collections::BTreeMap;
 

@@ -109,9 +109,11 @@ pub(super) fn ended_owner(observed: &Observed, uid: &str) -> Option<RevisionKey>
     (is_ended && !record.deleting).then(|| record.key.clone())
 }
 
-/// Trigger: a slice that appears, changes or is deleted wakes the revisions that use it. A slice
-/// that has lost all owners wakes them too, as they become its owners; other changes of owners are
-/// ignored. A slice whose content becomes known also wakes the revisions before its users.
+/// Trigger: a slice that appears, changes or is deleted wakes the revisions that use it.
+///
+/// A slice that has lost all owners wakes them too, as they become its owners; other changes of
+/// owners are ignored. A slice whose content becomes known also wakes the revisions before its
+/// users.
 pub(super) fn on_slice(observed: &Observed, change: &Change<SliceKind>) -> Vec<Wake<RevisionKey>> {
     let is_same = |old: &SliceRecord, new: &SliceRecord| {
         old.uid == new.uid

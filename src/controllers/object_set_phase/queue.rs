@@ -98,9 +98,10 @@ impl ObjectSetPhases {
         }
     }
 
-    /// The first earlier revision whose phases are not all handed to the agent of a cluster. Agents
-    /// rely on having everything that comes before a phase. A refused revision without phases is
-    /// skipped: it may never have any.
+    /// The first earlier revision whose phases are not all handed to the agent of a cluster.
+    ///
+    /// Agents rely on having everything that comes before a phase. A refused revision without
+    /// phases is skipped: it may never have any.
     fn not_handed_before(&self, record: &PhaseRecord, cluster: &str) -> Option<Member> {
         let chain = chain(&self.observed, record);
         let older = chain.into_iter();

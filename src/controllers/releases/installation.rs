@@ -183,9 +183,10 @@ impl Controller for Installations {
 }
 
 impl Installations {
-    /// Creates the missing revisions of all clusters, and deletes those of other clusters. Returns
-    /// the outcome of each cluster, and the first error that is worth a retry; `None` if the target
-    /// has changed since it was read.
+    /// Creates the missing revisions of all clusters, and deletes those of other clusters.
+    ///
+    /// Returns the outcome of each cluster, and the first error that is worth a retry; `None` if
+    /// the target has changed since it was read.
     async fn install(
         &self,
         key: &Key,

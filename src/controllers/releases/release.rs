@@ -319,8 +319,9 @@ impl Releases {
     }
 
     /// The other Releases of the same application that take part in its rollout: the newest, and
-    /// all that were complete once, except those that are being deleted. An unfinished Release is
-    /// superseded by a newer one.
+    /// all that were complete once, except those that are being deleted.
+    ///
+    /// An unfinished Release is superseded by a newer one.
     fn siblings(&self, key: &Key, release: &Release) -> Vec<Arc<Release>> {
         let mut siblings = self.living(key, release);
         let own = release.metadata.deletion_timestamp.is_none();

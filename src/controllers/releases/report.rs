@@ -62,8 +62,10 @@ target!(CapacityTarget, CapacityTargetStatus);
 target!(TrafficTarget, TrafficTargetStatus);
 
 /// Writes the status of a target if it differs: at once if a strategy may wait for it, otherwise
-/// debounced. While a cluster is connecting, the status stays as it is: the connection wakes the
-/// target. The events are published with the status, under the name of the reporting controller.
+/// debounced.
+///
+/// While a cluster is connecting, the status stays as it is: the connection wakes the target. The
+/// events are published with the status, under the name of the reporting controller.
 ///
 /// # Errors
 /// When the request failed.

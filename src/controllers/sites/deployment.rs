@@ -27,9 +27,10 @@ use super::{
 };
 use crate::delivery::shared::{AtStep as _, Error};
 
-/// The limit of rounds in one pass. A round without changes ends the pass. More rounds are needed
-/// only if others write at the same time, or if a version goes to thousands of sites at once; a
-/// later pass does the rest then.
+/// The limit of rounds in one pass.
+///
+/// A round without changes ends the pass. More rounds are needed only if others write at the same
+/// time, or if a version goes to thousands of sites at once; a later pass does the rest then.
 const ROUNDS: usize = 8;
 
 /// Rolls out versions to sites.

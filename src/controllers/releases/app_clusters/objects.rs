@@ -27,7 +27,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ClusterChange, What};
 
-/// Label of EndpointSlices: name of the Service.
+/// Label of `EndpointSlices`: name of the Service.
 pub(crate) const LABEL_SERVICE: &str = "kubernetes.io/service-name";
 
 /// Deployments, the most frequent kind of workload in charts. Every cluster has this kind.
@@ -210,7 +210,7 @@ pub(crate) fn trim_service(service: &mut Service) {
     });
 }
 
-/// Drops all fields of an EndpointSlice but the pods and their readiness.
+/// Drops all fields of an `EndpointSlice` but the pods and their readiness.
 pub(crate) fn trim_slice(slice: &mut EndpointSlice) {
     trim_meta(&mut slice.metadata, &[]);
     slice.ports = None;

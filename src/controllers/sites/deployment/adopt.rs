@@ -16,8 +16,10 @@ use crate::{
 
 impl SiteDeployments {
     /// Adopts the revisions that a deployment of this name has made and that have no controller,
-    /// for example because that deployment was deleted without them. Returns true if there were
-    /// any: they count as its own once the watch has reported the adoption.
+    /// for example because that deployment was deleted without them.
+    ///
+    /// Returns true if there were any: they count as its own once the watch has reported the
+    /// adoption.
     ///
     /// # Errors
     /// When a revision cannot be adopted.

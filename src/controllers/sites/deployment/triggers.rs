@@ -110,6 +110,7 @@ pub(super) fn on_placement(stores: &Stores, change: &Change<ControllerRevision>)
 }
 
 /// A revision of a site wakes the deployment that made it, unless this controller wrote the change.
+///
 /// A revision that was deleted or has just been archived may leave its site to other deployments,
 /// so it wakes these as well.
 pub(super) fn on_revision(stores: &Stores, change: &RecordChange<RevisionKind>) -> Vec<Wake<Key>> {
