@@ -116,7 +116,7 @@ impl Place {
             answer @ (Answer::Refused(_) | Answer::Immutable(_) | Answer::Failed(_)) => {
                 Err(cause(answer))
             }
-            // The object has changed meanwhile; the event of the change records the stray again.
+            // The object has changed meanwhile; if it is still a stray, the event of the change records it.
             Answer::Conflict => Ok(Fate::NoStray),
             _ => Ok(Fate::Removed),
         }
