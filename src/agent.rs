@@ -1,9 +1,11 @@
-//! The agent of one cluster: delivers what the hub has for it, with or without the hub.
+//! The agent of one cluster: delivers the phases that the hub assigns to the cluster, also
+//! while the hub is unreachable.
 //!
-//! - [`mirrors`]: what the agent knows of the hub; [`follow`] keeps it in step, [`state`] on disk.
-//! - [`controller`]: the passes over the phases, as the manager would make them.
+//! - [`mirrors`]: the agent's view of the hub; [`follow`] updates it from the hub, [`state`] stores
+//!   it on disk.
+//! - [`controller`]: reconciles the phases as the manager would.
 //! - [`reporter`] and [`heartbeat`] write statuses to the hub.
-//! - [`run`] puts the process together.
+//! - [`run`] wires the process together.
 
 mod controller;
 mod follow;

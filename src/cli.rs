@@ -18,7 +18,7 @@ use values::{AccountName, Identity, LogFilter, LogFormat, Workers};
 #[derive(Debug, Parser)]
 #[command(name = "baton", version, propagate_version = true)]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -26,9 +26,10 @@ pub(crate) struct Cli {
 /// The commands of the binary.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the manager: reconcile the revisions of one cluster until told to stop
+    /// Run the manager: reconcile the revisions of one cluster until a signal stops it
     Manager(Box<ManagerArgs>),
-    /// Run the agent of one cluster: deliver what the hub has for it until told to stop
+    /// Run the agent of one cluster: deliver the phases that the hub assigns to the cluster until a
+    /// signal stops it
     Agent(Box<AgentArgs>),
     /// Join other clusters to the hub, list them, and remove them
     Cluster(ClusterArgs),
@@ -40,17 +41,19 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("require_site_assignments", yes_or_no))]
 pub(crate) struct ManagerArgs {
-    /// Which cluster.
+    /// The cluster to connect to.
     #[command(flatten)]
     pub connection: ConnectionArgs,
 
-    /// How the process runs.
+    /// Flags of the process.
     #[command(flatten)]
     pub process: ProcessArgs,
 
-    /// Namespace of the Secrets with the credentials of other clusters [default: that of --namespace]
+    /// Namespace of the Secrets with the credentials of other clusters [default: that of
+    /// --namespace]
     ///
-    /// Each has the name of its Cluster. A hub that was Shipper's has them in `shipper-system`.
+    /// Each Secret has the name of its Cluster. A hub that was used with Shipper has its Secrets in
+    /// `shipper-system`.
     #[arg(
         long,
         env = "BATON_CLUSTERS_NAMESPACE",
@@ -59,11 +62,12 @@ pub(crate) struct ManagerArgs {
     )]
     pub clusters_namespace: Option<Namespace>,
 
-    /// Let namespaces deliver only into clusters that a SiteAssignment lets them deliver into
+    /// Let a namespace deliver only into clusters for which a SiteAssignment allows it
     ///
-    /// Otherwise a cluster that no SiteAssignment selects is open to all namespaces. Revisions without a namespace may
-    /// deliver everywhere. The Secret of a cluster then has to name its server (annotation baton.run/server, written by
-    /// `baton cluster join`); without the flag it may.
+    /// Without this flag, a cluster that no SiteAssignment selects is open to all namespaces.
+    /// Revisions without a namespace may always deliver everywhere. With this flag, the Secret of a
+    /// cluster has to name its server in the annotation baton.run/server, which `baton cluster
+    /// join` writes; without it, the annotation is optional.
     #[arg(
         long,
         env = "BATON_REQUIRE_SITE_ASSIGNMENTS",
@@ -72,7 +76,7 @@ pub(crate) struct ManagerArgs {
     )]
     pub require_site_assignments: bool,
 
-    /// Revisions reconciled side by side
+    /// Number of revisions that are reconciled at the same time
     #[arg(
         long,
         env = "BATON_WORKERS",
@@ -82,8 +86,8 @@ pub(crate) struct ManagerArgs {
     )]
     pub workers: Workers,
 
-    /// How often agents of other clusters are to be heard of, in seconds; one that is not for three times as long is
-    /// lost
+    /// Period in seconds in which the agent of another cluster has to report; an agent that is
+    /// silent for three periods is lost
     #[arg(
         long,
         env = "BATON_AGENT_HEARTBEAT",
@@ -94,9 +98,10 @@ pub(crate) struct ManagerArgs {
     )]
     pub agent_heartbeat: u64,
 
-    /// Service account whose rights the objects of namespaced revisions are written with that name none
+    /// Service account that writes the objects of namespaced revisions that do not name one
     ///
-    /// The account of this name in the namespace of the revision. Without it, the manager's own rights count.
+    /// The account is looked up by this name in the namespace of the revision. Without this flag,
+    /// the manager uses its own rights.
     #[arg(
         long,
         env = "BATON_DEFAULT_SERVICE_ACCOUNT",
@@ -105,11 +110,11 @@ pub(crate) struct ManagerArgs {
     )]
     pub default_service_account: Option<AccountName>,
 
-    /// Folder in which charts and the indexes of their repositories are kept [default: one in the folder for temporary
-    /// files]
+    /// Folder for downloaded charts and the indexes of their repositories [default: one in the
+    /// folder for temporary files]
     ///
-    /// With a folder that stays, a repository that is down stops nothing that was fetched once. Charts are rendered by
-    /// the program that `HELM_BIN` names, else by helm.
+    /// With a persistent folder, everything that was downloaded once stays usable while its
+    /// repository is down. Charts are rendered by the program that `HELM_BIN` names, else by helm.
     #[arg(
         long,
         env = "BATON_CHART_CACHE",
@@ -118,19 +123,20 @@ pub(crate) struct ManagerArgs {
     )]
     pub chart_cache: Option<PathBuf>,
 
-    /// Whether `PKO_FORCE_ADOPTION` is set to anything: every object is adopted, whoever controls it. Not a flag, as it
-    /// is meant for the bootstrap job of Package Operator alone.
+    /// True if `PKO_FORCE_ADOPTION` is set and not empty: every object is adopted, even if another
+    /// controller owns it. It is not a flag, as it is meant only for the bootstrap job of Package
+    /// Operator.
     #[arg(skip = env_var(baton_apis::constants::ENV_FORCE_ADOPTION).is_some())]
     pub force_adoption: bool,
 }
 
-/// Flags of what runs in a cluster.
+/// Flags that the manager and the agent share.
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("leader_elect", yes_or_no))]
 pub(crate) struct ProcessArgs {
-    /// Namespace of the process itself; its lease is kept there
+    /// Namespace of the process itself, which contains its lease
     ///
-    /// Without flag and variable, `PKO_NAMESPACE` and `POD_NAMESPACE` are looked at.
+    /// Without flag and variable, `PKO_NAMESPACE` and then `POD_NAMESPACE` are used.
     #[arg(
         long,
         env = "BATON_NAMESPACE",
@@ -139,7 +145,7 @@ pub(crate) struct ProcessArgs {
     )]
     pub namespace: Namespace,
 
-    /// Where to serve /metrics: ":PORT", "IP:PORT", port 0 for a free one, or "0" for not at all
+    /// Address for /metrics: ":PORT" or "IP:PORT", with port 0 for a free port; "0" turns it off
     #[arg(
         long,
         env = "BATON_METRICS_ADDR",
@@ -149,7 +155,7 @@ pub(crate) struct ProcessArgs {
     )]
     pub metrics_addr: ListenAddr,
 
-    /// Where to serve /healthz and /readyz, in the same form
+    /// Address for /healthz and /readyz, in the same form
     #[arg(
         long,
         env = "BATON_HEALTH_ADDR",
@@ -159,9 +165,10 @@ pub(crate) struct ProcessArgs {
     )]
     pub health_addr: ListenAddr,
 
-    /// Wait for the lease before writing anything, so that one process works at a time
+    /// Wait for the lease before writing anything, so that only one process works at a time
     ///
-    /// The lease of a manager is that of Package Operator: neither acts while the other one does.
+    /// A manager uses the lease of Package Operator: while one of the two runs, the other does
+    /// nothing.
     #[arg(
         long,
         env = "BATON_LEADER_ELECT",
@@ -172,8 +179,8 @@ pub(crate) struct ProcessArgs {
 
     /// Name of this process in the lease; has to be unique [default: host name and a random part]
     ///
-    /// A process that finds its own name in the lease goes on without waiting. Set to the name of the pod, a container
-    /// that crashed leads again at once.
+    /// A process that finds its own name in the lease continues without waiting. If this is the
+    /// name of the pod, a crashed container becomes the leader again at once.
     #[arg(
         long,
         env = "BATON_IDENTITY",
@@ -182,9 +189,10 @@ pub(crate) struct ProcessArgs {
     )]
     pub identity: Option<Identity>,
 
-    /// How much to log: error, warn, info, debug, trace, off, or a filter such as `info,baton_kubernetes=debug`
+    /// Log level: error, warn, info, debug, trace, off, or a filter such as
+    /// `info,baton_kubernetes=debug`
     ///
-    /// Without flag and variable, `LOG_LEVEL` is looked at.
+    /// Without flag and variable, `LOG_LEVEL` is used.
     #[arg(
         long,
         env = "BATON_LOG_LEVEL",
@@ -194,7 +202,7 @@ pub(crate) struct ProcessArgs {
     )]
     pub log_level: LogFilter,
 
-    /// How to log
+    /// Log format
     #[arg(
         long,
         env = "BATON_LOG_FORMAT",
@@ -208,11 +216,11 @@ pub(crate) struct ProcessArgs {
 /// Flags of `baton agent`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AgentArgs {
-    /// The cluster that the agent serves and is in.
+    /// The cluster that the agent serves and runs in.
     #[command(flatten)]
     pub connection: ConnectionArgs,
 
-    /// How the process runs.
+    /// Flags of the process.
     #[command(flatten)]
     pub process: ProcessArgs,
 
@@ -225,7 +233,7 @@ pub(crate) struct AgentArgs {
     )]
     pub cluster: ClusterName,
 
-    /// Kubeconfig that leads to the hub
+    /// Kubeconfig for the hub
     #[arg(
         long,
         env = "BATON_HUB_KUBECONFIG",
@@ -243,7 +251,7 @@ pub(crate) struct AgentArgs {
     )]
     pub hub_context: Option<String>,
 
-    /// Where to keep what the hub said last, for when the hub is away
+    /// Directory for the last state received from the hub, used while the hub is unreachable
     #[arg(
         long,
         env = "BATON_STATE_DIR",
@@ -255,7 +263,7 @@ pub(crate) struct AgentArgs {
 }
 
 impl AgentArgs {
-    /// The way to the hub.
+    /// The connection to the hub.
     #[must_use]
     pub(crate) fn hub(&self) -> ConnectionArgs {
         ConnectionArgs {
@@ -281,7 +289,7 @@ impl ManagerArgs {
     }
 }
 
-/// A flag that is also given as `--flag=false`, as its default or its variable may be true.
+/// Lets a boolean flag also be given as `--flag=false`, as its default or its variable may be true.
 fn yes_or_no(flag: Arg) -> Arg {
     flag.default_missing_value("true")
         .num_args(0..=1)
@@ -291,7 +299,7 @@ fn yes_or_no(flag: Arg) -> Arg {
         .hide_env_values(true)
 }
 
-/// An environment variable that is set to something.
+/// The value of an environment variable; `None` if it is unset or empty.
 fn env_var(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -18,25 +18,27 @@ use baton_typed::requests::Requests;
 
 use crate::delivery::{observed::Observed, shared::Shared};
 
-/// The end of a pass while not all kinds are listed. Nothing is decided: what is missing may exist.
+/// The outcome of a pass while some kinds are not listed yet. Nothing is decided then: an object
+/// that is missing in the store may exist.
 const INCOMPLETE: Reconciled = (
     ReconcileOutcome::Waiting,
     Requeue::After(Duration::from_secs(1)),
 );
 
-/// Everything that the controllers of typed objects share, by the name that it has in other operators.
+/// The state that the controllers of typed objects share, with the field names that other operators
+/// use.
 #[derive(Clone)]
 pub(crate) struct Context<S> {
     /// Events, the clock, and requests about revisions and slices.
     pub shared: Shared,
-    /// The objects of their kinds.
+    /// Stores of the controllers' own kinds.
     pub stores: Arc<S>,
-    /// Requests about them.
+    /// Requests about the objects of these kinds.
     pub requests: Requests,
     /// Revisions and slices.
     pub observed: Arc<Observed>,
-    /// The way to each cluster.
+    /// Connections to the clusters.
     pub inventory: Inventory,
-    /// Who may use them.
+    /// Decides which namespaces may deliver into which clusters.
     pub assignments: Assignments,
 }

@@ -1,6 +1,8 @@
-//! The objects of an owner: how a revision or a phase brings them into a cluster, and takes them away.
+//! The objects of an owner: a revision or a phase rolls them out into a cluster, and tears them
+//! down.
 //!
-//! The controllers stand above it, in the manager (`src/controllers`) and in the agent (`src/agent`).
+//! The controllers in the manager (`src/controllers`) and in the agent (`src/agent`) use this
+//! module.
 
 pub(crate) mod containers;
 pub(crate) mod delegated_phases;

@@ -1,4 +1,4 @@
-//! Why a process could not start, or had to stop.
+//! The errors that end a process.
 
 use std::{io, path::PathBuf};
 
@@ -11,13 +11,13 @@ use baton_records::api::ApiError;
 use baton_runtime::server::BindError;
 use baton_terminal::kubeconfig::ConfigError;
 
-/// Why the manager could not start, or had to stop.
+/// The reason that a process could not start, or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// No usable kubeconfig.
+    /// There is no usable kubeconfig.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// No usable kubeconfig for the hub of an agent.
+    /// There is no usable kubeconfig for the hub of an agent.
     #[error("hub: {}", .0.with_flags("hub-"))]
     Hub(#[source] ConfigError),
     /// The client could not be built.
@@ -41,33 +41,33 @@ pub(crate) enum Error {
     Access {
         /// Plural name and group.
         resource: String,
-        /// What the server says.
+        /// The answer of the server.
         source: ApiError,
     },
-    /// An address is taken.
+    /// An address is in use.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The lease cannot be had.
+    /// The lease cannot be acquired.
     #[error(transparent)]
     Acquire(#[from] AcquireError),
-    /// The lease was lost; going on would mean two managers at work.
+    /// The lease was lost. If the process continued, two managers would write.
     #[error("stopping at once: {0}")]
     Lost(Lost),
-    /// The state of an agent has no place.
+    /// The state of an agent cannot be stored.
     #[error("{0}; --state-dir names a directory that the agent can write to")]
     State(#[from] StateError),
-    /// Charts cannot be fetched from anywhere.
+    /// Charts cannot be downloaded.
     #[error("cannot set up the client for chart repositories: {0}")]
     Charts(#[from] SetupError),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
-    /// Signals cannot be listened to.
+    /// Signals cannot be received.
     #[error("cannot listen to signals: {0}")]
     Signal(#[from] io::Error),
 }
 
-/// The state that an agent keeps on disk cannot be used.
+/// The state that an agent stores on disk cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StateError {
     /// The file cannot be read or written.
@@ -75,23 +75,23 @@ pub(crate) enum StateError {
     File {
         /// The file, or its directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// It is no state, or not a whole one.
+    /// The file contains no state, or only a part of one.
     #[error("{} is damaged: {cause}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         cause: String,
     },
-    /// It is the state of another agent.
+    /// The file contains the state of another agent.
     #[error("{} is the state of the agent of cluster {found:?}, not of {expected:?}", path.display())]
     OtherCluster {
         /// The file.
         path: PathBuf,
-        /// The cluster that it names.
+        /// The cluster in the file.
         found: String,
         /// The cluster of this agent.
         expected: String,

@@ -11,10 +11,10 @@ use crate::cli::values::{LogFilter, LogFormat};
 /// Logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InitError {
-    /// The filter was refused.
+    /// The filter is invalid.
     #[error("the log filter is not valid: {0}")]
     Filter(#[from] tracing_subscriber::filter::ParseError),
-    /// Something else logs already.
+    /// A logger is set up already.
     #[error("logging is set up already: {0}")]
     Twice(#[from] TryInitError),
 }
@@ -23,7 +23,7 @@ pub(crate) enum InitError {
 ///
 /// # Errors
 ///
-/// Fails when it was called before.
+/// Fails if it was called before.
 pub(crate) fn init(filter: &LogFilter, format: LogFormat) -> Result<(), InitError> {
     let filter = EnvFilter::try_new(filter.directives())?;
     let layer = fmt::layer().with_writer(stderr);

@@ -1,10 +1,10 @@
 //! The `baton` binary: the manager, the agent of a cluster, and the commands that join clusters.
 //!
-//! - [`delivery`] leads the conversation between what decides (`baton-engine`) and what talks to an API server
-//!   (`baton-kubernetes`).
-//! - [`controllers`] make passes, over one object at a time.
-//! - [`agent`] connects the controllers of another cluster to the hub.
-//! - [`run`] puts the processes together; [`cli`] and [`logs`] are their surface.
+//! - [`delivery`] runs the conversation between the decisions (`baton-engine`) and the requests to
+//!   an API server (`baton-kubernetes`).
+//! - [`controllers`] reconcile one object at a time.
+//! - [`agent`] connects the controllers in another cluster to the hub.
+//! - [`run`] wires the processes together; [`cli`] and [`logs`] are their interface.
 
 mod agent;
 mod cli;
@@ -19,7 +19,7 @@ use baton_kubernetes::error::one_line;
 use clap::Parser as _;
 use std::process::ExitCode;
 
-/// Gives memory back after a burst, which the system's allocator does not.
+/// Returns memory to the system after a burst, which the default allocator does not.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -1,4 +1,4 @@
-//! The composition root of the manager: what there is, who is woken by what, and the orderly end.
+//! The composition root of the manager: its parts, their triggers, and the orderly shutdown.
 
 pub(crate) mod cache_metrics;
 pub(crate) mod lease_thread;
@@ -70,8 +70,8 @@ use crate::{
 /// Runs the manager until a signal stops it.
 ///
 /// # Errors
-/// Each with one line that says what is wrong and what to do. After [`Error::Lost`] no write is
-/// under way any more.
+/// Each error is one line that says what is wrong and what to do. After [`Error::Lost`] no write is
+/// in flight any more.
 pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let mut stop = Stop::new()?;
     let metrics = Metrics::new();
@@ -103,7 +103,7 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
         clock.clone(),
         Duration::from_secs(args.agent_heartbeat),
         children.clone(),
-        // The receiver is gone when the manager shuts down.
+        // The receiver is dropped when the manager shuts down.
         move |cluster| {
             let _ = linked.send(cluster.to_owned());
         },
@@ -167,7 +167,7 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     end
 }
 
-/// The controllers of kinds that are kept as records.
+/// The controllers of kinds that are stored as records.
 fn record_controllers(
     args: &ManagerArgs,
     metrics: &Metrics,
@@ -208,7 +208,8 @@ fn record_controllers(
         .with(heartbeats, Arc::default(), workers)
 }
 
-/// Asks for each resource once, so that a missing CRD or right is reported before anything runs.
+/// Requests each resource once, so that a missing CRD or right is reported before a controller
+/// runs.
 async fn check_crds(api: &Api) -> Result<(), Error> {
     for kind in RevisionKind::ALL {
         for kind in [
@@ -230,7 +231,7 @@ async fn check_crds(api: &Api) -> Result<(), Error> {
     Ok(())
 }
 
-/// Resolves when everything is known that decisions depend on.
+/// Resolves when everything that decisions depend on is listed.
 async fn list_all(
     client: &Client,
     observed: &Arc<Observed>,
@@ -244,7 +245,8 @@ async fn list_all(
     tokio::join!(inventory.listed(), assignments.listed(), releases, sites);
 }
 
-/// Starts the reflectors of revisions, deployments and delegated phases; resolves when all are known.
+/// Starts the reflectors of revisions, deployments and delegated phases; resolves when all are
+/// listed.
 fn fill(
     client: &Client,
     observed: &Arc<Observed>,
@@ -264,8 +266,8 @@ fn fill(
     lists.complete()
 }
 
-/// Starts the reflectors of slices; resolves when all are known. The revisions that use them are known before, as only
-/// the content of slices in use is kept.
+/// Starts the reflectors of slices; resolves when all are listed. The revisions have to be listed
+/// before, as only the content of slices in use is stored.
 fn fill_slices(
     client: &Client,
     observed: &Arc<Observed>,
@@ -282,9 +284,9 @@ fn fill_slices(
     lists.complete()
 }
 
-/// First lists that are waited for together.
+/// First lists to wait for.
 struct Lists {
-    /// One more than there are, until all have started.
+    /// Number of missing lists, and one more until all reflectors have started.
     left: Arc<AtomicUsize>,
     done: Arc<Notify>,
 }
@@ -299,7 +301,7 @@ impl Default for Lists {
 }
 
 impl Lists {
-    /// Counts another one; to be called whenever it was made.
+    /// Adds a list. The result is to be called after each list of this reflector.
     fn one_more(&self) -> impl FnMut() + Send + use<> {
         self.left.fetch_add(1, Ordering::AcqRel);
         let (left, done) = (self.left.clone(), self.done.clone());
@@ -311,7 +313,7 @@ impl Lists {
         }
     }
 
-    /// Resolves when all have been made.
+    /// Resolves when all lists are complete.
     fn complete(self) -> impl Future<Output = ()> + use<> {
         let is_done = self.left.fetch_sub(1, Ordering::AcqRel) == 1;
         async move {

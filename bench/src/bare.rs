@@ -1,4 +1,5 @@
-//! The same objects without a manager: what the machine and its API server can do.
+//! The bare measurement: the same objects written without a manager, to see what the machine and
+//! its API server can do.
 
 pub(crate) mod releases;
 
@@ -17,7 +18,7 @@ use super::load::Shape;
 use super::process::Servers;
 use super::target::{SIDE_BY_SIDE, Target};
 
-/// Objects that only the bench writes, in a namespace of their own.
+/// Objects that only the bench writes, in their own namespace.
 struct Bare<'a> {
     target: Target,
     servers: &'a Servers,
@@ -27,8 +28,8 @@ struct Bare<'a> {
 
 /// Writes the objects of the shape with a plain client, in a namespace for that round.
 ///
-/// They are left there: the garbage collector would clean up behind them for seconds, and the step
-/// that comes next would pay for it.
+/// The objects are not deleted: the garbage collector would be busy for seconds, and slow the next
+/// step down.
 pub(crate) async fn measure(
     client: &Client,
     servers: &Servers,
@@ -62,7 +63,7 @@ impl<'a> Bare<'a> {
         })
     }
 
-    /// Writes all objects by one server-side apply each.
+    /// Writes all objects, each by one server-side apply.
     async fn write(&self) -> Result<Timing, Error> {
         let mut objects = self.shape.children(1);
         for (_, object) in &mut objects {
@@ -84,8 +85,8 @@ impl<'a> Bare<'a> {
     }
 }
 
-/// An object that others name as their owner, so that they are as large as those of a manager and the
-/// garbage collector has to look at them as well.
+/// An owner for the objects. It makes them as large as those of a manager, and the garbage
+/// collector has to process them as well.
 pub(crate) async fn owner(target: &Target, name: &str) -> kube::Result<Value> {
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
     let created: Value = target.post(&target.config_maps(), &body).await?;
@@ -98,7 +99,8 @@ pub(crate) async fn owner(target: &Target, name: &str) -> kube::Result<Value> {
     }))
 }
 
-/// Makes an object as a manager writes it for that revision, with a further owner for each.
+/// Gives an object the metadata that a manager writes in that revision; each revision adds an
+/// owner.
 pub(crate) fn manage(child: &mut Value, revision: u32, owners: &[Value]) {
     let owners = owners.iter().zip(1..=revision);
     let references = owners.map(|(owner, number)| {
@@ -107,7 +109,7 @@ pub(crate) fn manage(child: &mut Value, revision: u32, owners: &[Value]) {
         reference
     });
     let metadata = &mut child["metadata"];
-    // As long as the true value, but no manager watches it.
+    // The value has the length of the real one, but no manager watches it.
     let label = "x".repeat(LABEL_CACHE_VALUE.len());
     metadata["labels"] = json!({ LABEL_CACHE: label });
     metadata["annotations"] = json!({ ANNOTATION_REVISION: revision.to_string() });

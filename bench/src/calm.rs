@@ -1,4 +1,4 @@
-//! When the manager has nothing to do any more.
+//! Detects when the manager is calm, that is, has nothing left to do.
 
 use std::time::Duration;
 
@@ -7,22 +7,23 @@ use tokio::time::Instant;
 
 use super::requests::Requests;
 
-/// How long nothing may have happened.
+/// The time for which nothing may have happened.
 const CALM: Duration = Duration::from_secs(1);
 
-/// Watches the manager's metrics until they stand still: it leads, its queue is empty, and for one
-/// second no reconcile has ended, no request about a revision or its objects was sent, and no watch begun.
+/// Reads the manager's metrics until they stop changing: the manager leads, its queue is empty, and
+/// for one second no reconcile has ended, no request about a revision or its objects was sent, and
+/// no watch has begun.
 #[derive(Debug)]
 pub(crate) struct Calm {
-    /// Reconciles that have to come first. A manager that has just started is silent before it
-    /// begins.
+    /// Number of reconciles that have to come first. A manager that has just started is inactive
+    /// before it begins.
     at_least: u64,
     last: Option<(u64, u64)>,
     since: Instant,
 }
 
 impl Calm {
-    /// Begins to watch at `now`.
+    /// Starts the detection at `now`.
     pub(crate) fn new(at_least: u64, now: Instant) -> Self {
         Self {
             at_least,
@@ -31,7 +32,8 @@ impl Calm {
         }
     }
 
-    /// Takes a look at `now`. Returns when the calm began, once it has lasted.
+    /// Evaluates the metrics of `now`. Returns the beginning of the calm, once it has lasted long
+    /// enough.
     pub(crate) fn look(&mut self, metrics: &Metrics, now: Instant) -> Option<Instant> {
         let sent = Requests::of(metrics).map_or(0, |requests| {
             requests.about_objects() + requests.about_sets() + requests.by("watch")
@@ -49,7 +51,7 @@ impl Calm {
         (now.duration_since(self.since) >= CALM).then_some(self.since)
     }
 
-    /// What was seen last, for a person who wonders why it is not calm.
+    /// The last metrics, for an error message.
     pub(crate) fn describe(&self) -> String {
         let (reconciles, requests) = self.last.unwrap_or_default();
         format!(

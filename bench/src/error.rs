@@ -1,4 +1,4 @@
-//! Why there are no figures.
+//! The errors that prevent a measurement.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub(crate) enum Error {
     Cargo(#[from] cargo::Error),
     #[error(transparent)]
     Manager(#[from] manager::Error),
-    /// The name of the bed is too long for those of a fleet.
+    /// The name of the bed is too long to derive the names of a fleet's beds.
     #[error(transparent)]
     Name(#[from] bed::InvalidName),
     #[error("a cluster cannot join: {0}")]
@@ -47,7 +47,7 @@ impl From<kube::Error> for Error {
     }
 }
 
-/// What a person wants to know of a failed request: the message of the server, or the innermost cause.
+/// The message for a failed request: that of the server, or the innermost cause.
 fn reason(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();

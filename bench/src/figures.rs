@@ -1,4 +1,4 @@
-//! What was measured, and how numbers are made of it.
+//! The measurements of a run, and the figures derived from them.
 
 pub(crate) mod chain;
 pub(crate) mod fleet;
@@ -15,13 +15,13 @@ use self::sites::Sites;
 pub(crate) use self::step::{Spread, Step, Timing};
 use super::load::Shape;
 
-/// What a manager sends in a step, sent once more without one.
+/// The requests that a manager sends in a step, sent again without a manager.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Replayed {
     pub(crate) step: &'static str,
     pub(crate) requests: u64,
     pub(crate) timing: Timing,
-    /// By the bare rates right before and after it.
+    /// Rate relative to the bare rates right before and after it.
     pub(crate) to_bare: f64,
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct Replayed {
 pub(crate) struct Figures {
     pub(crate) shape: Shape,
     pub(crate) processors: usize,
-    /// The same objects without a manager, before, between and after the rollouts, and before and
-    /// after the chains.
+    /// The bare measurements: before, between and after the rollouts, and before and after the
+    /// chains.
     pub(crate) bare: Vec<Timing>,
-    /// What the machine can do at most with the requests that the manager sends.
+    /// The upper bound of the machine for the requests that the manager sends.
     pub(crate) replayed: Vec<Replayed>,
-    /// The steps that were measured, in their order.
+    /// The measured steps, in order.
     pub(crate) steps: Vec<Step>,
     pub(crate) chain: Option<Chain>,
     pub(crate) fleet: Option<Fleet>,
@@ -44,7 +44,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Nothing is measured yet.
+    /// A run without measurements.
     pub(crate) fn new(shape: Shape) -> Self {
         Self {
             shape,
@@ -63,13 +63,13 @@ impl Figures {
         self.steps.iter().find(|step| step.name == name)
     }
 
-    /// The mean rate without a manager; `None` if it was not measured.
+    /// The mean bare rate; `None` if it was not measured.
     pub(crate) fn bare_rate(&self) -> Option<f64> {
         mean(&self.bare)
     }
 
-    /// The rate of a step as a part of that without a manager right before and after it, if all of
-    /// them say something.
+    /// The rate of a step relative to the bare rate right before and after it; `None` for a step
+    /// without a meaningful rate.
     pub(crate) fn to_bare(&self, step: &Step) -> Option<f64> {
         let around = match step.name {
             "create" | fleet::CREATE => self.bare.get(..2),
@@ -83,14 +83,14 @@ impl Figures {
         Some(ratio(step.timing.rate, bare))
     }
 
-    /// What can be reached of the bare rate with the requests of a step, if that was measured.
+    /// The share of the bare rate that the requests of a step alone reach, if that was measured.
     pub(crate) fn bound(&self, step: &Step) -> Option<f64> {
         let mut replayed = self.replayed.iter();
         let replayed = replayed.find(|replayed| replayed.step == step.name)?;
         Some(replayed.to_bare)
     }
 
-    /// How much slower the machine was at its slowest than at its fastest, from 0 to 1.
+    /// The relative difference between the fastest and the slowest bare rate, from 0 to 1.
     pub(crate) fn unsteadiness(&self) -> f64 {
         let rates = || self.bare.iter().map(|timing| timing.rate);
         let (slowest, fastest) = (
@@ -107,13 +107,13 @@ fn mean(bare: &[Timing]) -> Option<f64> {
     (!bare.is_empty()).then(|| sum / number(bare.len()))
 }
 
-/// A count as a number to compute with.
+/// A count as a floating point number.
 #[expect(clippy::cast_precision_loss, reason = "no count here comes near 2^52")]
 pub(crate) fn number(count: impl TryInto<u64>) -> f64 {
     count.try_into().unwrap_or(u64::MAX) as f64
 }
 
-/// `part / whole`, and 0 of nothing.
+/// `part / whole`, and 0 if `whole` is 0.
 pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
@@ -129,7 +129,7 @@ pub(crate) mod tests {
         Memory { rss, peak }
     }
 
-    /// 1,000 objects of 100 sets.
+    /// Figures of 100 sets with 1,000 objects.
     pub(crate) fn figures(steps: Vec<Step>) -> Figures {
         let shape = Shape {
             sets: 100,

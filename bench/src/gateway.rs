@@ -1,15 +1,18 @@
-//! The servers of sites: each has a part of a control plane of its own.
+//! The servers of sites: each is a part of a control plane, presented as one of its own.
 //!
-//! The objects of a version have the same names in all sites, so sites must not share a namespace. A [`Gateway`]
-//! listens at one port for each site, ends TLS there, and passes requests on to the control plane of the site. What the
-//! manager calls the namespace [`Gateway::NAMESPACE`] is a namespace with the name of the site there, in paths and in
-//! objects, and a collection that spans all namespaces is that of this namespace. So a manager sees what it would see
-//! of a control plane that is the site's alone.
+//! The objects of a version have the same names in all sites, so sites must not share a namespace.
+//! A [`Gateway`] listens on one port for each site, terminates TLS, and forwards requests to the
+//! control plane of the site. It renames the namespace [`Gateway::NAMESPACE`] of the manager to the
+//! namespace with the name of the site, in paths and in objects, and restricts a collection of all
+//! namespaces to that namespace. So a manager sees the same as on a control plane that belongs to
+//! the site alone.
 //!
 //! # Caveats
 //!
-//! - Only collections of ConfigMaps are confined so. Other kinds that have namespaces are not seen by themselves.
-//! - Requests go on with the credentials of an administrator: what a site's account may do is not measured.
+//! - Only collections of ConfigMaps are restricted. For other namespaced kinds the manager sees the
+//!   objects of all sites.
+//! - Requests are forwarded with the credentials of an administrator: the rights of a site's
+//!   account are not measured.
 
 mod door;
 mod rewrite;
@@ -30,7 +33,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use self::door::Door;
 
-/// Why sites cannot be served.
+/// The reason that sites cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("cannot read the keys of a bed: {0}")]
@@ -60,8 +63,9 @@ impl Gateway {
     /// The namespace that each site has.
     pub(crate) const NAMESPACE: &str = "bench";
 
-    /// Begins to serve these sites, in front of the control planes in turn, with the keys of the bed that has this
-    /// kubeconfig: its certificate is for any port of `127.0.0.1`.
+    /// Starts to serve these sites. They are distributed over the control planes in turn. The keys
+    /// are those of the bed with this kubeconfig: its certificate is valid for any port of
+    /// `127.0.0.1`.
     pub(crate) fn start(
         kubeconfig: &Path,
         names: impl Iterator<Item = String>,
@@ -89,19 +93,19 @@ impl Gateway {
         })
     }
 
-    /// The CA that signed the certificate of all of them, as PEM.
+    /// The CA that signed the certificate of all sites, as PEM.
     pub(crate) fn ca(&self) -> &str {
         &self.ca
     }
 
-    /// The names of the sites, and where each is served.
+    /// The names of the sites with their URLs.
     pub(crate) fn urls(&self) -> impl Iterator<Item = (&str, &str)> {
         self.sites
             .iter()
             .map(|(name, site)| (name.as_str(), site.url.as_str()))
     }
 
-    /// Lets these sites be reached, or not: their connections end, and new ones are refused.
+    /// Opens these sites, or closes them: their connections end, and new ones are refused.
     pub(crate) fn open(&self, names: impl Iterator<Item = String>, is_open: bool) {
         for name in names {
             if let Some(site) = self.sites.get(&name) {
@@ -118,7 +122,7 @@ fn acceptor(certificate: &[u8], key: &[u8]) -> Result<TlsAcceptor, Error> {
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)?;
-    // As API servers do.
+    // API servers offer the same protocols.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

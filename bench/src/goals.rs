@@ -1,4 +1,4 @@
-//! The figures to reach, and whether they were.
+//! The goals: figures to reach, compared with the measured ones.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use super::figures::{Figures, Step, chain, fleet, number, ratio};
 mod releases;
 mod sites;
 
-/// A figure, what it should be and what it is.
+/// A figure with its wanted and its measured value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Goal {
     pub(crate) figure: String,
@@ -16,39 +16,39 @@ pub(crate) struct Goal {
     pub(crate) met: bool,
 }
 
-/// The least parts of the bare rate, by step; the second ones when phases are handed to a class.
+/// Minimum shares of the bare rate, by step; the second value is for delegated phases.
 const TO_BARE: [(&str, f64, Option<f64>); 4] = [
     ("create", 0.45, Some(0.3)),
     ("handover", 0.35, Some(0.22)),
     ("unchanged", 0.7, None),
     (fleet::CREATE, 0.4, None),
 ];
-/// The least part of what the requests of a step alone reach.
+/// Minimum share of the rate that the requests of a step alone reach.
 const TO_BOUND: f64 = 0.9;
-/// The most requests for each object: a dry run, a write, and a few that have to be repeated.
+/// Maximum number of requests per object: a dry run, a write, and a few retries.
 const PER_OBJECT: f64 = 2.1;
-/// The most further requests for each ObjectSet.
+/// Maximum number of further requests per ObjectSet.
 const PER_SET: f64 = 4.0;
-/// The longest restart in seconds.
+/// Maximum duration of a restart in seconds.
 const RESTART: f64 = 3.0;
-/// The longest way of one ObjectSet to its availability in seconds.
+/// Maximum time until one ObjectSet is available, in seconds.
 const LONE: f64 = 0.06;
-/// The most processor seconds for 1,000 objects.
+/// Maximum number of processor seconds for 1,000 objects.
 const CPU: f64 = 2.0;
-/// The most of them when phases are handed to a class.
+/// Maximum number of processor seconds for 1,000 objects with delegated phases.
 const CPU_DELEGATED: f64 = 3.0;
-/// The most memory in MiB for up to so many objects.
+/// Maximum memory in MiB, by the largest number of objects for which it holds.
 const MEMORY: [(usize, f64); 2] = [(2_000, 40.0), (10_000, 100.0)];
-/// The most writes on a deployment and its status for each edit of its template.
+/// Maximum number of writes of a deployment and its status per edit of its template.
 const PER_EDIT: f64 = 3.0;
-/// The most memory in KiB for each archived revision.
+/// Maximum memory in KiB per archived revision.
 const PER_ARCHIVED: f64 = 3.0;
-/// The most memory in MiB for each idle connected cluster.
+/// Maximum memory in MiB per idle connected cluster.
 const PER_CLUSTER: f64 = 2.0;
-/// The longest restart of a manager with a fleet in seconds.
+/// Maximum duration of the restart of a manager with a fleet, in seconds.
 const RESTART_FLEET: f64 = 10.0;
 
-/// All goals for which something was measured.
+/// All goals with a measurement.
 pub(crate) fn goals(figures: &Figures) -> Vec<Goal> {
     let mut goals = Goals(Vec::new());
     let rollouts = ["create", "handover", "unchanged"].map(|name| figures.step(name));
@@ -66,7 +66,7 @@ pub(crate) fn goals(figures: &Figures) -> Vec<Goal> {
             PER_OBJECT,
             "",
         );
-        // What goes to phase objects comes on top of what goes to revisions.
+        // Requests about phase objects would be counted on top of those about revisions.
         let per_set = (!is_delegated).then(|| step.requests_per_set());
         goals.at_most(
             &format!("{name}: further requests per set"),
@@ -88,7 +88,7 @@ pub(crate) fn goals(figures: &Figures) -> Vec<Goal> {
         goals.at_most("peak resident memory", peak(figures), most, "MiB");
     }
     if let [Some(create), Some(handover), _] = rollouts {
-        // What "1,000 objects" means for two steps can be read in two ways; both are reported.
+        // "1,000 objects" in two steps has two meanings; both are reported.
         let cpu = create
             .cpu
             .zip(handover.cpu)
@@ -128,7 +128,7 @@ pub(crate) fn goals(figures: &Figures) -> Vec<Goal> {
     goals.0
 }
 
-/// The peak of the steps that are neither of chains nor of a fleet, of Releases or of sites.
+/// The peak memory in all steps but those of chains, a fleet, Releases or sites.
 fn peak(figures: &Figures) -> Option<f64> {
     let steps = figures.steps.iter();
     let is_other = |step: &&Step| {
@@ -269,7 +269,7 @@ mod tests {
             find(&slow, "create: rate"),
             ("0.33 x bare".to_owned(), false)
         );
-        // Only those right before and after a step count, where there are enough of them.
+        // If there are enough bare measurements, only those right before and after a step count.
         let mut unsteady = figures(vec![step("create", 1, &[]), step("handover", 1, &[])]);
         unsteady.bare.push(Timing::of(3000, Duration::from_secs(1)));
         assert_eq!(find(&unsteady, "create: rate").0, "0.67 x bare");
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn the_goals_of_chains() {
         let mut idle = step(chain::IDLE, 10, &[("get", 1)]);
-        // What chains need is no matter of the first goal.
+        // The memory of chains does not count for this goal.
         idle.memory = Some(memory(60.0, 60.0));
         let mut figures = figures(vec![step("create", 1, &[]), idle]);
         let writes = served(&[

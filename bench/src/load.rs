@@ -1,4 +1,4 @@
-//! What is written: ConfigMaps, and the revisions that consist of them.
+//! The objects to write: ConfigMaps, and the revisions that consist of them.
 
 pub(crate) mod chains;
 pub(crate) mod fleet;
@@ -13,33 +13,34 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// How much is written.
+/// The amount of objects to write.
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize)]
 pub(crate) struct Shape {
-    /// How many ObjectSets.
+    /// Number of ObjectSets
     #[arg(long, default_value_t = 200)]
     pub(crate) sets: usize,
-    /// How many phases each of them has.
+    /// Number of phases of each ObjectSet
     #[arg(long, default_value_t = 2)]
     pub(crate) phases: usize,
-    /// How many ConfigMaps each phase has.
+    /// Number of ConfigMaps in each phase
     #[arg(long, default_value_t = 5)]
     pub(crate) per_phase: usize,
-    /// Bytes of data of each ConfigMap.
+    /// Bytes of data in each ConfigMap
     #[arg(long, default_value_t = 256)]
     pub(crate) pad: usize,
-    /// The class that all phases are handed to, such as `default`. Without it they are run in-process.
+    /// Class to which all phases are delegated, such as `default`. Without it they are rolled out
+    /// in-process
     #[arg(long, value_name = "CLASS", value_parser = class)]
     pub(crate) phase_class: Option<&'static str>,
 }
 
-/// There is one in a run, and it lasts as long.
+/// Parses a class. The value is leaked: there is only one per run, and it is used until the end.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of a parser")]
 fn class(text: &str) -> Result<&'static str, Infallible> {
     Ok(String::from(text).leak())
 }
 
-/// The parser of a number of which zero makes no sense.
+/// Parses a number that must not be zero.
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("there has to be one at least".to_owned()),
@@ -49,19 +50,19 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 impl Shape {
-    /// How many objects in all.
+    /// Number of all objects.
     pub(crate) fn objects(&self) -> usize {
         self.sets * self.phases * self.per_phase
     }
 
-    /// A revision of the set with this number. Its objects are named after the set, so that each
-    /// revision of it has the same ones.
+    /// A revision of the set with this number. Its objects are named after the set, so that all
+    /// revisions of a set have the same objects.
     pub(crate) fn set(&self, number: usize, revision: u32) -> Value {
         let mut set = json!({
             "apiVersion": API_VERSION,
             "kind": "ObjectSet",
             "metadata": {"name": set_name(number, revision)},
-            // The third hands over what has not changed.
+            // The third revision has the same content as the second.
             "spec": self.content(&base(number), revision.min(2)),
         });
         if revision > 1 {
@@ -73,7 +74,7 @@ impl Shape {
         set
     }
 
-    /// What a revision consists of. The names of its objects begin with `base`.
+    /// The phases of a revision. The names of its objects begin with `base`.
     fn content(&self, base: &str, revision: u32) -> Value {
         json!({
             "phases": self.phases(base, revision),
@@ -101,8 +102,8 @@ impl Shape {
     /// An object as a user writes it.
     fn child(&self, base: &str, phase: usize, object: usize, revision: u32) -> Value {
         let name = format!("{base}-{phase}-{object}");
-        // Other content in each revision, and in more of them than a history holds: content that
-        // comes back would make a deployment look for another name.
+        // The content differs in each revision, for more revisions than a history stores: if a
+        // content came back, a deployment would have to choose another name.
         let letters = ('a'..='z').cycle().zip(1..=revision);
         let letter = letters.last().map_or(' ', |(letter, _)| letter);
         json!({
@@ -127,7 +128,7 @@ impl Shape {
             .collect()
     }
 
-    /// The objects of a set in that revision, by name, phase after phase.
+    /// The objects of a set in that revision by name, phase after phase.
     pub(crate) fn children_of(&self, number: usize, revision: u32) -> Vec<(String, Value)> {
         let places = (0..self.phases)
             .flat_map(|phase| (0..self.per_phase).map(move |object| (phase, object)));
@@ -140,7 +141,7 @@ impl Shape {
     }
 }
 
-/// What the names of a set's revisions and objects begin with.
+/// The prefix of the names of a set's revisions and objects.
 pub(crate) fn base(number: usize) -> String {
     format!("set-{number:04}")
 }

@@ -1,8 +1,9 @@
-//! `cargo dev bench`: how fast the manager is, and what it costs, compared with the bare API server.
+//! `cargo dev bench`: measures the speed and the costs of the manager, compared with the bare API
+//! server.
 //!
 //! Everything is measured in one run, on one machine that the API server, the manager and the bench
-//! share. The objects without a manager are written before, between and after the rollouts, since no
-//! machine is equally fast all the time.
+//! share. The bare objects are written before, between and after the rollouts, since the speed of a
+//! machine varies.
 
 mod bare;
 mod calm;
@@ -63,22 +64,22 @@ struct Options {
     releases: Releases,
     #[command(flatten)]
     rollouts: Rollouts,
-    /// What is done with it.
+    /// Steps to measure.
     #[arg(long, value_enum, default_value_t = Scenario::Full)]
     scenario: Scenario,
-    /// Write the JSON to this file; otherwise it follows the tables.
+    /// Write the JSON to this file; without it, the JSON follows the tables.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Leave the bed running afterwards, with what is on it.
+    /// Leave the bed running afterwards, with all its objects.
     #[arg(long)]
     keep: bool,
-    /// The name of the bed. Runs side by side need different ones, and disturb each other.
+    /// Name of the bed. Concurrent runs need different names, and slow each other down.
     #[arg(long, default_value = "bench")]
     bed: bed::Name,
-    /// Measure this program instead of building the manager, such as one of another version.
+    /// Measure this program instead of building the manager, for example one of another version.
     #[arg(long, value_name = "FILE")]
     manager: Option<PathBuf>,
-    /// A variable for the manager's environment, such as `BATON_WORKERS=4`.
+    /// Variable for the manager's environment, such as `BATON_WORKERS=4`.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     manager_env: Vec<(String, String)>,
 }
@@ -88,20 +89,22 @@ struct Options {
 enum Scenario {
     /// Everything on one cluster.
     Full,
-    /// Only the bare objects, the first and the second revisions, and third ones of the same content; then the requests
-    /// of each step once more without the manager, as the bound for its rate.
+    /// Only the bare objects, the first and second revisions, and third ones with the same content;
+    /// then the requests of each step again without the manager, as the bound for its rate.
     Rollout,
     /// Only lone ObjectSets, one after the other.
     Lone,
     /// Only chains: the first revision of each ObjectDeployment, and edits of its template.
     Chain,
     /// Only a fleet: connections to many clusters, delivery into them from one hub, and a restart
-    /// (about five minutes, and as many control planes as `--clusters` says).
+    /// (takes about five minutes, and starts `--clusters` control planes).
     Fleet,
-    /// Only Releases of Applications: lone ones and many at once, in one step and in three, idle ones, and a restart.
+    /// Only Releases of Applications: lone ones and many at once, in one step and in three, idle
+    /// ones, and a restart.
     Releases,
-    /// Only sites: versions that one SiteDeployment brings to all of them, at once and in waves, sites that are offline
-    /// meanwhile, and a restart (about ten minutes, and as many control planes as `--clusters` says).
+    /// Only sites: versions that one SiteDeployment rolls out to all of them, at once and in waves,
+    /// sites that go offline meanwhile, and a restart (takes about ten minutes, and starts
+    /// `--clusters` control planes).
     Sites,
 }
 
@@ -111,8 +114,8 @@ fn main() -> ExitCode {
 
 /// Starts a bed, measures, prints the figures and ends the bed.
 ///
-/// The manager has ended when this returns or is dropped, and so has the bed unless it is to be kept.
-/// A goal that was missed is reported, and is no error: machines differ.
+/// The manager has ended when this returns or is dropped, and so has the bed unless `--keep` is
+/// given. A missed goal is reported, and is no error: machines differ.
 async fn run(options: Options) -> Result<ExitCode, Error> {
     let dirs = &Dirs::from_env()?;
     let binary = if let Some(binary) = &options.manager {
@@ -126,7 +129,7 @@ async fn run(options: Options) -> Result<ExitCode, Error> {
     let afterwards = Afterwards::kept(options.keep);
     let has_clusters = matches!(options.scenario, Scenario::Fleet | Scenario::Sites);
     let extent = if has_clusters {
-        // Nothing runs pods.
+        // No pods have to run.
         Extent::ControlPlane
     } else {
         Extent::Full
@@ -155,7 +158,7 @@ async fn run(options: Options) -> Result<ExitCode, Error> {
     let client = target::client(&kubeconfig).await?;
     let figures = match &sites {
         Some(sites) => {
-            // For the credentials of clusters, and later the lease.
+            // The namespace is for the credentials of clusters, and later for the lease.
             Target::create(&client, MANAGER_NAMESPACE).await?;
             let servers = servers.and(sites.servers());
             if options.scenario == Scenario::Sites {
@@ -171,7 +174,7 @@ async fn run(options: Options) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures a fleet that has joined.
+/// Measures a fleet whose clusters have joined.
 async fn fleet(
     client: Client,
     options: &Options,
@@ -185,7 +188,7 @@ async fn fleet(
     steps.finish().await
 }
 
-/// Measures rollouts to sites, each of which has a part of one of the clusters.
+/// Measures rollouts to sites, each of which is a part of one of the clusters.
 async fn rollouts_to_sites(
     client: Client,
     options: &Options,
@@ -218,14 +221,14 @@ async fn releases(
     let helm = tools::helm(dirs).await?;
     let charts = Repository::start(dirs).await?;
     let kubeconfig = bed.kubeconfig();
-    // What an earlier run has fetched is not there.
+    // The cache is empty: charts that an earlier run has downloaded are not used.
     let cache = kubeconfig.with_file_name("chart-cache");
     for (name, path) in [("HELM_BIN", &helm), ("BATON_CHART_CACHE", &cache)] {
         let path = path.to_string_lossy().into_owned();
         launch.env.insert(0, (name.to_owned(), path));
     }
     let client = target::client(&kubeconfig).await?;
-    // For the credentials of clusters, and later the lease.
+    // The namespace is for the credentials of clusters, and later for the lease.
     Target::create(&client, MANAGER_NAMESPACE).await?;
     let hub = kubeconfig.as_path();
     let join = sites::join(&launch.binary, (CLUSTER, REGION), hub, hub).await;
@@ -261,7 +264,8 @@ async fn measure(
             steps.restart().await?;
             steps.lone().await?;
             steps.teardown().await?;
-            // Last: nothing else is measured beside the revisions that it leaves.
+            // Chains come last, so that nothing else is measured beside the revisions that they
+            // leave behind.
             steps.bare().await?;
             steps.chain(*chains).await?;
             steps.bare().await?;
@@ -275,7 +279,7 @@ async fn measure(
             steps.chain(*chains).await?;
             steps.bare().await?;
         }
-        // They are measured with clusters of their own.
+        // These scenarios are measured with their own clusters.
         Scenario::Fleet | Scenario::Releases | Scenario::Sites => {}
     }
     steps.finish().await

@@ -1,4 +1,5 @@
-//! How long the planner of rollouts takes for one step of many sites. It is pure: nothing is asked for.
+//! Measures the time that the planner of rollouts takes for one step of many sites. It is pure: no
+//! request is sent.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -12,15 +13,16 @@ use serde::Serialize;
 /// Sites of a plan.
 const SITES: usize = 10_000;
 
-/// How often each plan is made; the fastest counts, since nothing but others make it slower.
+/// Number of times that each plan is made. The fastest counts, since only other processes make it
+/// slower.
 const TIMES: u32 = 50;
 
 /// One step of the planner.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Planned {
-    /// What it decides.
+    /// The decision of the plan.
     pub(crate) what: &'static str,
-    /// Of so many sites.
+    /// Number of sites.
     pub(crate) sites: usize,
     pub(crate) milliseconds: f64,
 }

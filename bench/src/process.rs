@@ -1,28 +1,28 @@
-//! What a process uses, as the kernel reports it in `/proc`.
+//! The resources that a process uses, as the kernel reports them in `/proc`.
 
 use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
 
-/// The unit of times in `/proc/PID/stat`. The kernel scales what it shows to user space to 100 Hz on
+/// The unit of times in `/proc/PID/stat`. The kernel scales the values for user space to 100 Hz on
 /// every architecture that Rust supports.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What a process uses at one moment.
+/// The resources that a process has used at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Usage {
     /// Seconds of processor time since its start, user and system.
     pub(crate) cpu: f64,
-    /// The same of the processes that it has started and that have ended.
+    /// Processor seconds of the processes that it has started and that have ended.
     pub(crate) children: f64,
     /// Resident memory in MiB.
     pub(crate) rss: f64,
-    /// The most resident memory in MiB, since its start or [`reset_peak`].
+    /// Peak of the resident memory in MiB, since its start or [`reset_peak`].
     pub(crate) peak: f64,
 }
 
-/// What the process uses now; `None` where there is no `/proc`.
+/// The resources that the process has used; `None` if there is no `/proc`.
 pub(crate) fn usage(pid: u32) -> Option<Usage> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -40,7 +40,7 @@ pub(crate) fn usage(pid: u32) -> Option<Usage> {
 pub(crate) struct Servers(Vec<u32>);
 
 impl Servers {
-    /// Those of the bed with this kubeconfig, which is in the bed's directory.
+    /// The servers of the bed with this kubeconfig, which is in the bed's directory.
     pub(crate) fn of_bed(kubeconfig: &Path) -> Self {
         let pid = |name: &str| {
             let file = kubeconfig.parent()?.join("pids").join(name);
@@ -55,7 +55,7 @@ impl Servers {
         )
     }
 
-    /// These and others.
+    /// These servers and others.
     pub(crate) fn and(mut self, others: impl IntoIterator<Item = Self>) -> Self {
         self.0
             .extend(others.into_iter().flat_map(|servers| servers.0));
@@ -72,14 +72,14 @@ impl Servers {
     }
 }
 
-/// Lets the peak of the resident memory start anew, where the kernel permits it.
+/// Resets the peak of the resident memory, if the kernel permits it.
 pub(crate) fn reset_peak(pid: u32) {
     let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
 }
 
-/// Of the process, and of those that it has waited for.
+/// Processor seconds of the process, and of the processes that it has waited for.
 fn cpu_seconds(stat: &str) -> Option<(f64, f64)> {
-    // The name of the program, in parentheses, may itself hold spaces and parentheses.
+    // The name of the program, in parentheses, may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<f64>().ok();

@@ -1,8 +1,11 @@
-//! What a manager sends in a rollout, sent once more without one: the bound for its rate.
+//! Replays the requests that a manager sends in a rollout without a manager: the bound for its
+//! rate.
 //!
-//! The bodies are those that the manager has left behind: of the first set, with the names of the others filled in.
-//! The order is its own: number and finalizers of a revision first, phase after phase, the first write of a phase
-//! alone and without a dry run, the statuses last. It decides nothing, watches nothing and waits for nobody.
+//! The bodies are taken from the objects that the manager has left behind: those of the first set,
+//! with the names of the other sets filled in. The order is that of a manager: number and
+//! finalizers of a revision first, then phase after phase, the first write of a phase alone and
+//! without a dry run, and the statuses last. The replay decides nothing, watches nothing and does
+//! not wait.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,29 +30,29 @@ use super::target::{Built, SIDE_BY_SIDE, Target};
 
 const NAMESPACE: &str = "bench-replay";
 
-/// As the manager asks for answers.
+/// The header with which the manager requests answers.
 const METADATA_ONLY: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
 
-/// The revision whose leftovers are templates, and the one before it.
+/// The revision whose objects are the templates; the one before it is used as well.
 const LAST: u32 = 3;
 
 struct Replay<'a> {
     target: Target,
     shape: &'a Shape,
     owners: [Value; 2],
-    /// Revisions that are available, and that have lost everything.
+    /// An available revision, and one that has lost all objects.
     sets: [Value; 2],
-    /// Their phase objects.
+    /// Phase objects of the two revisions.
     phases: [Vec<Value>; 2],
-    /// Of the handover.
+    /// Events of the handover.
     events: Vec<Value>,
     sent: AtomicU64,
-    /// The versions of what was written, by name.
+    /// Resource versions of the written objects, by name.
     versions: Mutex<HashMap<String, String>>,
 }
 
-/// What matters of an answer.
+/// The fields that are read of an answer.
 #[derive(Deserialize)]
 struct Written {
     metadata: Metadata,
@@ -59,13 +62,13 @@ struct Written {
 #[serde(rename_all = "camelCase")]
 struct Metadata {
     name: String,
-    /// None in the answer to a dry run of something new.
+    /// Empty in the answer to a dry run of a new object.
     #[serde(default)]
     resource_version: String,
 }
 
-/// Replays the three rollouts that a manager has left on a server, each between two rounds of bare objects. The
-/// manager has ended.
+/// Replays the three rollouts that a manager has left on a server, each between two bare
+/// measurements. The manager has to be stopped before.
 pub(crate) async fn measure(
     client: &Client,
     rolled_out: &Target,
@@ -149,7 +152,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// One revision of all sets.
+    /// Writes one revision of all sets.
     async fn roll_out(&self, revision: u32) -> Result<Timing, Error> {
         let started = Instant::now();
         stream::iter(0..self.shape.sets)
@@ -162,7 +165,7 @@ impl<'a> Replay<'a> {
     async fn set(&self, set: usize, revision: u32) -> Result<(), Error> {
         let name = set_name(set, revision);
         let bodies = [(name.clone(), self.shape.set(set, revision))].into();
-        // The user's.
+        // The user's write.
         self.target.create_all(self.target.sets(), &bodies).await?;
         let [template, lost] = &self.sets;
         let set_up = json!({
@@ -217,7 +220,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// The objects of a phase. Those whose content is there already need no dry run.
+    /// Writes the objects of a phase. Objects with unchanged content need no dry run.
     async fn write(&self, objects: &[(String, Value)], revision: u32) -> Result<(), Error> {
         let apply = PatchParams::apply(FIELD_MANAGER);
         let dry_run = apply.clone().dry_run();
@@ -279,7 +282,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// What a revision of the first set has left behind, as if it were of another one.
+/// An object of the first set's revision, renamed to that of another set and revision.
 fn renamed(template: &Value, from: u32, set: usize, revision: u32) -> Value {
     let namespace = |name| format!(r#""namespace":"{name}""#);
     let text = template

@@ -14,7 +14,7 @@ use self::table::{fixed, or_empty, table};
 use super::figures::{Figures, Step, Timing};
 use super::goals::{Goal, goals};
 
-/// How far bare rates may differ on a machine that has nothing else to do.
+/// The difference of bare rates that is normal on an otherwise idle machine.
 const STEADY: f64 = 0.25;
 
 const NOTES: &str = "p50, p99, max: of each set, from the answer to its creation to the sight of its availability.\n\
@@ -24,7 +24,7 @@ const NOTES: &str = "p50, p99, max: of each set, from the answer to its creation
      the requests of the step once more, without a manager. CPU, memory, requests: of the manager;\n\
      server: CPU seconds of the API server and etcd.";
 
-/// The figures and what they mean as JSON.
+/// The figures and the goals as JSON.
 pub(crate) fn json(figures: &Figures) -> Result<String, serde_json::Error> {
     #[derive(Serialize)]
     struct Report<'a> {
@@ -79,7 +79,7 @@ pub(crate) fn tables(figures: &Figures) -> String {
 fn head(figures: &Figures) -> String {
     let shape = figures.shape;
     let mut lines = Vec::new();
-    // The objects without a manager are as those of the sets, also where there are none.
+    // The bare objects have the shape of the sets, even if no set is measured.
     let is_plain =
         |step: &Step| !step.is_of_chain() && !step.is_of_releases() && !step.is_of_sites();
     let has_others =
@@ -130,7 +130,7 @@ fn steps(figures: &Figures) -> String {
     table(&header, rows)
 }
 
-/// What is left empty is about the manager.
+/// A row of a bare measurement. Columns about the manager stay empty.
 fn bare_row(name: &str, timing: &Timing, to_bare: String) -> Vec<String> {
     let mut row = vec![
         name.to_owned(),
@@ -176,8 +176,8 @@ fn requests(figures: &Figures) -> String {
             sent => sent.to_string(),
         }));
         row.push(step.writes.to_string());
-        // What goes with what is another matter where revisions are archived, and where two sides
-        // are asked: see the tables of chains and of the fleet.
+        // Requests per object and per set are not comparable if revisions are archived, or if there
+        // are two sides: see the tables of chains and of the fleet.
         let is_simple = step.timing.objects > 0 && !step.is_of_chain() && !step.is_of_fleet();
         row.push(or_empty(is_simple.then(|| step.requests_per_object()), 2));
         row.push(or_empty(is_simple.then(|| step.requests_per_set()), 2));

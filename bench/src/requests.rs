@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use baton_hack::metrics::{Metrics, is_write};
 use serde::Serialize;
 
-/// Requests whose number goes with the number of objects.
+/// Verbs whose number of requests depends on the number of objects.
 const ABOUT_OBJECTS: [&str; 6] = ["apply", "create", "delete", "dry-run", "get", "update"];
 
-/// Requests whose number goes with the number of revisions. What is left goes with neither: watches,
-/// lists, discovery, and the lease, which is renewed by the clock.
+/// Verbs whose number of requests depends on the number of revisions. The others depend on neither:
+/// watches, lists, discovery, and the lease, which is renewed periodically.
 const ABOUT_SETS: [&str; 3] = ["event", "patch", "status"];
 
 /// Requests by verb.
@@ -17,14 +17,14 @@ const ABOUT_SETS: [&str; 3] = ["event", "patch", "status"];
 pub(crate) struct Requests(BTreeMap<String, u64>);
 
 impl Requests {
-    /// Those sent so far; `None` when they are not counted at all, which must not look like a manager
-    /// that is silent.
+    /// The requests sent so far; `None` if they are not counted at all, which must not look like a
+    /// manager without requests.
     pub(crate) fn of(metrics: &Metrics) -> Option<Self> {
         let requests = metrics.requests_by_verb();
         (!requests.is_empty()).then_some(Self(requests))
     }
 
-    /// What was sent since `earlier`. Verbs that were not used are left out.
+    /// The requests sent since `earlier`. Unused verbs are left out.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let difference = |(verb, now): (&String, &u64)| {
             let sent = now.saturating_sub(earlier.by(verb));
@@ -42,18 +42,18 @@ impl Requests {
         self.0.keys().map(String::as_str)
     }
 
-    /// Those that change what users stored.
+    /// The number of writes.
     pub(crate) fn writes(&self) -> u64 {
         let verbs = self.verbs().filter(|verb| is_write(verb));
         verbs.map(|verb| self.by(verb)).sum()
     }
 
-    /// Those whose number goes with the number of objects.
+    /// The number of requests that depends on the number of objects.
     pub(crate) fn about_objects(&self) -> u64 {
         ABOUT_OBJECTS.iter().map(|verb| self.by(verb)).sum()
     }
 
-    /// Those whose number goes with the number of revisions.
+    /// The number of requests that depends on the number of revisions.
     pub(crate) fn about_sets(&self) -> u64 {
         ABOUT_SETS.iter().map(|verb| self.by(verb)).sum()
     }

@@ -1,6 +1,6 @@
-//! What the API server counts: the requests that it has answered.
+//! The counts of the API server: the requests that it has answered.
 //!
-//! The manager's metrics count requests by verb; those of the server have the resource as well.
+//! The manager's metrics count requests by verb; those of the server also contain the resource.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,15 @@ use baton_hack::metrics::{self, Metrics};
 use kube::Client;
 use serde::Serialize;
 
-/// The verbs, in the order in which they are shown. Lists and watches are not about single objects.
+/// The verbs, in the order in which they are shown. Lists and watches are left out, as they are not
+/// about single objects.
 pub(crate) const VERBS: [&str; 7] = ["GET", "dry run", "POST", "APPLY", "PATCH", "PUT", "DELETE"];
 
-/// Those that change something.
+/// The verbs of writes.
 const WRITES: [&str; 5] = ["POST", "APPLY", "PATCH", "PUT", "DELETE"];
 
-/// The resources beside our own whose requests are counted: the children, the credentials of clusters, what is kept of
-/// versions and of chosen sites, and events.
+/// The other resources whose requests are counted, besides our own kinds: the children, the
+/// credentials of clusters, the records of versions and of chosen sites, and events.
 const OTHERS: [(&str, &str); 5] = [
     ("apps", "controllerrevisions"),
     ("", "configmaps"),
@@ -25,15 +26,15 @@ const OTHERS: [(&str, &str); 5] = [
     ("events.k8s.io", "events"),
 ];
 
-/// Built-in resources that Releases consist of, and that others write as well. Only with these verbs it is us who ask:
-/// the servers of a bed create, replace and patch statuses.
+/// Built-in resources of Releases that other components write as well. Only requests with these
+/// verbs are our own: the servers of a bed create, replace and patch statuses.
 const SHARED: [(&str, &str); 3] = [("apps", "deployments"), ("", "services"), ("", "pods")];
 
 /// See [`SHARED`].
 const OF_RELEASES: [&str; 3] = ["dry run", "APPLY", "PATCH"];
 
-/// Requests by resource, with its subresource if there is one, and verb. All are counted, however
-/// they ended and whoever sent them.
+/// Requests by resource, with its subresource if there is one, and verb. All requests are counted,
+/// with any result and from any client.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Served(BTreeMap<String, BTreeMap<String, Count>>);
 
@@ -42,12 +43,12 @@ pub(crate) struct Served(BTreeMap<String, BTreeMap<String, Count>>);
 pub(crate) struct Count {
     /// All of them.
     pub(crate) sent: u64,
-    /// Those that did not end well.
+    /// The number of failed requests.
     pub(crate) refused: u64,
 }
 
 impl Served {
-    /// What the API server has answered since its start.
+    /// The requests that the API server has answered since its start.
     pub(crate) async fn read(client: &Client) -> kube::Result<Self> {
         Ok(Self::parse(&exposed(client).await?))
     }
@@ -88,7 +89,7 @@ impl Served {
         served
     }
 
-    /// What was answered since `earlier`. What was not asked for is left out.
+    /// The requests answered since `earlier`. Unused resources and verbs are left out.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut difference = self.clone();
         for (resource, verbs) in &mut difference.0 {
@@ -103,14 +104,14 @@ impl Served {
         difference
     }
 
-    /// The same without so many requests of the bench, all of which went well.
+    /// Subtracts the given number of requests of the bench, all of which succeeded.
     pub(crate) fn without(&self, resource: &str, verb: &str, sent: u64) -> Self {
         let count = Count { sent, refused: 0 };
         let verbs = BTreeMap::from([(verb.to_owned(), count)]);
         self.since(&Self(BTreeMap::from([(resource.to_owned(), verbs)])))
     }
 
-    /// The resources about which there were requests.
+    /// The resources with requests.
     pub(crate) fn resources(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
@@ -145,7 +146,7 @@ impl Served {
         self.resources().map(|resource| self.writes(resource)).sum()
     }
 
-    /// The same together with what another server has answered.
+    /// Adds the requests that another server has answered.
     pub(crate) fn plus(mut self, other: &Self) -> Self {
         for (resource, verbs) in &other.0 {
             let own = self.0.entry(resource.clone()).or_default();
@@ -172,7 +173,7 @@ impl Count {
     }
 }
 
-/// How many watches of a resource are open at the API server now.
+/// Number of watches of a resource that are open at the API server now.
 pub(crate) async fn watches(client: &Client, resource: &str) -> kube::Result<u64> {
     Ok(parse_watches(&exposed(client).await?, resource))
 }
@@ -190,7 +191,8 @@ pub(crate) async fn exposed(client: &Client) -> kube::Result<String> {
     client.request_text(request).await
 }
 
-/// One family of an API server's metrics. The histograms among them are a hundred times as long.
+/// One family of an API server's metrics. Parsing only one saves time: the histograms are a hundred
+/// times as long.
 pub(crate) fn family(text: &str, name: &str) -> Metrics {
     let lines = text.lines().filter(|line| line.starts_with(name));
     Metrics::parse(&lines.collect::<Vec<_>>().join("\n"))
@@ -200,7 +202,7 @@ pub(crate) fn family(text: &str, name: &str) -> Metrics {
 pub(crate) mod tests {
     use super::*;
 
-    /// A line as the API server writes it.
+    /// A line in the format of the API server.
     fn line(group: &str, resource: &str, verb: &str, code: u16, number: u64) -> String {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let (verb, dry_run) = match verb {
@@ -214,7 +216,7 @@ pub(crate) mod tests {
         )
     }
 
-    /// What an API server has answered: successes by resource and verb.
+    /// The answers of an API server: successes by resource and verb.
     pub(crate) fn served(counts: &[(&str, &str, u64)]) -> Served {
         let lines = counts.iter().map(|(resource, verb, number)| {
             let group = if *resource == "configmaps" { "" } else { GROUP };

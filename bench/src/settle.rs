@@ -1,4 +1,4 @@
-//! When chains of revisions have settled.
+//! Detects when chains of revisions have settled.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use super::watch::{Object, Sight};
 /// The state that a chain has to reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// The least generation that its deployment has to be idle in.
+    /// The minimum generation in which its deployment has to be idle.
     pub(crate) generation: i64,
     /// The number of its newest revision.
     pub(crate) newest: u32,
 }
 
-/// What was observed of all chains.
+/// The observed state of all chains.
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
     deployments: BTreeMap<String, Object>,
     revisions: BTreeMap<String, Object>,
-    /// The time of the last event of the chain of a deployment.
+    /// The time of the last event of each chain, by deployment.
     last: BTreeMap<String, Instant>,
 }
 
 impl Chains {
-    /// Takes an event of a deployment, and returns its name.
+    /// Records an event of a deployment, and returns its name.
     pub(crate) fn deployment(&mut self, sight: Sight) -> String {
         let Sight { name, at, object } = sight;
         self.observed(&name, at);
@@ -34,18 +34,18 @@ impl Chains {
         name
     }
 
-    /// Takes an event of a revision, and returns the name of its deployment.
+    /// Records an event of a revision, and returns the name of its deployment.
     pub(crate) fn revision(&mut self, sight: Sight) -> String {
         let Sight { name, at, object } = sight;
-        // What follows is the hash of its template.
+        // The rest of the name is the hash of the template.
         let deployment = name.rsplit_once('-').map_or("", |(name, _)| name);
         self.observed(deployment, at);
         replace(&mut self.revisions, &name, object);
         deployment.to_owned()
     }
 
-    /// When a chain reached what is wanted; `None` if it has not. It has when its deployment is
-    /// idle, its newest revision available, and every older one archived.
+    /// The time when a chain reached the wanted state; `None` if it has not. The state is reached
+    /// when its deployment is idle, its newest revision available, and every older one archived.
     pub(crate) fn settled(&self, deployment: &str, wanted: Wanted) -> Option<Instant> {
         let object = self.deployments.get(deployment)?;
         let revisions = || self.revisions(deployment).map(|(_, revision)| revision);
@@ -61,7 +61,7 @@ impl Chains {
         self.last.get(deployment).copied().filter(|_| is_settled)
     }
 
-    /// How many revisions are archived.
+    /// Number of archived revisions.
     pub(crate) fn archived(&self) -> usize {
         let revisions = self.revisions.values();
         revisions
@@ -69,7 +69,7 @@ impl Chains {
             .count()
     }
 
-    /// What was observed of a chain, for a person who wonders why it has not settled.
+    /// The observed state of a chain, for an error message.
     pub(crate) fn describe(&self, deployment: &str) -> String {
         let deployed = match self.deployments.get(deployment) {
             None => "not seen".to_owned(),
@@ -100,14 +100,15 @@ impl Chains {
         from.take_while(move |(name, _)| name.starts_with(&prefix))
     }
 
-    /// The watches on deployments and on revisions do not wait for each other.
+    /// Records the time of an event. Events of the watches on deployments and on revisions arrive
+    /// in any order.
     fn observed(&mut self, deployment: &str, at: Instant) {
         let last = self.last.entry(deployment.to_owned()).or_insert(at);
         *last = at.max(*last);
     }
 }
 
-/// Whether a deployment reports that its latest generation is rolled out.
+/// True if a deployment reports that its latest generation is rolled out.
 fn is_idle(deployment: &Object) -> bool {
     deployment
         .condition(PROGRESSING)
@@ -197,7 +198,7 @@ mod tests {
             assert_eq!(look(second, object.clone()), None, "{object}");
         }
         assert_eq!(look(10, revision("aa", 1, &["Archived"])), Some(10));
-        // What the other watch had seen before comes late.
+        // An event that the other watch has delivered earlier arrives late.
         assert_eq!(look(9, revision("bb", 2, &all)), Some(10));
         // A further edit.
         assert_eq!(look(11, revision("cc", 3, &all)), None);

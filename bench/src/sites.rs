@@ -1,4 +1,4 @@
-//! The clusters of a fleet: control planes of their own, joined to the hub as users join them.
+//! The clusters of a fleet: their own control planes, joined to the hub as users join them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,22 +23,22 @@ use super::process::Servers;
 use super::served::{Served, watches};
 use super::target::{self, MANAGER_NAMESPACE, SIDE_BY_SIDE, Target};
 
-/// How many start at a time. More would only wait for each other.
+/// Number of clusters that start concurrently. More would only slow each other down.
 const STARTING: usize = 4;
 
-/// The resource that a manager watches in each cluster that it is connected to, once for each Cluster object.
+/// A resource that a manager watches in each connected cluster, once per Cluster object.
 const WATCHED: &str = "customresourcedefinitions";
 
 /// The clusters of a fleet.
 ///
 /// # Guarantees
 ///
-/// They have ended when this value is dropped, also in the middle of the start, unless they are to be
+/// The clusters have ended when this value is dropped, even during the start, unless they are to be
 /// kept.
 pub(crate) struct Sites {
     fleet: Fleet,
     all: Vec<Site>,
-    /// Watches on [`WATCHED`] that were there before any manager.
+    /// Number of watches on [`WATCHED`] before any manager was started.
     other_watches: u64,
 }
 
@@ -50,7 +50,7 @@ struct Site {
 }
 
 impl Sites {
-    /// Starts the clusters, on beds that are named after that of the hub.
+    /// Starts the clusters, in beds that are named after that of the hub.
     pub(crate) async fn start(
         dirs: &Dirs,
         hub: &bed::Name,
@@ -84,7 +84,8 @@ impl Sites {
         sites.map(|site| Servers::of_bed(&site.bed.kubeconfig()))
     }
 
-    /// Joins each of them to the hub once, one after the other, by `baton cluster join` of that binary.
+    /// Joins each of them to the hub once, one after the other, with `baton cluster join` of that
+    /// binary.
     pub(crate) async fn join(&self, binary: &Path, hub: &Path) -> Result<(), Error> {
         let started = Instant::now();
         for site in &self.all {
@@ -98,7 +99,8 @@ impl Sites {
         Ok(())
     }
 
-    /// Enters the further Cluster objects into the hub, with copies of the Secrets of the first ones.
+    /// Creates the further Cluster objects on the hub, with copies of the Secrets of the first
+    /// ones.
     pub(crate) async fn enter_further(&self, hub: &Client) -> Result<(), Error> {
         let clusters: Api<Cluster> = Api::all(hub.clone());
         let secrets: Api<Secret> = Api::namespaced(hub.clone(), MANAGER_NAMESPACE);
@@ -122,7 +124,7 @@ impl Sites {
             .map(Ok)
             .try_for_each_concurrent(SIDE_BY_SIDE, async |(cluster, secret)| {
                 let params = PostParams::default();
-                // Before the Cluster, which without it would count as lost at first.
+                // The Secret comes first: without it the Cluster would count as lost at first.
                 secrets.create(&params, &secret).await?;
                 clusters.create(&params, &cluster).await.map(drop)
             })
@@ -130,14 +132,14 @@ impl Sites {
             .map_err(Error::from)
     }
 
-    /// Their clients, and the kubeconfig of the first.
+    /// The clients of the clusters, and the kubeconfig of the first one.
     pub(crate) fn planes(&self) -> (Vec<Client>, Option<std::path::PathBuf>) {
         let clients = self.all.iter().map(|site| site.client.clone());
         let first = self.all.first().map(|site| site.bed.kubeconfig());
         (clients.collect(), first)
     }
 
-    /// Creates namespaces with these names, in each of them in turn.
+    /// Creates namespaces with these names, distributed over the clusters in turn.
     pub(crate) async fn namespaces(
         &self,
         names: impl Iterator<Item = String>,
@@ -151,7 +153,7 @@ impl Sites {
             .map_err(Error::from)
     }
 
-    /// Creates a namespace in all of them.
+    /// Creates a namespace in all clusters.
     pub(crate) async fn namespace(&self, name: &str) -> Result<(), Error> {
         for site in &self.all {
             Target::create(&site.client, name).await?;
@@ -159,8 +161,7 @@ impl Sites {
         Ok(())
     }
 
-    /// Writes the objects of all sets without a manager, into one cluster after the other. The time is
-    /// the sum of theirs.
+    /// Writes the bare objects of all sets, into one cluster after the other. The time is the sum.
     pub(crate) async fn bare(&self, shape: &Shape, round: usize) -> Result<Timing, Error> {
         let each = self.fleet.for_each(shape);
         let (mut objects, mut seconds, mut server) = (0, 0.0, 0.0);
@@ -173,7 +174,7 @@ impl Sites {
         Ok(Timing::of(objects, Duration::from_secs_f64(seconds)).with_server(server))
     }
 
-    /// What all of them have answered since their start.
+    /// The requests that all clusters have answered since their start.
     pub(crate) async fn served(&self) -> Result<Served, Error> {
         let mut sum = Served::default();
         for site in &self.all {
@@ -182,7 +183,7 @@ impl Sites {
         Ok(sum)
     }
 
-    /// How many Cluster objects a manager is connected by now, as the clusters see it.
+    /// Number of Cluster objects by which a manager is connected now, as the clusters count them.
     pub(crate) async fn connected(&self) -> Result<u64, Error> {
         Ok(self.watches().await?.saturating_sub(self.other_watches))
     }
@@ -202,7 +203,7 @@ impl Site {
     }
 }
 
-/// Joins a cluster to a hub by `baton cluster join` of that binary, under a name and in a region.
+/// Joins a cluster to a hub with `baton cluster join` of that binary, under a name and in a region.
 pub(crate) async fn join(
     binary: &Path,
     (name, region): (&str, &str),

@@ -24,16 +24,16 @@ use super::requests::Requests;
 use super::target::Target;
 use super::watch::Watch;
 
-/// How long the manager is left alone.
+/// The time for which the manager is left idle.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// The pause between two looks at the metrics. Each look costs the manager a little.
+/// The pause between two reads of the metrics. Each read costs the manager a little.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Objects per second below which something must be wrong.
+/// Number of objects per second below which something must be wrong.
 const SLOWEST: u32 = 20;
 
-/// What the manager had done and used when a step began.
+/// The state of the counters when a step began.
 #[derive(Default)]
 struct Before {
     requests: Requests,
@@ -41,7 +41,7 @@ struct Before {
     server: f64,
 }
 
-/// A manager, its load, and what was measured so far.
+/// A manager, its load, and the measurements so far.
 pub(crate) struct Steps {
     client: Client,
     launch: Launch,
@@ -74,13 +74,13 @@ impl Steps {
         Ok(steps)
     }
 
-    /// Ends the manager and returns what was measured.
+    /// Stops the manager and returns the measurements.
     pub(crate) async fn finish(mut self) -> Result<Figures, Error> {
         self.manager.stop().await?;
         Ok(self.figures)
     }
 
-    /// As [`Steps::finish`], with the objects of Releases once more without the manager.
+    /// As [`Steps::finish`], after another bare measurement of Releases.
     pub(crate) async fn finish_with_bare_releases(mut self) -> Result<Figures, Error> {
         self.manager.stop().await?;
         self.bare_releases().await?;
@@ -97,7 +97,7 @@ impl Steps {
         Ok(self.figures)
     }
 
-    /// The objects without the manager, which is idle meanwhile and does not watch them.
+    /// A bare measurement. The manager is idle meanwhile and does not watch the objects.
     pub(crate) async fn bare(&mut self) -> Result<(), Error> {
         let figures = &mut self.figures;
         let round = figures.bare.len() + 1;
@@ -106,14 +106,14 @@ impl Steps {
         Ok(())
     }
 
-    /// Nothing happens for a while.
+    /// The manager is left idle for a while.
     pub(crate) async fn idle(&mut self) -> Result<(), Error> {
         let sets = self.sets();
         self.rest("idle", sets, IDLE, Duration::ZERO).await?;
         Ok(())
     }
 
-    /// Leaves the manager alone, and returns the least memory that it had during the last `looks`.
+    /// Leaves the manager idle, and returns the minimum of its memory during the last `looks`.
     async fn rest(
         &mut self,
         step: &'static str,
@@ -133,7 +133,7 @@ impl Steps {
         Ok(memory)
     }
 
-    /// The least resident memory of the manager in MiB, looked at for a while.
+    /// The minimum of the manager's resident memory in MiB over some time.
     async fn least_memory(&mut self, looks: Duration) -> Result<Option<f64>, Error> {
         let pid = self.manager.pid();
         let looking = async {
@@ -152,13 +152,13 @@ impl Steps {
         Ok(self.manager.until(what, limit, looking).await?)
     }
 
-    /// How many revisions there are after the rollouts.
+    /// Number of revisions after the rollouts.
     fn sets(&self) -> usize {
         let rollouts = ["create", "handover", "unchanged"].map(|name| self.figures.step(name));
         rollouts.into_iter().flatten().map(|step| step.sets).sum()
     }
 
-    /// How long a step may take.
+    /// The time that a step may take.
     fn limit(&self) -> Duration {
         limit(self.figures.shape.objects())
     }
@@ -172,7 +172,7 @@ impl Steps {
         })
     }
 
-    /// Adds what the manager did and used to a step, and reports it.
+    /// Adds the activity and resources of the manager to a step, and reports the step.
     async fn end(&mut self, step: Step, before: Before) -> Result<(), Error> {
         let usage = usage(self.manager.pid());
         let requests = self.requests().await?.since(&before.requests);
@@ -201,7 +201,7 @@ impl Steps {
         })
     }
 
-    /// Waits until the manager has nothing to do any more, and returns since when it has not.
+    /// Waits until the manager has nothing left to do, and returns the beginning of that time.
     async fn calm(&mut self, what: &str, every: Duration, at_least: u64) -> Result<Instant, Error> {
         let endpoints = self.manager.endpoints();
         let mut calm = Calm::new(at_least, Instant::now());
@@ -222,7 +222,7 @@ impl Steps {
     }
 }
 
-/// How long something with so many objects may take.
+/// The time that this number of objects may take.
 fn limit(objects: usize) -> Duration {
     let objects = u32::try_from(objects).unwrap_or(u32::MAX);
     Duration::from_mins(1) + Duration::from_secs((objects / SLOWEST).into())

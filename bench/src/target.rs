@@ -21,21 +21,21 @@ use super::watch::Object;
 /// The namespace of the manager's lease and of the credentials of clusters.
 pub(crate) const MANAGER_NAMESPACE: &str = "baton-system";
 
-/// Requests that are under way side by side. More gain nothing: the server is what is slow.
+/// Number of concurrent requests. More do not help: the server is the bottleneck.
 pub(crate) const SIDE_BY_SIDE: usize = 16;
 
-/// The pause between two looks whether something is gone.
+/// The pause between two checks if an object is deleted.
 const POLL: Duration = Duration::from_millis(50);
 
 /// The API server's answer to a write.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) at: Instant,
-    /// The generation of the object since then.
+    /// The generation of the object after the write.
     pub(crate) generation: i64,
 }
 
-/// A request, if it is well-formed.
+/// A request, or the error if it is malformed.
 pub(crate) type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 
 /// Answers by the name of the object.
@@ -113,7 +113,7 @@ impl Target {
         self.path("apis/discovery.k8s.io/v1", "endpointslices")
     }
 
-    /// The path of its Deployments, the built-in ones.
+    /// The path of its Deployments of the group `apps`.
     pub(crate) fn deployments_of_apps(&self) -> String {
         self.path("apis/apps/v1", "deployments")
     }
@@ -127,7 +127,7 @@ impl Target {
         format!("/{api}/namespaces/{}/{plural}", self.namespace)
     }
 
-    /// Creates the objects of a collection side by side, by name.
+    /// Creates the objects of a collection concurrently, by name.
     pub(crate) async fn create_all(
         &self,
         path: String,
@@ -142,7 +142,7 @@ impl Target {
         self.write(bodies, create).await
     }
 
-    /// Objects of delegated phases name their namespace.
+    /// Adds the namespace to the objects of delegated phases, which need it.
     fn place(&self, set: &mut Value) {
         for phase in set["spec"]["phases"].as_array_mut().into_iter().flatten() {
             if phase.get("class").is_some() {
@@ -153,7 +153,7 @@ impl Target {
         }
     }
 
-    /// Edits deployments side by side by merge patches, by name.
+    /// Edits deployments concurrently by merge patches, by name.
     pub(crate) async fn edit_deployments(
         &self,
         patches: &BTreeMap<String, Value>,
@@ -182,7 +182,7 @@ impl Target {
         answers.buffer_unordered(SIDE_BY_SIDE).try_collect().await
     }
 
-    /// Deletes ObjectSets side by side.
+    /// Deletes ObjectSets concurrently.
     pub(crate) async fn delete_sets(&self, names: &[String]) -> kube::Result<()> {
         let request = Request::new(self.sets());
         stream::iter(names)
@@ -212,7 +212,7 @@ impl Target {
         }
     }
 
-    /// Creates an object in the collection `path`, and returns what matters of the answer.
+    /// Creates an object in the collection `path`, and returns the parsed answer.
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -223,8 +223,8 @@ impl Target {
         self.send(request).await
     }
 
-    /// Sends a request. [`IgnoredAny`] is for answers that do not matter as long as they are successes: what the bench
-    /// itself computes, the machine does not have for the others.
+    /// Sends a request. [`IgnoredAny`] is for answers of which only the success matters: processor
+    /// time that the bench uses is missing for the measured processes.
     pub(crate) async fn send<T: DeserializeOwned>(&self, request: Built) -> kube::Result<T> {
         let request = request.map_err(kube::Error::BuildRequest)?;
         self.client.request(request).await

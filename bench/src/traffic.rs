@@ -1,4 +1,4 @@
-//! How much the API server takes and gives, in bytes, as it counts them itself.
+//! The bytes that the API server receives and sends, as it counts them itself.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::served::{exposed, family};
 
-/// Bytes by resource, whoever asked.
+/// Bytes by resource, for all clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Traffic(BTreeMap<String, Bytes>);
 
@@ -18,16 +18,16 @@ pub(crate) struct Traffic(BTreeMap<String, Bytes>);
 pub(crate) struct Bytes {
     /// Bodies of requests.
     pub(crate) sent: u64,
-    /// Answers, but for watches.
+    /// Answers, except for watches.
     pub(crate) answered: u64,
     /// Events of watches.
     pub(crate) watched: u64,
 }
 
-/// One of the counts.
+/// Selects one of the counts.
 type Field = fn(&mut Bytes) -> &mut u64;
 
-/// Where each is counted.
+/// The metrics family of each count.
 const FAMILIES: [(&str, Field); 3] = [
     ("apiserver_request_body_size_bytes_sum", |bytes| {
         &mut bytes.sent
@@ -39,7 +39,7 @@ const FAMILIES: [(&str, Field); 3] = [
 ];
 
 impl Traffic {
-    /// What the API server has counted since its start.
+    /// The bytes that the API server has counted since its start.
     pub(crate) async fn read(client: &Client) -> kube::Result<Self> {
         Ok(Self::parse(&exposed(client).await?))
     }
@@ -54,7 +54,8 @@ impl Traffic {
                 let is_own = [GROUP, BATON_GROUP, shipper::GROUP].contains(&group);
                 let is_event = resource == "events";
                 if is_own || is_event {
-                    // With a subresource in some families, behind a slash or in a label of its own.
+                    // Some families have the subresource behind a slash, others in a label of its
+                    // own.
                     let resource = resource.split('/').next().unwrap_or_default();
                     *field(traffic.0.entry(resource.to_owned()).or_default()) +=
                         metrics::count(value);
@@ -64,7 +65,7 @@ impl Traffic {
         traffic
     }
 
-    /// What was counted since `earlier`.
+    /// The bytes counted since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let difference = self.0.iter().filter_map(|(resource, now)| {
             let before = earlier.0.get(resource).copied().unwrap_or_default();
@@ -78,14 +79,14 @@ impl Traffic {
         Self(difference.collect())
     }
 
-    /// By resource.
+    /// The bytes by resource.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Bytes)> {
         self.0
             .iter()
             .map(|(resource, bytes)| (resource.as_str(), *bytes))
     }
 
-    /// Of all resources.
+    /// The bytes of all resources.
     pub(crate) fn all(&self) -> Bytes {
         self.0.values().fold(Bytes::default(), |sum, bytes| Bytes {
             sent: sum.sent + bytes.sent,
@@ -96,7 +97,7 @@ impl Traffic {
 }
 
 impl Bytes {
-    /// In both directions.
+    /// The bytes in both directions.
     pub(crate) fn all(self) -> u64 {
         self.sent + self.answered + self.watched
     }

@@ -1,7 +1,7 @@
-//! What happens to objects of our kinds, observed as cheaply as possible.
+//! Watches of objects, as cheap as possible.
 //!
-//! The bench shares the machine with what it measures, so of each event only the few fields that
-//! matter are parsed.
+//! The bench shares the machine with the measured processes, so only the few fields that matter are
+//! parsed of each event.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -22,11 +22,11 @@ use tokio::time::{Instant, sleep};
 pub(crate) struct Sight<T = Object> {
     pub(crate) name: String,
     pub(crate) at: Instant,
-    /// `None` when it is gone.
+    /// `None` if it is deleted.
     pub(crate) object: Option<T>,
 }
 
-/// What is read of the objects of a kind.
+/// The fields that are read of the objects of a kind.
 pub(crate) trait Watched: Clone + DeserializeOwned + Send + 'static {
     /// The name of the object.
     fn name(&self) -> &str;
@@ -38,7 +38,7 @@ impl Watched for Object {
     }
 }
 
-/// What is read of an object.
+/// The fields that are read of an object.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Object {
     pub(crate) metadata: Metadata,
@@ -84,12 +84,12 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// Whether it says that a pod is ready.
+    /// True if the condition reports that a pod is ready.
     pub(crate) fn is_ready(&self) -> bool {
         self.is("Ready")
     }
 
-    /// What is wrong, if it is false and says why.
+    /// The problem, if the condition is false and has a reason.
     pub(crate) fn problem(&self) -> Option<String> {
         let is_one = self.status == "False" && !self.reason.is_empty();
         is_one.then(|| {
@@ -98,7 +98,7 @@ impl Condition {
         })
     }
 
-    /// Whether it is of this type, and true.
+    /// True if the condition has this type and is true.
     pub(crate) fn is(&self, type_: &str) -> bool {
         self.type_ == type_ && self.status == "True"
     }
@@ -124,13 +124,13 @@ pub(crate) struct Watch<T = Object> {
 }
 
 impl<T: Watched> Watch<T> {
-    /// Begins to watch the collection at `path`.
+    /// Starts to watch the collection at `path`.
     pub(crate) fn start(client: &Client, path: String) -> Self {
         let (sender, sights) = unbounded_channel();
         let client = client.clone();
         let task = tokio::spawn(async move {
             let mut known = BTreeSet::new();
-            // Until the receiver is dropped.
+            // Runs until the receiver is dropped.
             while follow(&client, &path, &sender, &mut known).await.is_some() {
                 sleep(Duration::from_millis(100)).await;
             }
@@ -138,7 +138,7 @@ impl<T: Watched> Watch<T> {
         Self { sights, task }
     }
 
-    /// The next event; `None` when the watch has ended, which it does not.
+    /// The next event; `None` after the end of the watch, which does not occur.
     pub(crate) async fn next(&mut self) -> Option<Sight<T>> {
         self.sights.recv().await
     }
@@ -162,7 +162,7 @@ struct ListMeta {
     resource_version: String,
 }
 
-/// Lists and then watches until the connection ends. `None` when the receiver is gone.
+/// Lists and then watches until the connection ends. `None` if the receiver was dropped.
 async fn follow<T: Watched>(
     client: &Client,
     path: &str,

@@ -36,26 +36,26 @@ use crate::interrupt::tell;
 use crate::paths::Dirs;
 use crate::tools::{Tool, Toolbox};
 
-/// How long a bed may take to be ready. It takes some seconds; a loaded machine gets its time.
+/// The time that a bed may take to be ready. It takes some seconds, and longer on a loaded machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Between two looks at a server that starts or ends.
+/// The pause between two checks of a server that starts or ends.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// The simulated nodes.
+/// Number of simulated nodes.
 const NODES: &str = "2";
 
-/// What becomes of a bed when its [`Bed`] is dropped.
+/// The fate of a bed when its [`Bed`] is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Afterwards {
-    /// It ends, unless it was there before and had been left running on purpose.
+    /// The bed ends, unless it existed before and had been left running on purpose.
     End,
-    /// It goes on until [`down`].
+    /// The bed runs until [`down`].
     Keep,
 }
 
 impl Afterwards {
-    /// What becomes of a bed that is to be kept or not.
+    /// [`Self::Keep`] if the bed is to be kept, else [`Self::End`].
     #[must_use]
     pub fn kept(keep: bool) -> Self {
         if keep { Self::Keep } else { Self::End }
@@ -66,29 +66,30 @@ impl Afterwards {
 ///
 /// # Guarantees
 ///
-/// Only this process works with the bed as long as this value lives. When it is dropped, also in
-/// the middle of the start, either the bed is ready and is to be kept, or none of its processes
-/// runs any more and its directory is gone.
+/// Only this process works with the bed as long as this value lives. When it is dropped, even
+/// during the start, either the bed is ready and is to be kept, or all of its processes have ended
+/// and its directory is removed.
 ///
 /// # Caveats
 ///
-/// A process that is killed (SIGKILL) cannot end its bed. Its servers then go on until the next
-/// [`Bed::up`] or [`down`] of the same name, both of which end what they find.
+/// A process that is killed (SIGKILL) cannot end its bed. The servers then run until the next
+/// [`Bed::up`] or [`down`] of the same name, both of which end all processes of the bed.
 #[derive(Debug)]
 pub struct Bed {
     name: Name,
     dir: PathBuf,
     tools: Toolbox,
     afterwards: Afterwards,
-    // Declared last, so that the bed has ended when the lease is given back.
+    // Declared last, so that the bed has ended when the lease is released.
     _lease: Lease,
 }
 
-/// What is known of a bed that is ready. Written when it is, so a bed without it is half a bed.
+/// The properties of a bed that is ready. The file is written once the bed is ready; a bed without
+/// the file is incomplete.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Ready {
-    /// Whether it is to outlive the task that started it. If not, and that task is gone, nobody
-    /// wants it any more.
+    /// True if the bed is to outlive the task that started it. If not, and that task has ended, the
+    /// bed is a leftover.
     kept: bool,
     ports: Ports,
     #[serde(default)]
@@ -111,9 +112,10 @@ impl Ready {
 }
 
 impl Bed {
-    /// Starts the bed `name` with all servers, and its API server on `port` if given. A bed of that name that
-    /// runs and was kept is taken as it is; leftovers of one are removed first. Progress is reported on
-    /// the standard error.
+    /// Starts the bed `name` with all servers, and its API server on `port` if given.
+    ///
+    /// A running bed of that name that was kept is used as it is; leftovers are removed first.
+    /// Progress is reported on the standard error.
     pub async fn up(
         dirs: &Dirs,
         name: &Name,
@@ -123,7 +125,8 @@ impl Bed {
         Self::up_with(Extent::Full, dirs, name, port, afterwards).await
     }
 
-    /// As [`Bed::up`], with the servers that are wanted. A kept bed that has others is made anew.
+    /// As [`Bed::up`], with the servers in `extent`. A kept bed with other servers is created
+    /// again.
     pub async fn up_with(
         extent: Extent,
         dirs: &Dirs,
@@ -208,26 +211,26 @@ impl Bed {
         Ok(())
     }
 
-    /// Makes `command` work with this bed: it finds the kubeconfig in the environment, and it ends with
-    /// the bed, also when this process is killed and the bed is ended by another one.
+    /// Attaches `command` to this bed: it gets the kubeconfig by its environment, and it ends with
+    /// the bed, even if this process is killed and another one ends the bed.
     pub fn attach(&self, command: &mut Command) {
         command
             .env("KUBECONFIG", self.kubeconfig())
             .env(processes::MARK, &self.dir);
     }
 
-    /// The servers that have ended although the bed has not. None if processes cannot be listed.
+    /// The servers that have ended although the bed has not. Empty if processes cannot be listed.
     #[must_use]
     pub fn ended(&self) -> Vec<Ended> {
         ended(&self.kubeconfig())
     }
 
-    /// Ends the bed now, however it was to end.
+    /// Ends the bed now, even if it was to be kept.
     pub fn end(self) -> Result<(), Error> {
         self.sweep().map(drop)
     }
 
-    /// Whether a bed is there that was meant to be, all of it, and answers.
+    /// True if the bed was kept, all of its servers run, and the API server is ready.
     async fn is_kept(&self, extent: Extent) -> Result<bool, Error> {
         let kept = Ready::read(&self.dir).is_some_and(|ready| ready.kept && ready.extent == extent);
         let complete = || {
@@ -253,8 +256,8 @@ impl Bed {
             path: file.clone(),
             source,
         };
-        // Only for its owner: it holds the administrator's key, and everybody on this machine
-        // reaches the API server.
+        // Only the owner has access: the directory contains the administrator's key, and every user
+        // of this machine can reach the API server.
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -266,18 +269,18 @@ impl Bed {
                 Ok(result) => result,
                 Err(_) => Err(self.not_ready()),
             },
-            // kwokctl would wait two minutes for a server that is dead.
+            // kwokctl would wait two minutes for a server that has ended.
             died = self.death() => Err(died),
         }
     }
 
-    /// Creates the cluster and waits until a pod can be created on it, and would run if there are nodes.
+    /// Creates the cluster and waits until a pod can be created; if there are nodes, it would run.
     async fn run(&self, config: &Path, extent: Extent, dirs: &Dirs) -> Result<(), Error> {
         let mut create = self.kwokctl(config, dirs);
-        // An empty kubeconfig: the user's own one is not touched.
+        // An empty path, so that the user's own kubeconfig is not changed.
         create.args(["create", "cluster", "--kubeconfig", "", "--wait", "60s"]);
         self.output(&mut create).await?;
-        // Until it is there, no pod can be created in that namespace.
+        // No pod can be created in the namespace before this service account exists.
         let mut account = self.kubectl();
         account.args([
             "wait",
@@ -298,7 +301,7 @@ impl Bed {
         Ok(())
     }
 
-    /// Makes the simulated nodes and waits until they are ready.
+    /// Creates the simulated nodes and waits until they are ready.
     async fn nodes(&self, config: &Path, dirs: &Dirs) -> Result<(), Error> {
         let mut scale = self.kwokctl(config, dirs);
         scale.args(["scale", "node", "--replicas", NODES]);
@@ -324,19 +327,20 @@ impl Bed {
 
     fn kwokctl(&self, config: &Path, dirs: &Dirs) -> Command {
         let mut command = Command::new(self.tools.path(Tool::Kwokctl));
-        // Each of its options has a variable of this prefix, which would overrule the
-        // configuration.
+        // kwokctl reads a variable with this prefix for each of its options, which would override
+        // the configuration.
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("KWOK_") {
                 command.env_remove(name);
             }
         }
-        // It downloads a kubectl when there is none on the PATH.
+        // kwokctl downloads kubectl unless it is on the PATH.
         let kubectl = self.tools.path(Tool::Kubectl).parent().map(Path::to_owned);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path = std::env::join_paths(kubectl.into_iter().chain(std::env::split_paths(&path)));
         command.env("PATH", path.unwrap_or_default());
-        // It keeps a cluster in `clusters/<name>` of this directory, which is where ours are.
+        // kwokctl stores a cluster in `clusters/<name>` of this directory, which is where our beds
+        // are.
         command.env("KWOK_WORKDIR", &dirs.cache);
         command
             .arg("--name")
@@ -346,7 +350,7 @@ impl Bed {
         command
     }
 
-    /// Returns when a server that was started has ended.
+    /// Returns when one of the started servers has ended.
     async fn death(&self) -> Error {
         loop {
             sleep(Duration::from_millis(200)).await;
@@ -397,7 +401,7 @@ impl Drop for Bed {
     }
 }
 
-/// Ends the bed `name` and returns whether there was one.
+/// Ends the bed `name` and returns true if there was one.
 pub fn down(dirs: &Dirs, name: &Name) -> Result<bool, Error> {
     let _lease = Lease::take(&dirs.clusters(), name)?;
     let dir = dirs.clusters().join(name.as_str());
@@ -407,7 +411,7 @@ pub fn down(dirs: &Dirs, name: &Name) -> Result<bool, Error> {
     })
 }
 
-/// The path of the kubeconfig of the bed `name`, which runs.
+/// The path of the kubeconfig of the running bed `name`.
 pub fn kubeconfig(dirs: &Dirs, name: &Name) -> Result<PathBuf, Error> {
     let dir = dirs.clusters().join(name.as_str());
     let failed = |source| Error::Processes {
@@ -429,7 +433,7 @@ pub fn kubeconfig(dirs: &Dirs, name: &Name) -> Result<PathBuf, Error> {
     })
 }
 
-/// Where kwokctl writes it.
+/// The path where kwokctl writes the kubeconfig.
 fn kubeconfig_of(dir: &Path) -> PathBuf {
     dir.join("kubeconfig.yaml")
 }

@@ -1,4 +1,4 @@
-//! Cargo, run by cargo.
+//! Runs cargo from a task of cargo.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use tokio::process::Command;
 use crate::exec;
 use crate::paths::Dirs;
 
-/// Why there is no binary.
+/// The reason that there is no binary.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
@@ -19,9 +19,9 @@ pub enum Error {
 
 /// The cargo that runs this task, in the root of the workspace.
 ///
-/// What the outer cargo says about this very package is not passed on. Build scripts, ring's among
-/// them, ask to be run again when it changes, so everything that depends on them would be built
-/// anew whenever a task and a plain `cargo` command take turns.
+/// The variables that the outer cargo sets about this package are removed. Build scripts, such as
+/// that of ring, ask to be run again when these change, so everything that depends on them would be
+/// built again whenever a task and a plain `cargo` command alternate.
 #[must_use]
 pub fn command(dirs: &Dirs) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -59,12 +59,12 @@ pub async fn build<const N: usize>(
         .ok_or_else(|| Error::Build(names.join(" and ")))
 }
 
-/// The executable with tests that cargo reports.
+/// The test executable in the messages of cargo.
 pub(crate) fn test_executable(messages: &str) -> Option<PathBuf> {
     reported(messages, |message| message["profile"]["test"] == true)
 }
 
-/// The executable of this name that cargo reports.
+/// The executable with this name in the messages of cargo.
 fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     reported(messages, |message| message["target"]["name"] == name)
 }

@@ -1,4 +1,4 @@
-//! A repository of charts on this machine, with faults that can be switched on: for tests and the demo.
+//! A local repository of charts with faults that can be switched on, for tests and the demo.
 
 mod server;
 
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::paths::Dirs;
 
-/// Why there is no repository.
+/// The reason that there is no repository.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
@@ -31,52 +31,53 @@ pub enum Error {
     },
 }
 
-/// What is wrong with a repository.
+/// A fault of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Connections end without an answer.
     Down,
-    /// Answers take that long.
+    /// Answers are delayed by this time.
     Slow(Duration),
     /// Answers have this status.
     Status(u16),
-    /// A version is neither in the index nor to be fetched.
+    /// A version is missing in the index and cannot be downloaded.
     Lost {
         /// Name of the chart.
         name: String,
         /// The version.
         version: String,
     },
-    /// The index has other digests than the archives, and a registry other archives than the digests.
+    /// The digests in the index do not match the archives; a registry serves archives that do not
+    /// match their digests.
     WrongDigest,
     /// The index is empty.
     EmptyBody,
-    /// The index has no charts.
+    /// The index contains no charts.
     NoEntries,
-    /// Only who has this name and password gets answers: by basic authentication from the repository, for a token from
-    /// the registry.
+    /// Requests need this name and password: by basic authentication for the repository, by a token
+    /// for the registry.
     Private {
         /// The name.
         username: String,
         /// The password.
         password: String,
     },
-    /// The index has the archives at this URL, the part before `/NAME-VERSION.tgz`.
+    /// The archives in the index have this URL, the part before `/NAME-VERSION.tgz`.
     Elsewhere(String),
     /// Archives are redirected to this URL, the part before `/NAME-VERSION.tgz`.
     Redirect(String),
 }
 
-/// A request that a repository got.
+/// A request to a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Path and query.
     pub path: String,
-    /// What says who asks.
+    /// The header with the credentials.
     pub authorization: Option<String>,
 }
 
-/// A repository at `http://127.0.0.1`, which is a registry as well. It ends when this is dropped.
+/// A repository at `http://127.0.0.1`, which is also a registry. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Repository {
     address: SocketAddr,
@@ -84,7 +85,7 @@ pub struct Repository {
     server: JoinHandle<()>,
 }
 
-/// What the server knows.
+/// The state of the server.
 #[derive(Debug, Default)]
 struct Shared {
     /// Scheme, host and port of the server.
@@ -96,17 +97,18 @@ struct Shared {
 }
 
 impl Repository {
-    /// Starts a repository with the charts of the tests: `test-nginx` in the versions 0.0.1 and 0.0.2.
+    /// Starts a repository with the charts of the tests: `test-nginx` in the versions 0.0.1 and
+    /// 0.0.2.
     pub async fn start(dirs: &Dirs) -> Result<Self, Error> {
         Self::on_port(dirs, 0).await
     }
 
-    /// As [`Repository::start`], on this port; 0 is a free one.
+    /// As [`Repository::start`], on this port; 0 chooses a free one.
     pub async fn on_port(dirs: &Dirs, port: u16) -> Result<Self, Error> {
         Self::serve(&dirs.workspace.join("hack").join("charts"), port).await
     }
 
-    /// Starts a repository with the charts in a folder, each in a folder `NAME-VERSION`.
+    /// Starts a repository with the charts in a folder, each in a subfolder `NAME-VERSION`.
     pub async fn of(folder: &Path) -> Result<Self, Error> {
         Self::serve(folder, 0).await
     }
@@ -146,29 +148,29 @@ impl Repository {
         format!("oci://{}/charts", self.address)
     }
 
-    /// Adds an archive, or replaces it, whatever is in it.
+    /// Adds or replaces an archive. The content is not checked.
     pub fn add(&self, name: &str, version: &str, archive: Vec<u8>) {
         let key = (name.to_owned(), version.to_owned());
         lock(&self.shared).archives.insert(key, archive);
     }
 
-    /// Switches a fault on, besides those that there are.
+    /// Switches on another fault.
     pub fn fail(&self, fault: Fault) {
         lock(&self.shared).faults.push(fault);
     }
 
-    /// Switches all faults off.
+    /// Switches off all faults.
     pub fn recover(&self) {
         lock(&self.shared).faults.clear();
     }
 
-    /// The requests so far, in their order.
+    /// The requests so far, in order.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         lock(&self.shared).requests.clone()
     }
 
-    /// How many requests there were so far whose path ends like this.
+    /// Number of requests so far whose path ends with `end`.
     #[must_use]
     pub fn requests_for(&self, end: &str) -> usize {
         let shared = lock(&self.shared);
@@ -183,7 +185,7 @@ impl Drop for Repository {
     }
 }
 
-/// Packs the folder of a chart. The same files give the same bytes.
+/// Packs the folder of a chart. The same files result in the same bytes.
 pub fn pack(folder: &Path, name: &str) -> Result<Vec<u8>, Error> {
     let mut files = BTreeMap::new();
     collect(folder, Path::new(name), &mut files)?;

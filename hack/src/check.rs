@@ -1,4 +1,4 @@
-//! `cargo dev check`: everything that can be said about the sources without running the tests.
+//! `cargo dev check`: all checks of the sources that do not run tests.
 
 use crate::cargo;
 use crate::exec::Group;
@@ -9,12 +9,12 @@ use crate::paths::Dirs;
 use crate::pure;
 use crate::tidy;
 
-/// Some checks failed; each has reported why.
+/// Some checks failed; each has reported the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("failed: {}", .0.join(", "))]
 pub(crate) struct Failed(Vec<&'static str>);
 
-/// The checks that cargo does: name and arguments.
+/// The checks that cargo runs: name and arguments.
 const CARGO: [(&str, &str); 3] = [
     ("format", "fmt --all --check"),
     (
@@ -24,7 +24,7 @@ const CARGO: [(&str, &str); 3] = [
     ("documentation", "doc --workspace --no-deps --locked"),
 ];
 
-/// Runs all checks, also when one has failed.
+/// Runs all checks, even after one has failed.
 pub(crate) async fn run(dirs: &Dirs) -> Result<(), Failed> {
     let mut failed = Vec::new();
     for (name, args) in CARGO {

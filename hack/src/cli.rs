@@ -29,76 +29,77 @@ struct Cli {
 enum Task {
     /// Show the main job on a cluster: rollout, handover, failure, rollback.
     Demo(demo::Options),
-    /// Make the terminal recording in `docs` anew, on a control plane started for it.
+    /// Create the terminal recording in `docs` again, on a control plane started for it.
     Record,
     /// Run all tests, on a control plane started for them.
     Test(test::Options),
-    /// Run a binary with tests for cargo, and once more what failed.
+    /// Run a test binary for cargo, and its failed tests once more.
     #[command(hide = true)]
     RunTests(retry::Options),
     /// Measure how fast the manager is and what it costs, on a control plane started for it.
     #[command(disable_help_flag = true)]
     Bench {
-        /// Passed on to the bench; `--help` lists its options.
+        /// Arguments for the bench; `--help` lists its options.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
     /// Check formatting, lints, documentation, generated files and tidiness.
     Check,
-    /// Search small worlds of revisions and objects whole, with the real engine.
+    /// Search all states of small worlds of revisions and objects, with the real engine.
     #[command(disable_help_flag = true)]
     CheckModel {
-        /// Passed on; `--full` searches all worlds, `--help` lists the options.
+        /// Arguments for the search; `--full` searches all worlds, `--help` lists the options.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Look for inputs that break a property, guided by what code they reach: libFuzzer on the tests named `fuzz`.
+    /// Search for inputs that break a property, guided by code coverage: libFuzzer on the tests
+    /// named `fuzz`.
     ///
-    /// `cargo dev test` tries the inputs in the `__fuzz__` directories and some random ones. This runs the same tests
-    /// for long, with coverage counted, on the stable toolchain; it needs a C++ compiler. What reaches new code is kept
-    /// below
-    /// `target/fuzz`. What breaks a property is written beside the seeds, so that the tests try it from then on: commit
+    /// `cargo dev test` tries the inputs in the `__fuzz__` directories and some random ones. This
+    /// task runs the same tests for a long time with coverage, on the stable toolchain; it needs a
+    /// C++ compiler. Inputs that reach new code are stored below `target/fuzz`. An input that
+    /// breaks a property is written beside the seeds, so that the tests try it from then on: commit
     /// it with the fix.
     Fuzz(fuzz::Options),
     /// Write the generated files of `config/`.
     Crds {
-        /// Write nothing, and fail when a file is not what would be written.
+        /// Write nothing, and fail if a file differs from its generated content.
         #[arg(long)]
         check: bool,
     },
     /// Start a control plane on this machine and leave it running.
     Up {
-        /// The name of the bed; several run side by side.
+        /// Name of the bed; several can run at the same time.
         #[arg(default_value = "baton")]
         name: bed::Name,
-        /// The port of its API server; a free one if not given.
+        /// Port of its API server; by default a free one.
         #[arg(long)]
         port: Option<u16>,
     },
     /// End a control plane started by `up`.
     Down {
-        /// The name of the bed.
+        /// Name of the bed.
         #[arg(default_value = "baton")]
         name: bed::Name,
     },
     /// Print the path of a running bed's kubeconfig, and nothing else.
     Kubeconfig {
-        /// The name of the bed.
+        /// Name of the bed.
         #[arg(default_value = "baton")]
         name: bed::Name,
     },
     /// Run the bed's own kubectl against it.
     Kubectl {
-        /// The name of the bed.
+        /// Name of the bed.
         #[arg(long, default_value = "baton")]
         bed: bed::Name,
-        /// Passed on to kubectl.
+        /// Arguments for kubectl.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
 }
 
-/// Why a task failed.
+/// The reason that a task failed.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 enum Error {
@@ -130,8 +131,8 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
         Task::Demo(options) => demo::run(&dirs, &options).await?,
         Task::Record => record::run(&dirs).await?,
         Task::Bench { args } => {
-            // Optimised: a bench that is slow itself would measure itself, since it shares the machine with the
-            // API server and the manager.
+            // The bench is optimised: it shares the machine with the API server and the manager,
+            // and would slow them down.
             eprintln!("bench: building the bench with optimisation");
             let [bench] = cargo::build(&dirs, [BENCH], &["--release", "--package", BENCH]).await?;
             return Err(exec::in_place(std::process::Command::new(bench).args(args)).into());

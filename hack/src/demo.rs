@@ -1,4 +1,4 @@
-//! `cargo dev demo`: the main job as a tour, on a cluster of its own or on one that is there.
+//! `cargo dev demo`: a tour of the main job, on clusters of its own or on an existing one.
 
 mod cluster;
 mod expect;
@@ -30,28 +30,29 @@ const NAMESPACE: &str = "baton-demo";
 /// The name of the bed.
 const BED: &str = "demo";
 
-/// The name of the other bed, which Applications go to as well.
+/// The name of the second bed, to which Applications are rolled out as well.
 const OTHER_BED: &str = "demo-us";
 
 /// The name of the bed at the edge, a site that an agent serves.
 const EDGE_BED: &str = "demo-edge";
 
-/// The port of the repository of charts. The samples name it, and the names of Releases follow from it.
+/// The port of the repository of charts. The samples contain it, and the names of Releases depend
+/// on it.
 const CHARTS_PORT: u16 = 8879;
 
-/// How to show it.
+/// The options of the tour.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Use the cluster of this context of your kubeconfig instead of starting three. The parts about Applications and
-    /// sites, which need several clusters, are left out.
+    /// Use the cluster of this context of your kubeconfig instead of starting three clusters. The
+    /// parts about Applications and sites, which need several clusters, are left out.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// End after the tour, instead of leaving the clusters up for playing with them.
+    /// Exit after the tour, instead of leaving the clusters running for your own experiments.
     #[arg(long)]
     once: bool,
 }
 
-/// Why the tour ended.
+/// The reason that the tour ended.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) enum Error {
@@ -66,11 +67,10 @@ pub(crate) enum Error {
 
 /// Shows the tour.
 ///
-/// The manager has ended when this returns or is dropped, and so have the beds. A cluster that was
-/// there before keeps running; when the tour ends by itself, only the custom resource definitions are
-/// left on it.
+/// The manager has ended when this returns or is dropped, and so have the beds. An existing cluster
+/// keeps running; after a complete tour only the custom resource definitions are left on it.
 pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
-    // Declared before the manager, so that they end after it.
+    // Declared before the manager, so that the beds end after it.
     let own = match &options.context {
         Some(_) => None,
         None => Some(Own::start(dirs).await?),
@@ -102,7 +102,7 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     let mut env = vec![];
     if let Some(own) = &own {
         env.push(("HELM_BIN".to_owned(), own.helm.clone()));
-        // So that a site that is gone is missed within seconds.
+        // With this period a lost site is detected within seconds.
         env.push(("BATON_AGENT_HEARTBEAT".to_owned(), "2".to_owned()));
     }
     let mut kubelet = own.as_ref().map(|own| {
@@ -145,12 +145,12 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the tour has for itself, unless a cluster is given: three clusters, and charts.
+/// The tour's own clusters and charts, if no cluster is given.
 struct Own {
     hub: Bed,
     other: Bed,
     edge: Bed,
-    /// Nobody asks for anything but its being there.
+    /// The field is only stored to keep the repository running.
     _charts: Repository,
     helm: String,
 }
@@ -171,7 +171,7 @@ impl Own {
         })
     }
 
-    /// As `KUBECONFIG` has them: the hub is that of the current context.
+    /// The value of `KUBECONFIG`. The hub comes first, so its context is the current one.
     fn kubeconfigs(&self) -> OsString {
         let mut list = self.hub.kubeconfig().into_os_string();
         for bed in [&self.other, &self.edge] {
@@ -182,7 +182,7 @@ impl Own {
     }
 }
 
-/// What to try when the tour is over, with the reason in front.
+/// Commands to try after the tour, each with a description.
 const TRIES: [&str; 7] = [
     "what there is: get objectdeployments,objectsets,deployments,services,configmaps",
     "the chain, live: baton tree cafe -w",
@@ -193,7 +193,7 @@ const TRIES: [&str; 7] = [
     "a revision goes with its objects, last phase first: delete objectset shop-v5",
 ];
 
-/// The same about Applications.
+/// Further commands about Applications.
 const TRIES_OF_APPLICATIONS: [&str; 4] = [
     "the next Release: apply -f config/samples/31-application-next.yaml",
     "how far it is: baton status app/bakery --watch",
@@ -201,7 +201,7 @@ const TRIES_OF_APPLICATIONS: [&str; 4] = [
     "what Shipper's clients see: get applications,releases,capacitytargets,traffictargets",
 ];
 
-/// The same about sites.
+/// Further commands about sites.
 const TRIES_OF_SITES: [&str; 4] = [
     "what runs where, and what waits: baton sites",
     "the next version: apply -f config/samples/42-site-application-next.yaml",
@@ -229,7 +229,7 @@ fn farewell(context: Option<&str>, kubeconfigs: Option<OsString>, plugin: &Path)
     }
     let selected = context.as_deref().unwrap_or_default();
     for (why, command) in tries.iter().filter_map(|line| line.split_once(": ")) {
-        // A plugin's name has to stand right behind kubectl.
+        // The name of a plugin has to follow kubectl directly.
         let (baton, rest) = match command.strip_prefix("baton ") {
             Some(rest) => (" baton", rest),
             None => ("", command),

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
-/// Why a command gave no result.
+/// The reason that a command has no result.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
@@ -34,9 +34,9 @@ pub enum Error {
 ///
 /// # Guarantees
 ///
-/// When this value is dropped, the whole group has ended: it is asked to (SIGTERM), and after
-/// [`GRACE`] it is killed. A Ctrl-C of the terminal does not reach the group; the task decides what
-/// happens then, by dropping this value.
+/// When this value is dropped, the whole group ends: it gets SIGTERM, and after [`GRACE`] it is
+/// killed. A Ctrl-C of the terminal does not reach the group; the task decides when the group ends,
+/// by dropping this value.
 #[derive(Debug)]
 pub struct Group {
     program: String,
@@ -44,7 +44,7 @@ pub struct Group {
     id: Option<Pid>,
 }
 
-/// How long a group may take to end by itself.
+/// The time that a group may take to end by itself.
 pub const GRACE: Duration = Duration::from_secs(5);
 
 impl Group {
@@ -73,12 +73,13 @@ impl Group {
         id.and_then(Pid::from_raw)
     }
 
-    /// Waits until the child has ended. What it left running is ended when the group is dropped.
+    /// Waits until the child has ended. Other processes of the group end when the group is dropped.
     pub async fn wait(&mut self) -> Result<ExitStatus, Error> {
         self.child.wait().await.map_err(|source| self.lost(source))
     }
 
-    /// Reads the standard output and the standard error, as far as they are pipes, to their ends, and waits.
+    /// Reads the standard output and the standard error to their ends, if they are pipes, and
+    /// waits.
     async fn finish(&mut self) -> Result<(String, String, ExitStatus), Error> {
         let (out, err) = (self.child.stdout.take(), self.child.stderr.take());
         let (out, err, status) = tokio::join!(read(out), read(err), self.child.wait());
@@ -95,9 +96,9 @@ impl Group {
     fn end(&mut self) {
         let Some(id) = self.id.take() else { return };
         let asked = Instant::now();
-        // The group is gone when there is nobody to signal.
+        // The signal fails when the group has no member any more.
         while kill_process_group(id, Signal::TERM).is_ok() && asked.elapsed() < GRACE {
-            // Collects the child, which counts as a member until then.
+            // The child has to be waited for, since it counts as a member until then.
             let _ = self.child.try_wait();
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -111,7 +112,7 @@ impl Drop for Group {
     }
 }
 
-/// Keeps what this task inherited from configuring one of Baton's programs.
+/// Removes the variables that configure Baton's programs from the inherited environment.
 pub(crate) fn without_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
@@ -136,8 +137,8 @@ pub async fn output(command: &mut Command) -> Result<String, Error> {
     })
 }
 
-/// Runs `command` to its end, and returns what it wrote to its standard output, and to its standard error if that
-/// is a pipe.
+/// Runs `command` to its end, and returns what it wrote to its standard output, and to its standard
+/// error if that is a pipe.
 pub async fn captured(command: &mut Command) -> Result<(String, String, ExitStatus), Error> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     Group::spawn(command)?.finish().await
@@ -159,7 +160,8 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Runs a program in place of this process, so that it has the terminal to itself. Returns only if that fails.
+/// Replaces this process by a program, so that the program has the terminal to itself. Returns only
+/// if that fails.
 pub(crate) fn in_place(command: &mut std::process::Command) -> Error {
     let source = command.exec();
     let program = command.get_program().to_string_lossy().into_owned();
@@ -229,7 +231,8 @@ mod tests {
         let pid = Pid::from_raw(pid).unwrap();
         assert!(rustix::process::test_kill_process(pid).is_ok());
         drop(group);
-        // A zombie that init has not collected yet still takes signals; its command line is empty.
+        // A zombie that init has not waited for yet still accepts signals; its command line is
+        // empty.
         let gone = || {
             std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
                 .is_ok_and(|line| line.is_empty())

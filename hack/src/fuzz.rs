@@ -1,9 +1,10 @@
-//! `cargo dev fuzz`: looks for inputs that break a property, guided by what code they reach.
+//! `cargo dev fuzz`: searches for inputs that break a property, guided by code coverage.
 //!
-//! The targets are tests of the crates, written with bolero: with its own engine, under `cargo test`, they try what is
-//! in their `__fuzz__` directories and some random inputs. Here they are built with LLVM's coverage counters and run by
-//! libFuzzer, which needs nothing but the stable toolchain and a C++ compiler. What was found to break a property is
-//! kept beside the seeds, where the tests try it from then on.
+//! The targets are tests of the crates, written with bolero. Under `cargo test`, with bolero's own
+//! engine, they try the inputs in their `__fuzz__` directories and some random ones. Here they are
+//! built with LLVM's coverage counters and run by libFuzzer, which needs only the stable toolchain
+//! and a C++ compiler. An input that breaks a property is stored beside the seeds, where the tests
+//! try it from then on.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -15,10 +16,10 @@ use crate::cargo;
 use crate::exec::{self, Group};
 use crate::paths::Dirs;
 
-/// What to fuzz, and for how long.
+/// The target and the duration.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// What to fuzz; all, one after the other, if not given.
+    /// Target to fuzz; without it, all targets one after the other.
     #[arg(value_enum)]
     target: Option<Target>,
     /// Minutes per target.
@@ -26,26 +27,26 @@ pub(crate) struct Options {
     minutes: u64,
 }
 
-/// What is fuzzed, and what has to hold.
+/// A target, and the property that has to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Target {
-    /// What is compared as equal, an apply does not change; after an apply nothing differs.
+    /// An apply does not change objects that compare as equal; after an apply nothing differs.
     Diff,
-    /// Probes end within their budget, in texts that are bounded and quote no value.
+    /// Probes end within their budget, with texts of limited length that quote no value.
     Probes,
-    /// Rules end within their cost, with what their types promise.
+    /// Rules end within their cost limit, with results of the types that they promise.
     Cel,
-    /// What is mapped into a status fits, and the server takes it.
+    /// A mapped condition fits into a status, and the server accepts it.
     Mapping,
-    /// What is packed is what was read; errors have a place in the text.
+    /// The packed objects are those that were read; errors contain a place in the text.
     Pack,
-    /// Archives of charts that are accepted stay in their folder, and are within their limits.
+    /// Accepted archives of charts stay in their folder and within their limits.
     Archive,
-    /// Indexes of charts are read or refused, in one line.
+    /// An index of charts is read, or refused with an error of one line.
     Index,
 }
 
-/// Why no target was fuzzed, or what was found.
+/// The reason that no target was fuzzed, or the property that is broken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
@@ -62,15 +63,15 @@ pub(crate) enum Error {
     Found(&'static str, String),
 }
 
-/// Where a target is.
+/// The location of a target.
 struct Place {
     name: &'static str,
     package: &'static str,
-    /// How cargo selects what holds its test.
+    /// The arguments that select the test's artifact in cargo.
     artifact: &'static [&'static str],
     /// The test.
     test: &'static str,
-    /// The directory of the seeds, and of what was found.
+    /// The directory of the seeds and of the inputs found.
     inputs: &'static str,
 }
 
@@ -130,7 +131,7 @@ impl Target {
     }
 }
 
-/// What makes rustc count what was reached, in the way that libFuzzer reads it.
+/// The arguments by which rustc counts the coverage in libFuzzer's format.
 const COVERAGE: [&str; 9] = [
     "--cfg=fuzzing",
     "--cfg=fuzzing_libfuzzer",
@@ -140,18 +141,18 @@ const COVERAGE: [&str; 9] = [
     "-Cllvm-args=-sanitizer-coverage-pc-table",
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
     "-Cllvm-args=-sanitizer-coverage-stack-depth",
-    // Several units of a crate would have counters of the same name.
+    // With several codegen units of a crate, counters would have the same name.
     "-Ccodegen-units=1",
 ];
 
-/// Longest input in bytes.
+/// Maximum length of an input in bytes.
 const MAX_LEN: usize = 4096;
-/// Seconds after which an input counts as endless: a hundred times what the budgets allow.
+/// Seconds after which an input counts as endless: a hundred times the budgets.
 const TIMEOUT: u64 = 20;
-/// Memory that an input may take at once, and the process in all, in MiB.
+/// Limits of memory in MiB: for one allocation, and for the process.
 const MEMORY: (u64, u64) = (256, 2048);
 
-/// Fuzzes what is wanted, and ends with the first target that has a broken property.
+/// Fuzzes the targets, and stops at the first one with a broken property.
 pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     let targets = match &options.target {
         Some(target) => std::slice::from_ref(target),
@@ -172,8 +173,8 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// The platform that is compiled for. Named, it keeps the counters out of build scripts, which have nobody to count
-/// for.
+/// The target platform. Naming it explicitly keeps the counters out of build scripts, where nothing
+/// reads them.
 async fn host(dirs: &Dirs) -> Result<String, Error> {
     let text = exec::output(cargo::command(dirs).arg("-vV")).await?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
@@ -200,7 +201,7 @@ async fn fuzz(
     binary: &Path,
     minutes: u64,
 ) -> Result<ExitStatus, Error> {
-    // Relative paths, as these arguments are separated by blanks.
+    // The paths are relative, since these arguments are separated by spaces.
     let grown = format!("target/fuzz/corpus/{}", place.name);
     let [corpus, crashes] = ["corpus", "crashes"].map(|name| format!("{}/{name}", place.inputs));
     for directory in [&grown, &crashes] {
@@ -222,12 +223,13 @@ async fn fuzz(
         .env("BOLERO_LIBTEST_HARNESS", "1")
         .env("BOLERO_LIBFUZZER_ARGS", arguments.join(" "));
     let status = Group::spawn(&mut command)?.wait().await?;
-    // Nothing was found, most of the time.
+    // The directory is removed if it is empty, which it mostly is.
     let _ = fs::remove_dir(dirs.workspace.join(&crashes));
     Ok(status)
 }
 
-/// The arguments of libFuzzer. It writes what reaches new code to the first directory, and only reads the others.
+/// The arguments of libFuzzer. It writes inputs that reach new code to the first directory, and
+/// only reads the others.
 fn arguments(grown: &str, [corpus, crashes]: [&str; 2], minutes: u64) -> Vec<String> {
     let (at_once, in_all) = MEMORY;
     let seconds = minutes * 60;

@@ -1,4 +1,5 @@
-//! Ctrl-C and its like end a task by dropping it, so that whatever it started goes with it.
+//! Ends a task by dropping it on Ctrl-C or a similar signal, so that everything that the task has
+//! started ends as well.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -8,13 +9,14 @@ use std::process::ExitCode;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Runs `task` until it ends or SIGINT, SIGTERM or SIGHUP arrives. An error is reported on the standard error.
+/// Runs `task` until it ends or SIGINT, SIGTERM or SIGHUP arrives. An error is reported on the
+/// standard error.
 ///
 /// # Guarantees
 ///
 /// On a signal the task is dropped, with every [`Group`](crate::exec::Group) and
-/// [`Bed`](crate::bed::Bed) that it holds, before this function returns. Further signals are
-/// ignored meanwhile: giving up half-way would leave servers running.
+/// [`Bed`](crate::bed::Bed) that it has, before this function returns. Further signals are ignored
+/// meanwhile, since an interrupted cleanup would leave servers running.
 pub fn run<E: Display>(task: impl Future<Output = Result<ExitCode, E>>) -> ExitCode {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -24,7 +26,8 @@ pub fn run<E: Display>(task: impl Future<Output = Result<ExitCode, E>>) -> ExitC
         tokio::select! {
             biased;
             signal = interruption() => {
-                // Not an error: it is what somebody wanted. The exit code is the one by which shells know a signal.
+                // An interruption by the user is no error. Shells recognize the signal by this exit
+                // code.
                 tell("interrupted");
                 ExitCode::from(128 + signal)
             }
@@ -33,8 +36,8 @@ pub fn run<E: Display>(task: impl Future<Output = Result<ExitCode, E>>) -> ExitC
     })
 }
 
-/// Writes a line to the standard error, if somebody reads it: a pager that ended by the same Ctrl-C must not keep what
-/// was started from ending.
+/// Writes a line to the standard error and ignores errors: a pager that was ended by the same
+/// Ctrl-C must not prevent the cleanup.
 pub(crate) fn tell(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,7 +1,7 @@
-//! The order of the crates, folders and files of the product, by which they may use each other.
+//! The layers of the product's crates, folders and files, which determine their imports.
 //!
-//! An import points down this order, and there are no circles between files, except between the file of a folder and
-//! those in it. Tests may use everything.
+//! A file imports only from lower layers, and there are no cycles between files, except between the
+//! file of a folder and the files in it. Tests may import everything.
 
 mod imports;
 
@@ -10,8 +10,9 @@ use std::path::Path;
 
 use crate::tidy::{self, Error};
 
-/// The layers. Each may use those above it in this list, and what is within the same entry; entries of one layer do not
-/// use each other. A file belongs to the longest entry that it is in.
+/// The layers, the lowest first. An entry may import from the layers above it in this list and from
+/// itself, but not from other entries of its layer. A file belongs to the longest entry that
+/// contains it.
 const LAYERS: &[&[&str]] = &[
     &["apis"],
     &["crates/probes", "crates/yaml"],
@@ -46,14 +47,14 @@ const LAYERS: &[&[&str]] = &[
     &["src/main"],
 ];
 
-/// Imports that break the order or close a circle, and why they are still there. One that does neither any more has to
-/// go from this list.
+/// Imports that break the order or close a cycle, each with the reason. An import that does neither
+/// any more has to be removed from this list.
 const KNOWN: &[(&str, &str, &str)] = &[];
 
-/// An import: the file that has it, and the file or crate that it names.
+/// An import: the importing file, and the imported file or crate.
 type Import<'a> = (&'a str, &'a str);
 
-/// Checks the imports of the product. The error has every broken rule.
+/// Checks the imports of the product. The error lists every broken rule.
 pub(crate) fn check(workspace: &Path) -> Result<(), Error> {
     let mut sources = BTreeMap::new();
     for dir in ["apis", "crates", "plugin", "src"] {
@@ -111,7 +112,7 @@ fn violations(
     found
 }
 
-/// The layer and the entry that a file or a crate belongs to.
+/// The layer and the entry of a file or a crate.
 fn place(name: &str, layers: &[&[&str]]) -> Option<(usize, usize)> {
     let mut best = None;
     for (layer, entries) in layers.iter().enumerate() {
@@ -125,7 +126,7 @@ fn place(name: &str, layers: &[&[&str]]) -> Option<(usize, usize)> {
     best.map(|(_, place)| place)
 }
 
-/// True if a path is that of a folder or file, given without `.rs`, or of something in it.
+/// True if a path is the folder or file `entry`, given without `.rs`, or is inside it.
 fn is_within(path: &str, entry: &str) -> bool {
     let rest = path.strip_prefix(entry);
     rest.is_some_and(|rest| rest.is_empty() || rest == ".rs" || rest.starts_with('/'))
@@ -138,7 +139,7 @@ fn is_upward((from, to): Import<'_>, layers: &[&[&str]]) -> bool {
     }
 }
 
-/// The imports of each file, except those within its folder and the file of that folder.
+/// The imports of each file, without those between a folder's file and the files in the folder.
 struct Graph<'a>(BTreeMap<&'a str, Vec<&'a str>>);
 
 impl<'a> Graph<'a> {
@@ -153,7 +154,7 @@ impl<'a> Graph<'a> {
         Self(graph)
     }
 
-    /// True if the imports lead back from what is imported.
+    /// True if the import is part of a cycle.
     fn is_in_circle(&self, (from, to): Import<'a>) -> bool {
         let mut reached = BTreeSet::from([to]);
         let mut next = vec![to];
@@ -165,7 +166,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// True if one of the files is that of a folder, and the other is in the folder.
+/// True if one of the files is the file of a folder, and the other is in the folder.
 fn is_of_folder((from, to): Import<'_>) -> bool {
     let folder = |name: &str| match name
         .strip_suffix("/lib.rs")

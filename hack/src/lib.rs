@@ -1,9 +1,10 @@
 //! The tasks behind `cargo dev`, and the test bed as a library.
 //!
 //! The bed is a real control plane on this machine: etcd, kube-apiserver, kube-controller-manager,
-//! kube-scheduler and kwok, run as plain processes that listen on the loopback interface only.
-//! [`bed::Bed`] starts and ends one; [`tools::Toolbox`] finds or builds the binaries it runs, from
-//! the Go modules beside this crate that pin them. [`charts::Repository`] is a repository of charts.
+//! kube-scheduler and kwok, run as plain processes that listen only on the loopback interface.
+//! [`bed::Bed`] starts and ends a bed; [`tools::Toolbox`] finds its binaries or builds them from
+//! the Go modules in this directory, which pin their versions. [`charts::Repository`] is a
+//! repository of charts.
 
 #![expect(
     clippy::missing_errors_doc,

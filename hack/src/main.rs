@@ -1,4 +1,4 @@
-//! `cargo dev`: the one entry for every task of the project.
+//! `cargo dev`: the entry point of all tasks of the project.
 
 use std::process::ExitCode;
 

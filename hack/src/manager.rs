@@ -15,19 +15,19 @@ use tokio::time::{sleep, timeout};
 use crate::exec::{self, Group};
 use crate::metrics::Metrics;
 
-/// How long a manager may take to be ready.
+/// The time that a manager may take to be ready.
 const START: Duration = Duration::from_secs(30);
 
-/// How long it may take to end when asked to.
+/// The time that it may take to end after SIGTERM.
 const STOP: Duration = Duration::from_secs(30);
 
-/// How long its endpoints may take to answer.
+/// The time that its endpoints may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// How much of its log an error shows.
+/// Number of log lines that an error shows.
 const LOG_LINES: usize = 20;
 
-/// Why the manager is not there, or does not do what it should.
+/// The reason that the manager does not run, or does not do what is expected.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
@@ -56,7 +56,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same with how far it got, if it is about something that is late.
+    /// Adds the progress so far, if the error is a timeout.
     #[must_use]
     pub fn with_detail(mut self, text: &str) -> Self {
         if let Self::Late { detail, .. } = &mut self {
@@ -66,20 +66,20 @@ impl Error {
     }
 }
 
-/// How to run a manager.
+/// The parameters of a manager process.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The program.
     pub binary: PathBuf,
-    /// Which cluster it works on.
+    /// The cluster of the manager.
     pub cluster: Cluster,
-    /// The file for what it writes; emptied when it is launched.
+    /// The log file; it is emptied at the start.
     pub log: PathBuf,
-    /// Variables of its environment.
+    /// Additional environment variables.
     pub env: Vec<(String, String)>,
 }
 
-/// A cluster, by a kubeconfig of its own or by a context of the user's.
+/// A cluster, by its own kubeconfig or by a context of the user's.
 #[derive(Debug, Clone)]
 pub enum Cluster {
     /// The path of the kubeconfig.
@@ -89,7 +89,7 @@ pub enum Cluster {
 }
 
 impl Cluster {
-    /// Makes a manager, a plugin or a kubectl work on this cluster.
+    /// Makes `command`, a manager, a plugin or a kubectl, use this cluster.
     pub fn select(&self, command: &mut Command) {
         match self {
             Self::Kubeconfig(path) => command.arg("--kubeconfig").arg(path),
@@ -98,7 +98,7 @@ impl Cluster {
     }
 }
 
-/// The addresses that a manager serves.
+/// The addresses of a manager's endpoints.
 #[derive(Debug, Clone, Copy)]
 pub struct Endpoints {
     metrics: SocketAddr,
@@ -106,7 +106,7 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Its metrics at this moment.
+    /// The current metrics.
     pub async fn metrics(self) -> Result<Metrics, Error> {
         let text = get(self.metrics, "/metrics").await;
         Ok(Metrics::parse(&text.map_err(Error::Metrics)?))
@@ -117,7 +117,7 @@ impl Endpoints {
 ///
 /// # Guarantees
 ///
-/// It has ended when this value is dropped.
+/// The manager has ended when this value is dropped.
 #[derive(Debug)]
 pub struct Manager {
     group: Group,
@@ -126,7 +126,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Starts one, and waits until it is ready.
+    /// Starts a manager, and waits until it is ready.
     pub async fn start(launch: &Launch) -> Result<Self, Error> {
         let failed = |source| Error::Prepare {
             what: launch.log.display().to_string(),
@@ -166,20 +166,20 @@ impl Manager {
         Ok(manager)
     }
 
-    /// Its process id.
+    /// The process id of the manager.
     #[must_use]
     pub fn pid(&self) -> u32 {
         let pid = self.group.pid().map(rustix::process::Pid::as_raw_nonzero);
         pid.map_or(0, |pid| pid.get().unsigned_abs())
     }
 
-    /// The addresses that it serves.
+    /// The addresses of the manager's endpoints.
     #[must_use]
     pub fn endpoints(&self) -> Endpoints {
         self.endpoints
     }
 
-    /// Runs `task`, which waits for `what`, as long as the manager runs and the time is not up.
+    /// Runs `task`, which waits for `what`, until the manager ends or the time is up.
     pub async fn until<T>(
         &mut self,
         what: &str,
@@ -209,10 +209,10 @@ impl Manager {
         }
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Sends SIGTERM, and waits until the manager has ended.
     pub async fn stop(&mut self) -> Result<(), Error> {
         if let Some(pid) = self.group.pid() {
-            // A failure means that it has ended by itself, which its exit status shows.
+            // An error means that the manager has ended by itself, which its exit status shows.
             let _ = kill_process(pid, Signal::TERM);
         }
         let what = "the manager to end after SIGTERM";
@@ -231,7 +231,7 @@ fn tail(log: &Path) -> String {
     }
 }
 
-/// An address that nobody listens on. Somebody may until the manager does, which then fails to start.
+/// A free address. Another process may use it before the manager does, which then fails to start.
 fn free_address() -> Result<SocketAddr, Error> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .and_then(|listener| listener.local_addr())

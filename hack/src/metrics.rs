@@ -1,7 +1,7 @@
-//! The metrics of a process, mostly the manager, read as Prometheus does.
+//! The metrics of a process, mostly the manager, read in the text format of Prometheus.
 //!
-//! The parsers on crates.io split labels at commas, which stand in some of our values, or at the type of a metric,
-//! which an API server does not repeat for each series.
+//! The parsers on crates.io split labels at commas, which occur in some of our values, or rely on
+//! the type of a metric, which an API server does not repeat for each series.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ const REQUESTS: &str = "baton_api_requests_total";
 /// Verbs of requests that change what users stored.
 const WRITES: [&str; 6] = ["apply", "create", "delete", "patch", "status", "update"];
 
-/// All series at one moment, by name and labels as they are exposed.
+/// All series at one moment, by name and labels in their text form.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics(BTreeMap<String, f64>);
 
@@ -21,14 +21,14 @@ impl Metrics {
     pub fn parse(text: &str) -> Self {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let series = lines.filter_map(|line| {
-            // Label values may hold spaces; the value after them has none.
+            // Label values may contain spaces; the number after them has none.
             let (series, value) = line.trim_end().rsplit_once(' ')?;
             Some((series.to_owned(), value.parse().ok()?))
         });
         Self(series.collect())
     }
 
-    /// The series of one name.
+    /// The series with this name.
     pub fn family(&self, name: &str) -> impl Iterator<Item = (Labels<'_>, f64)> {
         self.0.iter().filter_map(move |(series, value)| {
             let labels = series.strip_prefix(name)?;
@@ -36,7 +36,7 @@ impl Metrics {
         })
     }
 
-    /// The sum of the series of a name that carry all these labels; nothing if there are none.
+    /// The sum of the series with this name and all these labels; `None` if there are none.
     #[must_use]
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let found = self.family(name).filter(|(found, _)| {
@@ -46,7 +46,7 @@ impl Metrics {
         found.map(|(_, value)| value).reduce(|sum, one| sum + one)
     }
 
-    /// The same as a count, of series with any labels.
+    /// The sum of the series with this name and any labels, as a count.
     #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         count(self.sum(name, &[]).unwrap_or_default())
@@ -69,7 +69,7 @@ impl Metrics {
         count(self.sum(REQUESTS, &[("verb", verb)]).unwrap_or_default())
     }
 
-    /// Requests of one verb that the API server has carried out so far.
+    /// Requests of one verb that succeeded so far.
     #[must_use]
     pub fn successes(&self, verb: &str) -> u64 {
         let labels = [("verb", verb), ("code_class", "2xx")];
@@ -83,7 +83,7 @@ impl Metrics {
     }
 }
 
-/// Whether requests of this verb change what users stored.
+/// True if requests of this verb change what users stored.
 #[must_use]
 pub fn is_write(verb: &str) -> bool {
     WRITES.contains(&verb)
@@ -94,7 +94,7 @@ pub fn is_write(verb: &str) -> bool {
 pub struct Labels<'a>(&'a str);
 
 impl<'a> Labels<'a> {
-    /// The value of one of them, as in `{a="b",c="d"}`. Values with quotes do not occur.
+    /// The value of a label, as in `{a="b",c="d"}`. Values with quotes do not occur.
     #[must_use]
     pub fn get(self, name: &str) -> Option<&'a str> {
         let mut parts = self.0.trim_matches(['{', '}']).split('"');

@@ -1,5 +1,5 @@
-//! The rules and the dashboard in `config/monitoring`: checked and tested by promtool, and the rules turned into
-//! manifests for the Prometheus Operator.
+//! The rules and the dashboard in `config/monitoring`: promtool checks and tests them, and the
+//! rules become manifests for the Prometheus Operator.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -11,15 +11,15 @@ use crate::exec;
 use crate::paths::Dirs;
 use crate::tools;
 
-/// The rules, as Prometheus reads them.
+/// The file with the rules for Prometheus.
 pub(crate) const RULES: &str = "rules.yaml";
-/// Series, and which alerts they are to fire.
+/// The file with test series, and the alerts that they have to fire.
 const TESTS: &str = "rules.test.yaml";
 
-/// What Grafana shows of them.
+/// The file with the dashboard for Grafana.
 const DASHBOARD: &str = "dashboard.json";
 
-/// Why the rules or the dashboard are not as they should be.
+/// The reason that the rules or the dashboard are invalid.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
@@ -32,10 +32,10 @@ pub(crate) enum Error {
     Dashboard(#[from] serde_json::Error),
 }
 
-/// The words by which promtool checks a file of rules.
+/// The arguments by which promtool checks a file of rules.
 const CHECK: [&str; 4] = ["check", "rules", "--lint=all", "--lint-fatal"];
 
-/// Checks the rules, runs their tests, and checks what the dashboard asks for.
+/// Checks the rules, runs their tests, and checks the queries of the dashboard.
 pub(crate) async fn check(dirs: &Dirs) -> Result<(), Error> {
     let promtool = tools::promtool(dirs).await?;
     let directory = dirs.workspace.join("config/monitoring");
@@ -56,7 +56,8 @@ pub(crate) async fn check(dirs: &Dirs) -> Result<(), Error> {
     promtool_on(&promtool, &dirs.cache, &CHECK, name).await
 }
 
-/// What a dashboard asks for, as rules: promtool knows no dashboards. Variables have a value as any of theirs.
+/// The queries of a dashboard as rules, since promtool cannot read dashboards. Variables are
+/// replaced by valid values.
 fn as_rules(dashboard: &Value) -> Value {
     let panels = dashboard["panels"].as_array();
     let targets = panels.into_iter().flatten().flat_map(|panel| {
@@ -86,7 +87,8 @@ async fn promtool_on(
     Ok(())
 }
 
-/// The rules as an object of the Prometheus Operator, and what makes it read the manager's metrics.
+/// The rules as an object of the Prometheus Operator, and the object that makes it read the
+/// manager's metrics.
 pub(crate) fn manifests(rules: &Value, namespace: &str, labels: &Value) -> Vec<Value> {
     let object = |kind: &str, spec: Value| {
         json!({
@@ -125,7 +127,7 @@ mod tests {
         assert_eq!(expressions, ["rate(a{n=~\".*\"}[5m])", "b", "c"]);
     }
 
-    /// What it does not know is left out silently by the operator.
+    /// The operator silently drops fields that it does not know.
     #[test]
     fn the_operator_gets_the_rules_as_they_are() {
         let rules = json!({ "groups": [{ "name": "x", "rules": [] }] });

@@ -1,18 +1,18 @@
-//! Where things are: the workspace, and the cache of what takes long to build.
+//! The directories of the tasks: the workspace, and the cache of files that take long to build.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The directories that the tasks work in.
+/// The directories of the tasks.
 #[derive(Debug, Clone)]
 pub struct Dirs {
     /// The root of the workspace.
     pub workspace: PathBuf,
-    /// What outlives `cargo clean`: built tools, and the state of running beds.
+    /// The cache: built tools, and the state of running beds. It is not removed by `cargo clean`.
     pub cache: PathBuf,
 }
 
-/// Why the directories are not known.
+/// The reason that the directories are unknown.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
@@ -30,8 +30,8 @@ impl Dirs {
     /// `$HOME/.cache/baton`.
     pub fn from_env() -> Result<Self, Error> {
         let cache = cache(|name| std::env::var_os(name))?;
-        // Absolute, because processes are started in other directories and recognised by the paths
-        // in their arguments.
+        // The path is absolute, because processes run in other directories and are identified by
+        // the paths in their arguments.
         let cache = std::path::absolute(&cache).map_err(|source| Error::Absolute {
             path: cache,
             source,
@@ -41,13 +41,13 @@ impl Dirs {
         Ok(Self { workspace, cache })
     }
 
-    /// The directory of a Go module beside this crate.
+    /// The directory of a Go module in this directory.
     #[must_use]
     pub fn go_module(&self, name: &str) -> PathBuf {
         self.workspace.join("hack").join(name)
     }
 
-    /// The directory that holds one directory for each bed.
+    /// The parent directory of the beds.
     #[must_use]
     pub fn clusters(&self) -> PathBuf {
         self.cache.join("clusters")
@@ -59,7 +59,7 @@ impl Dirs {
         self.workspace.join("config").join("crds")
     }
 
-    /// The directory of the generated definitions of the kinds that roll applications out.
+    /// The directory of the generated definitions of the release kinds.
     #[must_use]
     pub fn release_crds(&self) -> PathBuf {
         self.workspace.join("config").join("releases")

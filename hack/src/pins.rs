@@ -1,4 +1,4 @@
-//! The pinned versions, read from the `go.mod` files so that each stands in one place.
+//! The pinned versions, read from the `go.mod` files so that each is defined in one place.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -6,13 +6,13 @@ const CONTROLPLANE: &str = include_str!("../controlplane/go.mod");
 const HELM: &str = include_str!("../helm/go.mod");
 const KWOK: &str = include_str!("../kwok/go.mod");
 const PROMETHEUS: &str = include_str!("../prometheus/go.mod");
-/// A program of our own: its sources are its version.
+/// The sources of our own program, which are hashed to its version.
 const HEALTH: [&str; 2] = [
     include_str!("../health/go.mod"),
     include_str!("../health/main.go"),
 ];
 
-/// The versions that the bed is made of, and those of the renderer of charts and of the checker of rules.
+/// The versions of the bed's parts, of helm and of promtool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pins {
     /// `k8s.io/kubernetes`, for example `v1.36.3`.
@@ -27,11 +27,11 @@ pub(crate) struct Pins {
     pub(crate) health: String,
     /// `github.com/prometheus/prometheus`, for example `v0.316.0`, which is 3.16.0.
     pub(crate) prometheus: &'static str,
-    /// The oldest Go that builds all of them.
+    /// The oldest version of Go that builds all of them.
     pub(crate) go: GoVersion,
 }
 
-/// A version of Go, as far as the choice of a toolchain needs it.
+/// The part of a Go version that the choice of a toolchain needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GoVersion {
     pub(crate) major: u32,
@@ -56,7 +56,7 @@ impl std::fmt::Display for GoVersion {
 }
 
 impl Pins {
-    /// Reads the module files that were beside this crate when it was built.
+    /// Reads the module files that were in this directory when this crate was built.
     pub(crate) fn read() -> Self {
         let pin = |file, module| required(file, module).expect("the module file requires it");
         let files = [CONTROLPLANE, HELM, KWOK, HEALTH[0], PROMETHEUS];
@@ -77,7 +77,7 @@ impl Pins {
     }
 }
 
-/// The same for the same texts, as long as it is built by the same Rust.
+/// A hash that is stable as long as the same Rust toolchain builds this crate.
 fn hash(texts: [&str; 2]) -> String {
     let mut hasher = DefaultHasher::new();
     texts.hash(&mut hasher);

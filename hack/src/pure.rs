@@ -1,18 +1,20 @@
-//! Crates that decide from what they are given: without a client, a runtime or a clock, also in what they depend on.
+//! Checks the pure crates: they decide on given data only, and neither they nor their dependencies
+//! have a client, a runtime or a clock.
 //!
-//! A build of the whole workspace cannot show that: features that one crate asks for, all get.
+//! A build of the whole workspace cannot show that, since all crates get the features that any
+//! crate requests.
 
 use crate::cargo;
 use crate::exec::{self, Group};
 use crate::paths::Dirs;
 
-/// Their directories below `crates`.
+/// The directories of the pure crates below `crates`.
 pub(crate) const CRATES: [&str; 6] = ["engine", "probes", "releases", "sites", "view", "yaml"];
 
 /// Crates that they must not depend on.
 const REFUSED: [&str; 4] = ["hyper", "kube-client", "rustls", "tokio"];
 
-/// Why a crate is not pure.
+/// The reason that a crate is not pure.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
@@ -26,7 +28,7 @@ pub(crate) enum Error {
     Compile(String),
 }
 
-/// Checks what each crate depends on, and that it compiles by itself.
+/// Checks the dependencies of each pure crate, and that it compiles alone.
 pub(crate) async fn check(dirs: &Dirs) -> Result<(), Error> {
     for krate in CRATES.map(|name| format!("baton-{name}")) {
         let mut tree = cargo::command(dirs);
@@ -44,7 +46,7 @@ pub(crate) async fn check(dirs: &Dirs) -> Result<(), Error> {
     Ok(())
 }
 
-/// A refused package in a tree: a line for each, with the name first.
+/// A refused package in a dependency tree, which has a line for each package, with the name first.
 fn refused(tree: &str) -> Option<&'static str> {
     let names: Vec<_> = tree
         .lines()

@@ -1,4 +1,5 @@
-//! `cargo dev record`: the terminal recording of the documentation, an asciicast, made by running a script.
+//! `cargo dev record`: creates the terminal recording of the documentation, an asciicast, by
+//! running a script.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -19,25 +20,25 @@ use crate::manager::{self, Cluster, Launch, Manager};
 use crate::paths::Dirs;
 use crate::tools::{self, Tool, Toolbox};
 
-/// What is recorded, and the directory that its commands run in.
+/// The script to record. Its directory is the working directory of the commands.
 const SCRIPT: &str = "hack/recording/script";
-/// Where it is written to.
+/// The recording to write.
 const RECORDING: &str = "docs/tour.cast";
 /// The name of the bed.
 const BED: &str = "record";
 
-/// Characters of the terminal, across and down.
+/// Columns and rows of the terminal.
 const SIZE: (u16, u16) = (112, 34);
-/// How long a character takes to be typed.
+/// The time to type a character.
 const KEY: Duration = Duration::from_millis(35);
-/// How long the result of a command can be read.
+/// The time to read the result of a command.
 const PAUSE: Duration = Duration::from_millis(2500);
-/// Longer waits for output are recorded as this.
+/// Longer pauses in the output are shortened to this.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// How long a command may take.
+/// The time that a command may take.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Why there is no recording.
+/// The reason that there is no recording.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
@@ -69,10 +70,10 @@ pub(crate) enum Error {
     },
 }
 
-/// Runs the script on a bed of its own, and writes what a terminal shows of it.
+/// Runs the script on a bed of its own, and writes what a terminal shows.
 ///
-/// The bed and the manager have ended when this returns or is dropped. Nothing is written when a command ends with
-/// another exit code than the script says.
+/// The bed and the manager have ended when this returns or is dropped. Nothing is written if a
+/// command ends with another exit code than the script expects.
 pub(crate) async fn run(dirs: &Dirs) -> Result<(), Error> {
     let text = read(dirs, SCRIPT)?;
     let script = parse(&text)?;
@@ -80,7 +81,7 @@ pub(crate) async fn run(dirs: &Dirs) -> Result<(), Error> {
     let [baton, plugin] = cargo::build(dirs, ["baton", "kubectl-baton"], &["--workspace"]).await?;
     let tools = Toolbox::prepare(dirs).await?;
     let helm = tools::helm(dirs).await?;
-    // Declared before the manager, so that it ends after it.
+    // Declared before the manager, so that the bed ends after it.
     let bed = Bed::up(dirs, &BED.parse()?, None, Afterwards::End).await?;
     bed.install(&dirs.crds()).await?;
     exec::output(bed.kubectl().args(["create", "namespace", "baton-system"])).await?;
@@ -152,9 +153,9 @@ fn read(dirs: &Dirs, file: &str) -> Result<String, Error> {
 /// A line of the script.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
-    /// What is to be seen next.
+    /// A remark about the next command.
     Remark(String),
-    /// What is run, and the exit code that it has to have.
+    /// A command to run, with its expected exit code.
     Command { text: String, expected: i32 },
 }
 
@@ -180,7 +181,7 @@ fn parse(script: &str) -> Result<Vec<Line>, Error> {
     parsed.collect()
 }
 
-/// What is recorded so far: when what was printed.
+/// The recording so far: texts with their times.
 #[derive(Default)]
 struct Cast {
     clock: Duration,
@@ -192,7 +193,7 @@ impl Cast {
         self.events.push((self.clock, text.to_owned()));
     }
 
-    /// As if somebody typed it at a prompt.
+    /// Records a command as if it were typed at a prompt.
     fn type_in(&mut self, command: &str) {
         self.print("\x1b[32m$\x1b[0m ");
         self.clock += 10 * KEY;
@@ -204,7 +205,7 @@ impl Cast {
         self.print("\r\n");
     }
 
-    /// Runs a command in a terminal of its own, and returns its exit code and all that it has printed.
+    /// Runs a command in a terminal of its own, and returns its exit code and its output.
     async fn play(&mut self, mut command: Command) -> Result<(Option<i32>, String), Error> {
         let (screen, terminal) = open().map_err(Error::Terminal)?;
         let clone = || {
@@ -215,7 +216,7 @@ impl Cast {
         };
         command.stdin(clone()?).stdout(clone()?).stderr(clone()?);
         let mut group = Group::spawn(&mut command)?;
-        // The terminal is hung up when nobody has it open any more.
+        // The terminal is hung up when no process has it open any more.
         drop((command, terminal));
         let reader = tokio::task::spawn_blocking(move || chunks(screen));
         let status = group.wait().await?;
@@ -247,7 +248,7 @@ impl Cast {
     }
 }
 
-/// A terminal: what it shows, and where programs are attached.
+/// A new terminal: the end that shows the output, and the end to which programs are attached.
 fn open() -> io::Result<(File, File)> {
     let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&screen)?;
@@ -268,16 +269,16 @@ fn open() -> io::Result<(File, File)> {
     Ok((screen.into(), terminal.into()))
 }
 
-/// What a terminal shows until it is hung up, and how long after what it showed before.
+/// The output of a terminal until it is hung up, in chunks with the time since the chunk before.
 fn chunks(mut screen: File) -> Vec<(Duration, String)> {
     let mut found = Vec::new();
     let (mut last, mut bytes, mut rest) = (Instant::now(), vec![0; 1 << 16], Vec::new());
-    // The end is an error: nobody has the terminal open any more.
+    // The end is reported as an error, when no process has the terminal open any more.
     while let Ok(read) = screen.read(&mut bytes)
         && read > 0
     {
         rest.extend_from_slice(&bytes[..read]);
-        // A character may not have come whole.
+        // The last character may be incomplete.
         let whole = match std::str::from_utf8(&rest) {
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
             _ => rest.len(),
@@ -325,7 +326,7 @@ mod tests {
         );
     }
 
-    /// Whoever changes the script makes the recording anew.
+    /// A changed script needs a new recording.
     #[test]
     fn the_recording_is_of_the_script() {
         let dirs = Dirs::from_env().unwrap();

@@ -18,21 +18,21 @@ use crate::interrupt::tell;
 use crate::paths::Dirs;
 use crate::tools;
 
-/// What to test, and on which bed.
+/// The options of a test run.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Leave the bed running afterwards; later runs use it as it is.
     #[arg(long)]
     keep: bool,
-    /// The name of the bed. Runs side by side need different ones.
+    /// Name of the bed. Concurrent runs need different names.
     #[arg(long, default_value = "test")]
     bed: bed::Name,
-    /// Passed on to `cargo test`, also what follows a `--`.
+    /// Arguments for `cargo test`, including those after a `--`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,
 }
 
-/// Why the tests did not run.
+/// The reason that the tests did not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
@@ -51,28 +51,29 @@ pub(crate) enum Error {
     Flaky(usize),
 }
 
-/// More tests than that do not fail by chance in one run.
+/// Maximum number of tests that may fail by chance in one run.
 const MOST_FLAKY: usize = 2;
 
-/// Builds the manager and the plugin, starts a bed with the custom resource definitions on it, runs the
+/// Builds the manager and the plugin, starts a bed with the custom resource definitions, runs the
 /// tests and ends the bed.
 ///
-/// The tests find what they need in the environment: `KUBECONFIG` and `BATON_TEST_KUBECONFIG`, the
-/// kubeconfig of the bed; `BATON_BIN`, the manager; `BATON_PLUGIN_BIN`, the plugin; `HELM_BIN`, helm;
+/// The tests read from the environment: `KUBECONFIG` and `BATON_TEST_KUBECONFIG`, the kubeconfig of
+/// the bed; `BATON_BIN`, the manager; `BATON_PLUGIN_BIN`, the plugin; `HELM_BIN`, helm;
 /// `BATON_HEALTH_BIN`, the program of `hack/health`.
 ///
 /// # Guarantees
 ///
 /// Unless the bed is to be kept it has ended when this returns or is dropped, and so have the tests
-/// and what they started. Failed tests are no error but an exit status; other binaries run all the same,
-/// and what failed on the bed runs once more, alone. What passes then is named on the standard error, and
-/// so is a server of the bed that has ended meanwhile.
+/// and all processes that they started. A failed test is no error but an exit status; the other
+/// binaries run nevertheless, and a test that failed on the bed runs once more, alone. If it passes
+/// then, its name is written to the standard error, and so is the name of a server of the bed that
+/// has ended meanwhile.
 pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Error> {
     let args = passed_on(std::env::args_os().collect(), &options.args);
     let cargo_args = || args.iter().take_while(|arg| *arg != "--");
     let release = cargo_args().any(|arg| arg == "--release" || arg == "-r");
-    // With the whole workspace selected, dependencies have the features that they have for `cargo
-    // test --workspace`, and are not built twice.
+    // With the whole workspace selected, dependencies have the same features as for `cargo test
+    // --workspace`, and are not built twice.
     let selection = &["--workspace", "--release"][..=usize::from(release)];
     let [manager, plugin] = cargo::build(dirs, ["baton", "kubectl-baton"], selection).await?;
     let own = std::env::current_exe().map_err(Error::Own)?;
@@ -92,7 +93,7 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Er
     }
     let mut command = cargo::command(dirs);
     command.args(["test", "--workspace", "--config", &runner(&own, &flaky)]);
-    // One binary says nothing about the next.
+    // A failure in one binary has no meaning for the next one.
     command.args((!cargo_args().any(|arg| arg == "--no-fail-fast")).then_some("--no-fail-fast"));
     command
         .args(args)
@@ -103,7 +104,7 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Er
         .env("BATON_HEALTH_BIN", health);
     bed.attach(&mut command);
     let status = Group::spawn(&mut command)?.wait().await?;
-    // Tests that failed for it do not say so.
+    // The output of tests that failed because of an ended server does not show that.
     for ended in bed.ended() {
         tell(&ended.to_string());
     }
@@ -120,19 +121,18 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Er
     Ok(status)
 }
 
-/// The configuration by which cargo has this program run the binaries.
+/// The configuration by which cargo runs the test binaries with this program.
 fn runner(own: &Path, kept: &Path) -> String {
     let words = [
         own.display().to_string(),
         "run-tests".to_owned(),
         kept.display().to_string(),
     ];
-    // What JSON quotes, TOML reads.
+    // A quoted string of JSON is valid TOML.
     format!("target.'cfg(all())'.runner={}", serde_json::json!(words))
 }
 
-/// The arguments for `cargo test`. The parser swallows a `--` in front of them, which means
-/// something to cargo too.
+/// The arguments for `cargo test`. The parser drops a leading `--`, which has a meaning for cargo.
 fn passed_on(raw: Vec<OsString>, parsed: &[OsString]) -> Vec<OsString> {
     let before = raw.len().checked_sub(parsed.len() + 1);
     let separator = before.is_some_and(|at| !parsed.is_empty() && raw[at] == OsStr::new("--"));

@@ -1,20 +1,21 @@
-//! Rules about the source text that neither the compiler nor clippy knows.
+//! Rules for the source text that neither the compiler nor clippy checks.
 //!
-//! They are checked by an ordinary test of this crate, and by `cargo dev check`.
+//! An ordinary test of this crate checks them, and `cargo dev check`.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::pure;
 
-/// The most lines of a file, its tests left out. Integration tests that read like a book may be longer.
+/// Maximum number of lines of a file, without its tests. Integration tests, which are read from
+/// start to end, may be longer.
 const MAX_LINES: usize = 500;
 
-/// The most columns of a line.
+/// Maximum number of columns of a line.
 const MAX_COLUMNS: usize = 120;
 
-/// What code must not name that decides from what it is given, so that each decision can be tested as a table and
-/// repeated: clients, clocks, waiting and the world outside.
+/// Names that must not occur in pure code, so that each decision can be tested with tables and
+/// repeated: clients, clocks, waiting, files, the network and the environment.
 const IMPURE: [&str; 16] = [
     "kube::Client",
     "kube::Api",
@@ -34,10 +35,10 @@ const IMPURE: [&str; 16] = [
     "thread::sleep",
 ];
 
-/// Macros that stand for missing code. In two parts, so that this file does not contain them.
+/// Macros for missing code. The names are split, so that this file does not contain them.
 const UNFINISHED: [&str; 2] = ["todo", "unimplemented"];
 
-/// Why the sources are not tidy.
+/// The reason that the sources are not tidy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("{path}: {source}")]
@@ -46,7 +47,8 @@ pub(crate) enum Error {
     Untidy(Vec<String>),
 }
 
-/// Checks all sources of the workspace. The error has every broken rule, as file, line and reason.
+/// Checks all sources of the workspace. The error lists every broken rule, as file, line and
+/// reason.
 pub(crate) fn check(workspace: &Path) -> Result<(), Error> {
     let mut found = Vec::new();
     for (name, text) in sources(workspace, workspace)? {
@@ -62,7 +64,7 @@ pub(crate) fn check(workspace: &Path) -> Result<(), Error> {
     }
 }
 
-/// What is wrong with the file `name`, a path in the workspace.
+/// The broken rules in the file `name`, a path in the workspace.
 fn violations(name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut parts = name.split('/');
@@ -72,7 +74,7 @@ fn violations(name: &str, text: &str) -> Vec<String> {
             .is_some_and(|name| pure::CRATES.contains(&name))
         && parts.next() == Some("src");
     for (number, line) in (1..).zip(text.lines()) {
-        // Comments may name what the code must not.
+        // Comments may contain the names that code must not.
         let code = line.split("//").next().unwrap_or_default();
         for pattern in IMPURE
             .iter()
@@ -97,7 +99,7 @@ fn violations(name: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Lines beyond the last column. In Markdown, tables and blocks of code may have them.
+/// Lines that are too long. In Markdown, tables and code blocks may have longer lines.
 fn long_lines(name: &str, text: &str) -> Vec<String> {
     let is_prose = has_extension(Path::new(name), "md");
     let mut is_code = false;
@@ -115,7 +117,7 @@ fn long_lines(name: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// How many lines of a file are no tests.
+/// Number of lines of a file that are not tests.
 fn lines_without_tests(name: &str, text: &str) -> usize {
     if name.ends_with("/tests.rs") || name.contains("/tests/") {
         return 0;
@@ -134,7 +136,7 @@ pub(crate) fn before_tests(text: &str) -> Vec<&str> {
     lines
 }
 
-/// The texts of all files of Rust and Markdown below `dir`, by their paths in the workspace.
+/// The texts of all Rust and Markdown files below `dir`, by their paths in the workspace.
 pub(crate) fn sources(workspace: &Path, dir: &Path) -> Result<Vec<(String, String)>, Error> {
     let mut found = Vec::new();
     for path in files(dir)? {
@@ -148,7 +150,8 @@ pub(crate) fn sources(workspace: &Path, dir: &Path) -> Result<Vec<(String, Strin
     Ok(found)
 }
 
-/// All files of Rust and Markdown below `dir`, in order, except in hidden directories and where cargo builds.
+/// All Rust and Markdown files below `dir`, in order, without hidden directories and build
+/// directories.
 fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::Read {
         path: dir.to_owned(),

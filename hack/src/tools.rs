@@ -1,5 +1,5 @@
-//! The binaries of the bed, helm and promtool: found where they are, built from the pinned Go modules where they are
-//! not.
+//! The binaries of the bed, helm and promtool: existing ones are used, missing ones are built from
+//! the pinned Go modules.
 
 mod build;
 
@@ -13,26 +13,26 @@ use tokio::process::Command;
 use crate::paths::Dirs;
 use crate::pins::Pins;
 
-/// A program that the bed consists of, or that is used on it.
+/// A program that the bed consists of, or that is used with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tool {
     /// The API server.
     KubeApiserver,
     /// Built-in controllers: garbage collection, namespaces, Deployments.
     KubeControllerManager,
-    /// Gives pods a node.
+    /// Assigns pods to nodes.
     KubeScheduler,
     /// The command line client.
     Kubectl,
     /// The store behind the API server.
     Etcd,
-    /// Simulates nodes and what their pods do.
+    /// Simulates nodes and the status of their pods.
     Kwok,
-    /// Starts the others as one cluster.
+    /// Starts the other programs as one cluster.
     Kwokctl,
     /// Renders charts. Not part of a bed.
     Helm,
-    /// Tells what other tools make of a status. Not part of a bed.
+    /// Reports how other tools interpret a status. Not part of a bed.
     Health,
     /// Checks rules of Prometheus, and runs their tests. Not part of a bed.
     Promtool,
@@ -49,7 +49,7 @@ enum Suite {
     Prometheus,
 }
 
-/// Why the tools are not at hand.
+/// The reason that the tools are missing.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
@@ -82,7 +82,7 @@ pub enum Error {
 }
 
 impl Tool {
-    /// What a bed consists of.
+    /// The tools of a bed.
     pub const BED: [Self; 7] = [
         Self::KubeApiserver,
         Self::KubeControllerManager,
@@ -93,7 +93,7 @@ impl Tool {
         Self::Kwokctl,
     ];
 
-    /// The file name, the Go package of the command, and what it is built with.
+    /// The file name, the Go package of the command, and its suite.
     fn source(self) -> (&'static str, &'static str, Suite) {
         use Suite::{Etcd, Health, Helm, Kubernetes, Kwok, Prometheus};
         match self {
@@ -160,7 +160,7 @@ impl Suite {
         Self::Kubernetes,
     ];
 
-    /// Its name, its version, and the directory of the Go module that pins it.
+    /// The name and the version of the suite, and the directory of the Go module that pins it.
     fn source(self, pins: &Pins) -> (&'static str, &str, &'static str) {
         match self {
             Self::Kubernetes => ("kubernetes", pins.kubernetes, "controlplane"),
@@ -176,7 +176,7 @@ impl Suite {
         self.source(pins).1
     }
 
-    /// Where the binaries of this version are kept.
+    /// The directory of the binaries of this version.
     fn dir(self, dirs: &Dirs, pins: &Pins) -> PathBuf {
         let (name, version, _) = self.source(pins);
         dirs.cache.join(format!("{name}-{version}"))
@@ -190,38 +190,40 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// Finds every tool of a bed, and builds what is missing with progress on the standard error.
+    /// Finds every tool of a bed, and builds the missing ones with progress on the standard error.
     ///
-    /// A tool is looked for in the directory `$KUBEBUILDER_ASSETS`, in the cache, and on the
-    /// `PATH`; only the pinned version counts, because the tests state what *that* server answers.
+    /// The directory `$KUBEBUILDER_ASSETS`, the cache and the `PATH` are searched. Only the pinned
+    /// version is used, because the tests expect the answers of *that* server.
     pub async fn prepare(dirs: &Dirs) -> Result<Self, Error> {
         let paths = prepare(&Tool::BED, dirs).await?;
         Ok(Self { paths })
     }
 
-    /// Where a tool is.
+    /// The path of a tool.
     #[must_use]
     pub fn path(&self, tool: Tool) -> &Path {
-        // `prepare` is the only constructor and has an entry for each of a bed; a bare name would be
-        // looked up on the PATH.
+        // `prepare` is the only constructor and adds an entry for each tool of a bed; a bare name
+        // would be looked up on the PATH.
         self.paths
             .get(&tool)
             .map_or(Path::new(tool.name()), PathBuf::as_path)
     }
 }
 
-/// Finds helm, or builds it, in the pinned version. It is looked for as the tools of a bed are, and first where
-/// `$HELM_BIN` says: the variable that the manager reads.
+/// Finds helm in the pinned version, or builds it. The same places are searched as for the tools of
+/// a bed, and before them `$HELM_BIN`, the variable that the manager reads.
 pub async fn helm(dirs: &Dirs) -> Result<PathBuf, Error> {
     single(Tool::Helm, dirs).await
 }
 
-/// Finds or builds the program of `hack/health`, which tells what kstatus and Argo CD make of objects.
+/// Finds or builds the program of `hack/health`, which reports how kstatus and Argo CD interpret
+/// objects.
 pub(crate) async fn health(dirs: &Dirs) -> Result<PathBuf, Error> {
     single(Tool::Health, dirs).await
 }
 
-/// Finds promtool, or builds it, in the pinned version. It is looked for as the tools of a bed are.
+/// Finds promtool in the pinned version, or builds it. The same places are searched as for the
+/// tools of a bed.
 pub(crate) async fn promtool(dirs: &Dirs) -> Result<PathBuf, Error> {
     single(Tool::Promtool, dirs).await
 }
@@ -264,7 +266,7 @@ async fn find(tool: Tool, dirs: &Dirs, pins: &Pins) -> Option<PathBuf> {
         }
         eprintln!("tools: not using {}: it is not {version}", path.display());
     }
-    // The directory is named after the version, and a file appears in it complete or not at all.
+    // The directory is named after the version, and a file appears in it only when it is complete.
     let path = cached(tool, dirs, pins);
     if path.is_file() {
         return Some(path);
@@ -292,7 +294,7 @@ async fn is_version(path: &Path, tool: Tool, version: &str) -> bool {
         .is_ok_and(|text| mentions(&text, version))
 }
 
-/// Whether a part of `text` is the version, with or without its `v`.
+/// True if a part of `text` is the version, with or without its `v`.
 fn mentions(text: &str, version: &str) -> bool {
     let bare = |part: &str| part.trim_start_matches('v').to_owned();
     text.split_whitespace()

@@ -1,4 +1,4 @@
-//! The bed itself, on a bed of its own.
+//! Tests of the bed, on a bed of their own.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use baton_hack::bed::{self, Afterwards, Bed, Ports};
 use baton_hack::paths::Dirs;
 
-/// `None`, with a line about it, outside of `cargo dev test`: a plain `cargo test` must not start to
-/// build a control plane.
+/// The directories; `None`, with a message, outside of `cargo dev test`: a plain `cargo test` must
+/// not build a control plane.
 fn dirs() -> Option<Dirs> {
     if std::env::var_os("BATON_TEST_KUBECONFIG").is_none() {
         eprintln!("skipped: run by `cargo dev test`");
@@ -21,7 +21,7 @@ fn dirs() -> Option<Dirs> {
     Some(Dirs::from_env().unwrap())
 }
 
-/// A name that no parallel test run has.
+/// A name that no concurrent test run has.
 fn name(purpose: &str) -> bed::Name {
     format!("{purpose}-{}", std::process::id()).parse().unwrap()
 }
@@ -32,7 +32,7 @@ async fn kubectl(bed: &Bed, args: &str) -> String {
     baton_hack::exec::output(&mut command).await.unwrap()
 }
 
-/// Ends a bed, however the test ends.
+/// Ends a bed at the end of a test, passed or failed.
 struct Down(Dirs, bed::Name);
 
 impl Drop for Down {
@@ -61,7 +61,7 @@ async fn pods_become_ready_unless_their_image_is_broken_and_nothing_is_left() {
             TcpStream::connect(("127.0.0.1", port)).is_ok(),
             "nobody listens on {port}"
         );
-        // Where this is an address at all, a server that listens on every interface answers on it.
+        // If this is a local address, a server that listens on every interface answers on it.
         assert!(
             TcpStream::connect(("127.0.0.2", port)).is_err(),
             "{port} is open to others"
@@ -69,7 +69,7 @@ async fn pods_become_ready_unless_their_image_is_broken_and_nothing_is_left() {
     }
     let nodes = kubectl(&bed, "get nodes --no-headers").await;
     assert_eq!(nodes.lines().count(), 2, "{nodes}");
-    // A leader ends for good when the machine stands still.
+    // With a lease, a leader would exit after a pause of the machine.
     let leases = kubectl(&bed, "get leases --namespace=kube-system --output=name").await;
     for server in ["kube-controller-manager", "kube-scheduler"] {
         assert!(!leases.contains(server), "{leases}");

@@ -1,6 +1,7 @@
-//! The passes of an agent over the phases of its cluster.
+//! Reconciles the phases of the agent's cluster.
 //!
-//! They need nothing of the hub, and never wait for it: a status is noted, and reported when the hub is there.
+//! A pass sends no request to the hub and never waits for the hub: it records the status, and
+//! [`reporter`](super::reporter) writes the status when the hub is reachable.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -39,18 +40,19 @@ use crate::delivery::{
     strays::OwnerServer,
 };
 
-/// Delivers the phases of one cluster. With one worker, so that of phases that came together the newest is there first.
+/// Delivers the phases of one cluster. There is one worker, so that of several phases that arrive
+/// together the newest is reconciled first.
 pub(crate) struct AgentPhases {
     pub shared: Shared,
     pub observed: Arc<Observed>,
     pub mirrors: Arc<Mirrors>,
-    /// Where it is kept what phases have begun.
+    /// Stores which phases have begun.
     pub file: StateFile,
     /// Chains of sites in which a phase has begun since the file was written.
     pub unsaved: Mutex<BTreeSet<String>>,
-    /// Since when this process has been at work.
+    /// Start time of this process.
     pub since: Timestamp,
-    /// Of the cluster that the agent serves.
+    /// The phases of the agent's cluster.
     pub phases: PhaseOwners,
 }
 
@@ -169,7 +171,8 @@ impl NoteBegun for AgentPhases {
 }
 
 impl AgentPhases {
-    /// Lets a phase pass that may write, with what its pass has to know; what became of it if it may not.
+    /// Decides if a phase may write now. Returns the input of its pass, or the result of the
+    /// reconcile if the phase has to wait.
     async fn gate(&self, record: Arc<PhaseRecord>) -> Result<Gated, Error> {
         if !record.deleting {
             self.save_begun(&record).await?;
@@ -187,8 +190,8 @@ impl AgentPhases {
         gate::pass(record, ask, self).await
     }
 
-    /// Writes down what has begun in the chain of a phase, if that is not done: what goes on in one of its phases may
-    /// rest on the beginning of another. There is one worker, so nothing begins meanwhile.
+    /// Saves the file if a phase of this chain has begun since the last save: a pass of one phase
+    /// may rely on the beginning of another. There is one worker, so no phase begins meanwhile.
     async fn save_begun(&self, record: &PhaseRecord) -> Result<(), Error> {
         if !self.unsaved.lock().contains(chain_label(record)) {
             return Ok(());
@@ -199,7 +202,8 @@ impl AgentPhases {
         Ok(())
     }
 
-    /// Notes the status that a phase is to have, and wakes those that may wait for it; whether it is another one.
+    /// Records the new status of a phase, and wakes the phases that may wait for it. Returns true
+    /// if the status differs from the previous one.
     fn note(&self, record: &PhaseRecord, status: &ObjectSetPhaseStatus) -> Result<bool, Error> {
         let is_new = self.mirrors.note(record, status)?;
         if is_new {
@@ -216,7 +220,7 @@ impl AgentPhases {
         Ok(is_new)
     }
 
-    /// The outcome that reports to the hub that the objects are gone.
+    /// The outcome that reports to the hub that the objects are deleted.
     fn archived(&self, phase: &PhaseRecord) -> PhaseOutcome {
         let condition = Condition {
             type_: ARCHIVED.to_owned(),
@@ -237,7 +241,7 @@ impl AgentPhases {
     }
 }
 
-/// The chain of a phase of a site.
+/// The chain label of a phase; empty if the phase has none.
 fn chain_label(phase: &PhaseRecord) -> &str {
     phase.labels.get(LABEL_CHAIN).map_or("", String::as_str)
 }
@@ -302,7 +306,7 @@ mod tests {
         assert!(is_open(gate().await));
         let saved = file.load().unwrap().unwrap();
         assert!(saved[0].noted.is_some());
-        // Nor is the disk asked for more than that.
+        // The second pass does not write to the disk either.
         fs::remove_dir_all(&place).unwrap();
         assert!(is_open(gate().await));
     }

@@ -1,4 +1,4 @@
-//! Follows what the hub has for an agent.
+//! Follows the objects of the hub in the namespace of an agent.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,14 +19,14 @@ use baton_records::{
 
 use super::mirrors::{Change, Mirrors};
 
-/// Objects in a page of a list. They are long, and a page is in memory as a whole.
+/// Objects per page of a list. The objects are large, and a page is in memory as a whole.
 const PAGE: u32 = 100;
 
-/// Changes that come together are taken in together: of what has gone already, or was replaced already,
-/// nothing is written then.
+/// Changes within this time are applied together, so that nothing is written for an object that is
+/// already deleted or replaced.
 const TOGETHER: Duration = Duration::from_millis(20);
 
-/// Follows a namespace of the hub for ever. `listed` is called after each complete list.
+/// Follows a namespace of the hub forever. `listed` is called after each complete list.
 pub(crate) async fn follow(
     hub: kube::Client,
     namespace: String,
@@ -53,7 +53,7 @@ pub(crate) async fn follow(
     tokio::join!(taken, watch(hub, &namespace, &mirrors, sender));
 }
 
-/// Watches a namespace of the hub for ever.
+/// Watches a namespace of the hub forever.
 async fn watch(
     hub: kube::Client,
     namespace: &str,
@@ -65,7 +65,7 @@ async fn watch(
         resumes: false,
         ..WatchSpec::new(KIND.names().path(Some(namespace)))
     };
-    // The receiver lives as long as this.
+    // The receiver lives as long as this future.
     let send = |change| drop(changes.send(change));
     let identity = |name| PhaseKey::new(KIND, name);
     let mut fold = Fold::new(Unserved::Unknown);
@@ -97,7 +97,7 @@ async fn watch(
         if let Some(cause) = failed {
             log_once(&mut failure, cause);
         }
-        // A list has only begun.
+        // These two events do not show that the watch works.
         if !matches!(event, Event::ListStarted | Event::Listed(_)) {
             if failed.is_none() && !failure.is_empty() {
                 info!("the hub is there again");
@@ -109,7 +109,7 @@ async fn watch(
     .await;
 }
 
-/// Logs once why the hub is not there.
+/// Logs once why the hub is unreachable.
 fn log_once(failure: &mut String, cause: &str) {
     if failure != cause {
         cause.clone_into(failure);
@@ -117,7 +117,7 @@ fn log_once(failure: &mut String, cause: &str) {
     }
 }
 
-/// One that cannot be read stops nobody else.
+/// Reads a phase. A phase that cannot be read does not stop the others.
 fn read(object: &RawValue) -> Option<PhaseRecord> {
     match Record::read(KIND, object.get()) {
         Ok(item) => Some(item),

@@ -1,4 +1,4 @@
-//! Shows the hub that the agent is there, and whether its cluster is.
+//! Reports to the hub that the agent runs, and if the API server of its cluster answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,14 +25,15 @@ use super::mirrors::Mirrors;
 
 type Seen = watch::Receiver<Option<Arc<PhaseRecord>>>;
 
-/// How often, when the hub does not say.
+/// The period if the hub does not set one.
 const PERIOD: Duration = Duration::from_mins(1);
-/// How long the hub may take to make the object, when it is there.
+/// The time that a reachable hub may take to create the heartbeat object.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long the cluster may take to report its version.
+/// The time that the cluster may take to report its version.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Reports as often as the hub asks for, in the status of the object that the hub made for that. Does not return.
+/// Writes the heartbeat in the period that the hub sets, to the status of the object that the hub
+/// has made for it. Never returns.
 pub(crate) async fn run(hub: Api, site: kube::Client, mirrors: Arc<Mirrors>, clock: Clock) {
     let mut seen = mirrors.heartbeat();
     let mut failures = 0;
@@ -77,7 +78,8 @@ pub(crate) async fn run(hub: Api, site: kube::Client, mirrors: Arc<Mirrors>, clo
     }
 }
 
-/// Resolves when the hub asks for something else. Our own writes come back as changes, too.
+/// Resolves when the heartbeat object or its period has changed. The agent's own writes arrive as
+/// changes, too.
 async fn asked_again(seen: &mut Seen, object: &PhaseRecord) {
     while seen.changed().await.is_ok() {
         let is_same = seen
@@ -96,7 +98,7 @@ fn period(object: &PhaseRecord) -> Duration {
     seconds.map_or(PERIOD, |seconds: u64| Duration::from_secs(seconds.max(1)))
 }
 
-/// Whether the cluster of the agent answers.
+/// Reports if the cluster of the agent answers.
 async fn condition(site: &kube::Client, clock: &Clock) -> Condition {
     let answer = match timeout(ANSWER, site.apiserver_version()).await {
         Ok(Ok(version)) => Ok(version.git_version),
@@ -113,7 +115,7 @@ async fn condition(site: &kube::Client, clock: &Clock) -> Condition {
         reason: reason.to_owned(),
         message,
         observed_generation: None,
-        // It moves each time: that is what is reported.
+        // The time changes with each heartbeat: it is the time of the heartbeat.
         last_transition_time: Time(clock.now()),
     }
 }

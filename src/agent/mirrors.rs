@@ -1,4 +1,5 @@
-//! What an agent knows of the hub: the mirrors in its namespace there, and which statuses the hub has yet to get.
+//! The agent's view of the hub: the mirrors in its namespace there, and the statuses that have yet
+//! to be reported.
 //!
 //! ```text
 //! hub: mirrors ──watch──► Mirrors ──► Observed::phases ──► passes ──► the cluster
@@ -29,16 +30,16 @@ use tracing::{error, warn};
 
 use crate::delivery::{observed::Observed, site_chain};
 
-/// The name under which an agent's writes to its own stores go.
+/// Writer name of an agent's writes to its own stores.
 const WRITER: &str = "agent";
 
-/// What has changed in the namespace of an agent.
+/// A change in the namespace of an agent.
 pub(crate) enum Change {
-    /// All objects that there are, at a version of the hub's state.
+    /// A complete list, at a version of the hub's state.
     All {
-        /// Those that can be read.
+        /// The objects that can be read.
         objects: Vec<PhaseRecord>,
-        /// All of them.
+        /// The keys of all listed objects, readable or not.
         listed: HashSet<PhaseKey>,
         version: u64,
     },
@@ -46,42 +47,42 @@ pub(crate) enum Change {
     Gone(PhaseKey),
 }
 
-/// A phase to be reconciled, and the number of its revision: the newest comes first.
+/// A phase to be reconciled, ordered by revision number: the newest comes first.
 type Wake = (Reverse<i64>, PhaseKey);
 
-/// A mirror that is to be remembered.
+/// A mirror that is stored on disk.
 #[derive(Clone, Debug)]
 pub(crate) struct Saved {
-    /// As the hub had it.
+    /// The mirror as the hub last sent it.
     pub mirror: Arc<PhaseRecord>,
-    /// The status that the agent has noted, if the hub does not have it.
+    /// The status that the agent has recorded, if the hub does not have it.
     pub noted: Option<ObjectSetPhaseStatus>,
 }
 
 pub(crate) struct Mirrors {
-    /// The cluster that the agent serves.
+    /// Name of the agent's cluster.
     cluster: String,
-    /// As the hub has them, or had them when it was there last.
+    /// The mirrors as last observed.
     items: Phases,
     observed: Arc<Observed>,
     /// Phases to be reconciled.
     wakes: Source<PhaseKey>,
-    /// Whether the hub has sent a whole list.
+    /// True if the hub has sent a complete list.
     is_listed: Mutex<bool>,
-    /// Phases whose status the hub may not have as it is.
+    /// Phases whose current status may not be reported yet.
     pending: Mutex<BTreeSet<PhaseKey>>,
-    /// Notified when something becomes pending.
+    /// Notified when a phase becomes pending.
     became_pending: Notify,
-    /// Counts changes of what is to outlive the process.
+    /// Counts changes of the state that is stored on disk.
     changes: watch::Sender<u64>,
-    /// The object whose status shows that the agent is there, once it was observed.
+    /// The heartbeat object; `None` until it is observed.
     heartbeat: watch::Sender<Option<Arc<PhaseRecord>>>,
-    /// Whether the hub answers, as far as the watch shows.
+    /// True if the hub answers, as far as the watch shows.
     is_connected: watch::Sender<bool>,
 }
 
 impl Mirrors {
-    /// Knows nothing of the hub yet.
+    /// An empty view of the hub.
     pub(crate) fn new(cluster: &str, observed: Arc<Observed>) -> Self {
         Self {
             cluster: cluster.to_owned(),
@@ -106,7 +107,7 @@ impl Mirrors {
         self.items.all()
     }
 
-    /// All mirrors as they are to be remembered.
+    /// All mirrors as they are stored on disk.
     pub(crate) fn saved(&self) -> Vec<Saved> {
         let saved = |mirror: Arc<PhaseRecord>| Saved {
             noted: self.noted(&mirror),
@@ -115,7 +116,7 @@ impl Mirrors {
         self.all().into_iter().map(saved).collect()
     }
 
-    /// The status of a phase that the hub does not have yet, by its mirror.
+    /// The status of a mirror's phase if the hub does not have it yet.
     fn noted(&self, mirror: &PhaseRecord) -> Option<ObjectSetPhaseStatus> {
         let origin = Origin::read(mirror).ok()?;
         let phase = self.observed.phases.get(&origin.key());
@@ -129,28 +130,28 @@ impl Mirrors {
         self.changes.subscribe()
     }
 
-    /// The phases to be reconciled because of what the hub has.
+    /// The phases to be reconciled because of changes on the hub.
     pub(crate) fn wakes(&self) -> &Source<PhaseKey> {
         &self.wakes
     }
 
-    /// The object whose status shows that the agent is there.
+    /// The object whose status holds the agent's heartbeat.
     pub(crate) fn heartbeat(&self) -> watch::Receiver<Option<Arc<PhaseRecord>>> {
         self.heartbeat.subscribe()
     }
 
-    /// Whether the hub has nothing for the heartbeat: the namespace of the agent is on its way out, and its mirrors are
-    /// deleted with it. That is no order to take objects away.
+    /// True if the heartbeat object is missing: the namespace of the agent is being deleted, and
+    /// its mirrors with it. A mirror that is deleted then is no order to delete its objects.
     pub(crate) fn is_closing(&self) -> bool {
         *self.is_listed.lock() && self.heartbeat.borrow().is_none()
     }
 
-    /// Whether the hub answers.
+    /// True if the hub answers.
     pub(crate) fn is_connected(&self) -> watch::Receiver<bool> {
         self.is_connected.subscribe()
     }
 
-    /// The mirror of a phase, to be read; `None` while the hub is away.
+    /// The key by which the mirror of a phase can be read; `None` while the hub is unreachable.
     pub(crate) fn mirror_of(&self, name: &str, uid: &str) -> Option<PhaseKey> {
         let is_connected = *self.is_connected.borrow();
         is_connected.then(|| mirror::key_of(&self.cluster, name, uid))
@@ -164,12 +165,12 @@ impl Mirrors {
         });
     }
 
-    /// Resolves when something has become pending since the last call.
+    /// Resolves when a phase has become pending since the last call.
     pub(crate) async fn became_pending(&self) {
         self.became_pending.notified().await;
     }
 
-    /// The phases whose status the hub may not have.
+    /// The phases whose current status may not be reported yet.
     pub(crate) fn pending(&self) -> Vec<PhaseKey> {
         self.pending.lock().iter().cloned().collect()
     }
@@ -179,12 +180,12 @@ impl Mirrors {
         self.became_pending.notify_one();
     }
 
-    /// What has to be written so that the hub has the status of a phase; `None` when it has.
+    /// The mirror and the status to be written for a phase; `None` if the hub has the status.
     pub(crate) fn unreported(
         &self,
         key: &PhaseKey,
     ) -> Option<(Arc<PhaseRecord>, ObjectSetPhaseStatus)> {
-        // Whatever comes in from now on is pending again.
+        // A status recorded from here on is pending again.
         self.pending.lock().remove(key);
         let phase = self.observed.phases.get(key)?;
         let mirror = self.items.get(&mirror::key(&self.cluster, &phase))?;
@@ -192,12 +193,12 @@ impl Mirrors {
         (mirror.status().ok().as_ref() != Some(&status)).then_some((mirror, status))
     }
 
-    /// The status of a phase could not be reported.
+    /// Marks a phase as pending again after its status could not be reported.
     pub(crate) fn still_pending(&self, key: PhaseKey) {
         self.pending.lock().insert(key);
     }
 
-    /// The hub has taken a status.
+    /// Takes the answer of the hub to a status write.
     pub(crate) fn reported(&self, mirror: PhaseRecord) {
         if *mirror.key.name == *HEARTBEAT {
             let mirror = Arc::new(mirror);
@@ -208,7 +209,7 @@ impl Mirrors {
                 if is_newer {
                     *known = Some(mirror);
                 }
-                // Whoever waits for changes waits for those of the hub.
+                // Readers of this channel wait for changes that the hub makes.
                 false
             });
             return;
@@ -221,8 +222,8 @@ impl Mirrors {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Takes in what has changed in the agent's namespace, and wakes the phases: the newest first, so that what they
-    /// replace is not written any more.
+    /// Applies changes in the agent's namespace, and wakes the phases: the newest first, so that
+    /// nothing is written for a phase that a newer one replaces.
     pub(crate) fn take(&self, changes: impl IntoIterator<Item = Change>) {
         let was_closing = self.is_closing();
         let mut wakes = self.absorb(changes);
@@ -233,7 +234,8 @@ impl Mirrors {
         self.wake(wakes);
     }
 
-    /// The phases of sites that may wait for what has changed: few, and each looks at all others of its chain anyway.
+    /// The phases of sites that have not begun and may wait for a change. They are few, and each
+    /// pass reads its whole chain anyway.
     fn waiting(&self) -> Vec<Wake> {
         let is_waiting = |phase: &PhaseRecord| {
             site_chain::has_site(phase) && site_chain::state(phase).begun.since().is_none()
@@ -241,7 +243,7 @@ impl Mirrors {
         wakes_of(&self.observed.phases.filter(is_waiting))
     }
 
-    /// The phases in the chain of one of a site. What others there stop for is decided by all of them.
+    /// The phases in the chain of a site's phase. All of them decide together which workloads stop.
     fn chain(&self, of: &PhaseRecord) -> Vec<Wake> {
         let label = of.labels.get(LABEL_CHAIN);
         let Some(label) = label.filter(|_| site_chain::has_site(of)) else {
@@ -261,7 +263,7 @@ impl Mirrors {
         }
     }
 
-    /// Takes in changes; what they wake.
+    /// Applies changes. Returns the phases to wake.
     fn absorb(&self, changes: impl IntoIterator<Item = Change>) -> BTreeSet<Wake> {
         let mut wakes = BTreeSet::new();
         for change in changes {
@@ -271,7 +273,8 @@ impl Mirrors {
                     listed,
                     version,
                 } => {
-                    // With the heartbeat: nobody is to look in between.
+                    // The lock covers the heartbeat as well, so that no reader sees the state
+                    // between the two.
                     let mut is_listed = self.is_listed.lock();
                     self.replace(objects, &listed, version, &mut wakes);
                     *is_listed = true;
@@ -296,8 +299,8 @@ impl Mirrors {
         origins.collect()
     }
 
-    /// Takes in what the hub had before the process was started, unless it has sent a list since, and the statuses that
-    /// it does not have.
+    /// Restores the stored mirrors, unless the hub has sent a list since the start, and the
+    /// statuses that the hub does not have.
     pub(crate) fn recall(&self, saved: Vec<Saved>) {
         let is_listed = self.is_listed.lock();
         if !*is_listed {
@@ -312,8 +315,10 @@ impl Mirrors {
         }
     }
 
-    /// Takes in a status that was noted, unless the hub has taken another one since. The hub may have one that was on
-    /// its way when this one was noted: so what has begun has begun, whatever the hub says.
+    /// Restores a recorded status, unless the hub has stored a newer one.
+    ///
+    /// The hub may have stored an older one that was in flight when this one was recorded. A phase
+    /// that has begun therefore stays begun, even if the hub's status differs.
     fn recall_noted(&self, saved: &PhaseRecord, noted: &ObjectSetPhaseStatus) {
         let known = self.items.get(&saved.key);
         let known = known.filter(|known| known.uid == saved.uid);
@@ -334,7 +339,7 @@ impl Mirrors {
         }
     }
 
-    /// Takes in one object. One that cannot be read stops nobody else.
+    /// Observes one object. An object that cannot be read does not stop the others.
     fn found(&self, object: PhaseRecord) -> Vec<Wake> {
         let key = object.key.clone();
         self.take_one(object).unwrap_or_else(|error| {
@@ -378,7 +383,7 @@ impl Mirrors {
         if let Some(known) = &known
             && known.uid == phase.uid
         {
-            // The hub may not know it yet.
+            // The status on the hub may be older than the recorded one.
             phase.set_status_of(known);
         }
         let is_elsewhere = known
@@ -394,8 +399,11 @@ impl Mirrors {
         Ok(wakes)
     }
 
-    /// Forgets a mirror that is gone, and the phase that it stands for; its objects stay as they are. What that wakes:
-    /// the others of its chain as well, whose workloads may have stopped for it.
+    /// Removes a deleted mirror and its phase from the stores; the objects of the phase stay as
+    /// they are.
+    ///
+    /// Returns the phases to wake: also the others of the chain, whose workloads may have stopped
+    /// for this phase.
     fn lost(&self, key: &PhaseKey) -> Vec<Wake> {
         if *key.name == *HEARTBEAT {
             self.heartbeat.send_replace(None);
@@ -419,7 +427,7 @@ impl Mirrors {
         wakes
     }
 
-    /// Forgets revisions that no mirror mentions any more.
+    /// Removes the revisions that no mirror names any more.
     fn prune(&self) {
         let mirrors = self.all();
         let origins: Vec<_> = mirrors
@@ -435,7 +443,8 @@ impl Mirrors {
         }
     }
 
-    /// Takes in the objects of a list, at a version of the hub's state. What it names and nobody can read stays.
+    /// Replaces the mirrors by those of a list, at a version of the hub's state. A mirror that is
+    /// listed but unreadable stays.
     fn replace(
         &self,
         objects: Vec<PhaseRecord>,
@@ -463,10 +472,10 @@ impl Mirrors {
         }
     }
 
-    /// Notes the status that a phase is to have; whether it is another one than before.
+    /// Records the new status of a phase. Returns true if it differs from the previous one.
     ///
     /// # Errors
-    /// When the present one cannot be read.
+    /// When the previous status cannot be read.
     pub(crate) fn note(
         &self,
         phase: &PhaseRecord,
@@ -490,7 +499,8 @@ fn wakes_of(phases: &[Arc<PhaseRecord>]) -> Vec<Wake> {
     phases.iter().map(wake).collect()
 }
 
-/// What a phase of a site is in its chain, but for its status: of which revision, and what that stops.
+/// The position of a site's phase in its chain, without its status. A change of it may change which
+/// workloads stop.
 fn place(phase: &PhaseRecord) -> impl PartialEq {
     let entry = phase.annotations.get(ANNOTATION_SITE).cloned();
     let chain = phase.labels.get(LABEL_CHAIN).cloned();
@@ -522,7 +532,7 @@ pub(super) mod tests {
         })
     }
 
-    /// The mirror of the only phase of a revision of a site.
+    /// The mirror of the only phase of a site's revision.
     pub(in super::super) fn mirror(number: i64, has_revision: bool) -> PhaseRecord {
         let entry = json!({
             "deployment": "d", "site": "edge", "application": "shop", "version": format!("1.{number}.0"), "edit": "0",
@@ -546,7 +556,7 @@ pub(super) mod tests {
         Record::read(mirror::KIND, &object.to_string()).unwrap()
     }
 
-    /// Both phases have begun; what wakes then.
+    /// Two phases that have begun, and counts of their wakes.
     fn begun() -> (Mirrors, Arc<Mutex<BTreeMap<String, u32>>>) {
         let mirrors = Mirrors::new("edge", Arc::default());
         mirrors.take([1, 2].map(|number| Change::There(mirror(number, true))));
@@ -578,13 +588,13 @@ pub(super) mod tests {
         ["v1-a", "v2-a"].map(|name| (name.to_owned(), 1)).into()
     }
 
-    /// Nobody asks it any more for its workloads to be stopped.
+    /// The newer phase no longer asks for the workloads of the older one to be stopped.
     #[test]
     fn an_older_phase_is_woken_when_the_mirror_of_a_newer_one_is_gone() {
         let (mirrors, woken) = begun();
         mirrors.take([Change::Gone(mirror(2, true).key)]);
         assert_eq!(*woken.lock(), both());
-        // As a new list tells it.
+        // A new list without the mirror has the same effect.
         let (mirrors, woken) = begun();
         mirrors.take([all(vec![mirror(1, true)], 9)]);
         assert_eq!(*woken.lock(), both());
@@ -609,7 +619,8 @@ pub(super) mod tests {
         assert_eq!(*woken.lock(), both());
     }
 
-    /// A status that was on its way to the hub when the beginning was noted got there, and the process ended.
+    /// A status that was in flight when the beginning was recorded has reached the hub, and then
+    /// the process ended.
     #[test]
     fn what_has_begun_is_recalled_whatever_the_hub_has_got_meanwhile() {
         let status = |status: &str, reason: &str| {

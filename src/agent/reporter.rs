@@ -1,4 +1,4 @@
-//! Reports the statuses of the phases to the hub, when the hub is there.
+//! Reports the statuses of the phases to the hub.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,12 +14,12 @@ use baton_records::{
 
 use super::mirrors::Mirrors;
 
-/// Statuses that are written side by side: the way to the hub may be long.
+/// Number of concurrent status writes: the latency to the hub may be high.
 const SIDE_BY_SIDE: usize = 4;
-/// The longest pause after a write that failed.
+/// The longest pause after a failed write.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Reports for ever. While the hub is away nothing is tried.
+/// Reports forever. While the hub is unreachable, nothing is sent.
 pub(crate) async fn run(hub: Api, mirrors: Arc<Mirrors>) {
     let mut connected = mirrors.is_connected();
     let mut failures = 0;

@@ -45,15 +45,16 @@ use crate::{
     },
 };
 
-/// The longest pause between two looks at an API server that does not answer.
+/// The longest pause between two requests to an API server that does not answer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// How long the hub may take to say how it stands before the agent goes on with what it said last.
+/// The time that the hub may take to list its objects before the agent continues with the stored
+/// ones.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs the agent of a cluster until a signal stops it.
 ///
 /// # Errors
-/// Each with one line that says what is wrong and what to do. An unreachable hub is no error.
+/// Each error is one line that says what is wrong and what to do. An unreachable hub is no error.
 pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
     let mut stop = Stop::new()?;
     let metrics = Metrics::new();
@@ -82,7 +83,7 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
     );
 
     let mut params = lease_params(&args.process);
-    // A manager may be at work in the same cluster, and agents of other hubs.
+    // A manager may run in the same cluster, and agents of other hubs.
     params.name = format!("baton-agent-{cluster}");
     let agent = Agent::new(cluster, (&site, &hub), &file, &metrics);
     readiness.set_waiting_for("the hub");
@@ -137,7 +138,7 @@ struct Agent {
     shared: Shared,
     observed: Arc<Observed>,
     mirrors: Arc<Mirrors>,
-    /// The cluster that it serves.
+    /// The cluster that the agent serves.
     target: Target,
     controllers: Controllers,
     child_events: mpsc::UnboundedReceiver<TargetEvent>,
@@ -159,7 +160,7 @@ impl Agent {
             events: Events::Log,
             clock: Clock::default(),
             repairs: Repairs::register(metrics),
-            // The hub says for each phase which it is.
+            // The mirror of each phase names its account.
             default_account: None,
         };
         let phases = AgentPhases {
@@ -185,7 +186,7 @@ impl Agent {
     }
 }
 
-/// Reports to the hub. Of several agents only the one that works speaks for the cluster.
+/// Reports to the hub. Of several agents of a cluster only the one with the lease reports.
 async fn speak(shared: Shared, site: Client, mirrors: Arc<Mirrors>) {
     let Shared { api, clock, .. } = shared;
     tokio::join!(
@@ -194,7 +195,8 @@ async fn speak(shared: Shared, site: Client, mirrors: Arc<Mirrors>) {
     );
 }
 
-/// Waits for the API server of the cluster, which may start together with the agent; its version.
+/// Waits for the API server of the cluster, which may start together with the agent. Returns its
+/// version.
 async fn answer(site: &Client, url: &Uri) -> Result<String, ServerError> {
     let mut failures = 0;
     loop {
@@ -209,7 +211,8 @@ async fn answer(site: &Client, url: &Uri) -> Result<String, ServerError> {
     }
 }
 
-/// Waits for what the hub has to say; for as long as it takes when nothing is known from before.
+/// Waits for the first list of the hub: without limit if no state is stored, otherwise for
+/// [`PATIENCE`]. Then restores the stored state.
 async fn acquaint(mirrors: &Mirrors, file: &StateFile, listed: &Notify) {
     let state = match file.load() {
         Ok(state) => state,

@@ -1,14 +1,15 @@
-//! What an agent has to remember over a restart while the hub is away: the mirrors as it knew them last, and what it
-//! has yet to report of them.
+//! The state that an agent stores on disk, to survive a restart while the hub is unreachable: the
+//! mirrors as last observed, and the statuses that it has yet to report.
 //!
 //! The file has two lines: a header with the checksum of the second line, and the objects.
 //!
 //! # Guarantees
-//! - The file is replaced as a whole: after a crash or a power cut it is the old one or the new one.
-//! - Nobody but the agent reads it, as Secrets are in it: mode 0600 in a directory of 0700, from the first byte on and
-//!   whatever they had before.
-//! - A file that is damaged, or of another cluster, is reported and not used. Nothing is lost but time: the hub has
-//!   it all.
+//! - The file is replaced as a whole: after a crash or a power cut it is the old one or the new
+//!   one.
+//! - Only the agent can read the file, as it contains Secrets: it has mode 0600 in a directory of
+//!   mode 0700, from the first byte on and whatever modes they had before.
+//! - A file that is damaged, or of another cluster, is reported and not used. Only time is lost:
+//!   the hub has the whole state.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
@@ -34,11 +35,11 @@ use baton_records::record::{ReadError, Record};
 use super::mirrors::{Mirrors, Saved};
 use crate::error::StateError;
 
-/// Changes that come together are written together.
+/// Changes within this time are written together.
 const TOGETHER: Duration = Duration::from_millis(200);
-/// The pause after a write that failed.
+/// The pause after a failed write.
 const PAUSE: Duration = Duration::from_secs(10);
-/// Modes of what nobody else may read.
+/// Modes of a directory and a file that only the agent can read.
 const PRIVATE_DIRECTORY: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
 /// Version of the format.
@@ -52,24 +53,25 @@ struct Header {
     checksum: u32,
 }
 
-/// What is read of the object of a mirror beside what the hub has. Earlier versions neither write nor read it.
+/// The field that the agent adds to the object of a mirror. Earlier versions neither write nor read
+/// it.
 #[derive(Deserialize)]
 struct Beside {
     #[serde(default)]
     noted: Option<ObjectSetPhaseStatus>,
 }
 
-/// Where an agent keeps its state; cheap to clone.
+/// The file in which an agent stores its state; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct StateFile {
     path: Arc<Path>,
     cluster: Arc<str>,
-    /// Held while it is written.
+    /// Locked while the file is written.
     writing: Arc<Mutex<()>>,
 }
 
 impl StateFile {
-    /// The state of the agent of a cluster, in a directory, which is made if it is not there.
+    /// The state file of a cluster's agent, in a directory that is created if it does not exist.
     ///
     /// # Errors
     /// When the directory cannot be written to.
@@ -87,7 +89,8 @@ impl StateFile {
             cluster: cluster.into(),
             writing: Arc::default(),
         };
-        // A directory that cannot be written to is reported now, and not when the hub is away.
+        // A directory that cannot be written to is reported at the start, and not when the hub is
+        // unreachable.
         let probe = file.aside();
         create(&probe).map_err(error)?;
         fs::remove_file(&probe).map_err(error)?;
@@ -100,15 +103,15 @@ impl StateFile {
         }
     }
 
-    /// Where a new state is written before it takes the place of the old one.
+    /// The path where a new state is written before it replaces the old one.
     fn aside(&self) -> PathBuf {
         self.path.with_extension("json.new")
     }
 
-    /// The mirrors as they were known last; `None` when there is no state yet.
+    /// The stored mirrors; `None` if there is no state yet.
     ///
     /// # Errors
-    /// When there is a state that cannot be used.
+    /// When the state cannot be used.
     pub(crate) fn load(&self) -> Result<Option<Vec<Saved>>, StateError> {
         let text = match fs::read(&*self.path) {
             Ok(text) => text,
@@ -148,10 +151,10 @@ impl StateFile {
     /// Replaces the state.
     ///
     /// # Errors
-    /// When the file cannot be written; the old one is still there then.
+    /// When the file cannot be written; the old one is unchanged then.
     pub(crate) fn save(&self, mirrors: impl FnOnce() -> Vec<Saved>) -> Result<(), StateError> {
         let _writing = self.writing.lock();
-        // What was known later is written later.
+        // Later changes are part of a later write.
         let objects = mirrors().into_iter().map(|saved| {
             let mut object = saved.mirror.to_object();
             if let Some(noted) = saved.noted {
@@ -176,7 +179,7 @@ impl StateFile {
             file.write_all(&text)?;
             file.sync_all()?;
             fs::rename(&aside, &self.path)?;
-            // The name is on the disk when the directory is.
+            // The rename is on the disk once the directory is synced.
             self.path
                 .parent()
                 .map_or(Ok(()), |directory| File::open(directory)?.sync_all())
@@ -188,8 +191,8 @@ impl StateFile {
     }
 }
 
-/// A new file that nobody else can ever open. What a write that was cut short has left is not reused: others may have
-/// it open.
+/// Creates a file that only the agent can open. A file left by an interrupted write is not reused:
+/// another process may have it open.
 fn create(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -200,8 +203,8 @@ fn create(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Takes the rights of others on what exists away: an earlier version gave them, and a kubelet gives them to the group
-/// whenever it mounts a volume.
+/// Removes the access of group and others to an existing path: an earlier version granted it, and a
+/// kubelet grants it to the group whenever it mounts a volume.
 fn close(path: &Path, mode: u32) -> io::Result<()> {
     let wider = fs::metadata(path)?.permissions().mode() & 0o777 & !mode;
     if wider == 0 {
@@ -210,7 +213,7 @@ fn close(path: &Path, mode: u32) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
-/// As [`close`]; a directory of somebody else, such as the root of a volume, stays as it is.
+/// As [`close`], but a directory of another user, such as the root of a volume, stays as it is.
 fn close_directory(path: &Path) -> io::Result<()> {
     match close(path, PRIVATE_DIRECTORY) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -239,10 +242,10 @@ fn read(body: &[u8]) -> Result<Vec<Saved>, ReadError> {
         .collect()
 }
 
-/// Keeps the file in step with what is known, for ever.
+/// Writes the file after each change, forever.
 pub(crate) async fn keep(mirrors: Arc<Mirrors>, file: StateFile) {
     let mut changes = mirrors.changes();
-    // Something may have changed before.
+    // The state may have changed before the first wait.
     changes.mark_changed();
     // The sender lives as long as `mirrors`.
     while changes.changed().await.is_ok() {
@@ -256,7 +259,7 @@ pub(crate) async fn keep(mirrors: Arc<Mirrors>, file: StateFile) {
     }
 }
 
-/// Writes what is known now.
+/// Writes the current state.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -330,7 +333,7 @@ mod tests {
         let file = StateFile::new(&place, "edge").unwrap();
         file.save(|| vec![mirror("a")]).unwrap();
         assert_eq!(modes(&file), (0o700, 0o600));
-        // As an earlier version left it, with a write that was cut short.
+        // The modes that an earlier version left, and a file of an interrupted write.
         let widen =
             |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         widen(&file.path, 0o644);

@@ -8,12 +8,12 @@ use serde_json::json;
 /// Flags of `baton print-crds`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PrintCrdsArgs {
-    /// How to print them
+    /// Output format
     #[arg(long, short, default_value = "yaml", value_name = "FORMAT")]
     pub output: CrdFormat,
 }
 
-/// The form of the definitions. `kubectl apply -f -` takes both.
+/// The output format of the definitions. `kubectl apply -f -` accepts both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CrdFormat {
     /// One YAML document per definition
@@ -25,13 +25,13 @@ pub(crate) enum CrdFormat {
 /// The definitions could not be printed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PrintError {
-    /// As JSON.
+    /// Serialization to JSON failed.
     #[error("cannot write the definitions as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// As YAML.
+    /// Serialization to YAML failed.
     #[error("cannot write the definitions as YAML: {0}")]
     Yaml(#[from] serde_saphyr::ser::Error),
-    /// To standard output.
+    /// Standard output cannot be written to.
     #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),
 }
@@ -40,7 +40,8 @@ pub(crate) enum PrintError {
 ///
 /// # Errors
 ///
-/// Fails when standard output cannot be written to. A reader that has seen enough is no error.
+/// Fails when standard output cannot be written to. A reader that closes the pipe early is no
+/// error.
 pub(crate) fn print(args: &PrintCrdsArgs) -> Result<(), PrintError> {
     match io::stdout().write_all(render(args.output)?.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),

@@ -59,7 +59,7 @@ impl FromStr for AccountName {
     }
 }
 
-/// How many revisions are reconciled side by side, 1 to 1024.
+/// Number of revisions that are reconciled at the same time, 1 to 1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Workers(u16);
 
@@ -82,17 +82,17 @@ impl FromStr for Workers {
     }
 }
 
-/// Targets of libraries that log errors which they return as well, in a form for developers and without saying what
-/// they were about. Who gets the error reports it.
+/// Targets of libraries that log errors which they also return, in a form for developers and
+/// without their context. The caller that gets the error reports it.
 const REPEATERS: &str = "kube_client::client::builder=off,kube_client::client::tls=error,\
     kube_runtime::watcher=error,rustls_platform_verifier=off";
 
-/// What is logged: a valid filter for `tracing`.
+/// A valid filter for `tracing`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogFilter(String);
 
 impl LogFilter {
-    /// The filter as `tracing` reads it.
+    /// The filter in the syntax of `tracing`.
     #[must_use]
     pub(crate) fn directives(&self) -> &str {
         &self.0
@@ -102,8 +102,10 @@ impl LogFilter {
 impl FromStr for LogFilter {
     type Err = String;
 
-    /// A bare level is about Baton; libraries log warnings only, below `trace`. Package Operator's numbers (-1 for
-    /// warn, 0 for info, 1 for debug) are understood too, as `LOG_LEVEL` may be set to one.
+    /// A bare level sets the level of Baton; libraries log only warnings, unless it is `trace`.
+    ///
+    /// The numbers of Package Operator (-1 for warn, 0 for info, 1 for debug) are accepted too, as
+    /// `LOG_LEVEL` may contain one.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
         let filter = match text {
@@ -113,7 +115,8 @@ impl FromStr for LogFilter {
             "debug" | "1" => "warn,baton=debug",
             "trace" | "2" => "debug,baton=trace",
             custom => {
-                // A bare name would be taken for a target that nothing logs to, and all would be silent.
+                // `tracing` would take a bare word for the name of a target, and nothing would be
+                // logged.
                 let strange = custom
                     .split(',')
                     .find(|part| !part.contains('=') && !LEVELS.contains(part));
@@ -131,7 +134,7 @@ impl FromStr for LogFilter {
     }
 }
 
-/// The form of a log line.
+/// The format of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// For people

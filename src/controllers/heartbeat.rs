@@ -1,4 +1,5 @@
-//! Keeps, for each cluster that an agent serves, the object in whose status the agent shows that it is there.
+//! Maintains the heartbeat object of each cluster that is served by an agent. The agent reports in
+//! its status.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use crate::delivery::{
     shared::{AtStep as _, BURST, Error, Shared},
 };
 
-/// The objects of heartbeats, by the name of the cluster.
+/// The controller of heartbeat objects, by the name of the cluster.
 pub(crate) struct Heartbeats {
     pub shared: Shared,
     pub observed: Arc<Observed>,
@@ -58,7 +59,7 @@ impl Controller for Heartbeats {
             [Wake::after(BURST, ClusterKey(cluster.clone()))]
         });
         queue.wake_on(on.phases.changes(), self, |_, change| on_phase(change));
-        // Whatever an agent reports shows that it is there.
+        // Every report of an agent shows that the agent runs.
         let inventory = self.inventory.clone();
         on.phases.changes().subscribe(move |change| {
             if let Some((cluster, report)) = agent_report(change) {
@@ -67,7 +68,7 @@ impl Controller for Heartbeats {
         });
     }
 
-    /// Makes sure that an agent has where to show that it is there.
+    /// Creates the heartbeat object of a cluster, or updates its period.
     async fn reconcile(&self, key: &ClusterKey, _failures: u32) -> Result<Reconciled, Error> {
         let ClusterKey(cluster) = key;
         let key = mirror::heartbeat(cluster);
@@ -103,8 +104,10 @@ fn on_phase(change: &Change<PhaseKind>) -> Option<Wake<ClusterKey>> {
     is_concerned.then(|| Wake::now(ClusterKey(cluster.to_owned())))
 }
 
-/// What an agent says by a new status in its namespace, where nobody else writes any: that it is there, and perhaps
-/// whether its cluster is. What is there at the beginning may be old.
+/// The report that a change in an agent's namespace contains.
+///
+/// Only the agent writes statuses there, so that a new status shows that the agent runs; a
+/// heartbeat also shows if its cluster answers. The first list is not a report, as it may be old.
 fn agent_report(change: &Change<PhaseKind>) -> Option<(&str, Option<AgentReport>)> {
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
         return None;

@@ -45,8 +45,9 @@ use crate::delivery::{
     shared::{AtStep as _, Error, Shared},
 };
 
-/// Rounds of actions in one pass. A new revision, a pause, an archival and a deletion are a round each;
-/// more only come up when others write at the same time, and then a later pass goes on.
+/// The limit of rounds in one pass. A new revision, a pause, an archival and a deletion need one
+/// round each. More rounds are needed only if others write at the same time; a later pass does the
+/// rest then.
 const ROUNDS: usize = 8;
 
 /// Makes, pauses, archives and deletes the revisions of deployments.
@@ -87,14 +88,14 @@ impl Controller for ObjectDeployments {
             self.debounced.forget(key);
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
-        // Its revisions go with it or are left behind; either way no new ones.
+        // No new revisions: garbage collection deletes the existing ones, or they are left behind.
         if record.deleting {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
         let template = record.template()?;
         if self.adopt(&record).await? {
-            // The watch observes them in a moment. Until then they would pass for missing, and the template would be
-            // made into a revision once more.
+            // The store does not show the adopted revisions before the watch reports them. The pass
+            // would create the revision of the template once more.
             return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
         }
         let mut wrote = false;
@@ -104,7 +105,8 @@ impl Controller for ObjectDeployments {
             let actions = snapshot.actions();
             for action in &actions {
                 match action {
-                    // As above: its revisions would pass for those of another one, and their names for taken.
+                    // The store would show these revisions as those of another deployment, and
+                    // their names as taken.
                     Action::Create(_) if self.adopt_unobserved(&record).await? => {
                         return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
                     }
@@ -131,7 +133,7 @@ impl Controller for ObjectDeployments {
 }
 
 impl ObjectDeployments {
-    /// Makes the next revision. A refusal is an outcome, not an error.
+    /// Creates the next revision. A refusal by the server is an outcome, not an error.
     async fn create(
         &self,
         deployment: &DeploymentRecord,
@@ -146,7 +148,8 @@ impl ObjectDeployments {
         let manifest = manifest(deployment, template, spec, new);
         match self.shared.api.create(&key, &manifest).await {
             Ok(record) => {
-                // A pass that does not know of it would make another one of the same number.
+                // The store is updated at once: a pass that does not see the revision would create
+                // another one with the same number.
                 self.observed.revisions.created(record, Self::NAME);
                 let kind = key.kind.kind();
                 let note = format!("Made {kind} {} as revision {}", new.name, new.number);
@@ -165,7 +168,7 @@ impl ObjectDeployments {
         }
     }
 
-    /// Changes or deletes one revision, and the store with it.
+    /// Changes or deletes one revision, and updates the store.
     async fn change(
         &self,
         deployment: &DeploymentRecord,
@@ -189,7 +192,7 @@ impl ObjectDeployments {
             Action::Archive(_) => api.set_lifecycle(&record, Archived, false).await,
             Action::Annotate(_) => self.annotate(deployment, template, &record).await,
             Action::Delete(_) => Ok(api.delete(&record).await.at_step("deleting a revision")?),
-            // Not there yet.
+            // There is no revision to change yet.
             Action::Create(_) => return Ok(()),
         };
         let updated = updated.at_step("changing a revision")?;
@@ -223,7 +226,7 @@ impl ObjectDeployments {
         Ok(updated)
     }
 
-    /// Writes the status if it says anything new.
+    /// Writes the status if it differs from the stored one.
     async fn report(
         &self,
         record: &DeploymentRecord,
@@ -267,8 +270,8 @@ impl ObjectDeployments {
     }
 }
 
-/// The manifest of a new revision. It has its finalizers from the start, which
-/// saves a write, and it cannot go before its controller has seen it.
+/// The manifest of a new revision. It contains the finalizers, which saves a write and ensures that
+/// the revision is not deleted before its controller observes it.
 fn manifest(
     deployment: &DeploymentRecord,
     template: &Value,
@@ -276,7 +279,7 @@ fn manifest(
     new: &NewRevision,
 ) -> Value {
     let mut annotations = deployment.annotations.clone();
-    // It holds the whole deployment, and says nothing about a revision.
+    // The annotation contains the whole deployment, and nothing about a revision.
     annotations.remove(ANNOTATION_LAST_APPLIED);
     annotations.insert(ANNOTATION_HASH.to_owned(), new.hash.clone());
     annotations.insert(
@@ -314,7 +317,7 @@ fn manifest(
     })
 }
 
-/// The event that goes with a new status.
+/// The event for a status change.
 fn transition(
     old: &ObjectDeploymentStatus,
     new: &ObjectDeploymentStatus,

@@ -51,7 +51,7 @@ use baton_runtime::{
     queue::Queue,
 };
 
-/// Rolls revisions out, archives them and takes them away.
+/// Rolls out, archives and tears down revisions.
 pub(crate) struct ObjectSets {
     shared: Shared,
     observed: Arc<Observed>,
@@ -59,9 +59,9 @@ pub(crate) struct ObjectSets {
     strays: Strays<RevisionKind>,
     debounced: Debounced<RevisionKey>,
     series: ObjectSetSeries,
-    /// Delegated phases that wait: while there are any, statuses are debounced for longer.
+    /// The queue of delegated phases: while it is not empty, statuses are debounced for longer.
     phases: Arc<Queue<PhaseKey>>,
-    /// Collision protection is off.
+    /// True if collision protection is off.
     force_adoption: bool,
 }
 
@@ -77,7 +77,8 @@ impl ObjectSets {
         Self {
             shared,
             observed,
-            // The cluster of the revisions, and of the objects of their phases without a class.
+            // The cluster of the revisions, which also contains the objects of phases without a
+            // class.
             owners: Owners::new(Targets {
                 home: target,
                 inventory: None,
@@ -157,7 +158,8 @@ impl Controller for ObjectSets {
             loaded.refuse(reasons::PREFLIGHT_ERROR, text);
         }
         if status.controller_of.is_empty() {
-            // Once it has written anything it is too late to refuse: then what it has is kept by the older ones.
+            // It is too late to refuse a revision that has written objects. The older revisions
+            // then keep the Namespaces and definitions that they share with it.
             let (api, home) = (&self.shared.api, &self.owners.targets.home);
             let losses = losses(&self.observed, api, home, &record, &loaded.phases);
             for text in losses.await? {
@@ -176,7 +178,7 @@ impl Controller for ObjectSets {
 }
 
 impl ObjectSets {
-    /// Forgets a revision that is gone.
+    /// Drops the state of a deleted revision.
     fn forget(&self, key: &RevisionKey) {
         self.owners.forget(key);
         self.strays.forget(key);
@@ -184,7 +186,7 @@ impl ObjectSets {
         self.debounced.forget(key);
     }
 
-    /// The status of a revision, with what is known of its contents although it is not written yet.
+    /// The status of a revision, with the content hash of a status that is debounced.
     fn status(&self, record: &RevisionRecord) -> Result<ObjectSetStatus, ReadError> {
         let mut status = record.status()?;
         if status.content_hash.is_none() {
@@ -193,10 +195,11 @@ impl ObjectSets {
         Ok(status)
     }
 
-    /// Makes sure that the number is there, and both finalizers if the revision is about to write, in one request.
+    /// Ensures that the number is set and, if the revision is about to write, both finalizers, in
+    /// one request.
     ///
-    /// A revision without finalizers has written nothing, so that one that never got that far is archived and deleted
-    /// whatever it contains.
+    /// A revision without finalizers has written nothing. It can be archived and deleted whatever
+    /// it contains.
     async fn set_up(
         &self,
         record: Arc<RevisionRecord>,
@@ -219,13 +222,13 @@ impl ObjectSets {
         Ok(self.updated(updated.at_step("setting up")?))
     }
 
-    /// Takes the answer to a write of this controller.
+    /// Updates the store with the answer to a write of this controller.
     fn updated(&self, record: RevisionRecord) -> Arc<RevisionRecord> {
         self.observed.revisions.updated(record.clone(), Self::NAME);
         Arc::new(record)
     }
 
-    /// Brings the objects of a revision to where they belong and reports.
+    /// Rolls out the objects of a revision and reports.
     async fn roll_out(
         &self,
         record: Arc<RevisionRecord>,
@@ -271,7 +274,7 @@ impl ObjectSets {
             self.publish_missing_previous(&record);
         }
         let record = &self.set_up(record, true).await?;
-        // A number that was filled in has made another generation of it.
+        // Setting the number has increased the generation.
         revision.generation = record.generation;
         let siblings = KnownSiblings::of_set(record, self.observed.stores());
         let previous = record.previous.iter().map(ToString::to_string);
@@ -289,12 +292,13 @@ impl ObjectSets {
         let now = self.shared.clock.now();
         let report = report_pass(status, &revision, outcome, failures, now);
         let written = self.report(record, status, report, kind).await;
-        // Only after our own status is written, so that nobody sees the older one report the loss of its objects first.
+        // Our own status is written first, so that no client sees the older revision report the
+        // loss of its objects before this one reports them.
         self.observed.affected_siblings.emit(&affected);
         written
     }
 
-    /// Reports that nothing of a revision is rolled out.
+    /// Reports that no object of a revision is rolled out.
     async fn refuse(
         &self,
         record: Arc<RevisionRecord>,
@@ -311,13 +315,14 @@ impl ObjectSets {
         let now = self.shared.clock.now();
         let mut report = report_refusal(status, &revision, reason, &texts, now);
         if outcome == ReconcileOutcome::Failed {
-            // Nobody need change anything: it is tried again.
+            // The user has nothing to change, so the pass is retried.
             report.requeue = Requeue::Backoff;
         }
         self.report(&record, status, report, outcome).await
     }
 
-    /// Publishes once, as a revision begins, that it lists revisions that do not exist.
+    /// Publishes an event if a revision lists previous revisions that do not exist; once, when it
+    /// begins.
     fn publish_missing_previous(&self, record: &RevisionRecord) {
         let revisions = &self.observed.revisions;
         let listed = record.previous.iter().map(|name| record.key.named(name));

@@ -47,10 +47,10 @@ pub(crate) struct ObjectSetPhases {
     shared: Shared,
     observed: Arc<Observed>,
     inventory: Inventory,
-    /// Who may deliver where.
+    /// Decides which namespaces may deliver into which clusters.
     assignments: Assignments,
     phases: PhaseOwners,
-    /// Collision protection is off.
+    /// True if collision protection is off.
     force_adoption: bool,
 }
 
@@ -139,9 +139,10 @@ impl Controller for ObjectSetPhases {
         let route = self.route(&record);
         let reach = match self.access(&record, &route) {
             Decision::Allowed(reach) => reach,
-            // What was reported last still holds, for the few seconds until that is known.
+            // The last reported status stays for the few seconds until the assignments are known.
             Decision::Unknown => return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent)),
-            // A phase that was begun by a decision goes on by it; nothing new is begun.
+            // A phase that has begun under an earlier decision continues under that decision; no
+            // new phase begins.
             Decision::Unreadable {
                 before: Some(reach),
                 ..
@@ -156,7 +157,8 @@ impl Controller for ObjectSetPhases {
         }
         let (target, delivery) = match route {
             Route::Elsewhere => return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent)),
-            // What was reported last still holds, for the few seconds until that is known better.
+            // The last reported status stays for the few seconds until the connection is up or has
+            // failed.
             Route::Connecting => return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent)),
             Route::Unreachable(message) => {
                 if self.is_taken_back(&record).await? {
@@ -186,7 +188,7 @@ impl Controller for ObjectSetPhases {
     }
 }
 
-/// The place and the limits of a pass over a phase.
+/// The target and the limits of a pass over a phase.
 struct Work {
     target: Target,
     delivery: Delivery,
@@ -195,7 +197,8 @@ struct Work {
 }
 
 impl ObjectSetPhases {
-    /// Works on the objects of a phase, unless it is held at the gate of its site.
+    /// Delivers or tears down the objects of a phase, unless the gate of its site holds the phase
+    /// back.
     async fn work_on(&self, record: Arc<PhaseRecord>, work: Work) -> Result<Reconciled, Error> {
         let (record, site) = match self.gate(record).await? {
             Gated::Open(record, site) => (record, site),
@@ -220,7 +223,7 @@ impl ObjectSetPhases {
             return self.tear_down(&pass(&record)).await;
         }
         let record = match &site {
-            // It writes nothing yet, so there is nothing that its deletion would have to wait for.
+            // A trial writes nothing, so that the deletion of the phase has nothing to wait for.
             SitePass::Trial(_) => record,
             SitePass::None | SitePass::Begun { .. } => self.set_up(record).await?,
         };
@@ -235,10 +238,10 @@ impl ObjectSetPhases {
         written
     }
 
-    /// Takes the objects of a phase away and lets go of it.
+    /// Deletes the objects of a phase and removes its finalizer.
     async fn tear_down(&self, pass: &PhasePass<'_>) -> Result<Reconciled, Error> {
         let record = pass.record;
-        // Without it nothing was ever delivered.
+        // Without the finalizer nothing was ever delivered.
         if !record.has_finalizer(FINALIZER_CACHED) {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
@@ -279,11 +282,11 @@ impl ObjectSetPhases {
         }
     }
 
-    /// Reports that nothing can be done about the objects of a phase, and lets go of it if its deletion is not
-    /// to wait for them.
+    /// Reports that the objects of a phase cannot be reached. Removes the finalizer of a deleted
+    /// phase if the deletion need not wait for the objects.
     async fn unreachable(&self, record: &PhaseRecord, message: &str) -> Result<Reconciled, Error> {
         if record.deleting {
-            // Without it nothing was ever delivered.
+            // Without the finalizer nothing was ever delivered.
             if !record.has_finalizer(FINALIZER_CACHED) {
                 return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
             }
@@ -310,7 +313,7 @@ impl ObjectSetPhases {
         self.report_unknown(record, available, &text, result).await
     }
 
-    /// Takes our finalizer away.
+    /// Removes our finalizer.
     async fn release(&self, record: &PhaseRecord) -> Result<(), Error> {
         let mut left = record.finalizers.clone();
         left.retain(|finalizer| finalizer != FINALIZER_CACHED);
@@ -320,10 +323,10 @@ impl ObjectSetPhases {
         Ok(())
     }
 
-    /// Makes sure that the finalizer is there, and what is noted along with it.
+    /// Ensures that the phase has the finalizer and its pinned class.
     async fn set_up(&self, record: Arc<PhaseRecord>) -> Result<Arc<PhaseRecord>, Error> {
-        // In this cluster references say whose an object is, and a phase of the class `default` is made with a
-        // finalizer.
+        // The pinned class is needed only for other clusters: in this cluster owner references show
+        // the owner of an object, and a phase of the class `default` is created with a finalizer.
         let needs_notes = record.cluster().is_some() && record.pinned_class().is_none();
         if record.has_finalizer(FINALIZER_CACHED) && !needs_notes {
             return Ok(record);
@@ -335,8 +338,10 @@ impl ObjectSetPhases {
         Ok(Arc::new(updated))
     }
 
-    /// Reports that nothing is known of the objects of a phase, or nothing may be done about them; `available` is
-    /// status and reason of the condition, `result` that of the pass besides.
+    /// Reports that the state of a phase's objects is unknown, or that they may not be written.
+    ///
+    /// `available` is status and reason of the condition, `result` the result of the reconcile if
+    /// the status does not change.
     async fn report_unknown(
         &self,
         record: &PhaseRecord,
@@ -355,7 +360,8 @@ impl ObjectSetPhases {
         self.write(record, &old, status, result).await
     }
 
-    /// Writes the status if it says anything new; `result` is that of the pass besides.
+    /// Writes the status if it differs from the stored one. `result` is the result of the reconcile
+    /// if it does not.
     async fn write(
         &self,
         record: &PhaseRecord,
@@ -368,7 +374,7 @@ impl ObjectSetPhases {
         }
         let updated = self.shared.api.set_status(record, &status).await;
         let updated = updated.at_step("writing the status")?;
-        // The revision is woken by it.
+        // This wakes the revision.
         self.observed.phases.updated(updated, Self::NAME);
         if let Some((reason, note)) = warning(old, &status) {
             let (key, uid) = (&record.key, &record.uid);
@@ -383,7 +389,7 @@ impl ObjectSetPhases {
     }
 }
 
-/// The event that goes with a new status. Probes that do not pass yet are the revision's to report.
+/// The warning for a status change. Probes that fail are reported by the revision.
 fn warning(
     old: &ObjectSetPhaseStatus,
     new: &ObjectSetPhaseStatus,
@@ -403,25 +409,25 @@ fn warning(
     (!is_expected && is_new).then(|| (reason, available.message.clone()))
 }
 
-/// Says that a cluster is not connected, since when and why.
+/// The message for a cluster that is not connected, with the time and the cause.
 fn not_connected(cluster: &str, since: Timestamp, cause: &str) -> String {
     format!("Cluster \"{cluster}\" is not connected since {since:.0}: {cause}")
 }
 
-/// Who delivers a phase, and where to.
+/// The way in which a phase is delivered.
 enum Route<'a> {
-    /// Nobody here: another class has a controller of its own, or none.
+    /// By no controller of this process: another class has a controller of its own, or none.
     Elsewhere,
     /// Into the cluster of the revision.
     Here,
-    /// Into another cluster, of this name.
+    /// Into another cluster, with this name.
     Remote(&'a str, Target),
-    /// Into another cluster that is about to be connected to.
+    /// Into another cluster, to which a connection is being made.
     Connecting,
-    /// Into another cluster that cannot be reached; the text says why.
+    /// Into another cluster that cannot be reached; the text is the cause.
     Unreachable(String),
     /// By the agent of this cluster.
     Agent(&'a str, Contact),
-    /// It stands for a phase itself, and nobody knows of which.
+    /// Not at all: the object is a mirror whose phase is not observed.
     Stray,
 }

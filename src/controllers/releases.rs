@@ -1,14 +1,14 @@
 //! The controllers of Shipper's Applications, Releases and targets.
 //!
-//! Each kind has a controller with a file of its own. What they decide is in `baton-releases`; here they observe, ask
-//! and write.
+//! Each kind has a controller with a file of its own. The decisions are in `baton-releases`; the
+//! controllers observe, send requests and write.
 //!
 //! ```text
 //! Application ──► Release ──► InstallationTarget ──► slices and a revision per cluster ──► objects
 //!                    └──────► CapacityTarget, TrafficTarget ──► workloads, pods and Services of the clusters
 //! ```
 //!
-//! Their definitions are a choice: where they are missing, nothing of this runs, and it begins once they are there.
+//! The definitions of these kinds are optional: the controllers start once the definitions exist.
 
 pub(crate) mod app_clusters;
 pub(crate) mod application;
@@ -43,7 +43,7 @@ use jiff::Timestamp;
 use super::INCOMPLETE;
 use crate::delivery::shared::{AtStep, Error, Events};
 
-/// All objects of the kinds that take part.
+/// Stores of the kinds that take part.
 #[derive(Clone)]
 pub(crate) struct Stores {
     pub applications: Arc<Store<Application>>,
@@ -52,7 +52,7 @@ pub(crate) struct Stores {
     pub capacity_targets: Arc<Store<CapacityTarget>>,
     pub traffic_targets: Arc<Store<TrafficTarget>>,
     pub clusters: Arc<Store<Cluster>>,
-    /// All of them.
+    /// All of these stores.
     pub all: stores::Stores,
 }
 
@@ -71,7 +71,8 @@ impl Default for Stores {
     }
 }
 
-/// Conditions of which one says that objects cannot be listed that are decided by, and why.
+/// Sets the condition `type_` to Unknown, because objects that the decision depends on cannot be
+/// listed; `why` is the cause. Returns all conditions.
 fn undecided(
     conditions: &[ShipperCondition],
     type_: &str,
@@ -83,13 +84,13 @@ fn undecided(
     conditions.into_list()
 }
 
-/// Whether trying again helps only after something has changed (section 9.4).
+/// True if a retry can only succeed after a change of the object or the cluster.
 pub(crate) fn is_permanent(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else {
         return false;
     };
     match status.code {
-        // While its namespace goes, nothing can be created in it; that ends.
+        // Nothing can be created in a namespace that is being deleted; this state ends.
         403 => !is_namespace_terminating(status),
         400 | 404 | 405 | 410 | 422 => true,
         _ => false,
@@ -97,7 +98,8 @@ pub(crate) fn is_permanent(error: &kube::Error) -> bool {
 }
 
 impl Events {
-    /// Publishes events about an object of Shipper's kinds, as the controller that the contract names (section 9.2).
+    /// Publishes events about an object of Shipper's kinds, with the controller name that Shipper
+    /// uses.
     pub(crate) fn publish_on<K: Kind>(
         &self,
         reporter: &'static str,
@@ -115,5 +117,5 @@ impl Events {
     }
 }
 
-/// What all of these controllers share.
+/// The state that these controllers share.
 pub(crate) type Context = super::Context<Stores>;

@@ -1,13 +1,13 @@
-//! The controllers of applications and deployments of sites.
+//! The controllers of `SiteApplication` and `SiteDeployment`.
 //!
-//! What they decide is in `baton-sites`; here they observe, ask and write.
+//! The decisions are in `baton-sites`; the controllers observe, send requests and write.
 //!
 //! ```text
 //! SiteApplication ──► a ControllerRevision per version, and slices that all sites share
 //! SiteDeployment  ──► a ControllerRevision with the chosen sites ──► a chain of revisions per site ──► objects
 //! ```
 //!
-//! Their definitions may be missing: nothing of this runs then, and it begins once they are there.
+//! The definitions may be missing: the controllers start once the definitions exist.
 
 pub(crate) mod application;
 pub(crate) mod deployment;
@@ -37,10 +37,10 @@ use tokio::task::JoinSet;
 
 use super::INCOMPLETE;
 
-/// The kind of what is kept of both.
+/// The kind of the records of both kinds.
 const RECORD: &str = "ControllerRevision";
 
-/// All objects of the kinds that take part.
+/// Stores of the kinds that take part.
 #[derive(Clone)]
 pub(crate) struct Stores {
     pub applications: Arc<Store<SiteApplication>>,
@@ -49,9 +49,9 @@ pub(crate) struct Stores {
     pub versions: Arc<Store<ControllerRevision>>,
     /// The sites that deployments have chosen.
     pub placements: Arc<Store<ControllerRevision>>,
-    /// All of them.
+    /// All of these stores.
     pub all: stores::Stores,
-    /// Applications whose slices were made again.
+    /// Applications whose slices were created again.
     pub mended: Arc<Source<Key>>,
 }
 
@@ -70,7 +70,7 @@ impl Default for Stores {
 }
 
 impl Stores {
-    /// Starts to follow what is kept of both kinds, once there may be deployments.
+    /// Starts to follow the records of both kinds, once the definition of deployments exists.
     pub(crate) fn follow_records(&self, client: &Client, tasks: &mut JoinSet<()>) {
         for (store, label) in [
             (&self.versions, LABEL_SITE_APPLICATION),
@@ -89,7 +89,7 @@ impl Stores {
         }
     }
 
-    /// The deployments of an application, sorted by name, and those whose sites may still have it.
+    /// The deployments of an application, and those whose status still names it, sorted by name.
     fn deployments_of(&self, namespace: &str, application: &str) -> Vec<Arc<SiteDeployment>> {
         let mut deployments = self.deployments.in_namespace(namespace);
         deployments.retain(|deployment| {
@@ -102,11 +102,12 @@ impl Stores {
     }
 }
 
-/// What both controllers share.
+/// The state that both controllers share.
 pub(crate) type Context = super::Context<Stores>;
 
 impl Context {
-    /// How much is known of all that a rollout depends on: these kinds, the sites, and who may use them.
+    /// The extent of the objects that a rollout depends on: these kinds, the sites, and the
+    /// assignments.
     fn extent(&self) -> Extent {
         let unreadable = self.inventory.unreadable();
         let unreadable = unreadable.or_else(|| self.assignments.unreadable());
@@ -115,7 +116,7 @@ impl Context {
     }
 }
 
-/// The reference that makes an object an owner, or the managing one.
+/// A reference that makes `object` an owner; with `is_controller`, the managing owner.
 fn owner_reference<K: Kind>(object: &K, is_controller: bool) -> OwnerReference {
     let meta = object.meta();
     OwnerReference {
@@ -128,7 +129,7 @@ fn owner_reference<K: Kind>(object: &K, is_controller: bool) -> OwnerReference {
     }
 }
 
-/// Whether an object has an owner with this uid.
+/// True if an object has an owner with this uid.
 fn is_owned_by<K: Resource>(object: &K, uid: &str) -> bool {
     object.owner_references().iter().any(|it| it.uid == uid)
 }

@@ -1,4 +1,5 @@
-//! Namespaces and definitions of kinds that an older revision would delete with what a newer one has in them.
+//! Containers, that is Namespaces and definitions of kinds, whose deletion by an older revision
+//! would delete objects of a newer one.
 
 use std::collections::BTreeSet;
 
@@ -28,12 +29,12 @@ use super::{
     shared::{BURST, Error},
 };
 
-/// Where the objects of a class are. Those of the default class are beside those without one.
+/// The place of a class's objects. The default class has the same place as no class.
 fn place(class: &str) -> &str {
     if class == CLASS_DEFAULT { "" } else { class }
 }
 
-/// Where the objects of a phase are.
+/// The place of a phase's objects.
 fn place_of(phase: &Phase) -> &str {
     place(phase.delegated.as_ref().map_or("", |it| &it.class))
 }
@@ -42,20 +43,21 @@ fn container(object: &Desired) -> Option<Container> {
     Container::of(&object.gvk, &object.manifest)
 }
 
-/// An object of a cluster, if it is observed there.
+/// An object in a cluster, if it is observed there.
 fn live(cluster: &Target, object: &Desired) -> Option<Value> {
     let stored = cluster.get(&object.gvk, &object.key.namespace, &object.key.name)?;
     stored.parse().ok()
 }
 
-/// Why a revision must not be rolled out: what it would lose with containers that only older ones have. `home` is
-/// its own cluster.
+/// The reasons that a revision must not be rolled out: the objects that it would lose with
+/// containers that only older revisions have. `home` is its own cluster.
 ///
 /// # Errors
 /// When an older revision cannot be read, or the request for one of its slices fails.
 ///
 /// # Caveats
-/// That a container is to be kept is known of other clusters by its manifest only.
+/// In other clusters only the manifest of a container shows that the container is to be kept; the
+/// live object is not read.
 pub(crate) async fn losses(
     observed: &Observed,
     api: &Api,
@@ -98,7 +100,7 @@ async fn held(
                 continue;
             };
             let live = place.is_empty().then(|| live(home, &object)).flatten();
-            // One that is not there may not be observed yet.
+            // A container that is missing in the cache may exist.
             let is_its = live
                 .as_ref()
                 .is_none_or(|live| is_controlled_by(observed, live, record));
@@ -115,14 +117,14 @@ async fn held(
     Ok(found)
 }
 
-/// Whether the controller of an object is a revision, or one of its phase objects.
+/// True if the controller of an object is the revision, or one of its phase objects.
 fn is_controlled_by(observed: &Observed, live: &Value, revision: &RevisionRecord) -> bool {
     let owner = controller(live).and_then(|owner| observed.revisions.by_uid(text(owner, "uid")));
     owner.is_some_and(|owner| owner.uid == revision.uid)
 }
 
-/// The objects that newer revisions want in the place of a class, for a revision or phase of that class with these
-/// objects; none are looked for unless a container is among them.
+/// The objects that newer revisions want in the place of a class. Empty unless `phases`, which
+/// belong to a revision or phase of that class, contain a container.
 ///
 /// # Errors
 /// As [`losses`].
@@ -146,13 +148,15 @@ pub(crate) async fn newer_wants(
     Ok(found)
 }
 
-/// Whether revisions of a chain may have cluster-scoped objects: one in a namespace, with its phases delegated only.
+/// True if a revision can have containers, which are cluster-scoped: a namespaced revision only in
+/// delegated phases.
 fn may_have_containers(record: &RevisionRecord, phases: &[Phase]) -> bool {
     record.key.kind == RevisionKind::ClusterObjectSet
         || phases.iter().any(|phase| phase.delegated.is_some())
 }
 
-/// Trigger: whoever has changed a container may have said that it is to be kept, which newer revisions wait for.
+/// Trigger: a container that others change wakes the newer revisions, which may wait until the
+/// container is marked to be kept.
 pub(crate) fn on_container(observed: &Observed, event: &TargetEvent) -> Vec<Wake<RevisionKey>> {
     let TargetEvent::Changed(change) = event else {
         return Vec::new();

@@ -1,4 +1,5 @@
-//! The objects of a revision's delegated phases: what they are to be, and the requests about them.
+//! The phase objects of a revision's delegated phases: their manifests, and the requests about
+//! them.
 
 use baton_apis::{
     LifecycleState, ObjectSetProbe, ObjectSetTemplatePhase,
@@ -28,7 +29,7 @@ pub(crate) struct PhaseObjects<'a> {
 }
 
 impl PhaseObjects<'_> {
-    /// Carries out what is decided about a phase object.
+    /// Sends the request for a decision about a phase object.
     pub(crate) async fn carry_out(
         &self,
         delegated: &Delegated,
@@ -42,7 +43,7 @@ impl PhaseObjects<'_> {
             (Delegation::Pause(paused), Some(known)) => {
                 self.api.pause_phase(&known, paused).await.map(Some)
             }
-            // Its end is an event.
+            // The watch reports the end of the deletion.
             (
                 Delegation::Delete {
                     uid,
@@ -78,8 +79,8 @@ impl PhaseObjects<'_> {
         }
     }
 
-    /// The phase object of a phase whose slices are inlined, and what is known of it; `None` for a phase without
-    /// class.
+    /// The phase object of a phase whose slices are inlined, with its observed state; `None` for a
+    /// phase without class.
     pub(crate) fn delegated(
         &self,
         phase: &ObjectSetTemplatePhase,
@@ -96,13 +97,13 @@ impl PhaseObjects<'_> {
         let is_own = |key: &&PhaseKey| {
             known(key).is_some_and(|phase| phase.controller.as_ref() == Some(&set.uid))
         };
-        // One that was made stays, even when the better name becomes free.
+        // An existing phase object is used even if the preferred name becomes free.
         let made = keys.iter().find(is_own);
         let is_free = known(&keys[0]).is_none();
         let to_make = || PhaseKey::of(&set.key, name_to_make(&names, is_free));
         let key = &made.cloned().unwrap_or_else(to_make);
         let state = known(key).map(|phase| state(set, &phase));
-        // It is as long as the phase, and nobody looks at it once there is an object.
+        // The manifest is as large as the phase, and not needed once the object exists.
         let manifest = match state {
             None => manifest(set, key, phase, (probes, account)),
             Some(_) => Value::Null,
@@ -129,11 +130,12 @@ fn manifest(
         mut annotations,
     } = record.inherited.as_deref().cloned().unwrap_or_default();
     labels.insert(LABEL_PHASE_CLASS.to_owned(), phase.class.clone());
-    // It holds the whole revision, and says nothing about the phase.
+    // The annotation contains the whole revision, and nothing about the phase.
     annotations.remove(ANNOTATION_LAST_APPLIED);
     annotations.remove(ANNOTATION_PHASE_CLASS);
-    // Its own controller, which is this very process, would note it first of all, and add the finalizer. Those of other
-    // classes do so themselves, if they exist: nobody else would take it away again.
+    // The controller of the class `default` is this process: the annotation and the finalizer in
+    // the manifest save it a write. Controllers of other classes add their own; if there is no such
+    // controller, nothing would ever remove our finalizer.
     let is_ours = phase.class == CLASS_DEFAULT;
     if is_ours {
         annotations.insert(ANNOTATION_PHASE_CLASS.to_owned(), phase.class.clone());
@@ -178,7 +180,7 @@ fn manifest(
     })
 }
 
-/// What a revision observes of a phase object.
+/// The state of a phase object, as its revision observes it.
 fn state(set: &RevisionRecord, phase: &PhaseRecord) -> PhaseState {
     let status = phase.status().unwrap_or_default();
     PhaseState {

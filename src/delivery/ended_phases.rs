@@ -1,8 +1,9 @@
-//! Delegated phases whose objects in another cluster were all taken away, so that what has them as owner afterwards
-//! came late.
+//! Delegated phases whose objects in another cluster were all deleted. An object that has one of
+//! them as its owner later is a stray.
 //!
-//! Only the process that took them away knows: a phase that is gone may as well have left its objects on purpose, and
-//! belong to another hub. In this cluster garbage collection does the same, and needs no memory.
+//! Only the process that deleted the objects knows that: a missing phase may also have left its
+//! objects on purpose, or belong to another hub. In the cluster of the hub, garbage collection does
+//! the same without this state.
 
 use std::{
     collections::HashMap,
@@ -17,9 +18,9 @@ use parking_lot::Mutex;
 
 use super::{owners::Targets, strays::Place};
 
-/// For how long something may come late: a network that loses everything holds a request back for a quarter of an hour,
-/// as long as TCP repeats it. Forgetting them bounds the memory too, and for how long two hubs of one backup could
-/// fight.
+/// The time in which a stray may appear: TCP repeats a request in a broken network for a quarter of
+/// an hour. The limit also bounds the memory, and the time for which two hubs restored from one
+/// backup could fight.
 const REMEMBERED: Duration = Duration::from_mins(20);
 
 /// The phases that have ended a short time ago, by uid.
@@ -29,27 +30,27 @@ pub(crate) struct EndedPhases(Mutex<Ended>);
 #[derive(Default)]
 struct Ended {
     phases: HashMap<Arc<str>, EndedPhase>,
-    /// When those that are not remembered any more were dropped last: thousands may end together, and not each of them
-    /// looks at all others.
+    /// Time of the last removal of expired phases. They are not removed at each end of a phase, as
+    /// thousands may end together.
     swept: Option<Instant>,
 }
 
-/// How often those that are not remembered any more are dropped.
+/// The period in which expired phases are removed.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
-/// What is to be known of a phase that has ended.
+/// A phase that has ended.
 #[derive(Clone)]
 pub(crate) struct EndedPhase {
     pub key: PhaseKey,
     /// Its cluster, if its class names one.
     pub cluster: Option<Box<str>>,
-    /// As whom its objects were taken away.
+    /// The account that deleted its objects.
     pub account: Option<Account>,
     at: Instant,
 }
 
 impl EndedPhases {
-    /// Notes that all objects of a phase were taken away.
+    /// Adds a phase whose objects were all deleted.
     pub(crate) fn note(&self, phase: &PhaseRecord, account: Option<&Account>, now: Instant) {
         let ended = EndedPhase {
             key: phase.key.clone(),
@@ -66,13 +67,13 @@ impl EndedPhases {
         phases.insert(phase.uid.clone(), ended);
     }
 
-    /// Whether a phase with a uid was noted.
+    /// True if the phase with a uid has ended.
     pub(crate) fn contains(&self, uid: &str) -> bool {
         self.0.lock().phases.contains_key(uid)
     }
 
-    /// The phase with a uid, if it has ended. One that is among `phases` and is to stay has not: the hub was restored
-    /// from a backup.
+    /// The phase with a uid, if it has ended. A phase that is in `phases` and is not being deleted
+    /// has not ended: the hub was restored from a backup.
     pub(crate) fn get(&self, uid: &str, phases: &Phases, now: Instant) -> Option<EndedPhase> {
         let ended = self.0.lock().phases.get(uid).cloned();
         ended.filter(|ended| {
@@ -82,7 +83,7 @@ impl EndedPhases {
 }
 
 impl EndedPhase {
-    /// Where its strays are.
+    /// The place of the phase's strays.
     pub(crate) fn place(self, targets: &Targets) -> Place {
         Place {
             target: self.target(targets),
@@ -94,7 +95,7 @@ impl EndedPhase {
         now.saturating_duration_since(self.at) < REMEMBERED
     }
 
-    /// The cluster of its objects, if it can be reached.
+    /// The cluster of the phase's objects, if it can be reached.
     fn target(&self, targets: &Targets) -> Option<Target> {
         let Some(inventory) = &targets.inventory else {
             return Some(targets.home.clone());

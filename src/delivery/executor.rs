@@ -1,4 +1,5 @@
-//! Executes what the engine decides about the objects of an owner: the conversation between the engine and a cluster.
+//! Executes the decisions of the engine about the objects of an owner: the conversation between the
+//! engine and a cluster.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -39,22 +40,22 @@ use baton_records::{
 };
 use baton_runtime::{outcomes::ReconcileOutcome, source::Source};
 
-/// An owner at work on its objects.
+/// An owner with the state of its pass.
 pub(crate) struct Executor<'a, K: RecordKind> {
     pub shared: &'a Shared,
     pub owners: &'a Owners<K>,
     pub record: &'a Record<K>,
-    /// The cluster that the objects live in.
+    /// The cluster with the objects.
     pub target: Target,
-    /// As whom its objects are written, if not as ourselves.
+    /// The account that writes the objects; `None` for the controller's own.
     pub account: Option<Account>,
-    /// How many passes over the owner have failed in a row before this one.
+    /// Number of failed passes over the owner in a row before this one.
     pub failures: u32,
-    /// For a revision: it may have delegated phases.
+    /// For a revision, which may have delegated phases.
     pub phase_objects: Option<PhaseObjects<'a>>,
 }
 
-/// What a pass that rolls out is decided upon, beside the cluster.
+/// The input of a roll-out, without the cluster.
 pub(crate) struct Wanted<'a> {
     pub revision: &'a Revision,
     pub phases: Vec<Phase>,
@@ -75,7 +76,7 @@ impl Wanted<'_> {
 }
 
 impl<K: RecordKind> Executor<'_, K> {
-    /// Makes sure that changes of all objects are observed; what is known of their kinds.
+    /// Ensures that changes of all objects are observed. Returns the state of their kinds.
     async fn observe(&self, phases: &[Phase]) -> Observation {
         let gvks = phases
             .iter()
@@ -87,22 +88,25 @@ impl<K: RecordKind> Executor<'_, K> {
         self.target.observe(&user, &gvks).await
     }
 
-    /// Whether passes over the owner keep failing, so that its status has to say so.
+    /// True if so many passes over the owner have failed that its status has to report it.
     pub(crate) fn is_stuck(&self) -> bool {
         self.failures >= FAILURES_BEFORE_REPORT
     }
 
-    /// The kinds that a roll-out needs, all of them observed.
+    /// The kinds that a roll-out needs. All of them are observed.
     ///
     /// # Errors
-    /// When they cannot be observed. It is a standing state if the owner [is stuck](Executor::is_stuck).
+    /// When they cannot be observed. The status reports that if the owner [is
+    /// stuck](Executor::is_stuck).
     pub(crate) async fn kinds(&self, phases: &[Phase]) -> Result<Kinds, ObserveError> {
         let Observation { kinds, failure } = self.observe(phases).await;
         failure.map_or(Ok(kinds), Err)
     }
 
-    /// Brings the objects of the revision `by` to where they belong, as far as that goes. Returns the outcome of the
-    /// engine, and the siblings to trigger: those that objects were taken from, and perhaps those that are `previous`.
+    /// Rolls out the objects of the revision `by`, as far as possible.
+    ///
+    /// Returns the outcome of the engine, and the affected siblings: those from which objects were
+    /// taken, and after a creation also those in `previous`.
     pub(crate) async fn roll_out(
         &self,
         wanted: &mut Wanted<'_>,
@@ -120,7 +124,8 @@ impl<K: RecordKind> Executor<'_, K> {
         (outcome, affected)
     }
 
-    /// Notes with the objects why they may not be read, or do not come up; the storage classes that are missing.
+    /// Adds to each object the reason that it may not be read, or does not become ready. Returns
+    /// the missing storage classes.
     async fn note_causes(&self, wanted: &mut Wanted<'_>, kinds: &Kinds) -> Vec<Blocker> {
         let Wanted {
             revision,
@@ -140,7 +145,8 @@ impl<K: RecordKind> Executor<'_, K> {
         missing
     }
 
-    /// Notes which objects fail after a pass, and returns for how long these and no others have done so.
+    /// Records the objects that fail after a pass. Returns the time for which exactly these objects
+    /// have failed.
     fn note_failing(&self, outcome: &Outcome) -> Duration {
         let now = self.shared.clock.instant();
         let objects = outcome.failing_unseen();
@@ -151,8 +157,8 @@ impl<K: RecordKind> Executor<'_, K> {
         now.duration_since(since)
     }
 
-    /// Marks the objects that something would be told of, by probes or mapped conditions, and that the account may not
-    /// read.
+    /// Marks the objects that the account may not read, if a probe or a mapped condition would
+    /// report their content.
     async fn hide(&self, phases: &mut [Phase], probes: &Probes) {
         let Some(account) = &self.account else { return };
         for phase in phases {
@@ -170,7 +176,8 @@ impl<K: RecordKind> Executor<'_, K> {
         }
     }
 
-    /// Asks the server about every object that a roll-out would write, and writes none: the outcome of the engine.
+    /// Sends a dry run for every object that a roll-out would write, and writes nothing. Returns
+    /// the outcome of the engine.
     pub(crate) async fn check(&self, wanted: &mut Wanted<'_>, kinds: &Kinds) -> Outcome {
         self.hide(&mut wanted.phases, wanted.probes).await;
         let snapshot = wanted.snapshot(kinds);
@@ -180,13 +187,13 @@ impl<K: RecordKind> Executor<'_, K> {
         outcome
     }
 
-    /// Makes a pass over objects that another one has left out, and reports nothing of it.
+    /// Rolls out objects that another pass has left out. Nothing is reported.
     pub(super) async fn roll_out_alone(&self, wanted: &Wanted<'_>, kinds: &Kinds) {
         let outcome = self.pass(wanted.snapshot(kinds)).await;
         self.settle(&wanted.phases, &outcome);
     }
 
-    /// Makes a pass.
+    /// Runs a pass.
     async fn pass(&self, snapshot: Snapshot<'_>) -> Outcome {
         let pass = Pass::new(snapshot, |at| self.cached_at(snapshot, at));
         self.converse(pass, snapshot).await
@@ -196,7 +203,7 @@ impl<K: RecordKind> Executor<'_, K> {
         self.objects(snapshot.kinds).cached(at.of(snapshot.phases))
     }
 
-    /// The objects of the owner, by what is known of their kinds.
+    /// The objects of the owner, with the state of their kinds.
     pub(super) fn objects<'s>(&'s self, kinds: &'s Kinds) -> Objects<'s> {
         Objects {
             target: &self.target,
@@ -205,7 +212,7 @@ impl<K: RecordKind> Executor<'_, K> {
         }
     }
 
-    /// Holds the conversation of a pass.
+    /// Runs the conversation of a pass.
     async fn converse(&self, mut pass: Pass<'_>, snapshot: Snapshot<'_>) -> Outcome {
         let (phases, objects) = (snapshot.phases, self.objects(snapshot.kinds));
         loop {
@@ -229,9 +236,10 @@ impl<K: RecordKind> Executor<'_, K> {
         outcome
     }
 
-    /// Takes the objects away, in reverse order of the phases. Kinds that cannot be observed hold up their own objects
-    /// at most. Whoever objects were handed back to is told by `handed_back`, as our own write does not wake the
-    /// controller of an object.
+    /// Deletes the objects, in reverse order of the phases.
+    ///
+    /// A kind that cannot be observed blocks only its own objects. Emits the new owners of handed
+    /// back objects on `handed_back`, as our own write to an object does not wake its controller.
     pub(crate) async fn take_away(
         &self,
         revision: &Revision,
@@ -281,7 +289,7 @@ impl<K: RecordKind> Executor<'_, K> {
         outcome
     }
 
-    /// Notes whether a kind is waited for, or the version of it that a manifest names.
+    /// Records if the owner waits for a kind, or for the version of a kind in a manifest.
     fn note_waiting(&self, phases: &[Phase], kinds: &Kinds, refused: bool) {
         let is_missing = |object: &Desired| {
             let state = kinds.get(&object.gvk);
@@ -291,7 +299,7 @@ impl<K: RecordKind> Executor<'_, K> {
         self.owners.note_waiting(self.record, waits || refused);
     }
 
-    /// Notes which objects are as they are to be.
+    /// Records the objects that are as they are to be.
     fn settle(&self, phases: &[Phase], outcome: &Outcome) {
         for (at, settled) in &outcome.learned {
             let desired = at.of(phases);
@@ -299,7 +307,7 @@ impl<K: RecordKind> Executor<'_, K> {
         }
     }
 
-    /// Notes what the next pass and the watches have to know.
+    /// Records the results of a pass for the next pass and for the watches.
     fn remember(&self, phases: &[Phase], kinds: &Kinds, outcome: &Outcome, missing: Vec<Blocker>) {
         self.settle(phases, outcome);
         let blockers = outcome.blockers.iter().map(|(at, version)| {
@@ -318,7 +326,7 @@ impl<K: RecordKind> Executor<'_, K> {
         self.note_waiting(phases, kinds, refused);
     }
 
-    /// The siblings that have to react to a pass. Publishes one event for all objects that were taken over in it.
+    /// The siblings that a pass affects. Publishes one event for all objects that were taken over.
     fn affected(
         &self,
         phases: &[Phase],
@@ -350,7 +358,8 @@ impl<K: RecordKind> Executor<'_, K> {
             matches!(write, WriteResult::Created | WriteResult::Recreated)
         };
         if outcome.writes.iter().any(created) {
-            // An older revision that had left a vanished object to this one is no owner of the new
+            // If an older revision left a deleted object to this one, it is no owner of the new
+            // object, so that no event of the object wakes it.
             // one, so no event of the object leads to it.
             from.extend(previous);
         }
@@ -361,8 +370,8 @@ impl<K: RecordKind> Executor<'_, K> {
         }
     }
 
-    /// Publishes one event for all objects that were repaired in a pass, and counts them. Of those that the account may
-    /// not read it is not told who had changed them.
+    /// Publishes one event for all objects that were repaired in a pass, and counts the repairs.
+    /// The field managers of objects that the account may not read are left out.
     async fn publish_repairs(&self, phases: &[Phase], outcome: &Outcome) {
         let mut repaired = Vec::new();
         for (at, write) in &outcome.writes {
@@ -385,7 +394,7 @@ impl<K: RecordKind> Executor<'_, K> {
         self.publish("Repaired", repairs::note(repaired));
     }
 
-    /// Publishes that the objects of these names were taken over, and from whom.
+    /// Publishes that the objects of these names were taken over, and from which owners.
     fn publish_takeovers(&self, names: &[String], from: &[String]) {
         if names.is_empty() {
             return;
@@ -400,7 +409,7 @@ impl<K: RecordKind> Executor<'_, K> {
         self.publish("TookOver", text);
     }
 
-    /// Publishes what was done to objects, if there are any; `{count}` stands for their number.
+    /// Publishes an event about objects, if there are any; `{count}` stands for their number.
     fn publish_objects(&self, reason: &'static str, what: &str, mut names: Vec<String>) {
         if names.is_empty() {
             return;
@@ -416,7 +425,7 @@ impl<K: RecordKind> Executor<'_, K> {
         events.publish(key, uid, EventKind::Normal, reason, note);
     }
 
-    /// Carries out what is decided about the object of a delegated phase.
+    /// Sends the request for a decision about a delegated phase.
     async fn delegate(&self, phase: &Phase, delegation: Delegation) -> DelegationAnswer {
         match (&self.phase_objects, &phase.delegated) {
             (Some(objects), Some(delegated)) => objects.carry_out(delegated, delegation).await,
@@ -425,7 +434,7 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 }
 
-/// The uid of whoever an object was handed back to, if it was.
+/// The uid of the owner to which a request has handed an object back, if any.
 fn given_to(request: &Request, answer: &Answer) -> Option<String> {
     match (request, answer) {
         (Request::HandOver(body), Answer::Object(_)) => {
@@ -437,7 +446,7 @@ fn given_to(request: &Request, answer: &Answer) -> Option<String> {
     }
 }
 
-/// The label of an outcome in metrics.
+/// The metrics label of an outcome.
 pub(crate) fn outcome_label(outcome: &Outcome) -> ReconcileOutcome {
     match outcome.result {
         PassResult::Passed if outcome.writes.is_empty() => ReconcileOutcome::Unchanged,

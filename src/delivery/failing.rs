@@ -1,4 +1,4 @@
-//! The objects that an owner waits for, and of which no watch tells why they fail.
+//! The failing objects of an owner, as far as no watch reports the cause.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,14 +12,14 @@ use baton_engine::{
 };
 use baton_runtime::clock::Clock;
 
-/// What is known of the objects that an owner waits for, and of which no watch tells why they fail.
+/// The failing objects that an owner waits for, as far as no watch reports the cause.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failing {
-    /// These objects; `None` before the first pass of this process.
+    /// The failing objects; `None` before the first pass of this process.
     objects: Option<BTreeSet<ObjectKey>>,
-    /// Since when they and no others have failed.
+    /// Start of the time in which exactly these objects have failed.
     pub since: Instant,
-    /// When pods were asked last, and what was wrong with them, by workload.
+    /// Time of the last pod lists, and the problems found, by workload.
     pub asked: Option<(Instant, BTreeMap<ObjectKey, String>)>,
 }
 
@@ -32,7 +32,7 @@ impl Failing {
         }
     }
 
-    /// What a revision has reported before this process was there.
+    /// The state that a revision has reported before this process started.
     pub(super) fn reported(revision: &Revision, clock: &Clock) -> Option<Self> {
         let now = clock.instant();
         let lasts = clock.now().duration_since(revision.failing_since?);
@@ -40,15 +40,15 @@ impl Failing {
         Some(Self::since(since.unwrap_or(now)))
     }
 
-    /// Whether pods are to be asked: seldom, and the longer it lasts the more so.
+    /// True if pods are to be listed: the longer the failure lasts, the less often.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let lasts = now.duration_since(self.since);
         let rested = |(at, _): &(Instant, _)| now.duration_since(*at) >= next_look(lasts) / 2;
         lasts >= FIRST_LOOK && self.asked.as_ref().is_none_or(rested)
     }
 
-    /// As it is after a pass in which these objects failed. When they are others than before it begins anew; what the
-    /// pods said stays, until they are asked again.
+    /// The state after a pass in which these objects failed. The time starts again if the set of
+    /// objects has changed; the problems of pods stay until the next lists.
     pub(super) fn after(known: Option<Self>, objects: BTreeSet<ObjectKey>, now: Instant) -> Self {
         let mut known = known.unwrap_or_else(|| Self::since(now));
         if known.objects.is_some_and(|before| before != objects) {
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// What fails anew is looked at soon, however long something else has failed before.
+    /// The pods of a new failure are listed soon, however long another object has failed before.
     #[test]
     fn other_objects_begin_anew() {
         let objects = |name: &str| {
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!((other.since, &other.asked), (at(1801), &asked.asked));
         assert!(!other.is_due(at(1810)) && other.is_due(at(1811)));
 
-        // After a restart it goes on as it was reported.
+        // After a restart the reported time counts.
         let reported = Failing::since(at(0));
         let known = Failing::after(Some(reported), objects("a"), at(600));
         assert_eq!(known.since, at(0));

@@ -1,6 +1,7 @@
-//! The queue of a site as it is observed, and whether a phase of it may begin (see [`baton_sites::gate`]).
+//! The queue of a site, and the decision whether a phase of the site may begin (see
+//! [`baton_sites::gate`]).
 //!
-//! Managers and agents ask alike.
+//! The manager and the agents use the same code.
 
 #[cfg(test)]
 mod tests;
@@ -32,51 +33,53 @@ use super::{
     site_chain::{chain, has_site, is_named, state},
 };
 
-/// The longest time until a phase that waits for a time is looked at: a clock that was set is noticed by then.
+/// The longest time until a phase that waits for a point in time is reconciled again, so that a
+/// corrected clock takes effect.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
-/// What the gate says about a phase.
+/// The decision of the gate on a phase.
 pub(crate) enum Gate {
-    /// Its pass goes on.
+    /// The pass continues.
     Open(SitePass),
-    /// It has begun. Its pass goes on when this status is stored, and the gate is asked again.
+    /// The phase begins. This status has to be stored, and then the gate decides again.
     Begin(ObjectSetPhaseStatus),
-    /// Nothing of it is written. It has this status.
+    /// Nothing of the phase is written. The phase gets this status.
     Hold(ObjectSetPhaseStatus, Reconciled),
-    /// What it depends on is not known yet.
+    /// An object that the decision depends on is not observed yet.
     Unknown,
 }
 
-/// The place of a phase in the queue of its site, as its pass has to know it.
+/// The position of a phase in the queue of its site, as input of its pass.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum SitePass {
-    /// It is of no site, or is going away.
+    /// The phase belongs to no site, or is being deleted.
     #[default]
     None,
-    /// It has begun.
+    /// The phase has begun.
     Begun {
         started: MappedCondition,
-        /// The workloads that newer revisions ask it to stop.
+        /// The workloads that newer revisions ask the phase to stop.
         demand: Option<Demand>,
-        /// Whether it has reported that they have stopped.
+        /// True if the phase has reported that they have stopped.
         has_stopped: bool,
     },
-    /// It has not begun. Its pass asks whether its site accepts it, and writes nothing. If so it gets this status, and
-    /// others stop for it.
+    /// The phase has not begun. Its pass only sends dry runs. If the site accepts all objects, the
+    /// phase gets this status, and workloads of older versions stop.
     Trial(Box<ObjectSetPhaseStatus>),
 }
 
 /// A phase after the gate.
 pub(crate) enum Gated {
-    /// It may write. The record is the one that is stored now.
+    /// The phase may write. The record is the one that is stored now.
     Open(Arc<PhaseRecord>, SitePass),
-    /// Nothing of it is written. The result of its pass.
+    /// Nothing of the phase is written. The result of its pass.
     Held(Reconciled),
 }
 
-/// Keeps what the gate says: a manager in the status of the phase, an agent on disk.
+/// Stores the decision of the gate: a manager in the status of the phase, an agent on disk.
 pub(crate) trait NoteBegun {
-    /// Reports the status of a phase that is held; the result of its pass, which is `held` besides.
+    /// Reports the status of a phase that has to wait. Returns the result of its pass; `held` is
+    /// the result if the status does not change.
     async fn hold(
         &self,
         record: &PhaseRecord,
@@ -84,7 +87,7 @@ pub(crate) trait NoteBegun {
         held: Reconciled,
     ) -> Result<Reconciled, Error>;
 
-    /// Stores the status of a phase that has begun; the phase with it, if it is still there.
+    /// Stores the status of a phase that has begun. Returns the updated phase, if it still exists.
     async fn begin(
         &self,
         record: Arc<PhaseRecord>,
@@ -92,13 +95,14 @@ pub(crate) trait NoteBegun {
     ) -> Result<Option<Arc<PhaseRecord>>, Error>;
 }
 
-/// Lets a phase pass that may write.
+/// Decides if a phase may write now.
 ///
 /// # Guarantees
-/// That it has begun is stored before anything of it is written, and before anything stops for it.
+/// The beginning of a phase is stored before any of its objects is written, and before any workload
+/// stops for it.
 ///
 /// # Errors
-/// When its status cannot be read, or cannot be stored.
+/// When the status of the phase cannot be read or stored.
 pub(crate) async fn pass(
     record: Arc<PhaseRecord>,
     ask: impl Fn(&PhaseRecord) -> Result<Gate, ReadError>,
@@ -122,15 +126,15 @@ pub(crate) async fn pass(
     }
 }
 
-/// When the gate is asked.
+/// The times that a decision is based on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub now: Timestamp,
-    /// Since when who asks has been in touch with the site without a break.
+    /// Start of the time in which the caller was connected to the site without interruption.
     pub in_touch_since: Timestamp,
 }
 
-/// Whether nothing was ever written for a phase of a site.
+/// True if nothing was ever written for a phase of a site.
 pub(crate) fn is_untouched(phase: &PhaseRecord) -> Result<bool, ReadError> {
     let status = phase.status()?;
     Ok(has_site(phase)
@@ -138,10 +142,10 @@ pub(crate) fn is_untouched(phase: &PhaseRecord) -> Result<bool, ReadError> {
         && !matches!(state(phase).begun, Begun::Yes(_)))
 }
 
-/// Asks whether a phase may begin; `terms` tells what holds for its upgrades.
+/// Decides if a phase may begin; `terms` returns the terms for its upgrades.
 ///
 /// # Errors
-/// When its status cannot be read.
+/// When the status of the phase cannot be read.
 pub(crate) fn ask(
     observed: &Observed,
     phase: &PhaseRecord,
@@ -173,7 +177,7 @@ pub(crate) fn ask(
         .iter()
         .position(|it| Some(&it.uid) == phase.controller.as_ref());
     let Some(own) = own else {
-        // Nothing newer asks it to stop that is known of.
+        // No newer revision that asks the phase to stop is observed.
         return Ok(match begun {
             Begun::Yes(_) => Gate::Open(begun_pass(&old, None)),
             _ => Gate::Unknown,
@@ -227,7 +231,7 @@ pub(crate) fn ask(
     })
 }
 
-/// The place of a phase that has begun.
+/// The position of a phase that has begun.
 fn begun_pass(old: &ObjectSetPhaseStatus, demand: Option<Demand>) -> SitePass {
     let find = |type_: &str| {
         let found = find_true(&old.conditions, type_)?;
@@ -244,7 +248,7 @@ fn begun_pass(old: &ObjectSetPhaseStatus, demand: Option<Demand>) -> SitePass {
         demand.is_some_and(|demand| demand.message == it.message)
     };
     SitePass::Begun {
-        // A phase that had begun before an agent got it does not say so itself.
+        // A phase that had begun before it was handed to an agent does not have the condition.
         started: find(STARTED).unwrap_or_else(started),
         has_stopped: stopped.as_ref().is_some_and(is_asked),
         demand,
@@ -260,7 +264,8 @@ impl SitePass {
         }
     }
 
-    /// What a phase says of its place in the queue when it is refused as a whole; `has_objects`: whether it has any.
+    /// The condition about the queue for a phase that is refused as a whole; `has_objects` is true
+    /// if the phase has written objects.
     pub(crate) fn when_refused(&self, has_objects: bool) -> Option<MappedCondition> {
         if matches!(self, Self::Trial(_)) {
             return Some(MappedCondition {
@@ -270,12 +275,12 @@ impl SitePass {
                 message: "It is refused, so nothing has stopped for it.".to_owned(),
             });
         }
-        // What has nothing has nothing that runs.
+        // A phase without objects has no workloads that run.
         self.demand().filter(|_| !has_objects).map(stopped)
     }
 }
 
-/// That the workloads of a phase have stopped, for whoever asks for it.
+/// The condition that the workloads of a phase have stopped, for the revision that asks for it.
 pub(crate) fn stopped(demand: &Demand) -> MappedCondition {
     MappedCondition {
         type_: STOPPED.to_owned(),
@@ -296,7 +301,7 @@ fn started() -> MappedCondition {
 
 const BEGUN: &str = "It has begun, and goes on whatever upgrade windows say.";
 
-/// The statuses of a phase that does not write anything.
+/// The statuses of a phase that does not write.
 struct Report<'a> {
     phase: &'a PhaseRecord,
     old: &'a ObjectSetPhaseStatus,
@@ -347,7 +352,7 @@ impl Report<'_> {
     fn skipped(&self, message: &str) -> Gate {
         let started = Some(("False", reasons::SKIPPED, message));
         let known = find(&self.old.conditions, STARTED);
-        // It says for good for which version it was left out.
+        // The message keeps naming the version for which the phase was left out.
         let (started, message) = match known {
             Some(known) if known.reason == reasons::SKIPPED => (None, &*known.message),
             _ => (started, message),
@@ -362,7 +367,7 @@ impl Report<'_> {
     }
 }
 
-/// The status of a phase whose turn has not come to be handed to an agent.
+/// The status of a phase that waits to be handed to an agent.
 pub(crate) fn not_handed_yet(
     phase: &PhaseRecord,
     before: &Member,

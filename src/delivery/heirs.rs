@@ -1,4 +1,4 @@
-//! Who gets the objects of a deleted revision back: older revisions that want them as well.
+//! The heirs of a deleted revision: the older revisions that want its objects as well.
 
 use std::collections::BTreeSet;
 
@@ -23,14 +23,15 @@ use super::{
     shared::{BURST, Error},
 };
 
-/// The heirs to what a revision has in its own cluster, the newest first. None while it is not deleted, or does not
-/// hand anything back.
+/// The heirs of a revision in its own cluster, the newest first. Empty unless the revision is being
+/// deleted and hands objects back.
 ///
 /// # Errors
 /// When an heir cannot be read, or the request for one of its slices fails.
 ///
 /// # Caveats
-/// What is in a slice that does not exist is wanted by nobody: its revision cannot be rolled out.
+/// Objects in a slice that does not exist have no heir: the revision with this slice cannot be
+/// rolled out.
 pub(crate) async fn heirs_here(
     observed: &Observed,
     api: &Api,
@@ -48,7 +49,7 @@ pub(crate) async fn heirs_here(
     Ok(heirs)
 }
 
-/// The heirs to what a revision has in another cluster, as [`heirs_here`].
+/// The heirs of a revision in another cluster, as [`heirs_here`].
 ///
 /// # Errors
 /// When an heir cannot be read.
@@ -65,7 +66,7 @@ pub(crate) fn heirs_elsewhere(
     Ok(heirs)
 }
 
-/// The heirs to what a phase has in the cluster of an agent, as its mirror names them.
+/// The heirs of a phase in the cluster of an agent, as its mirror names them.
 ///
 /// # Errors
 /// When an heir cannot be read.
@@ -80,7 +81,7 @@ pub(crate) fn heirs_by_mirror(
     Ok(heirs.collect::<Result<_, _>>()?)
 }
 
-/// The phase objects of a revision that are delivered in one way and place, as heirs.
+/// The phase objects of a revision with this delivery and place, as heirs.
 fn phase_heirs(
     observed: &Observed,
     older: &RevisionRecord,
@@ -92,13 +93,13 @@ fn phase_heirs(
     there.map(|phase| phase_heir(&phase, delivery)).collect()
 }
 
-/// Trigger: revisions that objects were handed back to bring these to what they want.
+/// Trigger: wakes revisions to which objects were handed back, so that they restore their content.
 pub(crate) fn revisions_given(
     observed: &Observed,
     uids: &BTreeSet<String>,
 ) -> Vec<Wake<RevisionKey>> {
     let given = uids.iter().filter_map(|uid| {
-        // That of a phase object leads to its revision, which is given nothing.
+        // The uid of a phase object also finds its revision, which did not get the object.
         let revision = observed.revisions.by_uid(uid)?;
         (*revision.uid == **uid).then(|| Wake::after(BURST, revision.key.clone()))
     });
@@ -113,7 +114,7 @@ pub(crate) fn phases_given(observed: &Observed, uids: &BTreeSet<String>) -> Vec<
         .collect()
 }
 
-/// A revision as its record tells of it, for what its objects are called.
+/// The identity and number of a revision, for the names of its objects.
 pub(crate) fn as_revision(record: &RevisionRecord) -> Revision {
     Revision {
         identity: Identity {
@@ -163,7 +164,8 @@ mod tests {
         json!({"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"}}})
     }
 
-    /// Two older revisions and a deleted one. Their phases by name and class, of a ConfigMap of the name of the phase.
+    /// Two older revisions and a deleted one. Each phase has a name, a class and a ConfigMap with
+    /// its name; the last value is true if it is being deleted.
     fn chain(hands_back: &str, phases: &[(&str, &str, bool)]) -> (Observed, Arc<RevisionRecord>) {
         let observed = Observed::default();
         for number in 1..4 {

@@ -1,4 +1,4 @@
-//! The objects of an owner in a cluster: what the watches know of them, and the requests about them.
+//! The objects of an owner in a cluster: the cached ones, and the requests about them.
 
 use baton_engine::{
     Answer, Gvk, ObjectKey, Request,
@@ -9,18 +9,19 @@ use baton_engine::{
 use baton_kubernetes::{account::Account, target::Target};
 use futures::{StreamExt as _, stream};
 
-/// A cluster as an owner of objects sees it.
+/// A cluster, from the view of an owner of objects.
 #[derive(Clone, Copy)]
 pub(super) struct Objects<'a> {
     pub target: &'a Target,
-    /// As whom they are written, if not as ourselves.
+    /// The account that writes the objects; `None` for the controller's own.
     pub account: Option<&'a Account>,
-    /// Their kinds, as far as they are known.
+    /// The state of their kinds.
     pub kinds: &'a Kinds,
 }
 
 impl Objects<'_> {
-    /// What the watches know of a wanted object. A kind that is not watched, because it is not served, has none.
+    /// The cached state of a wanted object. There is none for a kind that is not served and
+    /// therefore not watched.
     pub(super) fn cached(&self, desired: &Desired) -> (Live, Option<Settled>) {
         let Some(state @ KindState::Served { .. }) = self.kinds.get(&desired.gvk) else {
             return (Live::Uncached, None);
@@ -36,7 +37,7 @@ impl Objects<'_> {
         }
     }
 
-    /// Whether the account may read an object, so that what the manager reads of it may be reported.
+    /// True if the account may read an object, so that its content may be reported.
     pub(super) async fn may_read(&self, gvk: &Gvk, key: &ObjectKey) -> bool {
         match self.account {
             Some(account) => self.target.hides(account, gvk, key).await.is_none(),
@@ -44,7 +45,7 @@ impl Objects<'_> {
         }
     }
 
-    /// Sends requests side by side.
+    /// Sends requests concurrently.
     pub(super) async fn send(
         &self,
         phases: &[Phase],
@@ -54,7 +55,7 @@ impl Objects<'_> {
         stream::iter(requests)
             .map(|(at, request)| async move {
                 let Desired { gvk, key, .. } = at.of(phases);
-                // Only a teardown asks for objects in another version than that of their manifests.
+                // The versions differ only in a teardown.
                 let state = self.kinds.get(gvk);
                 let gvk = state.map_or_else(|| gvk.clone(), |state| state.through(gvk));
                 let sent = self.target.send(self.account, &gvk, key, &request);

@@ -1,4 +1,5 @@
-//! What the controllers observe: the objects of our own kinds, and the sources of all other changes.
+//! The observed state that all controllers share: our own kinds, and the sources of all other
+//! changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +27,7 @@ use super::{
     terms::SiteTerms,
 };
 
-/// Everything that wakes controllers.
+/// The stores and sources that wake controllers.
 #[derive(Default)]
 pub(crate) struct Observed {
     pub revisions: Revisions,
@@ -35,33 +36,33 @@ pub(crate) struct Observed {
     pub ended_phases: EndedPhases,
     /// Slices, with the content of those that revisions in force use.
     pub slices: Slices,
-    /// Changes of children, in whatever cluster.
+    /// Changes of children, in any cluster.
     pub children: Source<TargetEvent>,
     /// Names of clusters whose link has changed.
     pub links: Source<String>,
-    /// Changes of who may deliver where.
+    /// Changes of assignments.
     pub assignments: Source<AssignmentChange>,
-    /// Finished passes, with the siblings that they concern.
+    /// Finished passes, with the siblings that they affect.
     pub affected_siblings: Source<AffectedSiblings>,
-    /// What the owners of applications ask of upgrades in sites.
+    /// The terms of applications for upgrades in sites.
     pub site_terms: SiteTerms,
-    /// Revisions and phase objects that objects were handed back to, by their uids.
+    /// Uids of revisions and phase objects to which objects were handed back.
     pub handed_back: Source<BTreeSet<String>>,
 }
 
-/// The revisions of a chain that have to react to a finished pass: often none.
+/// The revisions of a chain that have to react to a finished pass; often none.
 #[derive(Clone, Debug)]
 pub(crate) struct AffectedSiblings {
-    /// The revision whose objects were worked on; of a phase without one, only kind and namespace count.
+    /// The revision of the pass. For a phase without a revision, only kind and namespace count.
     pub by: RevisionKey,
-    /// The names of the others.
+    /// The names of the affected siblings.
     pub siblings: Vec<String>,
-    /// The objects that were taken from them.
+    /// The objects that were taken from the siblings.
     pub taken: BTreeSet<ControlledObjectReference>,
 }
 
 impl Observed {
-    /// Watches children for the owners that are observed here.
+    /// A watcher of children, for the owners in these stores.
     pub(crate) fn watcher(self: &Arc<Self>, events: mpsc::UnboundedSender<TargetEvent>) -> Watcher {
         let observed = Arc::clone(self);
         Watcher {
@@ -74,7 +75,7 @@ impl Observed {
         }
     }
 
-    /// All that revisions may know of each other.
+    /// The stores that revisions use to look each other up.
     pub(crate) fn stores(&self) -> Stores<'_> {
         Stores {
             revisions: &self.revisions,
@@ -83,8 +84,8 @@ impl Observed {
         }
     }
 
-    /// The revisions that may have waited for the content of a slice, which a newer one uses: until it is known, what
-    /// they miss may be in it. None unless the content was not known before.
+    /// The revisions that may have waited for the content of a slice of a newer revision, as their
+    /// missing objects may be in the slice. Empty if the content was known before.
     pub(crate) fn waiting_for_slice(&self, change: &Change<SliceKind>) -> Vec<Arc<RevisionRecord>> {
         let Some(slice) = change.new.as_ref().filter(|slice| slice.has_content()) else {
             return Vec::new();
@@ -102,7 +103,7 @@ impl Observed {
         waiting.collect::<BTreeMap<_, _>>().into_values().collect()
     }
 
-    /// The existing revisions of these names that still take part in the chain of `key`.
+    /// The revisions of these names that exist and still take part in the chain of `key`.
     pub(crate) fn open_siblings<'a>(
         &'a self,
         key: &'a RevisionKey,
@@ -114,10 +115,10 @@ impl Observed {
         records.filter(|record| !record.is_closed())
     }
 
-    /// A slice with its content; `None` when it does not exist.
+    /// A slice with its content; `None` if it does not exist.
     ///
     /// # Errors
-    /// When it has to be asked for, and the request fails.
+    /// When the slice is not cached and the request fails.
     pub(crate) async fn slice(
         &self,
         api: &Api,
@@ -128,7 +129,7 @@ impl Observed {
             return Ok(known);
         }
         let read = match api.get(key).await {
-            // No slice can have the name.
+            // No slice can have this name.
             Err(ApiError::Name(_)) => None,
             read => read.at_step("reading a slice")?,
         };
@@ -154,7 +155,7 @@ impl Observed {
         self.with_slices(api, record, record.spec()?).await
     }
 
-    /// As [`Observed::manifests`], by the content of the revision.
+    /// As [`Observed::manifests`], for a spec that the caller has read.
     ///
     /// # Errors
     /// When a slice cannot be read, or the request for it fails.
@@ -175,7 +176,7 @@ impl Observed {
         Ok(phases)
     }
 
-    /// Lets go of the content of slices that no other revision in force uses.
+    /// Drops the content of slices that no other revision in force uses.
     pub(crate) fn drop_slices(&self, record: &RevisionRecord) {
         for name in &record.slices {
             let key = record.key.slice(name);
@@ -186,7 +187,7 @@ impl Observed {
         }
     }
 
-    /// The revisions before one that has just gone, or has ended: it leaves to them what they had left to it.
+    /// The previous revisions of one that was just deleted or has ended: they inherit its objects.
     pub(crate) fn heirs(
         &self,
         change: &Change<baton_records::revision::RevisionKind>,
@@ -203,7 +204,7 @@ impl Observed {
         self.open_siblings(&old.key, previous).collect()
     }
 
-    /// The phase that a mirror stands for, if it exists.
+    /// The phase of a mirror, if it exists.
     pub(crate) fn origin(&self, mirror: &PhaseRecord) -> Option<Arc<PhaseRecord>> {
         let origin = Origin::read(mirror).ok()?;
         let phase = self.phases.get(&origin.key())?;
@@ -211,7 +212,7 @@ impl Observed {
     }
 }
 
-/// Predicate: whether a change of a revision matters to others of its chain.
+/// Predicate: true if a change of a revision matters to its siblings.
 pub(crate) fn changes_chain(change: &Change<baton_records::revision::RevisionKind>) -> bool {
     let part = |record: &Option<Arc<RevisionRecord>>| {
         record
@@ -221,8 +222,10 @@ pub(crate) fn changes_chain(change: &Change<baton_records::revision::RevisionKin
     part(&change.old) != part(&change.new)
 }
 
-/// Trigger: a finished pass wakes the phases of the siblings that it concerns. Those that lost nothing in it have
-/// time: the next pass may be taking their objects, and what they report in the middle of it is outdated at once.
+/// Trigger: a finished pass wakes the phases of the affected siblings.
+///
+/// Phases that have lost no object are woken later: the next pass may take their objects, and an
+/// interim report would be outdated at once.
 pub(crate) fn phases_of_siblings(
     observed: &Observed,
     affected: &AffectedSiblings,
@@ -244,7 +247,7 @@ pub(crate) fn phases_of_siblings(
         .collect()
 }
 
-/// Emits what comes through channels, until they close.
+/// Emits the events of channels, until the channels close.
 pub(crate) async fn dispatch(
     observed: Arc<Observed>,
     mut children: mpsc::UnboundedReceiver<TargetEvent>,

@@ -1,4 +1,5 @@
-//! The objects that own children, as a controller remembers them between passes, and what wakes them.
+//! The state that a controller stores about owners of children between passes, and the triggers of
+//! these owners.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -31,7 +32,7 @@ use super::{
 pub(crate) struct Targets {
     /// The cluster of the controller.
     pub home: Target,
-    /// The other clusters, for those whose objects may be there.
+    /// The other clusters; `None` for owners that have objects only in the controller's cluster.
     pub inventory: Option<Inventory>,
 }
 
@@ -49,22 +50,25 @@ impl Targets {
     }
 }
 
-/// The owners of a kind, and what is remembered of them.
+/// The owners of a kind, with their stored state.
 pub(crate) struct Owners<K: RecordKind> {
-    /// The clusters in which they use watches.
+    /// The clusters in which owners use watches.
     pub targets: Targets,
     memories: Mutex<HashMap<Key<K>, Memory>>,
 }
 
 struct Memory {
     uid: Arc<str>,
-    /// Compiled CEL probes. They never change, and compiling a rule takes as long as a whole pass.
+    /// Compiled probes, if one is in CEL. They never change, and compiling a rule takes as long as
+    /// a whole pass.
     probes: Option<Probes>,
-    /// What older revisions have run. It does not change: their contents do not, and this one has come after them.
+    /// The Jobs that older revisions have run. They never change: the contents of older revisions
+    /// are immutable, and none is added.
     ran: Option<BTreeSet<ObjectKey>>,
-    /// What it waits for and no watch tells of.
+    /// The failing objects, as far as no watch reports the cause.
     failing: Option<Failing>,
-    /// Whether it names a kind that is not served, or an object was refused: its kind may be another one tomorrow.
+    /// True if a manifest names a kind that is not served, or an object was refused, since the
+    /// definition of its kind may change.
     waits_for_kinds: bool,
 }
 
@@ -88,7 +92,8 @@ impl<K: RecordKind> Owners<K> {
         }
     }
 
-    /// An owner as a user of watches. What it used under another uid is released.
+    /// An owner as a user of watches. Watches of an owner with the same name and another uid are
+    /// released.
     pub(crate) fn user(&self, owner: &Record<K>) -> User {
         let (key, uid) = (&owner.key, &owner.uid);
         let mut memories = self.memories.lock();
@@ -104,10 +109,10 @@ impl<K: RecordKind> Owners<K> {
         user(key, uid)
     }
 
-    /// The probes of an owner, compiled.
+    /// The compiled probes of an owner.
     ///
     /// # Errors
-    /// When a probe is faulty; it is compiled anew each time.
+    /// When a probe is invalid; it is compiled again each time.
     pub(crate) fn probes(
         &self,
         owner: &Record<K>,
@@ -125,32 +130,32 @@ impl<K: RecordKind> Owners<K> {
         Ok(probes)
     }
 
-    /// The Jobs of an owner that older revisions have run, if that is known already.
+    /// The Jobs of an owner that older revisions have run, if they were stored.
     pub(crate) fn ran(&self, owner: &Record<K>) -> Option<BTreeSet<ObjectKey>> {
         self.known(owner, |memory| memory.ran.clone())
     }
 
-    /// Notes which Jobs of an owner older revisions have run.
+    /// Stores the Jobs of an owner that older revisions have run.
     pub(crate) fn note_ran(&self, owner: &Record<K>, ran: BTreeSet<ObjectKey>) {
         self.note(owner, |memory| memory.ran = Some(ran));
     }
 
-    /// What an owner waits for and no watch tells of.
+    /// The failing objects of an owner, as far as no watch reports the cause.
     pub(crate) fn failing(&self, owner: &Record<K>) -> Option<Failing> {
         self.known(owner, |memory| memory.failing.clone())
     }
 
-    /// Notes what that is now.
+    /// Stores the failing objects of an owner.
     pub(crate) fn note_failing(&self, owner: &Record<K>, failing: Option<Failing>) {
         self.note(owner, |memory| memory.failing = failing);
     }
 
-    /// Notes whether an owner waits for kinds to be served.
+    /// Records if an owner waits for kinds to be served.
     pub(crate) fn note_waiting(&self, owner: &Record<K>, waits_for_kinds: bool) {
         self.note(owner, |memory| memory.waits_for_kinds = waits_for_kinds);
     }
 
-    /// Forgets an owner that is gone, or has no objects any more, and releases its watches.
+    /// Drops the state of an owner that was deleted or has no objects, and releases its watches.
     pub(crate) fn forget(&self, key: &Key<K>) {
         let memory = self.memories.lock().remove(key);
         if let Some(memory) = memory {
@@ -158,14 +163,14 @@ impl<K: RecordKind> Owners<K> {
         }
     }
 
-    /// Reads what is remembered of an owner, and not of another one of its name.
+    /// Reads the state of an owner. State of another owner with the same name is ignored.
     fn known<T>(&self, owner: &Record<K>, read: impl FnOnce(&Memory) -> Option<T>) -> Option<T> {
         let memories = self.memories.lock();
         let memory = memories.get(&owner.key);
         read(memory.filter(|memory| memory.uid == owner.uid)?)
     }
 
-    /// Changes what is remembered of an owner, unless another one of its name is.
+    /// Changes the state of an owner, unless the state belongs to another owner with the same name.
     fn note(&self, owner: &Record<K>, change: impl FnOnce(&mut Memory)) {
         let mut memories = self.memories.lock();
         let memory = memories
@@ -176,7 +181,8 @@ impl<K: RecordKind> Owners<K> {
         }
     }
 
-    /// Trigger: what a change in a cluster wakes; `find` leads from a uid to the owner.
+    /// Trigger: wakes the owners that a change in a cluster affects; `find` maps a uid to the
+    /// owner.
     pub(crate) fn on_child(
         &self,
         event: &TargetEvent,
@@ -185,7 +191,7 @@ impl<K: RecordKind> Owners<K> {
         match event {
             TargetEvent::Changed(ObjectChange { owners, source, .. }) => {
                 let is_written = *source == Source::Write;
-                // The one that writes is the one that controls, and knows already.
+                // The controller of the object made the write itself.
                 let concerned = owners
                     .iter()
                     .filter(|owner| !(is_written && owner.controller));

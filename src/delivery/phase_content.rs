@@ -1,4 +1,4 @@
-//! The manifests of a phase, compared with those that were delivered before.
+//! Compares the manifests of a phase with those that were delivered before.
 
 use baton_apis::{
     ControlledObjectReference, ObjectSetObject, ObjectSetPhaseSpec, ObjectSetPhaseStatus,
@@ -11,8 +11,8 @@ use baton_engine::{
 use baton_records::key::{Key, OwnKind};
 use serde_json::json;
 
-/// What is wrong with a cluster-scoped owner that names a service account: it has no namespace for it, and would be
-/// run with the manager's rights.
+/// The error for a cluster-scoped owner that names a service account: the account would have no
+/// namespace, and the manager's own rights would be used.
 pub(crate) fn misplaced_account<K: OwnKind>(
     key: &Key<K>,
     account: Option<&String>,
@@ -24,7 +24,8 @@ pub(crate) fn misplaced_account<K: OwnKind>(
     })
 }
 
-/// Why the manifests of a phase are not rolled out: they are not those that were first seen.
+/// The reason that the manifests of a phase are not rolled out: they differ from those in the first
+/// pass.
 pub(crate) fn changed_content(
     spec: &ObjectSetPhaseSpec,
     status: &ObjectSetPhaseStatus,
@@ -42,8 +43,8 @@ pub(super) fn content_hash(spec: &ObjectSetPhaseSpec) -> String {
     format!("{:016x}", content_fingerprint(&json!(objects)))
 }
 
-/// The objects that a phase controls, by its last report, and that its manifests do not name any more: somebody has
-/// changed them. They are named in any version of their kind; a teardown finds one that is served.
+/// The objects that a phase controls, by its last report, but that its changed manifests do not
+/// name any more. The version is arbitrary; a teardown uses a served one.
 pub(super) fn left_out(
     spec: &ObjectSetPhaseSpec,
     status: &ObjectSetPhaseStatus,
@@ -83,7 +84,7 @@ pub(super) fn left_out(
 mod tests {
     use super::*;
 
-    /// Objects as `apiVersion Kind namespace/name`; those that are controlled without a version.
+    /// Objects as `apiVersion Kind namespace/name`; controlled objects without a version.
     #[test]
     fn what_was_delivered_and_is_not_named_any_more_is_torn_down_as_well() {
         let manifest = |text: &str| {
@@ -157,7 +158,7 @@ mod tests {
         ] {
             assert_eq!(changed_content(&spec(now), status).is_some(), expected);
         }
-        // How the phase is treated may change.
+        // Fields other than the manifests may change.
         let paused = ObjectSetPhaseSpec {
             paused: true,
             ..spec("a")

@@ -13,7 +13,7 @@ use super::{
     strays::{OwnerServer, Strays},
 };
 
-/// The phases that have objects, and those that have left strays.
+/// The phases with objects, and those with strays.
 pub(crate) struct PhaseOwners {
     pub owners: Owners<PhaseKind>,
     strays: Strays<PhaseKind>,
@@ -27,8 +27,8 @@ impl PhaseOwners {
         }
     }
 
-    /// Trigger: a change in a cluster wakes the phases that it is about, and a stray the name of the phase that it has
-    /// as owner.
+    /// Trigger: a change in a cluster wakes the phases that it affects; a stray wakes the key of
+    /// its ended owner.
     pub(crate) fn on_child(
         &self,
         observed: &Observed,
@@ -43,7 +43,8 @@ impl PhaseOwners {
         wakes
     }
 
-    /// Takes the strays of the phases of a name away; the result of a pass over it if there is no such phase now.
+    /// Deletes the strays of all phases that had this key. Returns the result of a pass if there is
+    /// no such phase now.
     pub(crate) async fn take_strays_away(
         &self,
         key: &PhaseKey,
@@ -62,7 +63,7 @@ impl PhaseOwners {
         }
     }
 
-    /// The phase of a key; one that is gone is forgotten.
+    /// The phase of a key. The state of a deleted phase is dropped.
     pub(crate) fn phase(&self, key: &PhaseKey, observed: &Observed) -> Option<Arc<PhaseRecord>> {
         let phase = observed.phases.get(key);
         if phase.is_none() {

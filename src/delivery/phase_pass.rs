@@ -1,4 +1,4 @@
-//! The objects of a delegated phase: rolling them out and taking them away, wherever the phase is kept.
+//! Rolls out and tears down the objects of a delegated phase, in the manager and in an agent.
 
 use std::{sync::Arc, time::Duration};
 
@@ -43,10 +43,10 @@ use super::{
 
 /// The result of a pass over the objects.
 pub(crate) struct PhaseOutcome {
-    /// The whole status that the phase is to have.
+    /// The whole new status of the phase.
     pub status: ObjectSetPhaseStatus,
     pub result: Reconciled,
-    /// To be emitted when the status is known.
+    /// To be emitted once the status is stored.
     pub affected: Option<AffectedSiblings>,
 }
 
@@ -56,50 +56,50 @@ pub(crate) struct PhasePass<'a> {
     pub observed: &'a Observed,
     pub owners: &'a Owners<PhaseKind>,
     pub record: &'a PhaseRecord,
-    /// The cluster that the objects live in.
+    /// The cluster with the objects.
     pub target: Target,
-    /// As whom its objects are written, if not as ourselves.
+    /// The account that writes the objects; `None` for the controller's own.
     pub account: Option<Account>,
-    /// How the objects get there.
+    /// The way in which the objects are delivered.
     pub delivery: Delivery,
-    /// Where they may be.
+    /// The namespaces that the objects may be in, or the whole cluster.
     pub reach: Reach,
-    /// Collision protection is off.
+    /// True if collision protection is off.
     pub force_adoption: bool,
-    /// How many passes over the phase have failed in a row before this one.
+    /// Number of failed passes over the phase in a row before this one.
     pub failures: u32,
-    /// Its place in the queue of its site.
+    /// Its position in the queue of its site.
     pub site: SitePass,
 }
 
-/// A phase read in full.
+/// The parsed content of a phase.
 struct Loaded {
     revision: Revision,
     phases: Vec<Phase>,
     problems: Vec<String>,
 }
 
-/// A phase as a pass observes it.
+/// The observations for a pass over a phase.
 struct Seen {
     spec: ObjectSetPhaseSpec,
     /// The status before the pass.
     old: ObjectSetPhaseStatus,
-    /// The revision that it belongs to.
+    /// The revision of the phase.
     set: Option<Arc<RevisionRecord>>,
-    /// Says that its manifests are not those that were first seen.
+    /// The error if its manifests differ from those in the first pass.
     changed: Option<String>,
     loaded: Loaded,
     probes: Probes,
 }
 
-/// Whether anything of a phase may be delivered.
+/// The decision whether any object of a phase may be delivered.
 enum Checked {
-    /// The kinds of its objects are these.
+    /// The phase may be delivered; its objects have these kinds.
     Accepted(Kinds),
     Refused(Refusal),
 }
 
-/// Says why nothing of a phase may be delivered.
+/// The reason that no object of a phase may be delivered.
 struct Refusal {
     /// Reason of the condition.
     reason: &'static str,
@@ -107,12 +107,12 @@ struct Refusal {
     result: Reconciled,
 }
 
-/// The end of a pass that was not refused as a whole.
+/// The result of a pass that was not refused as a whole.
 struct Delivered {
     outcome: Outcome,
-    /// None on trial.
+    /// `None` on trial.
     affected: Option<AffectedSiblings>,
-    /// Pods that have to stop are asked for again after this time.
+    /// The time until the pods that have to stop are listed again.
     ask_again: Option<Duration>,
 }
 
@@ -129,11 +129,11 @@ impl PhasePass<'_> {
         }
     }
 
-    /// Brings the objects of the phase to where they belong.
+    /// Rolls out the objects of the phase.
     ///
     /// # Errors
-    /// When the phase cannot be read, or its kinds cannot be observed and that is no standing state yet.
-    /// Errors of single objects are reported in the status.
+    /// When the phase cannot be read, or its kinds cannot be observed and this failure is not to be
+    /// reported yet. Errors of single objects are reported in the status.
     pub(crate) async fn roll_out(&self) -> Result<PhaseOutcome, Error> {
         let mut seen = self.observe().await?;
         match self.check(&seen).await? {
@@ -145,7 +145,7 @@ impl PhasePass<'_> {
         }
     }
 
-    /// Reads the phase, and what it depends on.
+    /// Reads the phase and the objects that it depends on.
     async fn observe(&self) -> Result<Seen, Error> {
         let record = self.record;
         let spec = record.spec()?;
@@ -179,7 +179,7 @@ impl PhasePass<'_> {
         })
     }
 
-    /// Asks whether anything of the phase may be delivered.
+    /// Decides if any object of the phase may be delivered.
     async fn check(&self, seen: &Seen) -> Result<Checked, Error> {
         let Loaded {
             phases, problems, ..
@@ -213,7 +213,7 @@ impl PhasePass<'_> {
         Ok(Checked::Refused(refusal))
     }
 
-    /// Writes the objects as far as that goes; on trial, only asks the server about them.
+    /// Writes the objects as far as possible; on trial, only sends dry runs.
     async fn deliver(&self, seen: &mut Seen, kinds: &Kinds) -> Delivered {
         let (record, executor) = (self.record, self.executor());
         let phases = std::mem::take(&mut seen.loaded.phases);
@@ -256,7 +256,7 @@ impl PhasePass<'_> {
         }
     }
 
-    /// The status that a phase has now, and when its next pass is due.
+    /// The new status of the phase, and the time of its next pass.
     fn report(&self, seen: &Seen, delivered: Delivered) -> PhaseOutcome {
         let Delivered {
             mut outcome,
@@ -289,7 +289,8 @@ impl PhasePass<'_> {
         }
     }
 
-    /// The status of a phase that is refused as a whole, with its place in the queue of its site.
+    /// The status of a phase that is refused as a whole, with the condition about the queue of its
+    /// site.
     fn report_refusal(&self, seen: &Seen, refusal: &Refusal) -> PhaseOutcome {
         let now = self.shared.clock.now();
         let mut old = seen.old.clone();
@@ -307,7 +308,7 @@ impl PhasePass<'_> {
         }
     }
 
-    /// Takes the objects of the phase away; `None` when none is left.
+    /// Deletes the objects of the phase; returns `None` if none is left.
     ///
     /// # Errors
     /// As [`PhasePass::roll_out`].
@@ -368,7 +369,7 @@ impl PhasePass<'_> {
         }))
     }
 
-    /// Who gets objects of the phase back.
+    /// The heirs of the phase's objects.
     async fn heirs(&self) -> Result<Vec<Heir>, Error> {
         let record = self.record;
         if record.class() == CLASS_AGENT {
@@ -381,12 +382,12 @@ impl PhasePass<'_> {
         }
     }
 
-    /// Ends the watches of a phase that has no objects any more.
+    /// Ends the watches of a phase without objects.
     pub(crate) fn release(&self) {
         self.owners.forget(&self.record.key);
     }
 
-    /// The revision that the phase belongs to.
+    /// The revision of the phase.
     fn set(&self) -> Option<Arc<RevisionRecord>> {
         let record = self.record;
         let set = self
@@ -417,7 +418,7 @@ impl PhasePass<'_> {
             is_impersonated: self.account.is_some(),
             ..Revision::default()
         };
-        // Its name begins with that of the revision.
+        // The name of a phase object begins with the name of its revision.
         let prefix = set.map(|set| format!("{}-", set.key.name));
         let name = prefix
             .and_then(|prefix| {

@@ -1,4 +1,5 @@
-//! Why the workloads of an owner do not come up: their pods are asked, now and then, while they fail.
+//! The reasons that the workloads of an owner do not become ready: their pods are listed from time
+//! to time while they fail.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -13,13 +14,13 @@ use serde_json::Value;
 
 use super::{failing::Failing, objects::Objects};
 
-/// Of how many workloads the pods are asked in one pass.
+/// Maximum number of workloads whose pods are listed in one pass.
 const MOST: usize = 3;
 
-/// Notes with the first workloads that fail their probes what their pods say about it.
+/// Adds the problems of their pods to the first workloads that fail their probes.
 ///
-/// One list of pods for each such workload; seldom, and the longer it lasts the more so: see
-/// [`next_look`](baton_engine::conditions::next_look). A paused revision asks nobody.
+/// Each of these workloads costs one list of pods; the longer the failure lasts, the less often:
+/// see [`next_look`](baton_engine::conditions::next_look). For a paused revision no list is sent.
 pub(super) async fn note_reasons(
     failing: &mut Failing,
     now: Instant,
@@ -39,7 +40,7 @@ pub(super) async fn note_reasons(
     }
 }
 
-/// What the pods of the first failing workloads say.
+/// The problems of the pods of the first failing workloads.
 async fn reasons(
     objects: Objects<'_>,
     phases: &[Phase],
@@ -55,7 +56,7 @@ async fn reasons(
     let mut reasons = BTreeMap::new();
     for (key, live) in failing {
         let pod = Gvk::new("v1", "Pod");
-        // The manager reads the pods for the account.
+        // The manager lists the pods in place of the account.
         if objects.may_read(&pod, &pod.key(&key.namespace, "")).await {
             let selector = &live["spec"]["selector"];
             let pods = objects.target.pods(&key.namespace, selector).await;
@@ -65,7 +66,7 @@ async fn reasons(
     reasons
 }
 
-/// A workload of the revision as it is, if it fails its probes and that may be reported.
+/// A live workload of the revision, if it fails its probes and its content may be reported.
 fn failing_workload(
     objects: Objects<'_>,
     object: &Desired,

@@ -1,4 +1,5 @@
-//! Jobs that an older revision has run in the same form, so that a way back does not run them again.
+//! Jobs that an older revision has run with the same content, so that a rollback does not run them
+//! again.
 
 use std::collections::BTreeSet;
 
@@ -21,14 +22,14 @@ use super::{
     shared::{AtStep as _, Error},
 };
 
-/// The Jobs of an owner, which is the revision `set` or a phase of it, that revisions before it have as well, in the
-/// same form, and have succeeded with. The answer is kept.
+/// The Jobs of an owner that older revisions also have, with the same content, and with which they
+/// have succeeded. The owner is the revision `set` or one of its phases. The result is stored.
 ///
 /// # Errors
 /// When an older revision cannot be read.
 ///
 /// # Caveats
-/// The Jobs of revisions that do not exist any more are not known, nor are those in the cluster of an agent.
+/// Jobs of deleted revisions are not known, nor are Jobs in the cluster of an agent.
 pub(crate) async fn jobs_run_before<K: RecordKind>(
     owners: &Owners<K>,
     owner: &Record<K>,

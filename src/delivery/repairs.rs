@@ -1,6 +1,6 @@
-//! What is told of repairs: an event for each pass that made some, and counters.
+//! Reports repairs: one event for each pass with repairs, and counters.
 //!
-//! What clients can observe of it: `docs/contract/status.md`, `docs/contract/metrics.md`.
+//! For clients they are described in `docs/contract/status.md` and `docs/contract/metrics.md`.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -19,21 +19,23 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family},
 };
 
-/// Longest annotation of an event: what etcd keeps of a fight over many objects is bounded.
+/// Maximum length of an annotation of an event: it bounds the data in etcd if several controllers
+/// fight over many objects.
 const MAX_ANNOTATION: usize = 8 * 1024;
-/// Where the text of an event names no more objects, in bytes.
+/// The length in bytes from which the text of an event names no further objects.
 const MAX_NAMES: usize = 900;
-/// Combinations of labels that have series of their own; all others share one per kind.
+/// Number of label combinations with their own series; all others share one series per kind.
 const MAX_SERIES: usize = 1000;
-/// What a label says of all that has no series of its own, or no name.
+/// Label value for combinations without their own series, and for managers that are not in the
+/// list.
 const OTHER: &str = "other";
-/// What a label says where several managers had changed an object.
+/// Label value if several managers had changed an object.
 const SEVERAL: &str = "several";
-/// What a label says where nobody is known to have changed an object.
+/// Label value if no manager is known to have changed an object.
 const UNKNOWN: &str = "unknown";
-/// What the names of the managers of all commands of kubectl begin with.
+/// Prefix of the manager names of all kubectl commands.
 const KUBECTL: &str = "kubectl";
-/// Managers that are counted by name, beside kubectl's.
+/// Managers that are counted by name, besides kubectl.
 const MANAGERS: [&str; 7] = [
     "argocd-controller",
     "helm",
@@ -97,7 +99,7 @@ impl Repairs {
         }
     }
 
-    /// These labels, or those of all that came too late for series of their own.
+    /// Returns these labels, or the shared ones if there are too many series.
     fn bounded(&self, labels: Labels) -> Labels {
         let mut known = self.known.lock();
         if known.contains(&labels) {
@@ -116,7 +118,8 @@ impl Repairs {
     }
 }
 
-/// Who had changed an object, by one of few names: anybody can call a manager whatever he likes.
+/// The manager that had changed an object, by one of few names: clients choose the name of their
+/// manager freely.
 fn manager(drift: &Drift) -> &'static str {
     let known = |name: &str| {
         if name.starts_with(KUBECTL) {
@@ -134,12 +137,13 @@ fn manager(drift: &Drift) -> &'static str {
     }
 }
 
-/// By what objects are sorted.
+/// The sort key of objects.
 fn name(object: &Drifted) -> [&str; 4] {
     [&object.kind, &object.namespace, &object.name, &object.group]
 }
 
-/// The text of an event. A pass may have repaired thousands of objects, of which the first are named.
+/// The text of an event. A pass may have repaired thousands of objects, so only the first ones are
+/// named.
 fn text(repaired: &[Drifted]) -> String {
     let count = repaired.len();
     let mut text = format!("Repaired {count} object(s) that differed: ");
@@ -163,7 +167,7 @@ fn text(repaired: &[Drifted]) -> String {
     text
 }
 
-/// What an event says of objects that were repaired.
+/// The event for repaired objects.
 pub(crate) fn note(mut repaired: Vec<Drifted>) -> Note {
     repaired.sort_by(|a, b| name(a).cmp(&name(b)));
     Note {

@@ -1,4 +1,5 @@
-//! The state and the helpers that all controllers share: requests, events, clock, and how a pass ends early.
+//! The state and the helpers that all controllers share: requests, events, clock, and the error of
+//! a pass.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,12 +21,15 @@ use tracing::info;
 
 use super::repairs::Repairs;
 
-/// Changes come in bursts, say of all objects of a phase: they are worked on together.
+/// The debounce of changes: they come in bursts, for example of all objects of a phase, and one
+/// pass handles them together.
 pub(crate) const BURST: Duration = Duration::from_millis(20);
 
-/// Objects that a revision only co-owns are written to by their new controller, several in a pass. A revision that
-/// objects were taken from is woken at the end of that pass; this is for the others, such as one that probes what a
-/// newer one repaired.
+/// The debounce for owners that are not the controller of an object.
+///
+/// The controller writes several objects in a pass, and wakes the revisions that lost objects at
+/// the end. All others are woken by this delay, for example a revision that probes an object that a
+/// newer one has repaired.
 pub(crate) const CO_OWNED: Duration = Duration::from_secs(2);
 
 /// The parts that all controllers share.
@@ -36,28 +40,29 @@ pub(crate) struct Shared {
     pub events: Events,
     pub clock: Clock,
     pub repairs: Repairs,
-    /// Name of the service accounts that objects of namespaced revisions are written as which name none.
+    /// Name of the service account that writes the objects of namespaced revisions that do not name
+    /// one.
     pub default_account: Option<Arc<str>>,
 }
 
 impl Shared {
-    /// The service account that the objects of an owner are written as; `None` for the manager itself.
+    /// The service account that writes the objects of an owner; `None` for the manager itself.
     pub(crate) fn account(&self, namespace: &str, named: Option<&str>) -> Option<Account> {
         let name = named.or(self.default_account.as_deref())?;
         Account::new(namespace, name)
     }
 }
 
-/// Where Kubernetes Events go.
+/// The destination of Kubernetes Events.
 #[derive(Clone)]
 pub(crate) enum Events {
     Publish(EventPublisher),
-    /// To the log: an agent may write nothing but statuses.
+    /// The log: an agent may write only statuses.
     Log,
 }
 
 impl Events {
-    /// Publishes an event about an object of ours.
+    /// Publishes an event about an object of our own kinds.
     pub(crate) fn publish<K: OwnKind>(
         &self,
         key: &Key<K>,
@@ -84,7 +89,7 @@ impl Events {
 }
 
 impl Events {
-    /// Publishes an event about a typed object, as a controller of this name.
+    /// Publishes an event about a typed object, with this controller name.
     pub(crate) fn publish_about<K: Kind>(
         &self,
         reporter: &'static str,
@@ -108,38 +113,38 @@ impl Events {
     }
 }
 
-/// The cause that a pass ended early.
+/// The error of a pass.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The object itself, or one that it depends on.
+    /// The object itself, or one that it depends on, cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The kinds of children.
+    /// The kinds of children cannot be observed.
     #[error("observing objects: {0}")]
     Observe(#[from] ObserveError),
-    /// A request about a revision, a phase, a slice or a deployment.
+    /// A request about a revision, a phase, a slice or a deployment failed.
     #[error("{step}: {source}")]
     Record {
         step: &'static str,
         source: ApiError,
     },
-    /// A request about a typed object, or in another cluster.
+    /// A request about a typed object, or in another cluster, failed.
     #[error("{step}: {source}")]
     Request {
         step: &'static str,
         source: kube::Error,
     },
-    /// The beginning of a phase could not be stored by an agent.
+    /// An agent could not store that a phase has begun.
     #[error("noting that a phase has begun: {0}")]
     NotSaved(Box<dyn std::error::Error + Send + Sync>),
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The status reports it already, and it is to be tried again.
+    /// The status already reports the error, and the pass is retried.
     #[error("{0}")]
     Reported(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// A refusal that another try does not overcome.
+/// A refusal that a retry does not overcome.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("{kind} {name} was refused: {message}")]
@@ -170,7 +175,7 @@ impl ReconcileError for Error {
     fn is_change(&self) -> bool {
         match self {
             Self::Record { source, .. } => source.is_change(),
-            // The object is not what it was, or is gone.
+            // The object has changed or was deleted.
             Self::Request {
                 source: kube::Error::Api(status),
                 ..
@@ -180,7 +185,7 @@ impl ReconcileError for Error {
     }
 }
 
-/// Says in which step of a pass a request failed.
+/// Adds the step of a pass in which a request failed.
 pub(crate) trait AtStep<T> {
     fn at_step(self, step: &'static str) -> Result<T, Error>;
 }

@@ -1,6 +1,6 @@
-//! The chain of a site as it is observed: its revisions, and how far their phases are.
+//! The chain of a site as observed: its revisions, and the states of their phases.
 //!
-//! A manager has the revisions of a chain, an agent their phases.
+//! A manager reads the revisions of a chain, an agent only their phases.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,12 +21,12 @@ use jiff::Timestamp;
 
 use super::{observed::Observed, shared::BURST};
 
-/// Whether a phase is one of a site.
+/// True if a phase belongs to a site.
 pub(crate) fn has_site(phase: &PhaseRecord) -> bool {
     phase.annotations.contains_key(ANNOTATION_SITE)
 }
 
-/// How far a phase is.
+/// The state of a phase in its chain.
 pub(crate) fn state(phase: &PhaseRecord) -> PhaseState {
     let status = phase.status().unwrap_or_default();
     let mut state = PhaseState::of(&status.conditions, phase.generation);
@@ -36,22 +36,22 @@ pub(crate) fn state(phase: &PhaseRecord) -> PhaseState {
     state
 }
 
-/// Whether a phase had begun before an agent got it.
+/// True if a phase had begun before it was handed to an agent.
 fn had_begun(phase: &PhaseRecord) -> bool {
     let is_asked = has_site(phase) && phase.class() == CLASS_AGENT;
     let origin = is_asked.then(|| Origin::read(phase).ok()).flatten();
     origin.is_some_and(|origin| origin.place().is_some_and(Place::has_begun))
 }
 
-/// Whether a phase object is that of a phase of a revision.
+/// True if a phase object is the one for the phase `name` of a revision.
 pub(crate) fn is_named(phase: &PhaseRecord, member: &Member, name: &str) -> bool {
     names(&member.name, name)
         .iter()
         .any(|name| *name == *phase.key.name)
 }
 
-/// The revisions of the chain of a phase that are not archived, the oldest first. One whose place cannot be read is no
-/// part of it.
+/// The revisions in the chain of a phase that are not archived, the oldest first. A revision whose
+/// site annotation cannot be read is left out.
 pub(crate) fn chain(observed: &Observed, phase: &PhaseRecord) -> Vec<Member> {
     let Some(label) = phase.labels.get(LABEL_CHAIN) else {
         return Vec::new();
@@ -73,7 +73,7 @@ fn chain_of_revisions(observed: &Observed, namespace: &str, label: &str) -> Vec<
         let member = Member {
             uid: revision.uid.clone(),
             name: revision.key.name.clone(),
-            // One without a number has not made any phases.
+            // A revision without a number has no phase objects.
             number: revision.number?,
             entry: SiteEntry::clone(&revision.site.as_ref()?.entry),
             phases: Vec::new(),
@@ -88,13 +88,14 @@ fn chain_of_revisions(observed: &Observed, namespace: &str, label: &str) -> Vec<
     members.collect()
 }
 
-/// Whether a revision is refused. Where none of its phases is there, it is so before any was made.
+/// True if a revision is refused. If it has no phase objects, it was refused before any was
+/// created.
 pub(crate) fn is_refused(revision: &RevisionRecord) -> bool {
     let availability = revision.availability;
     availability.is_some_and(|reason| reasons::REFUSALS.contains(&reason))
 }
 
-/// The phases of a chain, by their labels: an agent knows little of revisions.
+/// The phases of a chain, by their labels, as an agent does not have all revisions.
 pub(crate) fn labelled_phases(
     observed: &Observed,
     namespace: &str,
@@ -129,7 +130,7 @@ fn chain_of_phases(observed: &Observed, namespace: &str, label: &str) -> Vec<Mem
     members.collect()
 }
 
-/// Fills in how far the phases of a revision are. One without an object has not begun.
+/// Adds the states of a revision's phases. A phase without an object has not begun.
 fn with_phases(mut member: Member, phases: &[Arc<PhaseRecord>]) -> Member {
     let names = member.entry.phases.iter();
     let states = names.map(|name| {
@@ -140,7 +141,7 @@ fn with_phases(mut member: Member, phases: &[Arc<PhaseRecord>]) -> Member {
     member
 }
 
-/// Trigger: a phase of a site that another one may wait for wakes the others of its chain, when it comes, goes, begins,
+/// Trigger: a phase of a site wakes the others of its chain when it appears, is deleted, begins,
 /// becomes available or stops.
 pub(crate) fn on_site_phase(
     observed: &Observed,
@@ -161,7 +162,7 @@ pub(crate) fn on_site_phase(
     wakes
 }
 
-/// The phases of a chain.
+/// Wakes the phases of a chain.
 pub(crate) fn in_chain(
     observed: &Observed,
     namespace: &str,

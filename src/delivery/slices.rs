@@ -1,4 +1,4 @@
-//! Slices that the revisions of several clusters share. Their names tell their content.
+//! Slices that the revisions of several clusters share. Their names are derived from their content.
 
 use baton_apis::constants::API_VERSION;
 use baton_records::{
@@ -14,18 +14,18 @@ use super::{
     shared::{AtStep as _, Error, Shared},
 };
 
-/// A slice to be made.
+/// A slice to be created.
 pub(crate) struct NewSlice<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
     pub labels: Value,
-    /// The owner reference with which it begins.
+    /// The first owner reference.
     pub owner: Value,
     pub objects: &'a Value,
 }
 
 impl NewSlice<'_> {
-    /// Its identity.
+    /// The key of the slice.
     pub(crate) fn key(&self) -> SliceKey {
         Key {
             kind: SliceKind(RevisionKind::ObjectSet),
@@ -34,7 +34,8 @@ impl NewSlice<'_> {
         }
     }
 
-    /// Makes it as a controller of the name `writer`, unless it is there; whether it was made now.
+    /// Creates the slice, with `writer` as the name of the controller, unless it exists. Returns
+    /// true if it was created now.
     ///
     /// # Errors
     /// When the request failed.
@@ -64,7 +65,7 @@ impl NewSlice<'_> {
                 observed.slices.created(record, writer);
                 Ok(true)
             }
-            // Its name tells that its content is the same.
+            // The same name shows that the slice has the same content.
             Err(ApiError::Changed { .. }) if api.get(&key).await.is_ok_and(|it| it.is_some()) => {
                 Ok(false)
             }

@@ -1,4 +1,5 @@
-//! Workloads that stop because a newer revision of their site asks for it: whether nothing of them runs any more.
+//! Workloads that stop because a newer revision of their site asks for it: checks if any of their
+//! pods still runs.
 
 use std::time::Duration;
 
@@ -18,11 +19,11 @@ use super::{
     objects::Objects,
 };
 
-/// What a phase says of itself that has stopped.
+/// The message of a phase that has stopped.
 const MAKES_WAY: &str = "Nothing of it runs any more: it makes way for a newer version.";
-/// How many workloads with pods are named.
+/// Maximum number of workloads with pods that are named.
 const MOST: usize = 3;
-/// The pause between two questions about pods grows up to this.
+/// The longest pause between two checks of pods.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The workloads of a phase that are to stop.
@@ -34,7 +35,8 @@ pub(super) fn workloads(phases: &[Phase]) -> Vec<Desired> {
         .collect()
 }
 
-/// Whether a pass did not come to the end of its phase: something was refused, or failed.
+/// True if a pass did not reach the end of its phase, since an object was refused or a request
+/// failed.
 pub(super) fn ended_early(outcome: &Outcome) -> bool {
     !matches!(
         outcome.result,
@@ -42,13 +44,13 @@ pub(super) fn ended_early(outcome: &Outcome) -> bool {
     )
 }
 
-/// When pods are asked for again: soon, and the longer it lasts the more seldom.
+/// The time until pods are checked again: the longer the stop lasts, the longer the pause.
 fn pause(demand: &Demand, now: Timestamp) -> Duration {
     let lasts = now.duration_since(demand.since).unsigned_abs();
     (lasts / 4).clamp(Duration::from_secs(1), LONGEST_PAUSE)
 }
 
-/// The workloads of a phase that are to stop, as they are in its cluster.
+/// The workloads of a phase that are to stop, with their cluster.
 pub(super) struct Stopping<'a> {
     pub objects: Objects<'a>,
     pub revision: &'a Revision,
@@ -56,10 +58,13 @@ pub(super) struct Stopping<'a> {
 }
 
 impl Stopping<'_> {
-    /// Completes the outcome of a pass over a phase of a site: that it has begun, and whether its workloads have
-    /// stopped if they are to. When to ask again, if their pods are waited for.
+    /// Completes the outcome of a pass over a phase of a site: adds the condition that the phase
+    /// has begun and, if its workloads are to stop, the condition that they have.
     ///
-    /// However the pass ended, what counts is what the phase has: one that was refused may have nothing that could run.
+    /// Returns the time until the next check if pods still run.
+    ///
+    /// The live objects count, not the result of the pass: a refused phase may have no workload
+    /// that runs.
     pub(super) async fn note_site(
         &self,
         site: &SitePass,
@@ -100,8 +105,8 @@ impl Stopping<'_> {
         again
     }
 
-    /// The workloads that a pass has not stopped, as something else of the phase was refused. Each is to be stopped by
-    /// itself, since one may be refused as well.
+    /// The workloads that a pass has not stopped because another object of the phase was refused.
+    /// Each gets a phase of its own, since one of them may be refused as well.
     pub(super) fn remaining(&self) -> Vec<Phase> {
         let remaining = self.workloads.iter().filter(|workload| {
             let live = self.objects.cached(workload).0;
@@ -117,8 +122,8 @@ impl Stopping<'_> {
             .collect()
     }
 
-    /// The first workloads that have pods, and why that is not known of others. Those of a newer revision are its own
-    /// business.
+    /// The first workloads with pods, and those whose pods cannot be read, with the cause.
+    /// Workloads that a newer revision controls are left out.
     async fn running(&self) -> Vec<String> {
         let mut running = Vec::new();
         for workload in &self.workloads {

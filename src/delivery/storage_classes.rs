@@ -1,4 +1,5 @@
-//! Claims whose storage class does not exist: the server takes them, and they stay pending without a word.
+//! Claims whose storage class does not exist: the server accepts them, and they stay pending
+//! without an event.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +11,12 @@ use baton_kubernetes::{blockers::Blocker, storage_classes::storage_class};
 
 use super::objects::Objects;
 
-/// Notes with each claim that is not bound whether its class does not exist, and returns these classes: their
-/// appearance has to wake the owner.
+/// Marks each unbound claim whose storage class does not exist, and returns these classes: their
+/// creation has to wake the owner.
 ///
-/// One read for each class that was not there lately, in passes where such a claim is not bound. A class that cannot be
-/// read, or may not be reported, counts as there, and so does one of which the revision has a volume itself: claims are
-/// bound to such volumes by name. A paused revision asks nobody.
+/// Each missing class costs one read per pass with such a claim. A class counts as existing if it
+/// cannot be read or may not be reported, or if the revision contains a volume of the class itself:
+/// claims are bound to such volumes by name. For a paused revision no request is sent.
 pub(super) async fn note_missing(
     objects: Objects<'_>,
     phases: &mut [Phase],
@@ -63,7 +64,8 @@ async fn is_missing(objects: Objects<'_>, class: &str) -> bool {
     objects.target.lacks_storage_class(class).await && objects.may_read(&gvk, &key).await
 }
 
-/// The class that a claim or a volume names, if an object is one. An empty name asks for a volume without one.
+/// The class that a claim or a volume names; `None` for other objects. An empty name asks for a
+/// volume without a class.
 fn class_of(object: &Desired, kind: &str) -> Option<String> {
     let is_it = object.key.group.is_empty() && object.key.kind == kind;
     let class = object.manifest["spec"]["storageClassName"].as_str();

@@ -1,10 +1,14 @@
-//! Objects that an owner controls although it has ended: a write that was under way when it ended came late, for
-//! instance that of a manager that was stopped for a while and has lost the lease meanwhile.
+//! Strays: objects that an owner controls although it has ended.
 //!
-//! An owner that has ended uses no watches. Its strays are observed by the watches of others, on the same kinds.
+//! Their write was in flight when the owner ended, for example from a manager that was suspended
+//! for a while and has lost the lease meanwhile.
 //!
-//! What is observed may be ahead of a server that was restored from a backup: there the owner has not ended, and its
-//! objects are live. So nothing is removed before the object and its owner were read again.
+//! An owner that has ended uses no watches. Its strays are observed by the watches of other owners
+//! of the same kinds.
+//!
+//! The cached state may be newer than a server that was restored from a backup: on that server the
+//! owner has not ended, and its objects are live. So an object is deleted only after the object and
+//! its owner were read again.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -24,7 +28,7 @@ use tracing::{info, warn};
 
 use super::shared::BURST;
 
-/// The strays that were observed, by the name of the owner that they have.
+/// The observed strays, by the key of their owner.
 pub(crate) struct Strays<K: RecordKind>(Mutex<HashMap<Key<K>, BTreeSet<Stray>>>);
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,27 +39,28 @@ struct Stray {
     object: ObjectKey,
 }
 
-/// Where the strays of an owner are, and as whom they are taken away.
+/// The cluster of an owner's strays, and the account that deletes them.
 pub(crate) struct Place {
-    /// `None` for a cluster that cannot be reached at present.
+    /// `None` if the cluster cannot be reached at present.
     pub target: Option<Target>,
     pub account: Option<Account>,
 }
 
-/// The server that has the owners of strays.
+/// The server with the owners of strays.
 pub(crate) struct OwnerServer<'a, K: RecordKind> {
     pub api: &'a Api,
-    /// Leads from the uid of an owner to what is to be read; `None` while the server cannot be reached.
+    /// Maps the uid of an owner to the key to read; `None` while the server cannot be reached.
     pub at: &'a (dyn Fn(&str) -> Option<Key<K>> + Sync),
-    /// Whether what was read, for this uid, says that the owner has ended.
+    /// True if the object that was read shows that the owner with this uid has ended.
     pub says_ended: fn(&Record<K>, &str) -> bool,
 }
 
 impl<K: RecordKind> OwnerServer<'_, K> {
-    /// Whether an owner has ended, by what the server says now: it does not exist any more, or says so.
+    /// True if an owner has ended by the current state on the server: it does not exist any more,
+    /// or its status shows that.
     ///
     /// # Errors
-    /// When the server does not answer; the text says why.
+    /// When the server does not answer; the text is the cause.
     async fn has_ended(&self, uid: &str) -> Result<bool, String> {
         let key = (self.at)(uid).ok_or("the server that has the owner is away")?;
         let found = self.api.get(&key).await;
@@ -64,22 +69,22 @@ impl<K: RecordKind> OwnerServer<'_, K> {
     }
 }
 
-/// What has become of a stray.
+/// The result for a stray.
 enum Fate {
     Removed,
-    /// It is gone, has changed, or is somebody else's.
+    /// The object does not exist any more, has changed, or has another owner.
     NoStray,
-    /// Its owner has not ended.
+    /// The owner has not ended.
     Live,
-    /// Its cluster cannot be reached.
+    /// The cluster cannot be reached.
     Unreachable,
 }
 
 impl Place {
-    /// Takes a stray away, by what the servers say now.
+    /// Deletes a stray, if the servers confirm that it is one.
     ///
     /// # Errors
-    /// When one of them does not answer, or refuses it; the text says why.
+    /// When a server does not answer or refuses the request; the text is the cause.
     async fn take_away<K: RecordKind>(
         &self,
         Stray { uid, gvk, object }: &Stray,
@@ -88,7 +93,8 @@ impl Place {
         let Some(target) = &self.target else {
             return Ok(Fate::Unreachable);
         };
-        // Most of what has an owner that has ended is being let go of: that costs no request.
+        // The cache is checked first, without a request: most objects of an ended owner are just
+        // being released.
         let observed = target.get(gvk, &object.namespace, &object.name);
         let observed = observed.and_then(|stored| stored.parse().ok());
         if observed.is_none_or(|observed| teardown::stray(&observed, uid).is_none()) {
@@ -110,14 +116,14 @@ impl Place {
             answer @ (Answer::Refused(_) | Answer::Immutable(_) | Answer::Failed(_)) => {
                 Err(cause(answer))
             }
-            // Changed meanwhile: that is an event.
+            // The object has changed meanwhile; if it is still a stray, the event of the change records it.
             Answer::Conflict => Ok(Fate::NoStray),
             _ => Ok(Fate::Removed),
         }
     }
 }
 
-/// Why a request had no success.
+/// The reason that a request failed.
 fn cause(answer: Answer) -> String {
     match answer {
         Answer::Refused(cause) | Answer::Immutable(cause) | Answer::Failed(cause) => cause,
@@ -132,8 +138,8 @@ impl<K: RecordKind> Default for Strays<K> {
 }
 
 impl<K: RecordKind> Strays<K> {
-    /// Trigger: notes the strays in a change in one of the clusters, and wakes their owners; `ended` leads from a uid
-    /// to the owner if that has ended.
+    /// Trigger: records the strays in a change in a cluster, and wakes their owners; `ended` maps a
+    /// uid to an owner that has ended.
     pub(crate) fn on_child(
         &self,
         event: &TargetEvent,
@@ -170,8 +176,10 @@ impl<K: RecordKind> Strays<K> {
         found.into_iter().map(wake).collect()
     }
 
-    /// Takes the strays of owners of a name away; whether that was successful. What was not is tried again the next
-    /// time. `place` leads from the uid of an owner to its strays if it has ended, `server` to the owner.
+    /// Deletes the strays of all owners with this key.
+    ///
+    /// Returns true if none is left; the next call retries the others. `place` maps the uid of an
+    /// ended owner to the place of its strays, `server` reads the owner.
     pub(crate) async fn take_away(
         &self,
         owner: &Key<K>,
@@ -210,7 +218,7 @@ impl<K: RecordKind> Strays<K> {
         is_done
     }
 
-    /// Forgets an owner that is gone.
+    /// Drops the strays of a deleted owner.
     pub(crate) fn forget(&self, owner: &Key<K>) {
         self.0.lock().remove(owner);
     }

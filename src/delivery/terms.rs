@@ -1,4 +1,5 @@
-//! What the owners of applications ask of upgrades in sites: who keeps their objects tells it here.
+//! The terms of applications for upgrades in sites. The controllers of applications provide them
+//! here.
 
 use std::sync::OnceLock;
 
@@ -6,22 +7,22 @@ use baton_apis::SiteEntry;
 use baton_runtime::source::Source;
 use baton_sites::terms::OwnerTerms;
 
-/// Finds what holds for a revision of a site, by the namespace, what the revision says of itself, and the uid of its
-/// managing owner.
+/// Finds the terms for a revision of a site, by its namespace, its site annotation, and the uid of
+/// its managing owner.
 pub(crate) type FindTerms = dyn Fn(&str, &SiteEntry, Option<&str>) -> OwnerTerms + Send + Sync;
 
-/// What the owners of applications ask for, as it is now.
+/// The current terms of applications.
 ///
-/// The controller of phases asks before each beginning of an upgrade, so `find` answers from what is stored, and the
-/// stores are filled before any controller runs.
+/// The controller of phases reads them before an upgrade begins. `find` answers from the stores,
+/// which are filled before any controller runs.
 #[derive(Default)]
 pub(crate) struct SiteTerms {
     find: OnceLock<Box<FindTerms>>,
-    /// Who asks for something else than before.
+    /// Changes of terms.
     pub changes: Source<SiteTermsChange>,
 }
 
-/// Something else is asked than before.
+/// A change of terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SiteTermsChange {
     /// The namespace.
@@ -29,7 +30,7 @@ pub(crate) struct SiteTermsChange {
     pub by: Asker,
 }
 
-/// Whoever asks for something.
+/// The object whose terms changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
     /// The `SiteApplication` of this name.
@@ -39,7 +40,7 @@ pub(crate) enum Asker {
 }
 
 impl Asker {
-    /// Whether it asks this of a revision.
+    /// True if the terms of this object apply to a revision.
     pub(crate) fn has(&self, entry: &SiteEntry) -> bool {
         match self {
             Self::Application(name) => entry.application == *name,
@@ -49,17 +50,17 @@ impl Asker {
 }
 
 impl SiteTerms {
-    /// Lets what owners ask for be found. To be called once, before any controller runs; until then nobody asks for
-    /// anything.
+    /// Sets the function that finds terms. Called once, before any controller runs; until then
+    /// there are no terms.
     pub(crate) fn find_by(
         &self,
         find: impl Fn(&str, &SiteEntry, Option<&str>) -> OwnerTerms + Send + Sync + 'static,
     ) {
-        // Whoever came first stays.
+        // The first call wins.
         let _ = self.find.set(Box::new(find));
     }
 
-    /// What holds for a revision of a site that has this managing owner.
+    /// The terms for a revision of a site with this managing owner.
     pub(crate) fn of(&self, namespace: &str, entry: &SiteEntry, owner: Option<&str>) -> OwnerTerms {
         let find = self.find.get();
         find.map_or_else(OwnerTerms::default, |find| find(namespace, entry, owner))

@@ -1,4 +1,4 @@
-//! The gauges of the caches of children, under Package Operator's names.
+//! The gauges for the caches of children, under Package Operator's names.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use prometheus_client::{
     metrics::{family::Family, gauge::Gauge},
 };
 
-/// Package Operator's constant id of its one cache.
+/// The constant id that Package Operator gives to its only cache.
 const CACHE_OWNER: &str = "123-456";
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -25,10 +25,10 @@ struct KindLabels {
     gvk: String,
 }
 
-/// Counts the objects of a cluster that are in its caches, whenever metrics are read.
+/// Counts the cached objects of a cluster when the metrics are read.
 struct Caches<F>(F);
 
-/// Registers the gauges of the caches of a cluster.
+/// Registers the gauges for the caches of a cluster.
 pub(crate) fn register(metrics: &Metrics, target: Target) {
     let caches = Caches(move || target.stats());
     metrics.register(|registry| registry.register_collector(Box::new(caches)));
@@ -52,7 +52,8 @@ impl<F: Fn() -> Vec<(Gvk, usize)> + Send + Sync + 'static> Collector for Caches<
             let object_count = objects.get_or_create_owned(&KindLabels { owner, gvk });
             object_count.set(value(count));
         }
-        // Only counters end in `_total` by convention: the two gauges are called that upstream.
+        // By convention only counters end in `_total`, but Package Operator gives these names to
+        // its gauges.
         let [name, help] = [
             "package_operator_managed_cache_informers_total",
             "Kinds that are watched at the moment",

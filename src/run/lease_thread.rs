@@ -1,7 +1,8 @@
 //! The thread of the lease and the endpoints, which must not wait for a pass.
 //!
-//! A pass computes for as long as its revision is large, up to a second. While all threads of the process do that, its
-//! lease would not be renewed and its health not be answered for. So these have a thread of their own.
+//! A pass over a large revision computes for up to a second. While all threads of the process do
+//! that, its lease would not be renewed and its health endpoint would not answer. These tasks
+//! therefore have a thread of their own.
 
 use std::{io, panic, thread};
 
@@ -11,10 +12,11 @@ use tokio::{
     task::JoinSet,
 };
 
-/// A thread with a runtime of its own. It ends, with all that runs on it, when this is dropped.
+/// A thread with its own runtime. The thread and its tasks end when this is dropped.
 ///
 /// # Caveats
-/// A client belongs to the runtime that it was built on: one that is used here has to be built here.
+/// A client belongs to the runtime on which it was built: a client that is used on this thread has
+/// to be built on it.
 pub(crate) struct LeaseThread {
     handle: Handle,
     _stop: oneshot::Sender<()>,
@@ -26,7 +28,7 @@ impl LeaseThread {
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {
-            // An error means that the other end was dropped, which is what ends it.
+            // An error means that the sender was dropped, which ends the thread as well.
             let _ = runtime.block_on(stopped);
         };
         thread::Builder::new().name("lease".to_owned()).spawn(run)?;
@@ -36,7 +38,7 @@ impl LeaseThread {
         })
     }
 
-    /// Runs something on the thread. It is cancelled when the future is dropped.
+    /// Runs a task on the thread. The task is cancelled when the future is dropped.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
@@ -46,7 +48,8 @@ impl LeaseThread {
         match tasks.join_next().await {
             Some(Ok(output)) => output,
             Some(Err(error)) if error.is_panic() => panic::resume_unwind(error.into_panic()),
-            // It is cancelled with this future or with the thread, which both outlive the wait.
+            // The task is cancelled only if this future or the thread is dropped, and both outlive
+            // this wait.
             Some(Err(_)) | None => std::future::pending().await,
         }
     }
@@ -67,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    /// The only thread of the test's runtime waits for the answer, as one that is busy with a pass.
+    /// The only thread of the test's runtime waits for the answer, as if a pass kept it busy.
     #[tokio::test]
     async fn health_is_answered_while_all_other_threads_are_busy() {
         let thread = LeaseThread::start().unwrap();

@@ -1,4 +1,4 @@
-//! What the processes have in common: signals, the lease, and the metrics of caches.
+//! The parts that the manager and the agent share: signals, the lease, and the endpoints.
 
 use baton_kubernetes::{
     client::instrumented_client,
@@ -19,7 +19,7 @@ use crate::{
     error::Error,
 };
 
-/// SIGTERM and SIGINT.
+/// Receives SIGTERM and SIGINT.
 pub(crate) struct Stop {
     terminate: Signal,
     interrupt: Signal,
@@ -42,20 +42,21 @@ impl Stop {
     }
 }
 
-/// The lease of a process.
+/// The parameters of a process's lease.
 pub(crate) fn lease_params(args: &ProcessArgs) -> LeaseParams {
     let identity = args.identity.as_ref().map(Identity::as_str);
     LeaseParams::new(args.namespace.as_str(), identity)
 }
 
-/// The thread for what must not wait, and a client for the lease on it.
+/// Starts the thread of the lease, and builds a client for the lease on it.
 pub(crate) async fn start_lease_thread(
     config: Config,
     metrics: &Metrics,
 ) -> Result<(LeaseThread, Client), Error> {
     let lease_thread = LeaseThread::start().map_err(Error::Thread)?;
     let requests = metrics.requests().clone();
-    // What takes the lease cannot depend on it.
+    // The fence of this client is always open, as requests for the lease cannot depend on the
+    // lease.
     let fence = Fence::closed();
     fence.open();
     let client = lease_thread.run(async move { instrumented_client(config, &requests, &fence) });
@@ -77,9 +78,10 @@ pub(crate) async fn start_endpoints(
     Ok(servers.await?)
 }
 
-/// Waits for the lease, works until a signal stops it, and gives the lease back. `work` is given what resolves when it
-/// is to end, and ends when it has. `fence` lets writes through for as long as the lease
-/// holds, or from now on where there is none.
+/// Waits for the lease, runs `work` until a signal stops it, and releases the lease.
+///
+/// `work` gets the signal and ends after it. `fence` permits writes while the lease is held;
+/// without leader election, from the start.
 pub(crate) async fn lead(
     args: &ProcessArgs,
     params: LeaseParams,
@@ -100,7 +102,7 @@ pub(crate) async fn lead(
     };
     metrics.set_leader(true);
     let lost = tokio::select! {
-        // Dropping the workers cuts their requests off: nothing is written after the loss.
+        // Dropping the workers cancels their requests: nothing is written after the loss.
         lost = leadership.lost() => Some(lost),
         () = work(stop) => None,
     };

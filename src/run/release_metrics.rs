@@ -1,4 +1,4 @@
-//! Metrics of releases under Shipper's names (section 9.3 of the contract).
+//! Metrics of releases under Shipper's names; `docs/contract/releases.md` lists them.
 
 mod installations;
 mod objects;
@@ -16,7 +16,7 @@ use objects::Objects;
 pub(crate) use queues::Queues;
 pub(crate) use requests::Calls;
 
-/// Adds the families of releases to the metrics.
+/// Adds the metric families of releases.
 pub(crate) fn register(
     metrics: &Metrics,
     context: &Context,
@@ -32,7 +32,7 @@ pub(crate) fn register(
     });
 }
 
-/// Seconds, none before their beginning.
+/// Seconds since a time; 0 if the time is in the future.
 fn elapsed(since: Timestamp, now: Timestamp) -> f64 {
     now.duration_since(since).as_secs_f64().max(0.0)
 }

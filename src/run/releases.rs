@@ -20,10 +20,10 @@ use crate::{
     },
 };
 
-/// Where charts come from. The credentials of repositories are followed from now on.
+/// The source of charts. Starts to follow the credentials of repositories.
 ///
 /// # Errors
-/// When charts cannot be fetched from anywhere.
+/// When charts cannot be downloaded.
 pub(crate) fn charts(
     args: &ManagerArgs,
     client: &Client,
@@ -35,7 +35,8 @@ pub(crate) fn charts(
     Charts::new(Settings::new(args.chart_cache()), secrets)
 }
 
-/// Adds the controllers, and the families of releases to the metrics, and only then starts to follow the objects.
+/// Adds the controllers and the metric families of releases, and then starts to follow the objects,
+/// in this order.
 pub(crate) fn start(
     wiring: &Wiring<Stores>,
     (charts, calls): (&Charts, &Calls),

@@ -1,4 +1,5 @@
-//! How many sites of each deployment are in which state, told when somebody asks. Only the leader tells.
+//! The number of sites of each deployment by state, computed when the metrics are read. Only the
+//! leader reports it.
 
 use std::{
     fmt,
@@ -29,7 +30,7 @@ struct Sites {
     fence: Fence,
 }
 
-/// Adds the family to the metrics.
+/// Registers the metric family.
 pub(super) fn register(metrics: &Metrics, stores: &Arc<Stores>, fence: &Fence) {
     let sites = Sites {
         stores: Arc::downgrade(stores),

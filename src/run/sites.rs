@@ -11,7 +11,8 @@ use crate::controllers::sites::{
     Stores, application::SiteApplications, deployment::SiteDeployments, terms,
 };
 
-/// Adds the controllers, and what is told of deployments to the metrics, and only then starts to follow the objects.
+/// Adds the controllers and the metric family of sites, and then starts to follow the objects, in
+/// this order.
 pub(crate) fn start(
     wiring: &Wiring<Stores>,
     (controllers, workers): (Controllers, usize),

@@ -1,7 +1,7 @@
-//! What there is of deployments, revisions and clusters, told when somebody asks.
+//! The state of deployments, revisions and clusters, computed when the metrics are read.
 //!
-//! Nothing is kept for it: the series of an object are gone with the object. Only the leader tells, so that a candidate
-//! does not tell everything a second time.
+//! No state is stored for it: the series of an object disappear with the object. Only the leader
+//! reports it, so that a candidate does not report everything a second time.
 
 use std::{
     collections::BTreeMap,
@@ -26,10 +26,10 @@ use serde::Deserialize;
 
 use crate::delivery::observed::Observed;
 
-/// Conditions of deployments that are told; others are copied from objects and may be any number.
+/// Reported conditions of deployments. Others are copied from objects and may be any number.
 const CONDITIONS: [&str; 3] = [AVAILABLE, PROGRESSING, PAUSED];
 
-// The prefix keeps them apart from the labels that Prometheus gives to what it reads.
+// The prefix distinguishes these labels from those that Prometheus adds.
 #[allow(clippy::struct_field_names)]
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct DeploymentLabels {
@@ -60,7 +60,7 @@ struct ClusterLabel {
     baton_cluster: String,
 }
 
-/// What of the status of a deployment is looked at, whatever else it says.
+/// The part of a deployment's status that is read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Conditions {
@@ -78,7 +78,8 @@ struct Condition {
 }
 
 impl Conditions {
-    /// Of a record; nothing of one that cannot be read, about which its own controller complains.
+    /// The conditions of a deployment; none if the status is invalid, which its own controller
+    /// reports.
     fn of(record: &DeploymentRecord) -> Self {
         record.part_of_status().unwrap_or_default()
     }
@@ -88,14 +89,14 @@ impl Conditions {
     }
 }
 
-/// Tells what there is.
+/// Collects the metrics.
 struct States {
     observed: Weak<Observed>,
     inventory: Inventory,
     fence: Fence,
 }
 
-/// Adds the families to the metrics.
+/// Registers the metric families.
 pub(super) fn register(
     metrics: &Metrics,
     observed: &Arc<Observed>,
@@ -202,7 +203,7 @@ fn of_revisions(records: &[Arc<RevisionRecord>]) -> Family<RevisionLabels, Gauge
     family
 }
 
-/// One word for a revision: what it was told to be, or else what its `Available` says.
+/// The state of a revision in one word: its lifecycle, or else the reason of `Available`.
 fn state(record: &RevisionRecord) -> &'static str {
     if record.deleting {
         return "Deleting";

@@ -16,14 +16,15 @@ use crate::{
 /// The parts that the controllers of an API group share, before they run.
 pub(crate) struct Wiring<S> {
     pub context: Context<S>,
-    /// The client that objects are followed by.
+    /// The client of the watches.
     pub client: Client,
-    /// Reports that definitions of the group came or went.
+    /// Notified when definitions of the group appear or are deleted.
     defined: Arc<Notify>,
 }
 
 impl<S: Default> Wiring<S> {
-    /// Prepares to follow the kinds of a group. The requests of controllers go through the second client.
+    /// Prepares the watches of a group's kinds. The controllers send their requests through the
+    /// second client.
     pub(crate) fn new(
         group: &'static str,
         (client, counted): (&Client, Client),
@@ -53,8 +54,8 @@ impl<S: Default> Wiring<S> {
         }
     }
 
-    /// Starts to follow the objects. What is listed before anybody asks for changes is never reconciled: so the
-    /// controllers come first.
+    /// Starts to follow the objects. The controllers have to be added before: an object that is
+    /// listed before a controller subscribes to changes is never reconciled.
     pub(crate) fn follow(&self, stores: &Stores, tasks: &mut JoinSet<()>) {
         stores.follow(&self.client, &self.defined, tasks);
     }

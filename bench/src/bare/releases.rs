@@ -1,7 +1,7 @@
-//! The objects of Releases without a manager, and what is done with them: what machine and servers can do.
+//! The bare measurement of Releases: the same objects written without a manager.
 //!
-//! Each write that a rollout cannot do without is sent once, by a plain request, and each waits for what it needs: the
-//! labels for the pods, the next step for the addresses of the Service.
+//! Each write that a rollout needs is sent once, by a plain request, and each waits for what it
+//! depends on: the labels for the pods, the next step for the addresses of the Service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,22 +26,22 @@ use crate::process::Servers;
 use crate::target::Target;
 use crate::watch::{Condition, Watch, Watched};
 
-/// As long as the labels that a manager looks for, which must not see these objects.
+/// Labels of the same length as the real ones, so that no manager selects these objects.
 const LABEL_APP: &str = "xhipper-app";
 const LABEL_RELEASE: &str = "xhipper-release";
 const LABEL_TRAFFIC: &str = "xhipper-traffic-status";
 
-/// How long the pods or the addresses of an application may take.
+/// The time that the pods or the addresses of an application may take.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The resources of Shipper's kinds that are written, in their order.
+/// The target resources, in the order in which they are written.
 const TARGETS: [(&str, &str); 3] = [
     ("installationtargets", "InstallationTarget"),
     ("traffictargets", "TrafficTarget"),
     ("capacitytargets", "CapacityTarget"),
 ];
 
-/// What is read of pods and of slices of addresses.
+/// The fields that are read of pods and `EndpointSlices`.
 #[derive(Debug, Clone, Deserialize)]
 struct Part {
     metadata: PartMeta,
@@ -82,15 +82,15 @@ impl Watched for Part {
     }
 }
 
-/// What there is of an application.
+/// The observed state of an application.
 #[derive(Debug, Clone, Default)]
 struct Seen {
     ready: BTreeSet<String>,
-    /// By slice.
+    /// Number of ready addresses, by `EndpointSlice`.
     addresses: BTreeMap<String, usize>,
 }
 
-/// What there is of each application, as it becomes known. It is followed no longer when this is dropped.
+/// The observed state of each application. The watches end when this is dropped.
 struct Parts {
     seen: watch::Receiver<BTreeMap<String, Seen>>,
     task: JoinHandle<()>,
@@ -116,7 +116,8 @@ impl Parts {
         Self { seen, task }
     }
 
-    /// Waits until an application is as wanted; how long that was, and its pods that are ready.
+    /// Waits until the state of an application is as wanted. Returns the time that it took, and the
+    /// pods that are ready.
     async fn until(
         &self,
         application: &str,
@@ -164,8 +165,10 @@ struct Place {
     parts: Parts,
 }
 
-/// Writes the objects of the Releases of all steps with a plain client, in namespaces of that round, and returns the
-/// figures by step. What a manager that is started later would take for its own is deleted again.
+/// Writes the objects of the Releases of all steps with a plain client, in namespaces of that
+/// round, and returns the figures by step.
+///
+/// Objects that a manager would reconcile after its start are deleted again.
 pub(crate) async fn measure(
     client: &Client,
     servers: &Servers,
@@ -215,8 +218,8 @@ pub(crate) async fn measure(
 }
 
 impl Place {
-    /// Writes everything of one Application; how long it took, and how much of it was spent on waiting for pods and
-    /// addresses.
+    /// Writes all objects of one Application. Returns the time that it took, and the part of it
+    /// that was spent on waiting for pods and addresses.
     async fn roll_out(
         &self,
         name: &str,
@@ -306,7 +309,8 @@ impl Place {
         Ok(())
     }
 
-    /// Deletes the objects of our kinds. The others are left: the garbage collector would be at it for seconds.
+    /// Deletes the objects of our kinds. The others are not deleted: the garbage collector would be
+    /// busy for seconds.
     async fn clean_up(&self) -> Result<(), Error> {
         let target = &self.target;
         let kinds = ["applications", "releases"].into_iter();

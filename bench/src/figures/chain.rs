@@ -1,4 +1,4 @@
-//! What was measured of chains of revisions, and what it means for each of their revisions.
+//! The measurements of chains of revisions, and the figures per revision.
 
 use serde::Serialize;
 
@@ -10,16 +10,17 @@ use crate::served::Served;
 pub(crate) const CREATE: &str = "chain: create";
 /// The step that edits them.
 pub(crate) const EDITS: &str = "chain: edits";
-/// The step that leaves them alone.
+/// The step in which the manager is idle with them.
 pub(crate) const IDLE: &str = "chain: idle";
 
-/// Resources whose writes are not the deployments': the revisions, their statuses and their objects.
+/// Resources whose writes do not count for the deployments: the revisions, their statuses and their
+/// objects.
 const OF_REVISIONS: [&str; 4] = ["objectsets", "objectsets/status", "configmaps", "events"];
 
 /// The first rollout of all chains, and the edits that followed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Chain {
-    /// How many chains, and how long they got.
+    /// Number and length of the chains.
     #[serde(flatten)]
     pub(crate) shape: Chains,
     /// The first rollout, and then each edit of all templates.
@@ -28,36 +29,36 @@ pub(crate) struct Chain {
     pub(crate) served: Served,
 }
 
-/// A rollout of all chains side by side.
+/// A concurrent rollout of all chains.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Round {
-    /// The objects written, and how long it took from the first request to the last settled chain.
+    /// The objects written, and the time from the first request to the last settled chain.
     pub(crate) timing: Timing,
-    /// Archived revisions afterwards.
+    /// Number of archived revisions afterwards.
     pub(crate) archived: usize,
-    /// Resident memory of the manager afterwards in MiB, once it was calm.
+    /// Resident memory of the calm manager afterwards, in MiB.
     pub(crate) memory: Option<f64>,
 }
 
 impl Chain {
-    /// How many edits of one deployment there were.
+    /// Number of edits of one deployment.
     pub(crate) fn edits(&self) -> usize {
         self.shape.deployments * self.rounds.len().saturating_sub(1)
     }
 
-    /// How many objects were written by edits.
+    /// Number of objects written by edits.
     pub(crate) fn objects(&self) -> usize {
         let edits = self.rounds.iter().skip(1);
         edits.map(|round| round.timing.objects).sum()
     }
 
-    /// Requests about an object for each edit of it, as the API server counted them.
+    /// Requests about an object per edit of it, as the API server counted them.
     pub(crate) fn requests_per_object(&self) -> f64 {
         let sent = self.served.about("configmaps").sent;
         ratio(number(sent), number(self.objects()))
     }
 
-    /// Writes on deployments and their statuses for each edit of one.
+    /// Writes of a deployment and its status per edit.
     pub(crate) fn deployment_writes(&self) -> f64 {
         let resources = self.served.resources();
         let others = resources.filter(|resource| !OF_REVISIONS.contains(resource));
@@ -65,17 +66,17 @@ impl Chain {
         self.per_edit(writes)
     }
 
-    /// So many requests by edits of one deployment.
+    /// The given number of requests, per edit of a deployment.
     pub(crate) fn per_edit(&self, requests: u64) -> f64 {
         ratio(number(requests), number(self.edits()))
     }
 
-    /// How much the manager's memory grows with each archived revision, in KiB: the slope of the
-    /// straight line through what is resident after each edit. `None` if fewer than two were
+    /// The growth of the manager's memory per archived revision, in KiB: the slope of the
+    /// regression line through the resident memory after each edit. `None` if fewer than two were
     /// measured.
     ///
-    /// The first rollout is left out. What the first edit needs for the first time, such as code
-    /// that was not loaded before, is not needed again.
+    /// The first rollout is left out: the first edit allocates memory that is not needed again, for
+    /// example for code that was not loaded before.
     pub(crate) fn growth(&self) -> Option<f64> {
         let edits = self.rounds.iter().skip(1);
         let points = edits.filter_map(|round| Some((number(round.archived), round.memory?)));
@@ -83,8 +84,8 @@ impl Chain {
     }
 }
 
-/// The slope of the straight line with the least squares of distances from the points. `None` if
-/// they do not determine one.
+/// The slope of the regression line through the points (least squares). `None` if they do not
+/// determine a line.
 fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let mean = |values: &dyn Fn(&(f64, f64)) -> f64| {
         ratio(points.iter().map(values).sum(), number(points.len()))
@@ -105,7 +106,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::served::tests::served;
 
-    /// Four chains of ten objects, edited as often as memory is given after the first rollout.
+    /// Four chains of ten objects. `memory` is the resident memory after the first rollout and
+    /// after each edit.
     pub(crate) fn chain(memory: &[f64], served: Served) -> Chain {
         let shape = Chains {
             deployments: 4,
@@ -145,7 +147,7 @@ pub(crate) mod tests {
     #[test]
     fn memory_grows_by_what_the_edits_add() {
         let growth = |memory: &[f64]| chain(memory, Served::default()).growth();
-        // A MiB for four revisions; the first rollout does not count.
+        // 1 MiB for four revisions; the first rollout does not count.
         let steady = growth(&[3.0, 20.0, 21.0, 22.0, 23.0]).unwrap();
         assert!((steady - 256.0).abs() < 1e-6, "{steady}");
         let noisy = growth(&[3.0, 20.5, 20.5, 22.5, 22.5]).unwrap();

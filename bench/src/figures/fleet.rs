@@ -1,4 +1,4 @@
-//! What was measured of a fleet, and what it means for each of its clusters and objects.
+//! The measurements of a fleet, and the figures per cluster and per object.
 
 use serde::Serialize;
 
@@ -6,35 +6,35 @@ use super::{number, ratio};
 use crate::load::fleet::Fleet as Shape;
 use crate::served::Served;
 
-/// The step that leaves the manager alone with one Cluster object for each cluster.
+/// The step in which the manager is idle with one Cluster object for each cluster.
 pub(crate) const IDLE_FEW: &str = "fleet: idle, few";
-/// The step that enters the other ones.
+/// The step that creates the other Cluster objects.
 pub(crate) const CONNECT: &str = "fleet: connect";
-/// The step that leaves the manager alone with all of them.
+/// The step in which the manager is idle with all of them.
 pub(crate) const IDLE_ALL: &str = "fleet: idle, all";
 /// The step that creates the sets.
 pub(crate) const CREATE: &str = "fleet: create";
-/// The step that starts the manager anew.
+/// The step that restarts the manager.
 pub(crate) const RESTART: &str = "fleet: restart";
 
-/// A fleet, and what the API servers counted.
+/// A fleet, and the counts of its API servers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Fleet {
-    /// How large it is.
+    /// The size of the fleet.
     #[serde(flatten)]
     pub(crate) shape: Shape,
     /// Resident memory of the idle manager in MiB, with one Cluster object for each cluster; `None`
-    /// where the system does not report it.
+    /// if the system does not report it.
     pub(crate) few: Option<f64>,
     /// The same with all Cluster objects.
     pub(crate) all: Option<f64>,
     /// The same after the restart, with the objects that were delivered.
     pub(crate) restarted: Option<f64>,
-    /// Requests while the manager was left alone with all Cluster objects.
+    /// Requests while the manager was idle with all Cluster objects.
     pub(crate) idle: Sides,
     /// Requests about the sets and their objects, without those of the bench.
     pub(crate) create: Sides,
-    /// Requests by the restart.
+    /// Requests of the restart.
     pub(crate) restart: Sides,
     /// Seconds from the restart until the manager was ready.
     pub(crate) ready: f64,
@@ -43,14 +43,14 @@ pub(crate) struct Fleet {
 /// Requests as the API servers counted them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Sides {
-    /// That of the hub.
+    /// Requests to the hub.
     pub(crate) hub: Served,
-    /// Those of all clusters together.
+    /// Requests to all clusters together.
     pub(crate) clusters: Served,
 }
 
 impl Sides {
-    /// What was answered since `earlier`.
+    /// The requests answered since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             hub: self.hub.since(&earlier.hub),
@@ -58,22 +58,22 @@ impl Sides {
         }
     }
 
-    /// Requests that changed something, on both sides.
+    /// Number of writes, on both sides.
     pub(crate) fn writes(&self) -> u64 {
         self.hub.all_writes() + self.clusters.all_writes()
     }
 }
 
 impl Fleet {
-    /// MiB of resident memory for each connected Cluster object that nothing is delivered by; `None`
-    /// where it was not measured, or there is none.
+    /// Resident memory in MiB per connected Cluster object without deliveries; `None` if it was not
+    /// measured or there is none.
     pub(crate) fn per_cluster(&self) -> Option<f64> {
         let further = self.shape.objects() - self.shape.clusters;
         let grown = self.all? - self.few?;
         (further > 0).then(|| ratio(grown, number(further)))
     }
 
-    /// Requests for each of so many objects, at the hub and at the clusters.
+    /// Requests per object, at the hub and at the clusters.
     pub(crate) fn requests_per_object(&self, objects: usize) -> (f64, f64) {
         let per = |served: &Served| ratio(number(served.all().sent), number(objects));
         (per(&self.create.hub), per(&self.create.clusters))
@@ -86,7 +86,7 @@ pub(crate) mod tests {
     use crate::load::fleet::tests::FLEET;
     use crate::served::tests::served;
 
-    /// A fleet of two clusters and four Cluster objects, into which 60 objects were delivered.
+    /// A fleet of two clusters and four Cluster objects, with 60 delivered objects.
     pub(crate) fn fleet() -> Fleet {
         Fleet {
             shape: FLEET,

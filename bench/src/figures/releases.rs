@@ -1,4 +1,4 @@
-//! What was measured of Releases, beside the same objects without a manager.
+//! The measurements of Releases, besides the bare ones.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use super::{Figures, Spread, Step, number, ratio};
 use crate::load::releases::{Releases as Shape, Strategy};
 use crate::served::Served;
 
-/// The first Application after the start: its repository and its cluster are not known yet.
+/// The first Application after the start: its repository and its cluster are not used before.
 pub(crate) const FIRST: &str = "releases: first";
-/// The step that has made those that are idle later.
+/// The step that creates the Applications that are idle later.
 pub(crate) const FILL: &str = "releases: idle ones, made";
-/// The step that leaves them alone.
+/// The step in which the manager is idle with them.
 pub(crate) const IDLE: &str = "releases: idle";
-/// The restart among them.
+/// The restart with them.
 pub(crate) const RESTART: &str = "releases: restart";
 
 /// The step that rolls Applications out one after the other.
@@ -25,7 +25,7 @@ pub(crate) const fn lone(strategy: Strategy) -> &'static str {
     }
 }
 
-/// The step that rolls Applications out side by side.
+/// The step that rolls Applications out concurrently.
 pub(crate) const fn at_once(strategy: Strategy) -> &'static str {
     match strategy {
         Strategy::AllIn => "releases: at once, all in",
@@ -33,29 +33,30 @@ pub(crate) const fn at_once(strategy: Strategy) -> &'static str {
     }
 }
 
-/// What was measured of Releases beside the steps.
+/// The measurements of Releases besides the steps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Releases {
     #[serde(flatten)]
     pub(crate) shape: Shape,
-    /// The same objects without a manager, before and after.
+    /// The bare measurements, before and after.
     pub(crate) bare: Vec<Bare>,
-    /// The requests of each step that has Releases, as the API server counted them, without those of the bench.
+    /// The requests of each step with Releases, as the API server counted them, without those of
+    /// the bench.
     pub(crate) asked: Vec<Asked>,
-    /// How lone rollouts went.
+    /// The course of lone rollouts.
     pub(crate) profiles: Vec<Profile>,
 }
 
-/// The objects of the Releases of a step without a manager.
+/// The bare measurement of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Bare {
     /// The step that does the same with a manager.
     pub(crate) step: &'static str,
-    /// How long all of them took side by side, or one where each is alone (the median).
+    /// Time of all concurrent rollouts, or the median of lone ones.
     pub(crate) seconds: f64,
-    /// How much of its time one spent on waiting for its pods and addresses (the median).
+    /// The part of a rollout's time that it waits for its pods and addresses (the median).
     pub(crate) waited: f64,
-    /// Processor seconds of the API server and its storage for one of them.
+    /// Processor seconds of the API server and its storage per rollout.
     pub(crate) server: f64,
 }
 
@@ -66,27 +67,28 @@ pub(crate) struct Asked {
     pub(crate) served: Served,
 }
 
-/// What happened to the objects of one Release, in the order in which it was observed.
+/// The events of the objects of one Release, in the order in which they were observed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Profile {
     pub(crate) step: &'static str,
     pub(crate) moments: Vec<Moment>,
 }
 
-/// Something that was observed.
+/// An observed event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Moment {
-    /// Since the Application was sent.
+    /// Time since the Application was sent.
     pub(crate) milliseconds: f64,
     pub(crate) kind: &'static str,
-    /// The state of the object, in short.
+    /// A short description of the object's state.
     pub(crate) state: String,
 }
 
 impl Bare {
-    /// Of rollouts that took so long each, so much of it for waiting, and so long all together.
+    /// The figures of rollouts, each with its whole time and the part that it waited; `elapsed` is
+    /// the time of all.
     ///
-    /// `server` is the processor time of all.
+    /// `server` is the processor time for all of them.
     pub(crate) fn of(
         (strategy, is_lone): (Strategy, bool),
         rollouts: &[(Duration, Duration)],
@@ -111,7 +113,7 @@ impl Bare {
 }
 
 impl Releases {
-    /// Nothing is measured yet.
+    /// No measurements yet.
     pub(crate) fn new(shape: Shape) -> Self {
         Self {
             shape,
@@ -121,7 +123,7 @@ impl Releases {
         }
     }
 
-    /// The mean of what the objects of a step took without a manager, and of how much of that was waiting.
+    /// The means of the bare measurements of a step.
     pub(crate) fn bare_of(&self, step: &str) -> Option<Bare> {
         let rounds: Vec<&Bare> = self.bare.iter().filter(|bare| bare.step == step).collect();
         let mean = |part: fn(&Bare) -> f64| {
@@ -136,14 +138,14 @@ impl Releases {
         })
     }
 
-    /// How much longer than its bare objects a step took.
+    /// The time of a step relative to its bare measurement.
     pub(crate) fn to_bare(&self, step: &Step) -> Option<f64> {
         let bare = self.bare_of(step.name)?;
         Some(ratio(seconds(step), bare.seconds))
     }
 }
 
-/// What a step took: each Release where they are alone (the median), else all.
+/// The time of a step: the median of lone Releases, otherwise the time of all.
 pub(crate) fn seconds(step: &Step) -> f64 {
     let is_lone = [Strategy::AllIn, Strategy::ThreeSteps]
         .map(lone)
@@ -157,7 +159,7 @@ pub(crate) fn cpu(step: &Step) -> Option<f64> {
     Some(step.cpu? + step.helm.unwrap_or_default())
 }
 
-/// The most memory that the manager had in these steps.
+/// The peak memory of the manager in these steps.
 pub(crate) fn peak<'a>(
     figures: &'a Figures,
     steps: impl IntoIterator<Item = &'a str>,

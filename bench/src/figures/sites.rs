@@ -1,4 +1,4 @@
-//! What was measured of sites, and what it means for each of them.
+//! The measurements of sites, and the figures per site.
 
 use serde::Serialize;
 
@@ -8,53 +8,53 @@ use crate::load::sites::Sites as Shape;
 use crate::planner::Planned;
 use crate::traffic::Traffic;
 
-/// The step that leaves the manager alone before there is any Cluster.
+/// The step in which the manager is idle without Clusters.
 pub(crate) const NONE: &str = "sites: no Clusters";
-/// The step that enters the Clusters, until all are connected.
+/// The step that creates the Clusters, until all are connected.
 pub(crate) const CONNECT: &str = "sites: connect";
-/// The step that leaves the manager alone with them.
+/// The step in which the manager is idle with them.
 pub(crate) const CONNECTED: &str = "sites: idle, connected";
-/// The step that brings the first version to all sites at once.
+/// The step that rolls out the first version to all sites at once.
 pub(crate) const FIRST: &str = "sites: first version";
-/// The step that brings a version in waves.
+/// The step that rolls out a version in waves.
 pub(crate) const WAVES: &str = "sites: in waves";
-/// The step that brings a version to all sites at once.
+/// The step that rolls out a version to all sites at once.
 pub(crate) const AT_ONCE: &str = "sites: all at once";
-/// The step in which sites get lost.
+/// The step in which sites go offline.
 pub(crate) const LOST: &str = "sites: a tenth offline";
-/// The step that brings a version to the others.
+/// The step that rolls out a version to the other sites.
 pub(crate) const OTHERS: &str = "sites: to the others";
-/// The step in which the lost ones come back.
+/// The step in which the lost sites come back.
 pub(crate) const BACK: &str = "sites: back online";
-/// The step that leaves the manager alone with all that was rolled out.
+/// The step in which the manager is idle with all that was rolled out.
 pub(crate) const IDLE: &str = "sites: idle";
-/// The step that starts the manager anew.
+/// The step that restarts the manager.
 pub(crate) const RESTART: &str = "sites: restart";
 
-/// The steps that bring a version to sites.
+/// The steps that roll out a version.
 pub(crate) const ROLLOUTS: [&str; 4] = [FIRST, WAVES, AT_ONCE, OTHERS];
 
-/// Sites, and what the API servers counted.
+/// Sites, and the counts of the API servers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Sites {
-    /// How many there are.
+    /// Number of sites and objects.
     #[serde(flatten)]
     pub(crate) shape: Shape,
     /// Resident memory of the idle manager in MiB, by step.
     pub(crate) memory: Vec<(&'static str, Option<f64>)>,
-    /// What was asked of API servers, by step.
+    /// Requests to the API servers, by step.
     pub(crate) asked: Vec<Asked>,
-    /// The longest status of the deployment, as bytes of JSON.
+    /// The largest status of the deployment, in bytes of JSON.
     pub(crate) status: usize,
-    /// Steps of the planner.
+    /// Timings of the planner.
     pub(crate) planned: Vec<Planned>,
 }
 
-/// What was asked of API servers in a step.
+/// The requests to the API servers in a step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Asked {
     pub(crate) step: &'static str,
-    /// So many sites were concerned.
+    /// Number of sites that the step affects.
     pub(crate) sites: usize,
     pub(crate) sides: Sides,
     /// Bytes at the hub.
@@ -62,7 +62,7 @@ pub(crate) struct Asked {
 }
 
 impl Sites {
-    /// Nothing is measured yet.
+    /// No measurements yet.
     pub(crate) fn new(shape: Shape) -> Self {
         Self {
             shape,
@@ -73,8 +73,8 @@ impl Sites {
         }
     }
 
-    /// KiB of the manager's resident memory for each site, beyond what it had in an earlier step; `None` where it was
-    /// not measured.
+    /// Resident memory of the manager per site in KiB, beyond that in an earlier step; `None` if it
+    /// was not measured.
     pub(crate) fn per_site(&self, step: &str, earlier: &str) -> Option<f64> {
         let of = |step: &str| self.memory.iter().find(|(name, _)| *name == step)?.1;
         Some(ratio(
@@ -89,12 +89,12 @@ impl Sites {
 }
 
 impl Asked {
-    /// A number for each of the sites that were concerned.
+    /// The given number, per affected site.
     pub(crate) fn per_site(&self, sent: u64) -> f64 {
         ratio(number(sent), number(self.sites))
     }
 
-    /// Requests at the hub that changed something, for each site.
+    /// Writes at the hub, per site.
     pub(crate) fn writes_per_site(&self) -> f64 {
         self.per_site(self.sides.hub.all_writes())
     }

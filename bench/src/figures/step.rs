@@ -1,4 +1,4 @@
-//! One step, and how long it took.
+//! One step, and the time that it took.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use super::{chain, fleet, number, ratio};
 use crate::process::Usage;
 use crate::requests::Requests;
 
-/// A number of objects, and how long they took.
+/// A number of objects, and the time that they took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Timing {
     pub(crate) objects: usize,
     pub(crate) seconds: f64,
     /// Objects per second.
     pub(crate) rate: f64,
-    /// Processor seconds of the API server and its storage meanwhile.
+    /// Processor seconds of the API server and its storage during that time.
     pub(crate) server: f64,
 }
 
@@ -57,31 +57,32 @@ impl Spread {
     }
 }
 
-/// The smallest of the values that `percent` of 100 of them do not exceed.
+/// The smallest of the values that at least `percent` percent of them do not exceed.
 fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()
 }
 
-/// What the manager did and used during a step.
+/// The activity of the manager in a step, and the resources that it used.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Step {
     pub(crate) name: &'static str,
-    /// Revisions that the step is about: created, deleted, or found at a restart.
+    /// Number of revisions in the step: created, deleted, or found at a restart.
     pub(crate) sets: usize,
-    /// The objects that it wrote or deleted, and how long that took.
+    /// The objects that the step wrote or deleted, and the time that it took.
     pub(crate) timing: Timing,
-    /// The time of each revision, from the answer to its creation to the sight of its availability.
+    /// The time of each revision, from the answer to its creation until it is observed as
+    /// available.
     pub(crate) per_set: Option<Spread>,
-    /// Processor seconds of the manager; `None` where the system does not report them.
+    /// Processor seconds of the manager; `None` if the system does not report them.
     pub(crate) cpu: Option<f64>,
-    /// The same of helm, which it has started.
+    /// Processor seconds of helm, which the manager starts.
     pub(crate) helm: Option<f64>,
     /// Memory of the manager at the end of the step, and its peak during it.
     pub(crate) memory: Option<Memory>,
     /// Requests that the manager sent.
     pub(crate) requests: Requests,
-    /// Those of them that changed something.
+    /// The number of writes among them.
     pub(crate) writes: u64,
 }
 
@@ -93,7 +94,7 @@ pub(crate) struct Memory {
 }
 
 impl Step {
-    /// A step whose time is known, and whose costs are not.
+    /// A step with its time, without the resources used.
     pub(crate) fn new(name: &'static str, sets: usize, timing: Timing) -> Self {
         Self {
             name,
@@ -122,7 +123,7 @@ impl Step {
         }
     }
 
-    /// Fills in what the manager used between two moments.
+    /// Adds the resources that the manager used between two moments.
     pub(crate) fn with_usage(mut self, before: Option<Usage>, after: Option<Usage>) -> Self {
         self.cpu = after.map(|after| after.cpu - before.map_or(0.0, |before| before.cpu));
         self.helm =
@@ -131,7 +132,7 @@ impl Step {
         self
     }
 
-    /// Whether it is a step whose rate says something.
+    /// True if the rate of the step is meaningful.
     pub(crate) fn is_paced(&self) -> bool {
         let paced = [
             "create",
@@ -161,13 +162,13 @@ impl Step {
         self.name.starts_with("sites: ")
     }
 
-    /// Requests whose number goes with that of the objects, per object.
+    /// Requests whose number depends on the number of objects, per object.
     pub(crate) fn requests_per_object(&self) -> f64 {
         let about_objects = number(self.requests.about_objects());
         ratio(about_objects, number(self.timing.objects))
     }
 
-    /// Requests whose number goes with that of the revisions, per revision.
+    /// Requests whose number depends on the number of revisions, per revision.
     pub(crate) fn requests_per_set(&self) -> f64 {
         ratio(number(self.requests.about_sets()), number(self.sets))
     }

@@ -1,4 +1,4 @@
-//! One port, behind which a site is.
+//! A port that serves a site.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,7 +25,7 @@ use super::rewrite::Names;
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 64;
 
-/// Why a request has no answer.
+/// The reason that a request has no answer.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
@@ -41,7 +41,7 @@ pub(super) struct Door {
     site: Arc<Site>,
     address: SocketAddr,
     is_open: watch::Receiver<bool>,
-    /// Bound and never listening, it keeps the port while the site cannot be reached.
+    /// This socket is bound but never listens: it reserves the port while the site is closed.
     _port: TcpSocket,
 }
 
@@ -52,7 +52,7 @@ struct Site {
 }
 
 impl Door {
-    /// Takes a port for a site.
+    /// Reserves a port for a site.
     pub(super) fn new(
         name: &str,
         acceptor: TlsAcceptor,
@@ -81,7 +81,7 @@ impl Door {
         bind(self.address)?.listen(BACKLOG)
     }
 
-    /// Serves the site, until nobody switches it any more.
+    /// Serves the site until the sender of `is_open` is dropped.
     pub(super) async fn run(mut self, mut listener: TcpListener) {
         loop {
             let is_over = self.serve(listener).await.is_none();
@@ -98,14 +98,15 @@ impl Door {
         }
     }
 
-    /// Serves it while it is open. All its connections have ended then.
+    /// Serves the site while it is open. Returns when it is closed; all its connections have ended
+    /// then.
     async fn serve(&mut self, listener: TcpListener) -> Option<()> {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 closed = self.is_open.wait_for(|is_open| !is_open) => return closed.ok().map(drop),
                 client = listener.accept() => {
-                    // A client may have gone before it was accepted.
+                    // A client may have disconnected before it was accepted.
                     if let Ok((client, _)) = client {
                         connections.spawn(Arc::clone(&self.site).serve(client));
                     }
@@ -117,7 +118,7 @@ impl Door {
 }
 
 impl Site {
-    /// Serves a connection to its end. What goes wrong on it is seen by the client.
+    /// Serves a connection to its end. Errors are ignored, as the client sees them.
     async fn serve(self: Arc<Self>, client: TcpStream) {
         let _ = client.set_nodelay(true);
         let Ok(client) = self.acceptor.accept(client).await else {
@@ -157,7 +158,8 @@ impl Site {
     }
 }
 
-/// Passes a body on line by line: watches have an event in each, and other answers consist of one.
+/// Forwards a body line by line: a watch has an event in each line, any other answer consists of
+/// one line.
 fn lines(body: Body, names: Names) -> UnsyncBoxBody<Bytes, kube::Error> {
     let chunks = BodyDataStream::new(body);
     let parts = stream::try_unfold((chunks, Vec::new()), move |(mut chunks, mut held)| {
@@ -183,7 +185,7 @@ fn lines(body: Body, names: Names) -> UnsyncBoxBody<Bytes, kube::Error> {
     StreamBody::new(parts).boxed_unsync()
 }
 
-/// Removes what concerns one connection only; bodies change their length.
+/// Removes the headers of a single connection, and the length, which changes with the body.
 fn strip(headers: &mut HeaderMap) {
     for name in [
         header::CONNECTION,
@@ -197,7 +199,7 @@ fn strip(headers: &mut HeaderMap) {
 
 fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
-    // Beside the socket that keeps the port, and beside what is left of ended connections.
+    // The address is also used by the socket that reserves the port, and by ended connections.
     socket.set_reuseaddr(true)?;
     socket.set_reuseport(true)?;
     socket.bind(address)?;

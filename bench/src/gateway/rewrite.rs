@@ -1,4 +1,4 @@
-//! What the namespace of a site is called, on both sides of a gateway.
+//! Renames the namespace of a site, in both directions of a gateway.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use http::Method;
 
 use super::Gateway;
 
-/// Collections that span all namespaces, as paths. A site has those of its own namespace.
+/// Paths of collections of all namespaces. A site gets the collection of its own namespace.
 const COLLECTIONS: [&str; 1] = ["/api/v1/configmaps"];
 
-/// The name of a site, which is that of its namespace in the control plane.
+/// The name of a site, which is also its namespace in the control plane.
 #[derive(Debug, Clone)]
 pub(super) struct Names(Arc<str>);
 
@@ -19,7 +19,7 @@ impl Names {
         Self(site.into())
     }
 
-    /// Path and query of a request, as the control plane is asked.
+    /// Path and query of a request to the control plane.
     pub(super) fn path(&self, method: &Method, target: &str) -> String {
         let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
         let site = &self.0;
@@ -34,18 +34,18 @@ impl Names {
         format!("{}{query}", path.replacen(&from, &to, 1))
     }
 
-    /// The body of a request, as the control plane gets it.
+    /// The body of a request to the control plane.
     pub(super) fn to_plane(&self, body: &[u8]) -> Bytes {
         replace(body, Gateway::NAMESPACE, &self.0)
     }
 
-    /// Lines of an answer, as the site gives them.
+    /// Lines of an answer to the client of the site.
     pub(super) fn to_site(&self, lines: &[u8]) -> Bytes {
         replace(lines, &self.0, Gateway::NAMESPACE)
     }
 }
 
-/// Both sides write JSON without spaces.
+/// Replaces a value in JSON. Both sides write JSON without spaces.
 fn replace(json: &[u8], from: &str, to: &str) -> Bytes {
     let Ok(text) = std::str::from_utf8(json) else {
         return Bytes::copy_from_slice(json);

@@ -5,14 +5,15 @@ use crate::figures::Figures;
 use crate::figures::releases::{FILL, FIRST, IDLE, RESTART, at_once, cpu, lone, peak, seconds};
 use crate::load::releases::Strategy;
 
-/// The longest way of an Application to a complete Release, alone and of all at once, in seconds.
+/// Maximum time from an Application to its complete Release, for a lone one and for all at once, in
+/// seconds.
 const LONGEST: [(Strategy, f64, f64); 2] = [
     (Strategy::AllIn, 0.2, 2.3),
     (Strategy::ThreeSteps, 0.4, 6.0),
 ];
-/// The most processor seconds of the manager and helm for all at once.
+/// Maximum number of processor seconds of the manager and helm for all at once.
 const CPU: f64 = 3.5;
-/// The most memory of the manager in MiB.
+/// Maximum memory of the manager in MiB.
 const MEMORY: f64 = 40.0;
 
 impl Goals {

@@ -4,14 +4,14 @@ use super::Goals;
 use crate::figures::Figures;
 use crate::figures::sites::{CONNECTED, IDLE, NONE, RESTART, ROLLOUTS, Sites};
 
-/// The most memory of the manager in KiB for each site.
+/// Maximum memory of the manager in KiB per site.
 const PER_SITE: f64 = 60.0;
-/// The longest status of a deployment in KiB.
+/// Maximum size of a deployment's status in KiB.
 const STATUS: f64 = 16.0;
-/// The longest step of the planner for 10,000 sites in milliseconds.
+/// Maximum time of the planner for a step of 10,000 sites, in milliseconds.
 const STEP: f64 = 5.0;
-/// The most writes at the hub for each site that gets a version: a revision and its phase are created, their statuses
-/// written, and those of the version before archived, the oldest deleted.
+/// Maximum number of writes at the hub per site that gets a version: a revision and its phase are
+/// created, their statuses written, those of the version before archived, and the oldest deleted.
 const WRITES: f64 = 12.0;
 
 impl Goals {

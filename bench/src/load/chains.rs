@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use super::Shape;
 
-/// How many chains, and how long they get. Their revisions are as those of the sets.
+/// The number and length of chains. Their revisions have the shape of the sets.
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize)]
 pub(crate) struct Chains {
-    /// How many chains, each of one ObjectDeployment.
+    /// Number of chains, each of one ObjectDeployment
     #[arg(long, default_value_t = 100)]
     pub(crate) deployments: usize,
-    /// How often all of their templates are edited, each time when the last one has settled.
+    /// Number of edits of all templates, each after the last one has settled
     #[arg(long, default_value_t = 10)]
     pub(crate) edits: u32,
 }
@@ -26,7 +26,7 @@ impl Chains {
         (0..self.deployments).map(|number| format!("chain-{number:04}"))
     }
 
-    /// What is written of each deployment, by name.
+    /// The bodies of all deployments, by name.
     pub(crate) fn bodies(self, body: impl Fn(&str) -> Value) -> BTreeMap<String, Value> {
         let with_body = |name: String| {
             let body = body(&name);
@@ -35,7 +35,7 @@ impl Chains {
         self.names().map(with_body).collect()
     }
 
-    /// How many objects all deployments have at a time.
+    /// Number of objects that all deployments have at a time.
     pub(crate) fn objects(self, shape: &Shape) -> usize {
         self.deployments * shape.phases * shape.per_phase
     }
@@ -59,8 +59,8 @@ impl Shape {
         })
     }
 
-    /// The merge patch that changes the data of all objects in a deployment's template to what they
-    /// hold in that revision.
+    /// The merge patch that sets the data of all objects in a deployment's template to those of
+    /// that revision.
     pub(crate) fn edit(&self, name: &str, revision: u32) -> Value {
         let phases = self.phases(name, revision);
         json!({"spec": {"template": {"spec": {"phases": phases}}}})
@@ -113,7 +113,7 @@ mod tests {
     fn an_edit_changes_the_data_of_every_object_and_nothing_else() {
         let before = SHAPE.deployment("chain-0000");
         let mut seen = vec![data(&before)];
-        // One more than a history of ten holds, and the current one.
+        // One revision more than a history of ten and the current one.
         for revision in 2..=12 {
             let mut after = before.clone();
             let patch = SHAPE.edit("chain-0000", revision);

@@ -9,49 +9,51 @@ use serde_json::Value;
 
 use super::{Shape, at_least_one, class, set_name};
 
-/// How large a fleet is, and what is delivered into it.
+/// The size of a fleet, and the objects delivered into it.
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize)]
 pub(crate) struct Fleet {
-    /// How many clusters a fleet has beside the hub. Each is a control plane of its own, of about 420 MiB.
+    /// Number of clusters of a fleet, besides the hub. Each is a control plane of its own, which
+    /// takes about 420 MiB
     #[arg(long, default_value_t = 8, value_parser = at_least_one)]
     pub(crate) clusters: usize,
-    /// How many Cluster objects its hub has. There is one for each cluster in any case; further ones
-    /// name the same clusters in turn, and nothing is delivered by them.
+    /// Number of Cluster objects on the hub of a fleet. There is at least one for each cluster;
+    /// further ones name the same clusters in turn, and nothing is delivered by them
     #[arg(long, default_value_t = 500)]
     pub(crate) cluster_objects: usize,
-    /// How many ObjectSets are delivered into each cluster of it. (`--sets` is not about fleets.)
+    /// Number of ObjectSets that are delivered into each cluster of a fleet (`--sets` does not
+    /// apply to fleets)
     #[arg(long, default_value_t = 50, value_parser = at_least_one)]
     pub(crate) sets_per_cluster: usize,
 }
 
 impl Fleet {
-    /// The names of the Cluster objects that something is delivered by, one for each cluster.
+    /// The names of the Cluster objects with deliveries, one for each cluster.
     pub(crate) fn used(self) -> impl Iterator<Item = String> + use<> {
         (0..self.clusters).map(name)
     }
 
-    /// The names of the other ones, each with the number of its cluster.
+    /// The names of the further Cluster objects, each with the number of its cluster.
     pub(crate) fn further(self) -> impl Iterator<Item = (String, usize)> + use<> {
         let numbers = self.clusters..self.cluster_objects;
         numbers.map(move |number| (name(number), number % self.clusters))
     }
 
-    /// How many Cluster objects there are.
+    /// Number of Cluster objects.
     pub(crate) fn objects(self) -> usize {
         self.cluster_objects.max(self.clusters)
     }
 
-    /// What is delivered in all, with sets as in `shape`.
+    /// The shape of all deliveries together, with sets as in `shape`.
     pub(crate) fn all(self, shape: &Shape) -> Shape {
         Shape {
             sets: self.clusters * self.sets_per_cluster,
-            // Each set has the class of its cluster.
+            // Each set names the class of its cluster.
             phase_class: None,
             ..*shape
         }
     }
 
-    /// What is delivered into each cluster.
+    /// The shape of the deliveries into each cluster.
     pub(crate) fn for_each(self, shape: &Shape) -> Shape {
         Shape {
             sets: self.sets_per_cluster,
@@ -60,7 +62,8 @@ impl Fleet {
         }
     }
 
-    /// All sets, for each cluster in turn, by name. They are named as those of [`Fleet::all`].
+    /// All sets, for each cluster in turn, by name. They have the same names as those of
+    /// [`Fleet::all`].
     pub(crate) fn sets(self, shape: &Shape) -> BTreeMap<String, Value> {
         let of_cluster = |name: String| {
             let Ok(class) = class(&format!("{CLASS_CLUSTER_PREFIX}{name}"));

@@ -1,4 +1,4 @@
-//! Applications of Shipper's, and what their Releases consist of.
+//! Shipper's Applications, and the environments of their Releases.
 
 use std::collections::BTreeMap;
 
@@ -7,40 +7,40 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The region of the one cluster that Releases go to.
+/// The region of the only cluster that Releases go to.
 pub(crate) const REGION: &str = "bench";
 
 /// The chart of the test repository, and its version.
 const CHART: [&str; 2] = ["test-nginx", "0.0.1"];
 
-/// How many Applications there are.
+/// The number of Applications.
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize)]
 pub(crate) struct Releases {
-    /// How many Applications are rolled out side by side.
+    /// Number of Applications that are rolled out concurrently
     #[arg(long, default_value_t = 20, value_parser = super::at_least_one)]
     pub(crate) applications: usize,
-    /// How many Applications are rolled out one after the other.
+    /// Number of Applications that are rolled out one after the other
     #[arg(long, default_value_t = 10, value_parser = super::at_least_one)]
     pub(crate) lone_applications: usize,
-    /// How many Applications of one pod there are besides when nothing is done, and at the restart.
+    /// Number of further Applications with one pod, during the idle time and the restart
     #[arg(long, default_value_t = 500)]
     pub(crate) idle_applications: usize,
-    /// How many pods each of the other Applications has.
+    /// Number of pods of each of the other Applications
     #[arg(long, default_value_t = 4, value_parser = super::at_least_one)]
     pub(crate) pods: usize,
 }
 
-/// How a Release is rolled out.
+/// The strategy of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strategy {
     /// In one step.
     AllIn,
-    /// One pod without traffic, half of the pods with half of the traffic, all.
+    /// One pod without traffic, then half of the pods with half of the traffic, then all.
     ThreeSteps,
 }
 
 impl Strategy {
-    /// Of each step, its name and how many percent of pods and of traffic the new Release has then.
+    /// The steps: name, and percentages of pods and traffic of the new Release.
     fn steps(self) -> &'static [(&'static str, u32, u32)] {
         match self {
             Self::AllIn => &[("full on", 100, 100)],
@@ -48,19 +48,19 @@ impl Strategy {
         }
     }
 
-    /// How many pods the new Release has in each step.
+    /// The number of pods of the new Release in each step.
     pub(crate) fn pods(self, all: usize) -> impl Iterator<Item = usize> {
         let percent = self.steps().iter().map(|(_, capacity, _)| *capacity);
         percent.map(move |percent| (all * percent as usize).div_ceil(100))
     }
 
-    /// How often a Release has to be sent to the next step.
+    /// Number of times that a Release has to be sent to the next step.
     pub(crate) fn promotions(self) -> usize {
         self.steps().len() - 1
     }
 }
 
-/// What Applications are made from.
+/// The template of Applications.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     /// The URL of the chart's repository.
@@ -70,7 +70,7 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// What a Release is of.
+    /// The environment of a Release.
     pub(crate) fn environment(&self, application: &str) -> Value {
         let [chart, version] = CHART;
         let step = |(name, capacity, traffic): &(&str, u32, u32)| {
@@ -83,7 +83,8 @@ impl Template {
         let steps: Vec<Value> = self.strategy.steps().iter().map(step).collect();
         json!({
             "chart": {"name": chart, "version": version, "repoUrl": self.repository},
-            // Its Service is named after that, and there are many in the namespace.
+            // The name of the Service is derived from this value, and the namespace has many
+            // Services.
             "values": {"replicaCount": self.pods, "nameOverride": application},
             "clusterRequirements": {"regions": [{"name": REGION, "replicas": 1}]},
             "strategy": {"steps": steps},
@@ -100,14 +101,14 @@ impl Template {
         })
     }
 
-    /// Applications of these names.
+    /// Applications with these names.
     pub(crate) fn bodies(&self, names: &[String]) -> BTreeMap<String, Value> {
         let body = |name: &String| (name.clone(), self.application(name));
         names.iter().map(body).collect()
     }
 }
 
-/// Names of so many Applications.
+/// Names of the given number of Applications.
 pub(crate) fn names(base: &str, count: usize) -> Vec<String> {
     let numbers = 0..count;
     numbers

@@ -1,4 +1,4 @@
-//! Sites: Clusters that one SiteDeployment brings versions of a small application to.
+//! Sites: Clusters to which one SiteDeployment rolls out versions of a small application.
 
 use std::collections::BTreeMap;
 
@@ -19,27 +19,27 @@ use super::{Shape, at_least_one};
 /// The name of the application, and of the deployment.
 pub(crate) const NAME: &str = "shop";
 
-/// The label by which sites are chosen.
+/// The label that selects the sites.
 const LABEL: (&str, &str) = ("bench", "sites");
 
-/// How many sites there are, and what runs in each.
+/// The number of sites, and of objects in each.
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize)]
 pub(crate) struct Sites {
-    /// How many sites a SiteDeployment has. Each is a Cluster object and a namespace of its own in one of `--clusters`
-    /// control planes.
+    /// Number of sites of a SiteDeployment. Each is a Cluster object, and a namespace in one of
+    /// `--clusters` control planes
     #[arg(long, default_value_t = 1000, value_parser = at_least_one)]
     pub(crate) sites: usize,
-    /// How many ConfigMaps run in each site, in one phase.
+    /// Number of ConfigMaps in each site, in one phase
     #[arg(long, default_value_t = 2, value_parser = at_least_one)]
     pub(crate) objects_per_site: usize,
 }
 
-/// How a version is brought to the sites.
+/// The strategy of a rollout over sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strategy {
-    /// To all at once.
+    /// All sites at once.
     AllAtOnce,
-    /// To a tenth of them at a time.
+    /// A tenth of the sites at a time.
     Waves,
 }
 
@@ -49,17 +49,17 @@ impl Sites {
         (1..=self.sites).map(|number| format!("site-{number:04}"))
     }
 
-    /// The names of those that cannot be reached for a while: a tenth.
+    /// The names of the sites that go offline for a while: a tenth.
     pub(crate) fn lost(self) -> impl Iterator<Item = String> {
         self.names().skip(4).step_by(10)
     }
 
-    /// How many objects all sites have.
+    /// Number of objects in all sites.
     pub(crate) fn objects(self) -> usize {
         self.sites * self.objects_per_site
     }
 
-    /// What is rolled out, as `shape` has it.
+    /// The shape of the objects in all sites.
     pub(crate) fn all(self, shape: &Shape) -> Shape {
         Shape {
             sets: self.sites,
@@ -70,7 +70,7 @@ impl Sites {
         }
     }
 
-    /// A version of the application. Each differs from the one before it in every object.
+    /// A version of the application. Each version differs from the one before in every object.
     pub(crate) fn application(
         self,
         shape: &Shape,
@@ -97,7 +97,7 @@ impl Sites {
 }
 
 impl Strategy {
-    /// The spec of a deployment's strategy.
+    /// The strategy in the spec of a deployment.
     pub(crate) fn spec(self) -> Value {
         match self {
             Self::AllAtOnce => json!({"type": "AllAtOnce", "rolling": null, "healthyTime": null}),
@@ -115,7 +115,7 @@ pub(crate) fn version(number: u32) -> String {
     format!("1.{number}.0")
 }
 
-/// The deployment that brings each version to all sites.
+/// The deployment that rolls out each version to all sites.
 pub(crate) fn deployment() -> SiteDeployment {
     let (key, value) = LABEL;
     let placement = SitePlacement {
@@ -130,7 +130,7 @@ pub(crate) fn deployment() -> SiteDeployment {
     SiteDeployment::new(NAME, spec)
 }
 
-/// A site whose API server is at this URL, with a certificate of that CA.
+/// A site whose API server has this URL, with a certificate of that CA.
 pub(crate) fn site(name: &str, url: &str, ca: &str) -> (Cluster, Secret) {
     let spec = ClusterSpec {
         region: "bench".to_owned(),

@@ -4,7 +4,7 @@ use super::table::{fixed, or_empty, served, table};
 use crate::figures::chain::Chain;
 use crate::load::Shape;
 
-/// What is written.
+/// The number and shape of the chains.
 pub(super) fn head(chain: &Chain, shape: &Shape) -> String {
     let chains = chain.shape;
     format!(
@@ -19,7 +19,7 @@ pub(super) fn head(chain: &Chain, shape: &Shape) -> String {
     )
 }
 
-/// What the figures in the table of steps mean.
+/// The meaning of the figures in the table of steps.
 pub(super) const NOTES: &str = "\
      chain: until the last deployment is idle in its latest generation, its newest revision is\n\
      available and every older one archived. p50, p99, max: of each deployment, from the answer to\n\

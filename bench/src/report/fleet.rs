@@ -4,7 +4,7 @@ use super::table::{fixed, or_empty, served, table};
 use crate::figures::fleet::{Fleet, Sides};
 use crate::figures::{number, ratio};
 
-/// What it consists of.
+/// The size of the fleet.
 pub(super) fn head(fleet: &Fleet) -> String {
     format!(
         "Delivered from one hub into {} clusters, {} sets each. {} Cluster objects name them in turn.",
@@ -14,7 +14,7 @@ pub(super) fn head(fleet: &Fleet) -> String {
     )
 }
 
-/// What the figures in the table of steps mean.
+/// The meaning of the figures in the table of steps.
 pub(super) const NOTES: &str = "\
      fleet: bare is the sum over all clusters, one after the other. idle: the manager is left alone, with one\n\
      Cluster object for each cluster (few) and with all of them. connect: from the first further Cluster\n\

@@ -4,7 +4,7 @@ use super::table::{fixed, or_empty, served, table};
 use crate::figures::releases::{Asked, Profile, Releases, cpu, seconds};
 use crate::figures::{Figures, Step, number, ratio};
 
-/// What is rolled out.
+/// The number and shape of the Applications.
 pub(super) fn head(releases: &Releases) -> String {
     let shape = releases.shape;
     format!(
@@ -14,7 +14,7 @@ pub(super) fn head(releases: &Releases) -> String {
     )
 }
 
-/// What the figures in the table of steps mean.
+/// The meaning of the figures in the table of steps.
 pub(super) const NOTES: &str = "\
      releases: from when the first Application is sent until its Release, or the last one, is complete. The bench\n\
      sends a Release to its next step as soon as it waits for a command. lone: one after the other on an idle\n\
@@ -68,7 +68,8 @@ fn beside_bare(figures: &Figures, releases: &Releases) -> String {
     table(&header, steps.map(row))
 }
 
-/// The requests of a step for each Release: as the manager counts them, and by resource as the server does.
+/// The requests of a step per Release: as the manager counts them, and by resource as the server
+/// does.
 fn requests(figures: &Figures, asked: &Asked) -> String {
     let step = figures.step(asked.step);
     let sets = step.map_or(0, |step| step.sets);

@@ -4,7 +4,7 @@ use super::table::{fixed, or_empty, served, table};
 use crate::figures::sites::{Asked, CONNECTED, NONE, Sites};
 use crate::traffic::Bytes;
 
-/// What is rolled out.
+/// The number and shape of the sites.
 pub(super) fn head(sites: &Sites) -> String {
     format!(
         "One SiteDeployment brings versions of {} ConfigMaps to {} sites, each a Cluster with a namespace of its own.",
@@ -12,7 +12,7 @@ pub(super) fn head(sites: &Sites) -> String {
     )
 }
 
-/// What the figures in the table of steps mean.
+/// The meaning of the figures in the table of steps.
 pub(super) const NOTES: &str = "\
      sites: from when a version is asked for until the deployment says that all sites in reach have it. In waves: a\n\
      tenth each, healthy for a second. a tenth offline: until their Clusters say so. back online: until they have the\n\

@@ -1,10 +1,10 @@
-//! How tables look.
+//! The layout of tables.
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 
 use crate::served::{Count, Served};
 
-/// A table of numbers below each other; the first column has names.
+/// A table of numbers with names in the first column.
 pub(super) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = plain(header, rows);
     for column in table.column_iter_mut().skip(1) {
@@ -33,7 +33,8 @@ fn plain(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Table 
     table
 }
 
-/// Requests as API servers counted them, by resource and verb. With more than one side, its name stands in a column.
+/// Requests as API servers counted them, by resource and verb. If there is more than one side, its
+/// name is in a column.
 pub(super) fn served(sides: &[(&str, &Served)], shown: impl Fn(u64) -> String) -> String {
     let all = sides
         .iter()

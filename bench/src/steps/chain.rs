@@ -1,4 +1,4 @@
-//! Chains of revisions: the first rollout, edits, and silence.
+//! Chains of revisions: the first rollout, edits, and idle time.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ use crate::settle::{self, Wanted};
 use crate::target::{Answer, Answers, Target};
 use crate::watch::Watch;
 
-/// How long the manager is left alone.
+/// The time for which the manager is left idle.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// How long the memory of a calm manager is looked at: twice as long as its allocator takes to give
-/// back what a burst needed.
+/// The time for which the memory of a calm manager is read: twice the time in which its allocator
+/// returns the memory of a burst.
 const MEMORY_LOOKS: Duration = Duration::from_secs(2);
 
-/// With as many objects a rollout of a deployment may be compared, its own objects left out: it makes
-/// a revision, and pauses and archives another one.
+/// Number of objects that take as long as one rollout of a deployment without its objects: a
+/// revision is created, and another one paused and archived.
 const PER_DEPLOYMENT: usize = 20;
 
-/// Deployments, and what was observed of them and their revisions.
+/// Deployments, and the observed state of them and their revisions.
 struct Load {
     shape: Chains,
     target: Target,
@@ -38,8 +38,9 @@ struct Load {
 
 impl Steps {
     /// Creates deployments, edits the templates of all of them a number of times, each time until
-    /// all have settled, and then does nothing for a while. The manager starts anew before: what it
-    /// did earlier is not to be seen in its memory.
+    /// all have settled, and then leaves the manager idle.
+    ///
+    /// The manager is restarted before, so that earlier steps do not show in its memory.
     pub(crate) async fn chain(&mut self, shape: Chains) -> Result<(), Error> {
         self.manager.stop().await?;
         self.manager = Manager::start(&self.launch).await?;
@@ -91,7 +92,7 @@ impl Steps {
             let answers = self.manager.until(what, load.limit(&shape), edit).await??;
             let (timing, some) = self.settle(load, started, answers, revision).await?;
             latencies.extend(some);
-            // What the server uses while nothing is edited is not the edits'.
+            // The server's processor time between the edits does not count for the edits.
             let server = self.servers.cpu();
             let round = self.round(load, timing).await?;
             before.server += self.servers.cpu() - server;
@@ -122,7 +123,8 @@ impl Steps {
     }
 
     /// Waits until all chains have settled with that newest revision and the manager is calm.
-    /// Returns how long the former took since the first request, and each chain since its answer.
+    /// Returns the time from the first request until all have settled, and the time of each chain
+    /// since its answer.
     async fn settle(
         &mut self,
         load: &mut Load,
@@ -160,15 +162,15 @@ impl Steps {
             let missing = format!("{} of {all} missing: {}", waiting.len(), some.join(", "));
             error.with_detail(&missing)
         })?;
-        // What it still has to do is part of the step's requests and processor time.
+        // The remaining work counts for the step's requests and processor time.
         self.calm("the manager to settle", LOOK, 0).await?;
         Ok((Timing::of(objects, end - started), latencies))
     }
 
-    /// What there is after a rollout.
+    /// The state after a rollout.
     async fn round(&mut self, load: &mut Load, timing: Timing) -> Result<Round, Error> {
         let memory = self.least_memory(MEMORY_LOOKS).await?;
-        // What history has no room for was deleted while the manager became calm.
+        // Revisions beyond the history limit were deleted while the manager became calm.
         while let Ok(Some(_)) = timeout(LOOK, load.next()).await {}
         Ok(Round {
             timing,
@@ -179,12 +181,12 @@ impl Steps {
 }
 
 impl Load {
-    /// How long a rollout may take.
+    /// The time that a rollout may take.
     fn limit(&self, shape: &Shape) -> Duration {
         limit(self.shape.objects(shape) + PER_DEPLOYMENT * self.shape.deployments)
     }
 
-    /// Takes the next event, and returns the name of the deployment that it is about.
+    /// Waits for the next event, and returns the name of its deployment.
     async fn next(&mut self) -> Option<String> {
         tokio::select! {
             sight = self.deployments.next() => Some(self.seen.deployment(sight?)),

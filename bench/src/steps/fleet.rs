@@ -1,4 +1,4 @@
-//! A fleet: connections, silence, delivery, and a restart.
+//! A fleet: connections, idle time, delivery, and a restart.
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use crate::served::Served;
 use crate::sites::Sites;
 use crate::watch::Watch;
 
-/// How long the manager is left alone: every cluster is checked once at least, which is about every
-/// half minute.
+/// The time for which the manager is left idle: every cluster is checked at least once, which
+/// happens about every half minute.
 const IDLE: Duration = Duration::from_secs(40);
 
-/// How long the memory of the manager is looked at then. The least counts: what is needed to answer
-/// a check is given back within a second.
+/// The time for which the memory of the manager is read afterwards. The minimum counts: memory for
+/// the answer to a check is returned within a second.
 pub(super) const MEMORY_LOOKS: Duration = Duration::from_secs(5);
 
-/// How long a Cluster object may take to be connected, beyond the time for as many objects.
+/// The time that a Cluster object may take to be connected, beyond the time for as many objects.
 pub(super) const CONNECTED: Duration = Duration::from_mins(1);
 
 impl Steps {
-    /// Leaves the manager alone with one Cluster object for each cluster, which were joined before it
-    /// was started; enters the other ones and leaves it alone again; delivers into all clusters; and starts
-    /// it anew.
+    /// Leaves the manager idle with one Cluster object for each cluster, which were joined before
+    /// its start; creates the other Cluster objects and leaves it idle again; delivers into all
+    /// clusters; and restarts it.
     pub(crate) async fn fleet(&mut self, shape: Shape, sites: &Sites) -> Result<(), Error> {
         let path = format!("/apis/{}/clusters", shipper::API_VERSION);
         let mut clusters = Watch::start(&self.client, path);
@@ -64,7 +64,7 @@ impl Steps {
         Ok(())
     }
 
-    /// Enters the further Cluster objects, until all are connected.
+    /// Creates the further Cluster objects, and waits until all are connected.
     async fn connect(
         &mut self,
         shape: Shape,
@@ -85,8 +85,8 @@ impl Steps {
         self.end(Step::new(CONNECT, 0, timing), before).await
     }
 
-    /// Waits until these Cluster objects report that they are connected, and returns when the last one
-    /// did.
+    /// Waits until these Cluster objects report that they are connected, and returns the time of
+    /// the last one.
     pub(super) async fn connected(
         &mut self,
         clusters: &mut Watch,
@@ -100,7 +100,7 @@ impl Steps {
         Ok(met.into_values().max())
     }
 
-    /// Leaves the manager alone, and returns the least memory that it had at last.
+    /// Leaves the manager idle, and returns the minimum of its memory at the end.
     async fn quiet(&mut self, step: &'static str, clusters: usize) -> Result<Option<f64>, Error> {
         let memory = self.rest(step, 0, IDLE, MEMORY_LOOKS).await?;
         if let Some(memory) = memory {
@@ -120,8 +120,8 @@ impl Steps {
         Ok(())
     }
 
-    /// Creates the sets of all clusters side by side, until all are available. Returns the requests,
-    /// without those of the bench.
+    /// Creates the sets of all clusters concurrently, and waits until all are available. Returns
+    /// the requests, without those of the bench.
     async fn deliver(&mut self, shape: Shape, sites: &Sites) -> Result<Sides, Error> {
         let sets = shape.sets(&self.figures.shape);
         let wanted = self.all(1, Wanted::Available).collect();
@@ -135,8 +135,8 @@ impl Steps {
         })
     }
 
-    /// Starts the manager anew, until it is connected to all clusters and has nothing to do any more.
-    /// Returns the requests, and how long it took to be ready.
+    /// Restarts the manager, and waits until it is connected to all clusters and calm. Returns the
+    /// requests, and the time until it was ready.
     async fn restart_fleet(
         &mut self,
         shape: Shape,
@@ -144,7 +144,7 @@ impl Steps {
     ) -> Result<(Sides, Duration), Error> {
         let earlier = self.sides(sites).await?;
         let sets = self.figures.shape.sets;
-        // Each revision has to be looked at, and each of its phase objects.
+        // Each revision is reconciled once, and each of its phase objects.
         let reconciles = sets * (1 + self.figures.shape.phases);
         let mut restart = self.start_again(reconciles).await?;
         self.all_connected(shape.objects(), sites, &mut restart)
@@ -154,7 +154,7 @@ impl Steps {
         Ok((self.sides(sites).await?.since(&earlier), ready))
     }
 
-    /// Waits until a restarted manager is connected to so many Clusters.
+    /// Waits until a restarted manager is connected to this number of Clusters.
     pub(super) async fn all_connected(
         &mut self,
         objects: usize,
@@ -164,8 +164,8 @@ impl Steps {
         let limit = CONNECTED + limit(objects);
         let objects = u64::try_from(objects).unwrap_or(u64::MAX);
         let mut connected = 0;
-        // The statuses are as they were, so they do not show when each cluster is back. Mostly they
-        // all are by now.
+        // The statuses have not changed, so they do not show when each cluster is connected again.
+        // Mostly all of them are by now.
         let looking = async {
             let mut looks = 0;
             loop {

@@ -1,4 +1,4 @@
-//! Releases: one after the other, many at once, silence, and a restart.
+//! Releases: one after the other, many at once, idle time, and a restart.
 
 mod profile;
 mod release;
@@ -27,18 +27,19 @@ use crate::served::Served;
 use crate::target::Target;
 use crate::watch::{Sight, Watch};
 
-/// How long the manager is left alone.
+/// The time for which the manager is left idle.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// How long the memory of a calm manager is looked at: twice as long as its allocator takes to give back what a burst
-/// needed.
+/// The time for which the memory of a calm manager is read: twice the time in which its allocator
+/// returns the memory of a burst.
 const MEMORY_LOOKS: Duration = Duration::from_secs(2);
 
-/// How long a rollout may take, and each of many besides.
+/// The time that a rollout may take, and the additional time for each of many.
 const ROLLOUT: Duration = Duration::from_mins(1);
 const EACH: Duration = Duration::from_secs(2);
 
-/// The passes after a restart at least: over an Application, its Release, its targets and its revision.
+/// Minimum number of passes per Application after a restart: over the Application, its Release, its
+/// targets and its revision.
 const PASSES: usize = 6;
 
 /// The name of the Cluster.
@@ -62,7 +63,7 @@ impl Load {
 }
 
 impl Steps {
-    /// The objects of Releases without a manager, before it is started or after it has ended.
+    /// The bare measurement of Releases, before the manager is started or after it has ended.
     pub(crate) async fn bare_releases(&mut self) -> Result<(), Error> {
         let Some(releases) = &mut self.figures.releases else {
             return Ok(());
@@ -72,8 +73,8 @@ impl Steps {
         Ok(())
     }
 
-    /// Rolls Applications out one after the other and side by side, in one step and in three; makes those that are
-    /// idle, leaves all alone, and starts the manager anew.
+    /// Rolls Applications out one after the other and concurrently, in one step and in three;
+    /// creates the idle ones, leaves the manager idle, and restarts it.
     pub(crate) async fn releases(&mut self, shape: Shape, repository: String) -> Result<(), Error> {
         let path = format!("/apis/{}/clusters", shipper::API_VERSION);
         let mut clusters = Watch::start(&self.client, path);
@@ -121,7 +122,7 @@ impl Steps {
         self.restarted(RESTART, all, &restart).await
     }
 
-    /// Rolls Applications out, each when the one before is complete and the manager is calm.
+    /// Rolls Applications out, each after the one before is complete and the manager is calm.
     async fn one_by_one(
         &mut self,
         step: &'static str,
@@ -143,7 +144,7 @@ impl Steps {
         self.asked(step, template, names, &earlier).await
     }
 
-    /// Rolls Applications out at once.
+    /// Rolls Applications out concurrently.
     async fn side_by_side(
         &mut self,
         step: &'static str,
@@ -161,7 +162,7 @@ impl Steps {
         self.asked(step, template, names, &earlier).await
     }
 
-    /// Notes the requests of a step without those of the bench.
+    /// Records the requests of a step without those of the bench.
     async fn asked(
         &mut self,
         step: &'static str,
@@ -181,8 +182,9 @@ impl Steps {
         Ok(())
     }
 
-    /// Creates Applications side by side, and sends each Release to its next step as soon as it waits for a command.
-    /// How long each took until it was complete, from when the first was sent.
+    /// Creates Applications concurrently, and sends each Release to its next step as soon as it
+    /// waits for a command. Returns the time of each until it was complete, since the first was
+    /// sent.
     async fn complete(
         &mut self,
         load: &mut Load,
@@ -223,7 +225,7 @@ impl Steps {
         Ok(complete.map(|at| at - started).collect())
     }
 
-    /// Rolls one more Application out, and notes what happens to its objects.
+    /// Rolls out one more Application, and records the events of its objects.
     async fn profile(&mut self, load: &mut Load, template: &Template) -> Result<(), Error> {
         let step = lone(template.strategy);
         let slug = match template.strategy {
@@ -233,7 +235,7 @@ impl Steps {
         let mut profiler = Profiler::start(&self.client, &load.target).await;
         let started = Instant::now();
         self.complete(load, template, &[slug.to_owned()]).await?;
-        // What follows on it belongs to it.
+        // Later events are part of the rollout as well.
         self.calm("the manager to settle", LOOK, 0).await?;
         let moments = profiler.moments(slug, started);
         if let Some(releases) = &mut self.figures.releases {
@@ -250,9 +252,9 @@ async fn promote(target: &Target, release: String, step: i64) -> kube::Result<()
     target.send::<IgnoredAny>(request).await.map(drop)
 }
 
-/// The Applications that are not rolled out yet.
+/// The Applications whose rollout is not complete.
 struct Waiting {
-    /// By Application, what was last observed of its Release, and the step that it was sent to.
+    /// By Application, the last observed state of its Release, and the step that it was sent to.
     open: BTreeMap<String, (String, i64)>,
     all: usize,
     complete: Vec<Instant>,
@@ -272,7 +274,8 @@ impl Waiting {
         self.open.is_empty()
     }
 
-    /// Takes note of a Release. Returns the step that it is to be sent to, if it waits for that.
+    /// Records an event of a Release. Returns the step that the Release is to be sent to, if it
+    /// waits for that.
     fn take(&mut self, sight: Sight<Release>) -> Option<(String, i64)> {
         let release = sight.object?;
         let application = release.application();

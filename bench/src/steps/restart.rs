@@ -1,4 +1,4 @@
-//! A manager that is started anew.
+//! The restart of a manager.
 
 use std::time::Duration;
 
@@ -9,29 +9,28 @@ use super::{Before, Steps};
 use crate::error::Error;
 use crate::figures::{Step, Timing};
 
-/// The pause between two looks at the metrics where the time is measured by it.
+/// The pause between two reads of the metrics if the reads determine the measured time.
 const CLOSE_LOOK: Duration = Duration::from_millis(20);
 
 pub(super) struct Restart {
-    /// Processor time of the servers when the manager before was asked to end.
+    /// Processor time of the servers when the manager before was asked to stop.
     server: f64,
     started: Instant,
     pub(super) ready: Duration,
-    /// Since when there is nothing to do.
+    /// The time since which there is nothing left to do.
     pub(super) settled: Instant,
 }
 
 impl Steps {
-    /// The manager ends and starts anew, until it has nothing to do any more.
+    /// Restarts the manager, and waits until it is calm.
     pub(crate) async fn restart(&mut self) -> Result<(), Error> {
         let sets = self.sets();
-        // Each revision has to be looked at once.
+        // Each revision has to be reconciled once.
         let restart = self.start_again(sets).await?;
         self.restarted("restart", sets, &restart).await
     }
 
-    /// Ends the manager and starts it anew, until it has ended so many reconciles and has nothing
-    /// to do any more.
+    /// Restarts the manager, and waits until it has ended this number of reconciles and is calm.
     pub(super) async fn start_again(&mut self, reconciles: usize) -> Result<Restart, Error> {
         let server = self.servers.cpu();
         self.manager.stop().await?;

@@ -1,4 +1,4 @@
-//! Rollouts of revisions that are written by hand, and their teardown.
+//! Rollouts of revisions without a deployment, and their teardown.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use crate::load::{Shape, set_name};
 use crate::target::Target;
 use crate::watch::Watch;
 
-/// How many lone sets there are.
+/// Number of lone sets.
 const LONE: usize = 20;
 
 impl Steps {
-    /// First revisions, from the first creation until all are available.
+    /// Rolls out first revisions, until all are available.
     pub(crate) async fn create(&mut self) -> Result<(), Error> {
         let wanted = self.all(1, Wanted::Available).collect();
         let sets = self.figures.shape.bodies(1);
         self.roll_out("create", sets, wanted).await
     }
 
-    /// Second revisions, until all are available and the first ones control nothing.
+    /// Rolls out second revisions, until all are available and the first ones control nothing.
     pub(crate) async fn handover(&mut self) -> Result<(), Error> {
         let old = self.all(1, Wanted::ControlsNothing);
         let wanted = old.chain(self.all(2, Wanted::Available)).collect();
@@ -32,7 +32,8 @@ impl Steps {
         self.roll_out("handover", sets, wanted).await
     }
 
-    /// Third revisions of the same content, until all are available and the second ones control nothing.
+    /// Rolls out third revisions with the same content, until all are available and the second ones
+    /// control nothing.
     pub(crate) async fn unchanged(&mut self) -> Result<(), Error> {
         let old = self.all(2, Wanted::ControlsNothing);
         let wanted = old.chain(self.all(3, Wanted::Available)).collect();
@@ -59,14 +60,14 @@ impl Steps {
         let latencies = answers
             .iter()
             .filter_map(|(name, answer)| Some(met.get(name)?.saturating_duration_since(answer.at)));
-        // What it still has to do is part of the step's requests and processor time.
+        // The remaining work counts for the step's requests and processor time.
         self.calm("the manager to settle", LOOK, 0).await?;
         let timing = Timing::of(self.figures.shape.objects(), end - started);
         let step = Step::new(step, sets.len(), timing).with_latencies(latencies);
         self.end(step, before).await
     }
 
-    /// One revision after the other on an otherwise idle manager.
+    /// Rolls out one revision after the other on an otherwise idle manager.
     pub(crate) async fn lone(&mut self) -> Result<(), Error> {
         let shape = Shape {
             sets: 1,
@@ -101,9 +102,10 @@ impl Steps {
         self.end(step, before).await
     }
 
-    /// All revisions are deleted, until nothing of them is left.
+    /// Deletes all revisions, and waits until none of their objects is left.
     pub(crate) async fn teardown(&mut self) -> Result<(), Error> {
-        // The older ones first: without a successor they would take their objects back.
+        // The older revisions are deleted first: without a successor they would take their objects
+        // back.
         let all = || (1..=3).flat_map(|revision| self.all(revision, Wanted::Gone));
         let names: Vec<String> = all().map(|(name, _)| name).collect();
         let wanted = all().collect();

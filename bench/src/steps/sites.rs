@@ -1,4 +1,5 @@
-//! Sites: connections, versions that are brought to all of them, sites that are offline meanwhile, and a restart.
+//! Sites: connections, versions that are rolled out to all of them, sites that go offline
+//! meanwhile, and a restart.
 
 use std::time::Duration;
 
@@ -32,19 +33,20 @@ use crate::target::{MANAGER_NAMESPACE, SIDE_BY_SIDE};
 use crate::traffic::Traffic;
 use crate::watch::{Metadata, Watch, Watched};
 
-/// How long the manager is left alone: every site is checked once at least, which is about every half minute.
+/// The time for which the manager is left idle: every site is checked at least once, which happens
+/// about every half minute.
 const REST: Duration = Duration::from_secs(40);
 
-/// So long hardly anything is written when a step is over.
+/// The time in which hardly anything may be written for a step to be over.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// How often the status of a Cluster says that it is connected.
+/// The period in which the status of a Cluster reports the connection.
 const TOLD_EVERY: Duration = Duration::from_mins(5);
 
-/// How long a wave may take beyond the time for its objects.
+/// The time that a wave may take, beyond the time for its objects.
 const WAVE: Duration = Duration::from_mins(1);
 
-/// A deployment at a moment.
+/// The state of a deployment at a moment.
 #[derive(Debug, Clone, Deserialize)]
 struct Deployment {
     metadata: Metadata,
@@ -58,7 +60,7 @@ impl Watched for Deployment {
     }
 }
 
-/// What the sites are, and what is looked at.
+/// The sites, and the watches on them.
 struct Field<'a> {
     shape: Shape,
     planes: &'a Planes,
@@ -67,7 +69,7 @@ struct Field<'a> {
     deployments: Watch<Deployment>,
 }
 
-/// What was counted when a step began.
+/// The counters when a step began.
 struct Counted {
     before: Before,
     sides: Sides,
@@ -75,7 +77,8 @@ struct Counted {
 }
 
 impl Steps {
-    /// Leaves the manager alone without Clusters; enters them all; brings versions to them; and starts it anew.
+    /// Leaves the manager idle without Clusters, creates all Clusters, rolls versions out to them,
+    /// and restarts it.
     pub(crate) async fn sites(
         &mut self,
         shape: Shape,
@@ -91,7 +94,8 @@ impl Steps {
             "/apis/{BATON_API_VERSION}/namespaces/{}/sitedeployments",
             Gateway::NAMESPACE
         );
-        // Revisions are not looked at here: the bytes of their watches are those of the manager alone.
+        // Revisions are not watched here, so that the bytes of their watches are those of the
+        // manager alone.
         self.watch = Watch::start(&self.client, path.clone());
         let deployments = Watch::start(&self.client, path);
         let field = &mut Field {
@@ -129,7 +133,7 @@ impl Steps {
         Ok(self.figures)
     }
 
-    /// Leaves the manager alone, and notes its memory.
+    /// Leaves the manager idle, and records its memory.
     async fn look(&mut self, step: &'static str) -> Result<(), Error> {
         let memory = self.rest(step, 0, REST, MEMORY_LOOKS).await?;
         self.note_memory(step, memory);
@@ -142,7 +146,7 @@ impl Steps {
         }
     }
 
-    /// Enters all Clusters, until they are connected.
+    /// Creates all Clusters, and waits until they are connected.
     async fn enter(&mut self, field: &mut Field<'_>) -> Result<(), Error> {
         let counted = self.count(field).await?;
         let started = Instant::now();
@@ -153,7 +157,7 @@ impl Steps {
         let enter = enter.try_for_each_concurrent(SIDE_BY_SIDE, async |(name, url)| {
             let (cluster, secret) = site(name, url, ca);
             let params = PostParams::default();
-            // Before the Cluster, which without it would count as lost at first.
+            // The Secret comes first: without it the Cluster would count as lost at first.
             secrets.create(&params, &secret).await?;
             clusters.create(&params, &cluster).await.map(drop)
         });
@@ -170,7 +174,7 @@ impl Steps {
             .await
     }
 
-    /// Brings a version to the sites, until so many have it.
+    /// Rolls a version out, and waits until this number of sites has it.
     async fn bring(
         &mut self,
         field: &mut Field<'_>,
@@ -214,7 +218,8 @@ impl Steps {
         self.counted(field, step, sites, timing, counted).await
     }
 
-    /// Waits until the deployment says that so many sites have a version and nothing is left to do.
+    /// Waits until the deployment reports that this number of sites has a version and nothing is
+    /// left to do.
     async fn brought(
         &mut self,
         field: &mut Field<'_>,
@@ -251,8 +256,9 @@ impl Steps {
         }
     }
 
-    /// Waits until nothing is written any more, but for what is told of each Cluster once in a while. Sites that are
-    /// offline are asked again and again, so that there is always something to do.
+    /// Waits until nothing is written any more, except for the periodic status of each Cluster. The
+    /// metrics of writes decide, as the manager never becomes calm: it retries offline sites
+    /// forever.
     async fn silent(&mut self, what: &str, shape: Shape) -> Result<(), Error> {
         let endpoints = self.manager.endpoints();
         let allowed =
@@ -273,7 +279,7 @@ impl Steps {
         Ok(self.manager.until(what, limit, looking).await??)
     }
 
-    /// Lets some sites get lost.
+    /// Closes some sites, and waits until they are lost.
     async fn lose(&mut self, field: &mut Field<'_>, lost: usize) -> Result<(), Error> {
         let counted = self.count(field).await?;
         let started = Instant::now();
@@ -298,7 +304,7 @@ impl Steps {
             .await
     }
 
-    /// Lets the lost sites come back, until they have the newest version.
+    /// Opens the lost sites, and waits until they have the newest version.
     async fn come_back(&mut self, field: &mut Field<'_>, lost: usize) -> Result<(), Error> {
         let counted = self.count(field).await?;
         let started = Instant::now();
@@ -313,11 +319,11 @@ impl Steps {
         self.counted(field, BACK, lost, timing, counted).await
     }
 
-    /// Starts the manager anew, until it is connected to all sites and has nothing to do any more.
+    /// Restarts the manager, and waits until it is connected to all sites and calm.
     async fn start_anew(&mut self, field: &mut Field<'_>) -> Result<(), Error> {
         let counted = self.count(field).await?;
         let sites = field.shape.sites;
-        // Each revision has to be looked at, and each phase.
+        // Each revision is reconciled once, and each phase.
         let mut restart = self.start_again(2 * sites).await?;
         self.all_connected(sites, field.planes, &mut restart)
             .await?;
@@ -337,7 +343,7 @@ impl Steps {
         })
     }
 
-    /// Ends a step that concerned so many sites.
+    /// Ends a step that affects this number of sites.
     async fn counted(
         &mut self,
         field: &Field<'_>,
@@ -356,7 +362,7 @@ impl Steps {
         self.sites_asked(field, step, sites, earlier).await
     }
 
-    /// Notes what was asked of API servers since then.
+    /// Records the requests to API servers since then.
     async fn sites_asked(
         &mut self,
         field: &Field<'_>,
@@ -378,7 +384,7 @@ impl Steps {
     }
 }
 
-/// Whether a rollout is over, and so many sites have it.
+/// True if a rollout is over, and this number of sites has the version.
 fn is_complete(status: &SiteDeploymentStatus, version: &str, sites: usize) -> bool {
     let is_over = status
         .conditions

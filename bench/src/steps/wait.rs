@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::error::Error;
 use crate::watch::{Object, Sight, Watch};
 
-/// What is waited for, of one object.
+/// The wanted state of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
     Available,
@@ -20,7 +20,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    /// Why an object is not so; `None` when it is.
+    /// The reason that an object is not in this state; `None` if it is.
     fn unmet(self, object: Option<&Object>) -> Option<String> {
         let is_met = object.map_or(self == Self::Gone, |object| match self {
             Self::Available => object.is_true("Available"),
@@ -39,9 +39,9 @@ impl Wanted {
     }
 }
 
-/// The objects that are waited for, and those that were observed as wanted.
+/// The objects to wait for, and those that were observed in the wanted state.
 struct Waiting {
-    /// By name, with what was last observed instead.
+    /// By name, with the last observed state.
     wanted: BTreeMap<String, (Wanted, String)>,
     met: BTreeMap<String, Instant>,
 }
@@ -68,7 +68,7 @@ impl Waiting {
     }
 }
 
-/// Waits until each object was observed as wanted, and returns when it was.
+/// Waits until each object was observed in its wanted state, and returns the times.
 pub(super) async fn until_met(
     manager: &mut Manager,
     watch: &mut Watch,

@@ -1,4 +1,4 @@
-//! The API server of a bed, ended and started again while the rest of the bed goes on.
+//! Stops and starts the API server of a bed while the rest of the bed runs.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -14,19 +14,19 @@ use tokio::time::{sleep, timeout};
 use super::{Bed, Error, PATIENCE, processes};
 use crate::exec;
 
-/// The name that kwokctl gives it.
+/// The name that kwokctl gives to the server.
 const NAME: &str = "kube-apiserver";
 
-/// How a server ends.
+/// The way to stop a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// It is asked to (SIGTERM): it finishes what it is doing, and closes the watches.
+    /// By SIGTERM: the server finishes its requests, and closes the watches.
     Orderly,
-    /// It is killed (SIGKILL), as by a machine that fails: its connections are reset.
+    /// By SIGKILL, as when a machine fails: the connections are reset.
     Abrupt,
 }
 
-/// What kwokctl notes of the servers, as far as it is needed to start one again.
+/// The fields of kwokctl's configuration that are needed to start a server again.
 #[derive(Deserialize)]
 struct Noted {
     components: Vec<Component>,
@@ -42,12 +42,12 @@ struct Component {
 }
 
 impl Bed {
-    /// Ends the API server and nothing else. Returns when its port is free.
+    /// Stops only the API server. Returns when its port is free.
     pub async fn stop_api_server(&self, how: Stop) -> Result<(), Error> {
         self.stop(NAME, how).await
     }
 
-    /// Ends a server, if it runs. Returns when it has let go of everything.
+    /// Stops a server, if it runs. Returns when it has released its ports and files.
     pub(super) async fn stop(&self, name: &str, how: Stop) -> Result<(), Error> {
         let Some(pid) = processes::running(&self.dir, name).map_err(|e| self.processes(e))? else {
             return Ok(());
@@ -56,7 +56,7 @@ impl Bed {
             Stop::Orderly => Signal::TERM,
             Stop::Abrupt => Signal::KILL,
         };
-        // It may have ended by itself.
+        // The server may have ended by itself.
         let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));
         let asked = Instant::now();
         while !processes::is_gone(pid) {
@@ -69,8 +69,8 @@ impl Bed {
         Ok(())
     }
 
-    /// Starts the API server again, with the arguments that it had, and waits until it is ready. One
-    /// that runs is left alone.
+    /// Starts the API server with its previous arguments, and waits until it is ready. A running
+    /// API server is left alone.
     pub async fn start_api_server(&self) -> Result<(), Error> {
         let running = processes::running(&self.dir, NAME).map_err(|e| self.processes(e))?;
         if running.is_none() {
@@ -92,7 +92,8 @@ impl Bed {
         }
     }
 
-    /// Starts a server as kwokctl did: apart from this process, and noted where [`processes`] looks.
+    /// Starts a server as kwokctl does: detached from this process, with its process id in the file
+    /// that [`processes`] reads.
     pub(super) fn spawn(&self, name: &str) -> Result<(), Error> {
         let noted = self.dir.join("kwok.yaml");
         let at = |path: &Path| {
@@ -111,7 +112,7 @@ impl Bed {
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors)
-            // What ends the present task by a signal to its group must not end the server.
+            // A signal to the group of the present task must not end the server.
             .process_group(0)
             .spawn()
             .map_err(at(&component.binary))?;
@@ -120,9 +121,9 @@ impl Bed {
     }
 }
 
-/// What kwokctl noted of one server.
+/// The configuration of one server, as kwokctl wrote it.
 fn component(text: &str, name: &str) -> io::Result<Component> {
-    // The simulated behaviour of nodes follows as further documents.
+    // The stages of simulated nodes and pods follow as further documents.
     let text = text.split("\n---\n").next().unwrap_or_default();
     let noted: Noted = serde_saphyr::from_str(text).map_err(io::Error::other)?;
     let mut components = noted.components.into_iter();

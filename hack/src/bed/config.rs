@@ -1,4 +1,4 @@
-//! The configuration that kwokctl starts a bed from.
+//! The configuration from which kwokctl starts a bed.
 
 use serde_json::{Value, json};
 
@@ -6,37 +6,38 @@ use super::extent::Extent;
 use super::ports::Ports;
 use crate::tools::{Tool, Toolbox};
 
-/// How simulated nodes and pods behave.
+/// The behaviour of simulated nodes and pods.
 const STAGES: &str = include_str!("../../bed/stages.yaml");
 
 /// The configuration file: a `KwokctlConfiguration` and the stages, as YAML documents.
 pub(super) fn file(ports: &Ports, extent: Extent, tools: &Toolbox) -> String {
-    // JSON is YAML.
+    // JSON is valid YAML.
     format!("{}\n---\n{STAGES}", configuration(ports, extent, tools))
 }
 
 fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
     let mut server = vec![
-        // Without these it looks for the address of a network card, and fails on a machine that is
-        // offline.
+        // Without these options the API server looks for the address of a network interface, and
+        // fails on an offline machine.
         ("advertise-address", LOOPBACK),
         ("endpoint-reconciler-type", "none"),
         // The default has room for 254 Services.
         ("service-cluster-ip-range", "10.96.0.0/16"),
     ];
-    // Of kube-controller-manager and kube-scheduler alike.
+    // For kube-controller-manager and kube-scheduler.
     let controllers = [
-        // 20 requests per second, the default, is less than what the garbage collector and the
-        // namespace controller need to clean up behind parallel tests.
+        // The default of 20 requests per second is too low for the garbage collector and the
+        // namespace controller to clean up after parallel tests.
         ("kube-api-qps", "500"),
         ("kube-api-burst", "1000"),
-        // A leader ends for good when it cannot renew its lease within ten seconds. There is one of each, and a
-        // machine may stand still for longer than that, and tests take the API server away.
+        // A leader exits when it cannot renew its lease within ten seconds. There is only one
+        // instance of each; a machine may pause for longer than that, and tests stop the API
+        // server.
         ("leader-elect", "false"),
     ];
     if extent == Extent::ControlPlane {
-        // Watches are closed when it ends in good order. By default it waits a minute for them to end by
-        // themselves.
+        // The API server closes watches in an orderly shutdown. By default it waits a minute for
+        // them to end by themselves.
         server.push(("shutdown-watch-termination-grace-period", "2s"));
     }
     let path = |tool| tools.path(tool).to_string_lossy();
@@ -45,8 +46,7 @@ fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
         "kind": "KwokctlConfiguration",
         "options": {
             "runtime": "binary",
-            // Every server of the bed takes this for the address it listens on; the default is all
-            // of them.
+            // Every server of the bed listens on this address; by default on all interfaces.
             "bindAddress": LOOPBACK,
             "kubeApiserverPort": ports.api,
             "etcdPort": ports.etcd,
@@ -65,12 +65,12 @@ fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
         },
         "componentsPatches": [
             patch("etcd", &[
-                // A bed is thrown away, so nothing is lost when the machine fails; waiting for the
+                // A bed is temporary, so nothing is lost when the machine fails. Waiting for the
                 // disk on each write would measure the disk instead of the manager.
                 ("unsafe-no-fsync", "true"),
             ]),
-            // The API server keeps its own limits, which are those of a real cluster: the bed's
-            // administrator is exempt from them, and a manager that writes 16 requests side by side
+            // The request limits of the API server stay those of a real cluster: the bed's
+            // administrator is exempt from them, and a manager that sends 16 requests concurrently
             // is far below them.
             patch("kube-apiserver", &server),
             patch("kube-controller-manager", &controllers),

@@ -7,15 +7,15 @@ use std::path::Path;
 use super::processes;
 use crate::exec;
 
-/// Lines of a server's log that are shown.
+/// Number of log lines that are shown.
 const LOG_LINES: usize = 12;
 
 /// A server of a bed that was started and does not run any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// Its name, as `kube-scheduler`.
+    /// The name of the server, such as `kube-scheduler`.
     pub component: &'static str,
-    /// The name of its bed.
+    /// The name of the bed.
     pub bed: String,
     /// The end of its log.
     pub log: String,
@@ -35,8 +35,8 @@ impl fmt::Display for Ended {
     }
 }
 
-/// The servers that have ended of the bed that a kubeconfig is of. None if the kubeconfig is of no bed, or processes
-/// cannot be listed.
+/// The ended servers of the bed with this kubeconfig. Empty if the kubeconfig belongs to no bed, or
+/// processes cannot be listed.
 #[must_use]
 pub fn ended(kubeconfig: &Path) -> Vec<Ended> {
     kubeconfig
@@ -45,7 +45,7 @@ pub fn ended(kubeconfig: &Path) -> Vec<Ended> {
         .unwrap_or_default()
 }
 
-/// The servers that have ended of the bed in `dir`.
+/// The ended servers of the bed in `dir`.
 pub(super) fn in_dir(dir: &Path) -> Result<Vec<Ended>, processes::Error> {
     let bed = dir.file_name().unwrap_or_default().to_string_lossy();
     let ended = |component| Ended {
@@ -78,7 +78,7 @@ mod tests {
         for folder in ["pids", "logs"] {
             fs::create_dir_all(bed.join(folder)).unwrap();
         }
-        // Alive, but no server.
+        // This process runs, but is no server.
         let id = std::process::id().to_string();
         fs::write(bed.join("pids/kube-scheduler.pid"), id).unwrap();
         fs::write(

@@ -1,9 +1,9 @@
-//! Why there is no bed.
+//! The errors of a bed.
 
 use super::{Ended, LeaseError, Name, PATIENCE, PortsError, ProcessesError};
 use crate::{exec, tools};
 
-/// Why there is no bed.
+/// The reason that there is no bed.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {

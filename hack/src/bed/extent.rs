@@ -1,23 +1,25 @@
-//! Which servers a bed has.
+//! The servers of a bed.
 
 use serde::{Deserialize, Serialize};
 
 use super::processes::COMPONENTS;
 
-/// Which servers a bed has.
+/// The set of servers of a bed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Extent {
-    /// All of them, with simulated nodes on which pods become ready.
+    /// All servers, with simulated nodes on which pods become ready.
     #[default]
     Full,
-    /// etcd, kube-apiserver and kube-controller-manager: everything that stores, guards and collects
-    /// objects. There is no node and nothing schedules, so a pod stays `Pending`. It takes about 120 MiB
-    /// less of 530, and as long to start.
+    /// Only etcd, kube-apiserver and kube-controller-manager, which are enough to store, validate
+    /// and garbage collect objects.
+    ///
+    /// There are no nodes and no scheduler, so a pod stays `Pending`. The bed needs about 410 MiB
+    /// instead of 530 MiB, and the same time to start.
     ControlPlane,
 }
 
 impl Extent {
-    /// The names of its servers.
+    /// The names of the servers.
     pub(super) fn components(self) -> &'static [&'static str] {
         match self {
             Self::Full => &COMPONENTS,
@@ -25,7 +27,7 @@ impl Extent {
         }
     }
 
-    /// The names of the servers that it does without.
+    /// The names of the servers that are left out.
     pub(super) fn absent(self) -> &'static [&'static str] {
         &COMPONENTS[self.components().len()..]
     }

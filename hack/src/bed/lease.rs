@@ -1,4 +1,4 @@
-//! Who works with a bed: one task at a time.
+//! The lease of a bed: only one task works with it at a time.
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Name;
 
-/// Why the bed cannot be had.
+/// The reason that the lease cannot be taken.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
@@ -19,8 +19,8 @@ pub enum Error {
     File { path: PathBuf, source: io::Error },
 }
 
-/// The right to start, use and end a bed. The operating system takes it back when the process ends,
-/// however it ends.
+/// The right to start, use and end a bed. The operating system releases it when the process ends in
+/// any way.
 #[derive(Debug)]
 pub struct Lease {
     file: File,
@@ -48,7 +48,7 @@ impl Lease {
             })
     }
 
-    /// The locked file, or who has locked it.
+    /// The locked file, or the process that has locked it.
     fn open(clusters: &Path, path: &Path) -> io::Result<Result<File, String>> {
         fs::create_dir_all(clusters)?;
         loop {
@@ -68,8 +68,8 @@ impl Lease {
                     return Ok(Err(holder.trim().to_owned()));
                 }
             }
-            // The last holder may have removed the file after it was opened here; a third process then
-            // locks another file of the same name.
+            // The last holder may have removed the file after it was opened here; a third process
+            // then locks another file of the same name.
             if fs::metadata(path).is_ok_and(|now| is_same(&now, &file)) {
                 file.set_len(0)?;
                 writeln!(file, "{}", std::process::id())?;
@@ -81,12 +81,14 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Names that are used once leave nothing behind. A file that somebody replaced is theirs.
+        // The file is removed, so that names that are used only once leave nothing behind. A file
+        // that another process has replaced stays.
         let own = fs::metadata(&self.path).is_ok_and(|now| is_same(&now, &self.file));
         if own && !self.bed.exists() {
             let _ = fs::remove_file(&self.path);
         }
-        // Closing it is not enough: a process that is being started beside this has the file as well, for a moment.
+        // Closing the file is not enough: a process that is being started concurrently has the file
+        // open as well, for a moment.
         let _ = self.file.unlock();
     }
 }

@@ -1,10 +1,10 @@
 //! The name of a bed.
 
-/// A name that is safe in a path, in a kubeconfig and in an argument.
+/// A name that is safe in paths, kubeconfigs and arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name(String);
 
-/// The name is not one.
+/// The text is no valid name.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{0:?} is no name for a bed: use at most 40 of a-z, 0-9 and `-`, with a letter or digit at both ends"
@@ -12,7 +12,7 @@ pub struct Name(String);
 pub struct InvalidName(String);
 
 impl Name {
-    /// The longest name.
+    /// The maximum length of a name.
     const MAX: usize = 40;
 
     /// The name as text.

@@ -7,12 +7,13 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-/// Where ports are looked for: below the ranges that operating systems give to outgoing
-/// connections, which could otherwise take one between the choice here and the start of the server.
+/// The range of candidates: below the ranges that operating systems use for outgoing connections.
+/// An outgoing connection could otherwise use the port between the choice here and the start of the
+/// server.
 const RANGE: std::ops::Range<u16> = 20_000..30_000;
 
-/// What this process has chosen so far. Nobody listens on a port before its server has started, so beds that
-/// one process starts side by side could choose the same one.
+/// The ports that this process has chosen so far. A port is free until its server has started, so
+/// beds that one process starts concurrently could choose the same one.
 static CHOSEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// One port for each server.
@@ -32,7 +33,7 @@ pub struct Ports {
     pub kwok: u16,
 }
 
-/// Why there are no ports.
+/// The reason that there are no ports.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
@@ -45,12 +46,12 @@ pub enum Error {
 }
 
 impl Ports {
-    /// Chooses ports that nobody listens on, with `api` for the API server if given. Of the others none was
-    /// chosen by this process before.
+    /// Chooses free ports, with `api` for the API server if given. The others are ports that this
+    /// process has not chosen before.
     pub fn choose(api: Option<u16>) -> Result<Self, Error> {
-        // Beds that start at the same time begin their search at different places.
+        // Beds that start at the same time begin their search at different ports.
         let offset = RandomState::new().hash_one(std::process::id());
-        // The remainder is below the length of the range, so the cast keeps it.
+        // The remainder is below the length of the range, so it fits.
         #[expect(clippy::cast_possible_truncation)]
         let offset = (offset % u64::from(RANGE.end - RANGE.start)) as u16;
         let mut candidates =
@@ -79,7 +80,7 @@ impl Ports {
     }
 }
 
-/// Whether a server could listen on the port now.
+/// Succeeds if a server could listen on the port now.
 fn probe(port: u16) -> std::io::Result<()> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(drop)
 }

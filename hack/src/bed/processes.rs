@@ -1,8 +1,8 @@
-//! The processes of a bed, recognised by their arguments.
+//! The processes of a bed, identified by their arguments.
 //!
-//! kwokctl starts its servers as daemons and notes their process ids in files. A file may be
-//! missing or stale when somebody was killed, and an id may belong to another process by then. All
-//! servers are given paths below the directory of their bed, so the arguments identify them for certain.
+//! kwokctl starts its servers as daemons and stores their process ids in files. A file may be
+//! missing or stale after a process was killed, and an id may belong to another process by then.
+//! The arguments are reliable: all servers are given paths below the directory of their bed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,10 +22,10 @@ pub(super) const COMPONENTS: [&str; 5] = [
     "kwok-controller",
 ];
 
-/// How long killed processes may take to be gone.
+/// The time that killed processes may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why a bed could not be removed.
+/// The reason that a bed could not be removed.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
@@ -37,15 +37,15 @@ pub enum Error {
     Remove { path: PathBuf, source: io::Error },
 }
 
-/// The variable by which processes that were started to work with a bed are recognised. Its value is
-/// the directory of the bed.
+/// The variable that identifies processes that are attached to a bed. Its value is the directory of
+/// the bed.
 pub(super) const MARK: &str = "BATON_BED_RUN";
 
 /// The ids of all processes of the bed in `dir`, the starting kwokctl first.
 fn of(dir: &Path) -> Result<Vec<i32>, Error> {
     let mut found: Vec<(i32, Vec<String>)> = list().map_err(Error::List)?;
     found.retain(|(_, args)| belongs(args, dir));
-    // Ended first, it cannot start a server after the list was made.
+    // kwokctl is killed first, so that it cannot start a server after the list was made.
     found.sort_by_key(|(_, args)| {
         !args
             .first()
@@ -54,9 +54,10 @@ fn of(dir: &Path) -> Result<Vec<i32>, Error> {
     Ok(found.into_iter().map(|(pid, _)| pid).collect())
 }
 
-/// The servers that have been started and do not run any more.
+/// The servers that were started and do not run any more.
 pub(super) fn dead(dir: &Path) -> Result<Vec<&'static str>, Error> {
-    // Noted first and looked for afterwards: one that starts in between is not taken for dead.
+    // The ids are read before the processes are listed, so that a server that starts in between
+    // does not count as dead.
     let noted = COMPONENTS.map(|component| (component, started(dir, component)));
     let alive = of(dir)?;
     let ended = |pid: Option<i32>| pid.is_some_and(|pid| !alive.contains(&pid));
@@ -64,25 +65,25 @@ pub(super) fn dead(dir: &Path) -> Result<Vec<&'static str>, Error> {
     Ok(dead.map(|(component, _)| component).collect())
 }
 
-/// Whether every one of these servers runs.
+/// True if all of these servers run.
 pub(super) fn complete(dir: &Path, components: &[&str]) -> Result<bool, Error> {
     let alive = of(dir)?;
     let runs = |component: &&str| started(dir, component).is_some_and(|pid| alive.contains(&pid));
     Ok(components.iter().all(runs))
 }
 
-/// The id of a server that runs.
+/// The id of a running server.
 pub(super) fn running(dir: &Path, component: &str) -> Result<Option<i32>, Error> {
     let alive = of(dir)?;
     Ok(started(dir, component).filter(|pid| alive.contains(pid)))
 }
 
-/// Ends every process of the bed, and what was started to work with it, and removes its directory. Returns whether
-/// there was anything.
+/// Ends every process of the bed and all attached processes, and removes its directory. Returns
+/// true if there was anything to remove.
 ///
 /// # Guarantees
 ///
-/// On return the processes are gone with all their sockets, so their ports are free.
+/// On return the processes have ended and closed their sockets, so their ports are free.
 pub(super) fn sweep(dir: &Path) -> Result<bool, Error> {
     let asked = Instant::now();
     let mut any = dir.exists();
@@ -102,8 +103,8 @@ pub(super) fn sweep(dir: &Path) -> Result<bool, Error> {
         }
         any = true;
         for pid in running {
-            // A process that is gone by now is what we want; one that refuses is still there in the
-            // next round.
+            // A process that has ended meanwhile is fine; one that cannot be killed is found again
+            // in the next round.
             let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
         }
         sleep(Duration::from_millis(10));
@@ -117,8 +118,8 @@ pub(super) fn sweep(dir: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Whether a killed process has let go of everything. It loses its arguments some milliseconds before
-/// its sockets, and the last of its threads closes those.
+/// True if a killed process has released everything. It loses its arguments some milliseconds
+/// before its sockets, which its last thread closes.
 pub(super) fn is_gone(pid: i32) -> bool {
     if !Path::new("/proc/self/stat").exists() {
         return Pid::from_raw(pid).is_none_or(|pid| test_kill_process(pid).is_err());
@@ -126,35 +127,35 @@ pub(super) fn is_gone(pid: i32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return true;
     };
-    // The state follows the name, which is in parentheses and may contain some.
+    // The state follows the name, which is in parentheses and may contain parentheses.
     let state = stat.rsplit(") ").next().unwrap_or_default();
     let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
     state.starts_with(['Z', 'X']) && threads <= 1
 }
 
-/// The file in which kwokctl notes the process id of a server.
+/// The file in which kwokctl stores the process id of a server.
 fn noted(dir: &Path, component: &str) -> PathBuf {
     dir.join("pids").join(component).with_extension("pid")
 }
 
-/// The process id that kwokctl noted.
+/// The process id that kwokctl stored.
 fn started(dir: &Path, component: &str) -> Option<i32> {
     let text = fs::read_to_string(noted(dir, component)).ok()?;
     text.trim().parse().ok()
 }
 
-/// Takes it that a server was never started.
+/// Removes the stored id, as if the server had never been started.
 pub(super) fn forget(dir: &Path, component: &str) -> Result<(), Error> {
     let path = noted(dir, component);
     fs::remove_file(&path).map_err(|source| Error::Remove { path, source })
 }
 
 fn belongs(args: &[String], dir: &Path) -> bool {
-    // With the separator, so that the bed `test` has nothing to do with `test-2`.
+    // With the separator, so that the bed `test` does not match `test-2`.
     let own = format!("{}/", dir.display());
-    // kwokctl runs each server by a link of this directory.
+    // kwokctl runs each server by a link in this directory.
     let servers = dir.join("bin");
-    // The second argument too, because a script has its interpreter before it.
+    // The second argument is checked too, because the first one of a script is its interpreter.
     args.iter().take(2).map(Path::new).any(|program| {
         let Some(name) = program.file_name() else {
             return false;
@@ -165,7 +166,7 @@ fn belongs(args: &[String], dir: &Path) -> bool {
     })
 }
 
-/// Process ids and arguments. A zombie, which nobody has collected yet, has no arguments.
+/// Process ids and arguments. A zombie, which its parent has not waited for, has no arguments.
 fn list() -> io::Result<Vec<(i32, Vec<String>)>> {
     if Path::new("/proc/self/cmdline").exists() {
         list_proc()
@@ -184,7 +185,7 @@ fn list_proc() -> io::Result<Vec<(i32, Vec<String>)>> {
         else {
             continue;
         };
-        // Processes come and go meanwhile.
+        // Processes start and end during the loop.
         let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else {
             continue;
         };
@@ -197,7 +198,7 @@ fn list_proc() -> io::Result<Vec<(i32, Vec<String>)>> {
     Ok(found)
 }
 
-/// The processes that carry the [`MARK`] of the bed. None on systems that do not list it.
+/// The processes with the [`MARK`] of the bed. Empty on systems that do not list environments.
 fn marked(dir: &Path) -> io::Result<Vec<i32>> {
     let mark = format!("{MARK}={}", dir.display());
     let carries = |pid: &i32| {
@@ -211,8 +212,8 @@ fn marked(dir: &Path) -> io::Result<Vec<i32>> {
     Ok(pids.filter(|pid| *pid != own && carries(pid)).collect())
 }
 
-/// For systems without `/proc`. Arguments with spaces come in pieces, which does no harm to
-/// [`belongs`] unless the path of the cache has spaces.
+/// The list for systems without `/proc`. Arguments with spaces are split, which matters to
+/// [`belongs`] only if the path of the cache has spaces.
 fn list_ps() -> io::Result<Vec<(i32, Vec<String>)>> {
     let output = std::process::Command::new("ps")
         .args(["-axww", "-o", "pid=,command="])
@@ -264,7 +265,7 @@ mod tests {
     fn a_stale_process_id_is_not_a_running_server() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("pids")).unwrap();
-        // Alive, but no server.
+        // This process runs, but is no server.
         fs::write(
             dir.path().join("pids/etcd.pid"),
             std::process::id().to_string(),
@@ -280,8 +281,9 @@ mod tests {
         let start = |value: &Path| {
             let mut command = std::process::Command::new("sleep");
             let child = command.arg("60").env(MARK, value).spawn().unwrap();
-            // `spawn` returns when the child has dropped the memory of its parent, and that is before the kernel has
-            // written its new environment: until then it reads as empty, and `sweep` cannot recognise the process.
+            // `spawn` returns when the child has dropped the memory of its parent, which is before
+            // the kernel has written its new environment. Until then the environment reads as
+            // empty, and `sweep` cannot identify the process.
             let environment = PathBuf::from(format!("/proc/{}/environ", child.id()));
             while environment.exists() && fs::read(&environment).unwrap().is_empty() {
                 sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! The state of a bed, kept and restored as by a backup of its etcd.
+//! Saves and restores the state of a bed, like a backup of its etcd.
 
 use std::fs;
 use std::io;
@@ -7,36 +7,37 @@ use std::path::{Path, PathBuf};
 use super::processes::COMPONENTS;
 use super::{Bed, Error, Stop, processes};
 
-/// The server that has the state.
+/// The server with the state.
 const ETCD: &str = "etcd";
-/// The only one that uses it.
+/// The only client of that server.
 const API_SERVER: &str = "kube-apiserver";
 
-/// A copy of all that a bed's etcd had, below the directory of the bed.
+/// A copy of the data of a bed's etcd, below the directory of the bed.
 #[derive(Debug)]
 pub struct Snapshot(PathBuf);
 
 impl Bed {
-    /// Keeps the present state. The servers are stopped meanwhile, and run again when this returns.
+    /// Saves the present state. The servers are stopped meanwhile, and run again when this returns.
     pub async fn snapshot(&self) -> Result<Snapshot, Error> {
         let (data, kept) = (self.dir.join("etcd"), self.dir.join("etcd-snapshot"));
         self.while_stopped(|| replace(&data, &kept)).await?;
         Ok(Snapshot(kept))
     }
 
-    /// Goes back to a state. Versions of objects go on from where they were then.
+    /// Restores a state. The versions of objects continue from their values in that state.
     pub async fn restore(&self, Snapshot(kept): &Snapshot) -> Result<(), Error> {
         let data = self.dir.join("etcd");
         self.while_stopped(|| replace(kept, &data)).await
     }
 
-    /// Stops every server, those that use others first, and starts again what has run.
+    /// Stops all running servers, clients before the servers that they use, and starts the same
+    /// ones again.
     async fn while_stopped(&self, act: impl FnOnce() -> io::Result<()>) -> Result<(), Error> {
         let runs = |name: &&str| processes::running(&self.dir, name).is_ok_and(|it| it.is_some());
         let running: Vec<&str> = COMPONENTS.into_iter().filter(runs).collect();
         for name in running.iter().rev() {
             self.stop(name, Stop::Orderly).await?;
-            // Without it nobody takes the server for one that has died.
+            // Without its id the server does not count as dead.
             processes::forget(&self.dir, name).map_err(|e| self.processes(e))?;
         }
         act().map_err(|source| Error::File {
@@ -53,7 +54,7 @@ impl Bed {
     }
 }
 
-/// Copies a directory, in the place of another one.
+/// Replaces the directory `to` by a copy of `from`.
 fn replace(from: &Path, to: &Path) -> io::Result<()> {
     if to.exists() {
         fs::remove_dir_all(to)?;
@@ -63,7 +64,7 @@ fn replace(from: &Path, to: &Path) -> io::Result<()> {
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
-    // etcd takes no data that others may read.
+    // etcd refuses a data directory that other users may read.
     fs::set_permissions(to, fs::metadata(from)?.permissions())?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;

@@ -1,4 +1,4 @@
-//! What a repository answers.
+//! The answers of a repository.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,10 +21,10 @@ use tokio::task::JoinSet;
 
 use super::{Fault, Request, Shared, lock, sha256};
 
-/// What a token of the registry is.
+/// The token of the registry.
 const TOKEN: &str = "a-token";
 
-/// Tags of one page.
+/// Number of tags on a page.
 const PAGE: usize = 1;
 
 type Answer = Response<Full<Bytes>>;
@@ -33,17 +33,17 @@ type Answer = Response<Full<Bytes>>;
 pub(super) async fn run(listener: TcpListener, shared: Arc<Mutex<Shared>>) {
     let mut connections = JoinSet::new();
     loop {
-        // Connections that have ended are forgotten.
+        // Ended connections are dropped.
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else {
-            // Too many open files: some will be closed.
+            // There are too many open files; some will be closed.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
         let shared = Arc::clone(&shared);
         connections.spawn(async move {
             let service = service_fn(|request| respond(request, &shared));
-            // A client that goes away is no concern of a server.
+            // It is fine if a client closes the connection early.
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
@@ -111,7 +111,7 @@ fn answer(request: &Request, shared: &Shared, faults: &[Fault]) -> Answer {
     found.unwrap_or_else(|| plain(StatusCode::NOT_FOUND))
 }
 
-/// What somebody is told who may not read.
+/// The answer to a request without valid credentials; `None` if they are valid.
 fn refusal(
     request: &Request,
     shared: &Shared,
@@ -188,7 +188,7 @@ fn archive(shared: &Shared, faults: &[Fault], file: &str) -> Option<Answer> {
     Some(ok("application/gzip", archive.clone()))
 }
 
-/// One page of tags, so that clients have to ask for the others.
+/// One page of tags, so that clients have to request the others.
 fn tags(shared: &Shared, faults: &[Fault], name: &str, path: &str) -> Option<Answer> {
     let keys = shared.archives.keys();
     let versions = keys.filter(|(chart, version)| chart == name && !is_lost(faults, name, version));
@@ -258,7 +258,7 @@ fn is_lost(faults: &[Fault], name: &str, version: &str) -> bool {
     faults.contains(&lost)
 }
 
-/// The digest that the index has of an archive.
+/// The digest of an archive in the index.
 fn digest(archive: &[u8], faults: &[Fault]) -> String {
     if faults.contains(&Fault::WrongDigest) {
         sha256(b"something else")
@@ -277,6 +277,6 @@ fn plain(status: StatusCode) -> Answer {
 
 fn finish(builder: Builder, body: impl Into<Bytes>) -> Answer {
     let answer = builder.body(Full::new(body.into()));
-    // The only thing that can be wrong is a header, and those here are made of what tests write.
+    // Only a header can be invalid, and those here are chosen by tests.
     answer.unwrap_or_else(|_| Response::new(Full::new(Bytes::new())))
 }

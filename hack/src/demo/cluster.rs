@@ -1,4 +1,4 @@
-//! The cluster of the tour, by way of kubectl.
+//! The cluster of the tour, accessed with kubectl.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,19 +14,19 @@ use crate::exec;
 use crate::manager::{Cluster, Error as ManagerError, Manager};
 use crate::paths::Dirs;
 
-/// Where a manager keeps its lease.
+/// The namespace of the manager's lease.
 const HOME: &str = "baton-system";
 
-/// The lease that managers of these resources have, whatever their namespace.
+/// The lease of all managers of these resources, in any namespace.
 const LEASE: &str = "8a4hp84a6s.package-operator-lock";
 
-/// The annotation of a namespace that a tour has made. Such a one is removed without a question.
+/// The annotation of a namespace that a tour has created. The tour may delete a namespace with it.
 const MARK: &str = "baton.run/demo";
 
-/// How long what an earlier tour left may take to be gone.
+/// The time that the deletion of an earlier tour's objects may take.
 const CLEARED: Duration = Duration::from_mins(2);
 
-/// Why the cluster cannot be used.
+/// The reason that the cluster cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
@@ -66,21 +66,21 @@ pub(crate) struct Place {
     crds: Vec<PathBuf>,
     kubectl: OsString,
     way: Way,
-    /// Whether the namespace for the lease was not there before.
+    /// True if the tour has created the namespace for the lease.
     created_home: bool,
 }
 
-/// How commands find the cluster.
+/// The way in which commands find the cluster.
 #[derive(Debug, Clone)]
 pub(crate) enum Way {
     /// By a context of the user's kubeconfig.
     Context(String),
-    /// It is the first one in this list of kubeconfigs, as `KUBECONFIG` has it. Applications and sites are about the
-    /// others too.
+    /// As the first of these kubeconfigs, a value of `KUBECONFIG`. Applications and sites use the
+    /// other clusters too.
     First(OsString),
 }
 
-/// What the tour has built for its commands.
+/// The programs that the tour has built for its commands.
 pub(crate) struct Programs {
     /// `baton`.
     pub(crate) baton: PathBuf,
@@ -103,12 +103,12 @@ impl Place {
         }
     }
 
-    /// Whether there are other clusters besides.
+    /// True if the tour has other clusters as well.
     pub(crate) fn has_others(&self) -> bool {
         matches!(self.way, Way::First(_))
     }
 
-    /// Makes sure that nothing is in the way: no manager, no such namespace. Changes nothing.
+    /// Checks that no manager runs and that the namespace of the tour is free. Changes nothing.
     pub(crate) async fn inspect(&self) -> Result<(), Error> {
         let named = format!("--field-selector=metadata.name={LEASE}");
         let leases = self.get(&["leases", "--all-namespaces", &named]).await?;
@@ -128,8 +128,8 @@ impl Place {
         Ok(())
     }
 
-    /// Installs the custom resource definitions and the manager's namespace, without overwriting what
-    /// somebody else has written.
+    /// Installs the custom resource definitions and the manager's namespace, without overwriting
+    /// the changes of others.
     pub(crate) async fn install(&mut self) -> Result<(), Error> {
         let files = self
             .crds
@@ -164,7 +164,7 @@ impl Place {
         Ok(())
     }
 
-    /// Removes the namespace of a tour, if there is one, while the manager takes its objects down.
+    /// Deletes the namespace of a tour, if there is one, while the manager tears its objects down.
     pub(crate) async fn delete_namespace(&self, manager: &mut Manager) -> Result<(), Error> {
         if self.namespace().await?.is_empty() {
             return Ok(());
@@ -181,7 +181,7 @@ impl Place {
         Ok(gone.map(drop)?)
     }
 
-    /// Removes what was made for the manager.
+    /// Removes the objects that were created for the manager.
     pub(crate) async fn clean_up(&self) -> Result<(), Error> {
         if self.created_home {
             self.run(&["delete", "namespace", HOME]).await?;
@@ -194,7 +194,7 @@ impl Place {
         self.get(&["namespaces", &named]).await
     }
 
-    /// The objects that `kubectl get` finds.
+    /// The objects that `kubectl get` returns.
     pub(crate) async fn get(&self, args: &[&str]) -> Result<Vec<Value>, Error> {
         let json = self
             .run(&[&["get", "--output=json"], args].concat())
@@ -206,7 +206,7 @@ impl Place {
             .unwrap_or_default())
     }
 
-    /// The same in the cluster of another context.
+    /// As [`Self::get`], in the cluster of another context.
     pub(crate) async fn get_in(&self, context: &str, args: &[&str]) -> Result<Vec<Value>, Error> {
         self.get(&[&["--context", context], args].concat()).await
     }
@@ -216,7 +216,7 @@ impl Place {
         exec::output(command.args(args)).await
     }
 
-    /// Runs a command of the tour, which prints what it has to say, and whose exit code has to be this one.
+    /// Runs a command of the tour, which prints its own output, and checks its exit code.
     pub(crate) async fn show(
         &self,
         programs: &Programs,
@@ -258,7 +258,7 @@ impl Place {
     }
 }
 
-/// The command as it is given to a shell. None of its arguments contains a space.
+/// The command as it is typed in a shell. None of its arguments contains a space.
 fn quoted(command: &str) -> String {
     let args = command.split(' ').map(|arg| {
         let quote = if arg.contains('{') { "'" } else { "" };
@@ -267,7 +267,7 @@ fn quoted(command: &str) -> String {
     args.collect::<Vec<_>>().join(" ")
 }
 
-/// Who holds a lease at `now`.
+/// The holder of a lease at `now`, if the lease has not expired.
 fn holder(lease: &LeaseSpec, now: Timestamp) -> Option<&str> {
     let holder = lease.holder_identity.as_deref();
     let holder = holder.filter(|holder| !holder.is_empty())?;

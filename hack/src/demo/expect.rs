@@ -1,14 +1,15 @@
-//! What a step has to result in.
+//! The expected results of a step.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The objects of the tour's namespace at one moment, by `Kind/name`; those of another cluster by `us-1:Kind/name`.
+/// The objects of the tour's namespace at one moment, by `Kind/name`; objects of another cluster by
+/// `us-1:Kind/name`.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot(BTreeMap<String, Value>);
 
-/// Something that has to come out. Objects are named as `Kind/name`.
+/// An expected result. Objects are named as `Kind/name`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Expect {
     /// An object has a condition with this status, observed in its latest generation.
@@ -19,7 +20,7 @@ pub(crate) enum Expect {
     Field(&'static str, &'static str, &'static str),
     /// Two pods of a Deployment are ready, and have this image.
     Pods(&'static str, &'static str),
-    /// A revision has handed everything over.
+    /// A revision controls no objects any more.
     ControlsNothing(&'static str),
     /// An object is controlled by the ObjectSet of this name.
     Controlled(&'static str, &'static str),
@@ -27,13 +28,13 @@ pub(crate) enum Expect {
     Kept(&'static str),
     /// An object does not exist.
     Gone(&'static str),
-    /// A Release waits at the step of this name, and has all of it.
+    /// A Release waits at the step with this name, which it has reached completely.
     At(&'static str, &'static str),
-    /// A Release is complete, and nothing is waited for.
+    /// A Release is complete, and waits for nothing.
     Complete(&'static str),
-    /// A Deployment wants so many pods, and has these and no others, all of them ready.
+    /// A Deployment has exactly this number of pods, and all of them are ready.
     Runs(&'static str, u64),
-    /// So many pods get traffic by a Service.
+    /// This number of pods gets traffic by a Service.
     Serves(&'static str, usize),
     /// The revisions of the deployment `cafe` with these numbers are archived, and no others.
     Archived(&'static [i64]),
@@ -49,7 +50,7 @@ impl Snapshot {
         Self::default().with("", objects)
     }
 
-    /// And objects of another cluster.
+    /// Adds objects of another cluster.
     pub(crate) fn with(mut self, cluster: &str, objects: Vec<Value>) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let key = |object: &Value| {
@@ -74,7 +75,7 @@ impl Snapshot {
         self.at(object, pointer).as_array().into_iter().flatten()
     }
 
-    /// How many ready pods a Service has, by its `EndpointSlices`.
+    /// Number of ready pods of a Service, by its `EndpointSlices`.
     fn addresses(&self, service: &str) -> usize {
         let (cluster, name) = service.split_once("Service/").unwrap_or_default();
         let prefix = format!("{cluster}EndpointSlice/");
@@ -98,7 +99,7 @@ impl Snapshot {
 }
 
 impl Expect {
-    /// Why it is not so; `None` when it is.
+    /// The reason that the result is not reached; `None` if it is.
     pub(crate) fn unmet(self, now: &Snapshot, before: &Snapshot) -> Option<String> {
         let found = match self {
             Is(object, type_, status) => {
@@ -174,7 +175,7 @@ impl Expect {
         found.map(|found| format!("{self:?}, and not {found}"))
     }
 
-    /// The object that it is about.
+    /// The object of the expectation.
     #[cfg(test)]
     pub(crate) fn object(self) -> Option<&'static str> {
         match self {
@@ -195,7 +196,7 @@ impl Expect {
     }
 }
 
-/// How far a Release is.
+/// The progress of a Release.
 fn progress(status: &Value) -> String {
     let (achieved, strategy) = (&status["achievedStep"], &status["strategy"]);
     format!("at {achieved} with {strategy}, {}", status["conditions"])
@@ -310,7 +311,7 @@ mod tests {
         }
     }
 
-    /// A Release at a step of a number; `waits` for somebody to send it on, or for capacity.
+    /// A Release at a step; with `waits` it waits for a command, otherwise for capacity.
     fn release(name: &str, step: i64, waits: bool) -> Value {
         let state = |is: bool| if is { "True" } else { "False" };
         json!({

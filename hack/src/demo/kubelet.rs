@@ -1,4 +1,5 @@
-//! What a kubelet does for the agent of a site. The nodes of a bed only pretend to run pods, and this one is to work.
+//! The work of a kubelet for the agent of a site. The nodes of a bed only simulate pods, but the
+//! agent has to run.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use super::cluster::{Error, Place};
 use super::sites::{EDGE, EDGE_CONTEXT};
 use crate::exec::{self, Group};
 
-/// Where `baton cluster join --pull` puts the agent.
+/// The namespace in which `baton cluster join --pull` installs the agent.
 const NAMESPACE: &str = "baton-system";
 
 /// Selects the Secret that the agent's pod mounts.
@@ -23,7 +24,7 @@ const HUB: &str = "--field-selector=metadata.name=baton-hub";
 /// Selects the Deployment of the agent.
 const AGENT: &str = "--field-selector=metadata.name=baton-agent";
 
-/// The pause between two looks at it.
+/// The pause between two reads of the Deployment.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs the agent of the site while its Deployment wants a pod.
@@ -34,7 +35,8 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) struct Kubelet {
     /// `baton`.
     binary: PathBuf,
-    /// The administrator's, of the site. What the pod mounts is beside it: the Secret, and the state.
+    /// The kubeconfig of the site's administrator. The mounts of the pod are in the same directory:
+    /// the Secret, and the state.
     kubeconfig: PathBuf,
     log: PathBuf,
     pod: Option<Group>,
@@ -50,7 +52,7 @@ impl Kubelet {
         }
     }
 
-    /// Starts or ends the agent, as its Deployment says.
+    /// Starts or ends the agent, depending on its Deployment.
     pub(crate) async fn follow(&mut self, place: &Place) -> Result<(), Error> {
         let deployments = place
             .get_in(EDGE_CONTEXT, &["deployments", "-n", NAMESPACE, AGENT])
@@ -68,7 +70,7 @@ impl Kubelet {
         Ok(())
     }
 
-    /// The same from now on; ends when it cannot.
+    /// Follows the Deployment forever; returns only on an error.
     pub(crate) async fn keep_following(&mut self, place: &Place) -> Result<(), Error> {
         loop {
             self.follow(place).await?;

@@ -9,15 +9,16 @@ pub(crate) const OTHER: &str = "kwok-demo-us";
 /// The name that it joins under.
 pub(crate) const OTHER_NAME: &str = "us-1";
 
-/// What is looked at in the hub.
+/// The kinds in the hub that the steps check.
 pub(crate) const KINDS: &str = "applications,releases,deployments,services,endpointslices";
 
-/// What is looked at in the other cluster.
+/// The kinds in the other cluster that the steps check.
 pub(crate) const KINDS_OF_OTHER: &str = "deployments,services,endpointslices";
 
 const APPLICATION: &str = "Application/bakery";
 
-// Releases are named after the hash of what they roll out, so these names hold as long as the samples stay as they are.
+// The names of Releases contain a hash of their content, so these names are valid as long as the
+// samples do not change.
 const FIRST: &str = "Release/bakery-9034b7bf-0";
 const SECOND: &str = "Release/bakery-2006f3c8-0";
 const BROKEN: &str = "Release/bakery-7e96c1aa-0";
@@ -43,7 +44,8 @@ const OWNER: &str = "/metadata/labels/shipper-owned-by";
 const TREE: Command = ("kubectl baton -n baton-demo tree app/bakery", 0);
 const HISTORY: Command = ("kubectl baton -n baton-demo history app/bakery", 0);
 
-/// The third part: an Application makes Releases, which go to two clusters step by step.
+/// The third part: an Application creates Releases, which are rolled out to two clusters step by
+/// step.
 pub(crate) const BAKERY: [Step; 9] = [
     Step {
         title: "Two clusters",

@@ -9,10 +9,10 @@ pub(crate) const EDGE_CONTEXT: &str = "kwok-demo-edge";
 /// The name that it joins under.
 pub(crate) const EDGE: &str = "edge-1";
 
-/// What is looked at in the hub, which is a site itself.
+/// The kinds in the hub, which is a site itself, that the steps check.
 pub(crate) const KINDS: &str = "siteapplications,sitedeployments,objectsets,deployments";
 
-/// What is looked at in the other sites.
+/// The kinds in the other sites that the steps check.
 pub(crate) const KINDS_OF_SITE: &str = "deployments";
 
 const DEPLOYMENT: &str = "SiteDeployment/till";

@@ -1,4 +1,4 @@
-//! The steps of the tour: what is done, what has to come out, and what to say about it.
+//! The steps of the tour: commands, expected results, and explanations.
 
 use super::expect::Expect::{
     self, Archived, Controlled, ControlsNothing, Field, Gone, Is, Kept, Pods, Says,
@@ -7,7 +7,7 @@ use super::expect::Expect::{
 /// The directory of the manifests, in the workspace.
 pub(crate) const SAMPLES: &str = "config/samples";
 
-/// A command, and the exit code that it has to have.
+/// A command, and its expected exit code.
 pub(crate) type Command = (&'static str, i32);
 
 /// One step.
@@ -41,7 +41,7 @@ const TREE: Command = ("kubectl baton -n baton-demo tree", 0);
 const TREE_OF_CAFE: Command = ("kubectl baton -n baton-demo tree cafe", 0);
 const HISTORY_OF_CAFE: Command = ("kubectl baton -n baton-demo history cafe", 0);
 
-/// The first part: revisions that are written by hand.
+/// The first part: revisions without a deployment.
 pub(crate) const SHOP: [Step; 8] = [
     Step {
         title: "Revision 1",
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn the_tour_shows_every_sample_but_assignments() {
         let shown = samples();
-        // The namespace is made in any case; who may deliver where is no part of the tour.
+        // The namespace is created in any case, and assignments are not part of the tour.
         let left_out = ["00-namespace.yaml", "20-site-assignment.yaml"];
         for entry in std::fs::read_dir(directory()).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();

@@ -14,16 +14,16 @@ use super::steps::{CAFE, SHOP, Step};
 use super::{Error, NAMESPACE};
 use crate::manager::Manager;
 
-/// How long a step may take.
+/// The time that a step may take.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// The pause between two looks at the cluster.
+/// The pause between two reads of the cluster.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Everything that is expected of something in the parts about revisions.
+/// The kinds that the steps about revisions check.
 const KINDS: &str = "objectdeployments,objectsets,configmaps,deployments,services";
 
-/// Goes through all steps, until one does not come out as expected.
+/// Runs all steps, up to the first that does not have the expected results.
 pub(crate) async fn run(
     place: &Place,
     programs: &Programs,
@@ -62,19 +62,19 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// What the steps of a part are about.
+/// The subject of a part.
 #[derive(Clone, Copy)]
 enum About {
     /// Revisions in one cluster.
     Revisions,
     /// Applications in two clusters.
     Applications,
-    /// Sites: three clusters.
+    /// Sites in three clusters.
     Sites,
 }
 
 impl About {
-    /// Everything that may be expected of something.
+    /// The objects that the steps may check.
     async fn look(self, place: &Place) -> Result<Snapshot, cluster::Error> {
         let of = |kinds| [kinds, "--namespace", NAMESPACE];
         match self {
@@ -107,7 +107,7 @@ impl About {
     }
 }
 
-/// Waits until everything has come out, and returns what there is then.
+/// Waits until all expected results are reached. Returns the objects at that moment.
 async fn wait(
     about: About,
     step: &Step,
@@ -136,7 +136,7 @@ async fn wait(
     }
 }
 
-/// What it is written on.
+/// The screen of the tour.
 struct Screen {
     width: usize,
     styled: bool,

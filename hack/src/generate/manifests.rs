@@ -1,4 +1,5 @@
-//! The manifests beside the custom resource definitions: namespace, access rights, deployment.
+//! The other manifests besides the custom resource definitions: namespace, access rights,
+//! deployment.
 
 use baton_apis::rights;
 use serde_json::{Value, json};
@@ -61,7 +62,7 @@ const MONITORING_COMMENT: &str = "\
 # rules.yaml. The Prometheus has to select both, by their labels or those of the namespace.
 ";
 
-/// What the Prometheus Operator needs.
+/// The manifests for the Prometheus Operator.
 pub(super) fn monitoring(rules: &Value) -> Group {
     Group {
         path: "monitoring/prometheus-operator.yaml".to_owned(),
@@ -70,11 +71,11 @@ pub(super) fn monitoring(rules: &Value) -> Group {
     }
 }
 
-/// What the manager may do where tenants are kept apart, instead of the rights on children.
+/// The rights of the manager if tenants are isolated, instead of its rights on children.
 pub(super) fn tenants() -> Group {
     let mut manifests = role("ClusterRole", "baton-children", rights::reading());
     let mut impersonation = role("ClusterRole", "baton-tenant", rights::impersonation());
-    // Bound in the namespaces of tenants, and never everywhere.
+    // The role is bound only in the namespaces of tenants, so its binding is dropped.
     impersonation.truncate(1);
     manifests.extend(impersonation);
     Group {
@@ -84,7 +85,7 @@ pub(super) fn tenants() -> Group {
     }
 }
 
-/// What the manager may do, in files by purpose.
+/// The rights of the manager, in files by purpose.
 pub(super) fn roles() -> [Group; 4] {
     let group = |name, comment, manifests| Group {
         path: format!("rbac/{name}.yaml"),
@@ -154,7 +155,7 @@ fn role(kind: &str, name: &str, rules: Vec<Value>) -> Vec<Value> {
     vec![role, binding]
 }
 
-/// The manager itself.
+/// The deployment of the manager.
 pub(super) fn deployment() -> Value {
     let image = concat!("baton:", env!("CARGO_PKG_VERSION"));
     let text = include_str!("manifests/deployment.yaml").replace("${image}", image);
@@ -172,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// A misspelt field would be dropped by the typed form.
+    /// Parsing into the typed form would drop a misspelt field.
     #[test]
     fn manifests_hold_known_fields_only() {
         fn check<T: Serialize + DeserializeOwned>(manifest: &Value) {

@@ -1,8 +1,10 @@
-//! Which file uses which, read from the text: `use`, and paths that begin with `crate`, `super` or a crate of ours.
+//! Reads the imports from the text of files: `use`, and paths that begin with `crate`, `super` or
+//! one of our crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The imports of all files: the file that has one, and the file or, in another crate, the crate that it names.
+/// The imports of all files: the importing file, and the imported file or, in another crate, the
+/// crate.
 pub(super) fn all(sources: &BTreeMap<String, String>) -> BTreeSet<(String, String)> {
     let tests = test_modules(sources);
     let is_test = |name: &str| tests.iter().any(|test| super::is_within(name, test));
@@ -37,7 +39,7 @@ fn test_modules(sources: &BTreeMap<String, String>) -> BTreeSet<String> {
     found
 }
 
-/// A text without comments, and without what follows its first inline module of tests.
+/// The text without comments, up to its first inline test module.
 fn code(text: &str) -> String {
     let lines = crate::tidy::before_tests(text);
     let code = lines
@@ -46,7 +48,7 @@ fn code(text: &str) -> String {
     code.collect::<Vec<_>>().join("\n")
 }
 
-/// The source directory of a file's crate, and the module that the file is.
+/// The source directory of a file's crate, and the module of the file.
 fn module(name: &str) -> (&str, Vec<&str>) {
     let at = name.find("/src/").map_or(0, |at| at + 1);
     let (dir, rest) = name.split_at(at + "src".len());
@@ -56,7 +58,7 @@ fn module(name: &str) -> (&str, Vec<&str>) {
     }
 }
 
-/// All paths in a piece of code that may be imports, with those of a `use` taken apart.
+/// All paths in a piece of code that may be imports. The tree of a `use` is expanded.
 fn paths(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = Vec::new();
@@ -84,7 +86,7 @@ fn paths(code: &str) -> Vec<String> {
     found
 }
 
-/// Takes the tree of a `use` apart: `a::{b, c::d}` is `a::b` and `a::c::d`.
+/// Expands the tree of a `use`: `a::{b, c::d}` becomes `a::b` and `a::c::d`.
 fn expand(before: &str, tree: &str, found: &mut Vec<String>) {
     let Some((start, inner)) = tree.split_once('{') else {
         let path = tree.split(" as ").next().unwrap_or_default().trim();
@@ -110,8 +112,8 @@ fn expand(before: &str, tree: &str, found: &mut Vec<String>) {
     }
 }
 
-/// The file that a path of a file names, or the crate. Paths that begin with a module of the file itself lead into its
-/// own folder, which is its own business.
+/// The file or crate that a path in the file `name` refers to; `None` for a path that begins with a
+/// module of the file itself, as it refers to the file's own folder.
 fn resolve(name: &str, path: &str, sources: &BTreeMap<String, String>) -> Option<String> {
     let (dir, mut module) = module(name);
     let mut words = path.split("::").peekable();

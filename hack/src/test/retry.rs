@@ -1,7 +1,8 @@
-//! Runs binaries with tests for cargo, and once more, one at a time, what failed on the bed.
+//! Runs test binaries for cargo, and repeats failed tests that need the bed, one at a time.
 //!
-//! Cargo calls this for each binary (`runner` in its configuration), with the directory and the environment that the
-//! tests expect. A test that fails and passes when it is alone is flaky: its output is kept, and the binary passes.
+//! Cargo calls this for each binary (`runner` in its configuration), with the directory and the
+//! environment that the tests expect. A test that fails and then passes alone is flaky: its output
+//! is stored, and the binary passes.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -13,29 +14,30 @@ use clap::Args;
 
 use crate::exec;
 
-/// The packages whose tests need a bed. Others fail for what they are about: inputs that a property test has found
-/// would be lost in a second run.
+/// The packages whose tests need a bed. Tests of others are not repeated: the inputs that a
+/// property test has found would be lost in a second run.
 const ON_BED: [&str; 2] = ["baton-hack", "baton-integration"];
 
-/// With more failed tests than that, something is broken, and all would take long to fail again.
+/// With more failed tests than this, something is broken, and repeating all of them would take
+/// long.
 const MOST: usize = 10;
 
-/// How a binary ends in which tests have failed.
+/// The exit code of a test binary with failed tests.
 const FAILED: i32 = 101;
 
 /// The test binary that cargo wants to run, with its arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Where the output of flaky tests is kept.
+    /// Directory for the output of flaky tests.
     kept: PathBuf,
-    /// The binary.
+    /// The binary to run.
     program: PathBuf,
-    /// Its arguments.
+    /// The arguments of the binary.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,
 }
 
-/// Why a binary did not run.
+/// The reason that a binary did not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("cannot run {program}: {source}")]
@@ -50,11 +52,11 @@ pub(crate) enum Error {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Flaky {
     pub(super) name: String,
-    /// Its output when it failed.
+    /// The output of the failed run.
     pub(super) output: PathBuf,
 }
 
-/// Runs the binary, and failed tests once more.
+/// Runs the binary, and its failed tests once more.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Error> {
     let Options {
         kept,
@@ -89,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Error> {
     Ok(exec::exit_code(second.status))
 }
 
-/// The files that were kept in a directory, in the order of their names.
+/// The stored outputs in a directory, in the order of their names.
 pub(super) fn kept(dir: &Path) -> Vec<Flaky> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let flaky = entries.filter_map(|entry| {
@@ -102,7 +104,7 @@ pub(super) fn kept(dir: &Path) -> Vec<Flaky> {
     flaky
 }
 
-/// Keeps the output of a test in a file with its name, as [`kept`] reads it.
+/// Stores the output of a test in a file with its name, as [`kept`] reads it.
 fn keep(dir: &Path, name: &str, output: &str) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let file = format!("{}.txt", name.replace("::", "."));
@@ -117,7 +119,7 @@ struct Run {
     output: String,
 }
 
-/// Runs a command, and passes its standard output on as it comes.
+/// Runs a command, and forwards its standard output as it is written.
 fn seen(command: &mut Command) -> io::Result<Run> {
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let mut output = Vec::new();
@@ -141,13 +143,14 @@ fn seen(command: &mut Command) -> io::Result<Run> {
     })
 }
 
-/// Arguments that run these tests only, one at a time. Filters and other choices of the first run have been made.
+/// The arguments to run only these tests, one at a time. The filters of the first run are not
+/// needed any more.
 fn alone(names: &[&str]) -> Vec<OsString> {
     let options = ["--exact", "--include-ignored", "--test-threads=1"];
     options.iter().chain(names).map(OsString::from).collect()
 }
 
-/// The failed tests, as the list at the end of the output names them. None if the binary has ended before.
+/// The failed tests, from the list at the end of the output. Empty if the output is incomplete.
 fn failed(output: &str) -> Vec<&str> {
     let Some((_, list)) = output.rsplit_once("\nfailures:\n") else {
         return Vec::new();
@@ -159,18 +162,18 @@ fn failed(output: &str) -> Vec<&str> {
     if is_whole { names } else { Vec::new() }
 }
 
-/// Those of the failed tests that passed in their second run.
+/// The failed tests that passed in their second run.
 fn flaky<'a>(first: &[&'a str], second: &Run) -> Vec<&'a str> {
     let again = failed(&second.output);
     if again.is_empty() && !second.status.success() {
-        // It has not come to its end.
+        // The second run ended early.
         return Vec::new();
     }
     let passed = first.iter().filter(|name| !again.contains(name));
     passed.copied().collect()
 }
 
-/// The output of a failed test: from its own headline to the next one, or to the list of failed tests.
+/// The output of a failed test: from its headline to the next one, or to the list of failed tests.
 fn output_of<'a>(output: &'a str, name: &str, failed: &[&str]) -> &'a str {
     let headline = |name: &str| format!("\n---- {name} stdout ----\n");
     let Some((_, text)) = output.split_once(&headline(name)) else {

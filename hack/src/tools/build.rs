@@ -20,9 +20,9 @@ use crate::pins::{GoVersion, Pins};
 ///
 /// # Guarantees
 ///
-/// One build at a time for each cache: others wait, and find the work done. A binary appears under
-/// its final name only when it is complete. An interrupted build leaves nothing behind but what the
-/// Go compiler caches for the next one.
+/// There is only one build at a time for each cache: other processes wait, and then use the result.
+/// A binary appears under its final name only when it is complete. An interrupted build leaves only
+/// the cache of the Go compiler behind.
 pub(super) async fn build(missing: &[Tool], dirs: &Dirs, pins: &Pins) -> Result<(), Error> {
     let _lock = lock(dirs).await?;
     let mut missing = missing.to_vec();
@@ -62,12 +62,12 @@ async fn lock(dirs: &Dirs) -> Result<File, Error> {
     }
 }
 
-/// The version of a Go that is new enough.
+/// The version of Go, if it is new enough.
 async fn go(missing: &[Tool], dirs: &Dirs, pins: &Pins) -> Result<String, Error> {
     let missing = names(missing);
     let mut command = Command::new("go");
-    // Asked outside of the modules: inside of one, an older Go would first try to download a newer
-    // one.
+    // The command runs outside of the modules: in a module, an older Go would first try to download
+    // a newer one.
     command
         .args(["env", "GOVERSION"])
         .current_dir(&dirs.cache)
@@ -106,7 +106,8 @@ async fn build_suite(
     command
         .args(build_args(suite, tools, &scratch.0, pins))
         .current_dir(dirs.go_module(suite.source(pins).2))
-        // Static, for this machine, whatever the environment is set up to build otherwise.
+        // The binaries are static and for this machine, even if the environment is set up for cross
+        // builds.
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
         .env_remove("GOOS")
@@ -146,7 +147,7 @@ fn build_args(suite: Suite, tools: &[Tool], out: &Path, pins: &Pins) -> Vec<OsSt
         .map(Into::into)
         .into();
     if suite == Suite::Prometheus {
-        // Without the clients of all clouds in which targets can be found: rules need none of them.
+        // Leaves out the service discovery clients of all clouds, which rules do not need.
         args.extend(["-tags".into(), "remove_all_sd".into()]);
     }
     args.extend(["-ldflags".into(), ldflags(suite, pins).into()]);
@@ -161,7 +162,7 @@ fn build_args(suite: Suite, tools: &[Tool], out: &Path, pins: &Pins) -> Vec<OsSt
     args
 }
 
-/// The linker flags that give a binary its own version, as its release build does.
+/// The linker flags that set the version of a binary, as its release build does.
 fn ldflags(suite: Suite, pins: &Pins) -> String {
     let version = suite.version(pins);
     match suite {
@@ -181,7 +182,7 @@ fn ldflags(suite: Suite, pins: &Pins) -> String {
     }
 }
 
-/// Shows that the build goes on, and returns the end of what the compiler wrote.
+/// Shows the progress of the build, and returns the end of the compiler's output.
 async fn follow(pipe: Option<ChildStderr>, started: Instant) -> String {
     let Some(pipe) = pipe else {
         return String::new();
@@ -202,8 +203,8 @@ async fn follow(pipe: Option<ChildStderr>, started: Instant) -> String {
                 last.push_back(line);
             }
             _ = ticks.tick() => {
-                // With -v the compiler names each module that it downloads and each package that it
-                // compiles.
+                // With `-v` the compiler names each module that it downloads and each package that
+                // it compiles.
                 let now = last.back().map_or("starting", String::as_str);
                 let (erase, end) = if terminal { ("\r\x1b[K", "") } else { ("", "\n") };
                 eprint!("{erase}tools: {} s, {count} steps: {now:.80}{end}", started.elapsed().as_secs());
@@ -222,12 +223,12 @@ fn names(tools: &[Tool]) -> String {
     names.join(", ")
 }
 
-/// A directory in the cache that is gone when the build is over, one way or the other.
+/// A directory in the cache that is removed at the end of the build, successful or not.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    /// The name is always the same: the build lock is taken, so what is there is left from a killed
-    /// build.
+    /// The name is constant: the build lock is taken, so an existing directory is left from a
+    /// killed build.
     fn new(dirs: &Dirs) -> Result<Self, Error> {
         let scratch = Self(dirs.cache.join("build.tmp"));
         scratch.remove();

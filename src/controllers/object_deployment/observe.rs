@@ -1,4 +1,4 @@
-//! What a pass over a deployment is decided upon.
+//! The observations on which a pass over a deployment decides.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,20 +23,23 @@ use super::ObjectDeployments;
 use crate::delivery::shared::{AtStep as _, Error};
 
 impl ObjectDeployments {
-    /// Adopts revisions that a deployment of this name made and that nobody controls any more, say
-    /// because that deployment was deleted without them. All others that the selector happens to
-    /// match are left alone. Whether there were any: the store does not show them as
-    /// adopted before the watch reports it.
+    /// Adopts the revisions that a deployment of this name has made and that have no controller,
+    /// for example because that deployment was deleted without them.
+    ///
+    /// Other revisions that the selector matches are left alone. Returns true if there were any:
+    /// the store does not show them as adopted before the watch reports it.
     ///
     /// # Errors
-    /// When one of them cannot be adopted.
+    /// When a revision cannot be adopted.
     pub(super) async fn adopt(&self, deployment: &DeploymentRecord) -> Result<bool, Error> {
         self.adopt_if(deployment, |orphan| orphan.controller.is_none())
             .await
     }
 
-    /// As [`Self::adopt`], with those whose controller is no deployment that is there: it may be one of this name that
-    /// is gone and has left them behind, which their watch has yet to report. A request for each.
+    /// As [`Self::adopt`], for revisions whose controller is not among the observed deployments.
+    ///
+    /// The controller may be a deployment of this name that was deleted and has left its revisions
+    /// behind, which the watch of the revisions has yet to report. Sends one request for each.
     ///
     /// # Errors
     /// As [`Self::adopt`].
@@ -70,7 +73,7 @@ impl ObjectDeployments {
         let owner = deployment.owner_reference(true);
         let mut adopted = false;
         for orphan in orphans {
-            // Of those with a controller the labels are not kept.
+            // The labels of revisions with a controller are not in the store.
             if orphan.controller.is_some() || is_selected(&orphan.notes.labels) {
                 let api = &self.shared.api;
                 let answer = api.adopt(&orphan, &owner, is_selected).await;
@@ -80,7 +83,8 @@ impl ObjectDeployments {
         Ok(adopted)
     }
 
-    /// Reads everything that the decisions depend on; `creation` is what the pass has made already.
+    /// Reads everything that the decisions depend on; `creation` is the revision that this pass has
+    /// created.
     ///
     /// # Errors
     /// When a revision cannot be read.
@@ -134,8 +138,9 @@ impl ObjectDeployments {
         Ok(snapshot)
     }
 
-    /// Whether the newest revision is what the template asks for: by its content, not only by a hash that
-    /// somebody else may have computed in another way, and by the template's metadata.
+    /// True if the newest revision matches the template. The contents and the metadata of the
+    /// template are compared, as a hash may have been computed by another controller in another
+    /// way.
     async fn fits(
         &self,
         record: &DeploymentRecord,
@@ -150,9 +155,10 @@ impl ObjectDeployments {
         if !same_metadata {
             return Ok(false);
         }
-        // Made from this very template, but not stored like it: a webhook changed it on the way, or the CRDs
-        // of deployments and revisions are not of the same age. Another one would look no different, and
-        // there would be no end of them. One that was changed afterwards is replaced.
+        // The revision was made from this template, but is stored with another content: a webhook
+        // changed it, or the CRDs of deployments and revisions are of different versions. A new
+        // revision would be stored in the same way, and the deployment would create revisions
+        // without end. A revision that was changed later is replaced.
         let collision_count = record.status()?.collision_count.unwrap_or(0);
         let hash = template::hash(template, collision_count);
         let was_made_of_it = newest.notes.digest.is_some() && newest.notes.hash == Some(hash);
@@ -160,8 +166,8 @@ impl ObjectDeployments {
         if was_made_of_it && !conditions.iter().any(|c| c.reason == reasons::SPEC_CHANGED) {
             return Ok(true);
         }
-        // The content of an archived revision is not kept. That the newest one is archived is a
-        // person's doing, and rare.
+        // The store does not contain the content of archived revisions. The newest revision is
+        // archived only if a user does that, which is rare.
         let revision = if newest.archived {
             self.shared
                 .api
@@ -179,7 +185,7 @@ impl ObjectDeployments {
         ))
     }
 
-    /// The objects that a revision's manifests name, slices included; `None` when a slice is missing.
+    /// The objects that a revision's manifests name, slices included; `None` if a slice is missing.
     async fn contents(&self, record: &RevisionRecord) -> Result<Option<Objects>, Error> {
         let mut objects = Objects::new();
         let mut add = |manifest: &Value| {

@@ -1,6 +1,9 @@
-//! The slices that revisions keep the objects of large phases in. A slice is made before the revision that needs it,
-//! which becomes its owner in place of the deployment with its first pass. So what a pass that ended early has made is
-//! found by the next one, and goes with the deployment at the latest.
+//! Slices, in which revisions store the objects of large phases.
+//!
+//! A slice is created before the revision that needs it, with the deployment as its owner; the
+//! first pass of the revision makes the revision the owner. So a pass finds the slices of an
+//! earlier pass that was interrupted, and unused ones are deleted at the latest with the
+//! deployment.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +26,7 @@ use super::ObjectDeployments;
 use crate::delivery::shared::{AtStep as _, Error, Refusal};
 
 impl ObjectDeployments {
-    /// The spec of the next revision, with its slices made.
+    /// The spec of the next revision. Creates its slices.
     ///
     /// # Errors
     /// When a request fails, or the server refuses a slice.
@@ -52,7 +55,7 @@ impl ObjectDeployments {
         Ok(spec)
     }
 
-    /// The slice for some objects: the one that has them already, or one that is still to be made.
+    /// The key of the slice for these objects: an existing slice with this content, or a free name.
     async fn slice_for(
         &self,
         deployment: &DeploymentRecord,
@@ -75,7 +78,8 @@ impl ObjectDeployments {
         }
     }
 
-    /// Whether a slice of the deployment stays while another revision comes to use it.
+    /// True if a slice of the deployment is not about to be deleted, so that another revision can
+    /// use it.
     fn is_lasting(&self, deployment: &DeploymentRecord, slice: &SliceRecord) -> bool {
         let is_own = slice.deployment.as_deref() == Some(&*deployment.key.name);
         let mut users = self.observed.revisions.slice_users(&slice.key).into_iter();
@@ -106,14 +110,15 @@ impl ObjectDeployments {
             "objects": objects,
         });
         let slice = self.shared.api.create(key, &manifest).await?;
-        // The watch may have been faster, and keeps no content that no revision uses yet.
+        // The store drops the content of a slice that no revision uses yet, and the watch may
+        // already have reported this slice.
         self.observed.slices.created(slice.clone(), Self::NAME);
         self.observed.slices.fill(slice);
         Ok(())
     }
 
-    /// Makes the slices of the current revision anew that somebody has deleted. Their names say that they had what the
-    /// template has.
+    /// Creates deleted slices of the current revision again. The name of a slice is derived from
+    /// its content, so an equal name shows that the template has this content.
     ///
     /// # Errors
     /// When a request fails.

@@ -1,4 +1,4 @@
-//! What wakes a deployment. Each function maps a change to the deployments to reconcile.
+//! Triggers of deployments. Each function maps a change to the deployments to reconcile.
 
 use std::sync::Arc;
 
@@ -12,14 +12,15 @@ use baton_runtime::{controller::Controller as _, source::Wake};
 use super::ObjectDeployments;
 use crate::delivery::{observed::Observed, shared::BURST};
 
-/// A deployment wakes itself, unless its own pass wrote it, or nothing changed that a pass looks at.
+/// A deployment wakes itself, unless its own pass wrote it, or the change does not affect a pass.
 pub(super) fn on_deployment(change: &Change<DeploymentKind>) -> Option<Wake<DeploymentKey>> {
     let record = change.record()?;
     (change.matters() && change.writer != Some(ObjectDeployments::NAME))
         .then(|| Wake::now(record.key.clone()))
 }
 
-/// Any change of a revision wakes the deployment that it belongs to, belonged to, or may come to belong to.
+/// Any change of a revision wakes its previous and its new controller, and the deployment that may
+/// adopt it.
 pub(super) fn on_revision(
     observed: &Observed,
     change: &Change<RevisionKind>,

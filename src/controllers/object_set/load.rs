@@ -1,4 +1,4 @@
-//! Reading a revision: its slices, its probes, and what is wrong with it as a whole.
+//! Reads a revision: its slices, its probes, and the errors in its content.
 
 use std::sync::Arc;
 
@@ -26,35 +26,35 @@ use crate::delivery::{
     shared::{AtStep as _, Error},
 };
 
-/// A revision read in full.
+/// A revision with its slices.
 pub(crate) struct Loaded {
-    /// As whom its objects are written, if not as ourselves.
+    /// The account that writes its objects; `None` for the controller's own.
     pub account: Option<Account>,
-    /// What does not depend on its objects.
+    /// The part that does not depend on its objects.
     pub revision: Revision,
     /// Its phases, slices included.
     pub phases: Vec<Phase>,
-    /// Its probes, unless they are faulty.
+    /// Its probes; `None` if they are invalid.
     pub probes: Option<Probes>,
-    /// Fingerprint of its manifests, if all of them are known.
+    /// Fingerprint of its manifests; `None` if a slice is missing.
     pub content_hash: Option<String>,
-    /// Why nothing may be done with it.
+    /// The reason that the revision may not be rolled out.
     pub refusal: Option<Refusal>,
 }
 
-/// Why nothing may be done with a revision, whatever its objects look like.
+/// The reason that a revision may not be rolled out, whatever its objects look like.
 #[derive(Debug, Default)]
 pub(crate) struct Refusal {
     /// Reason of the condition.
     pub reason: &'static str,
-    /// What is wrong.
+    /// Descriptions of the errors.
     pub texts: Vec<String>,
-    /// The slices among it.
+    /// Descriptions of the missing slices, if any.
     pub missing_slices: Option<Vec<String>>,
 }
 
 impl Loaded {
-    /// Adds a reason why nothing may be done with the revision.
+    /// Adds a reason that the revision may not be rolled out.
     pub(crate) fn refuse(&mut self, reason: &'static str, text: String) {
         let refusal = self.refusal.get_or_insert_default();
         refusal.reason = reason;
@@ -63,7 +63,7 @@ impl Loaded {
 }
 
 impl ObjectSets {
-    /// Reads a revision. What is wrong with its content is in the result, and no error.
+    /// Reads a revision. Errors in its content are part of the result.
     ///
     /// # Errors
     /// When its JSON does not parse, or a request for a slice fails.
@@ -84,7 +84,7 @@ impl ObjectSets {
             is_impersonated: account.is_some(),
             ..self.revision(record, status)
         };
-        // Once it has written anything it is too late to look ahead, and to refuse.
+        // It is too late for checks and a refusal once the revision has written objects.
         if status.controller_of.is_empty() && status.remote_phases.is_empty() {
             match Preflight::parse(record.preflight.as_deref()) {
                 Ok(preflight) => revision.checks_all_first = preflight == Preflight::All,
@@ -102,7 +102,8 @@ impl ObjectSets {
         let is_complete = missing_slices.is_empty() && impossible_slices.is_empty();
         let content_hash = is_complete.then(|| content_hash(&phases));
         problems.extend(missing_slices.iter().cloned());
-        // They hold nothing up but the roll-out: nothing was ever written because of them.
+        // Impossible slices block only the roll-out, not the teardown: a revision with one has
+        // never written anything.
         problems.extend(impossible_slices);
         let probes = availability_probes.unwrap_or_default();
         let phase_objects = self.phase_objects(record);
@@ -150,7 +151,7 @@ impl ObjectSets {
         Ok(loaded)
     }
 
-    /// A revision by what does not depend on its contents.
+    /// The part of a revision that does not depend on its contents.
     fn revision(&self, record: &RevisionRecord, status: &ObjectSetStatus) -> Revision {
         Revision {
             generation: record.generation,
@@ -167,8 +168,8 @@ impl ObjectSets {
         }
     }
 
-    /// Appends the objects of slices to their phases; texts for those that are missing, and for those that cannot
-    /// exist.
+    /// Appends the objects of slices to their phases. Returns descriptions of missing slices, and
+    /// of slices that cannot exist.
     async fn inline_slices(
         &self,
         record: &RevisionRecord,
@@ -177,7 +178,8 @@ impl ObjectSets {
         let (mut missing, mut impossible) = (Vec::new(), Vec::new());
         for phase in phases {
             for name in std::mem::take(&mut phase.slices) {
-                // The schema refuses them as well; a revision that was there before it is judged here.
+                // The schema refuses these names as well. This check is for revisions older than
+                // the schema.
                 if !is_subdomain(&name) {
                     impossible.push(format!(
                         "Phase \"{}\": no slice can have the name {}.",
@@ -192,7 +194,7 @@ impl ObjectSets {
                         continue;
                     }
                     Ok(None) => " not found.".to_owned(),
-                    // The server's words.
+                    // The error message of the server.
                     Err(Error::Record {
                         source: ApiError::Refused { message, .. },
                         ..
@@ -208,7 +210,7 @@ impl ObjectSets {
         Ok((missing, impossible))
     }
 
-    /// A slice, of which the revision is now an owner.
+    /// A slice. The revision becomes an owner of the slice.
     async fn slice(
         &self,
         record: &RevisionRecord,
@@ -217,7 +219,7 @@ impl ObjectSets {
         let (api, key) = (&self.shared.api, record.key.slice(name));
         let slice = self.observed.slice(api, &key).await?;
         if let Some(slice) = &slice
-            // The revisions of all sites share those of their version, whose record owns them.
+            // The revisions of all sites share the slices of their version, whose record owns them.
             && record.site.is_none()
             && !slice.is_owned_by(&record.uid)
             && !record.is_closed()
@@ -229,8 +231,8 @@ impl ObjectSets {
     }
 }
 
-/// What is wrong with `previous`. The schema refuses them as well; a revision that was
-/// there before the schema is judged here.
+/// Errors in `previous`. The schema refuses them as well. This check is for revisions older than
+/// the schema.
 fn references(record: &RevisionRecord, spec: &ObjectSetSpec) -> Vec<String> {
     let own = record.key.kind.kind();
     let previous = spec.previous.iter().flatten();
@@ -251,8 +253,8 @@ fn references(record: &RevisionRecord, spec: &ObjectSetSpec) -> Vec<String> {
         .collect()
 }
 
-/// Fingerprint of all manifests. Only what the API server passes through untouched goes into it,
-/// so that a new default in the schema changes nothing.
+/// Fingerprint of all manifests. It contains only fields that the API server does not default, so
+/// that a new default in the schema changes nothing.
 fn content_hash(phases: &[ObjectSetTemplatePhase]) -> String {
     let manifests: Vec<_> = phases
         .iter()

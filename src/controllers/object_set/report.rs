@@ -19,8 +19,9 @@ use super::{ObjectSets, series::ObjectSetFigures};
 use crate::delivery::shared::{AtStep as _, Error};
 
 impl ObjectSets {
-    /// Writes the status if it says anything new, and the events that go with the change. One that the next pass is
-    /// likely to make outdated is debounced: then another pass is due after that.
+    /// Writes the status if it differs from the stored one, and publishes the events of the change.
+    /// A status that the next pass probably replaces is debounced; another pass is due when that
+    /// time is over.
     pub(super) async fn report(
         &self,
         record: &RevisionRecord,
@@ -36,7 +37,7 @@ impl ObjectSets {
         self.report_series(record, &status);
         let key = &record.key;
         let mut outcome = outcome;
-        // The stored status is compared, not `old`: the caller may have added to that.
+        // Compared with the stored status, not with `old`: the caller may have added to `old`.
         if record.status().ok().as_ref() != Some(&status) {
             if is_interim && let Some(left) = self.debounce(record, &status) {
                 return Ok((outcome, at_the_latest(requeue, left)));
@@ -55,7 +56,7 @@ impl ObjectSets {
         Ok((outcome, requeue))
     }
 
-    /// How long a status of a revision may still be debounced; `None` when it is to be written.
+    /// The time for which a status may still be debounced; `None` if it has to be written.
     fn debounce(&self, record: &RevisionRecord, status: &ObjectSetStatus) -> Option<Duration> {
         let is_loaded = !self.phases.is_idle();
         let content_hash = status.content_hash.as_ref();
@@ -85,7 +86,7 @@ impl ObjectSets {
     }
 }
 
-/// Events for what a person wants to see in `kubectl describe`.
+/// Events for readers of `kubectl describe`.
 fn transitions(
     old: &ObjectSetStatus,
     new: &ObjectSetStatus,
@@ -99,8 +100,8 @@ fn transitions(
         && let Some(reason) = reasons::of_available(&available.reason)
     {
         let was_available = is_true(&old.conditions, AVAILABLE);
-        // Probes that do not pass yet are no alarm: neither those of a first rollout nor those of a revision whose
-        // objects a newer one is changing.
+        // Failing probes are expected during the first rollout, and while a newer revision changes
+        // the objects.
         let is_expected = reason == reasons::PROBE_FAILURE
             && (!was_available || find(&new.conditions, IN_TRANSITION).is_some());
         let kind = if available.status == "True" || is_expected {
@@ -108,7 +109,7 @@ fn transitions(
         } else {
             EventKind::Warning
         };
-        // A rollout that goes well says so once, as `Succeeded` does.
+        // A first rollout that succeeds is reported once, by `Succeeded`.
         if available.status != "True" || before.is_some() {
             events.push((kind, reason, available.message.clone()));
         }

@@ -1,6 +1,6 @@
-//! The series about single ObjectSets, which come and go with the objects.
+//! The metric series of single ObjectSets. They appear and disappear with the objects.
 //!
-//! What clients can observe of it: `docs/contract/metrics.md`.
+//! For clients they are described in `docs/contract/metrics.md`.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ struct SucceededLabels {
     image: String,
 }
 
-/// What the metrics say about one ObjectSet or ClusterObjectSet.
+/// The metrics of one ObjectSet or ClusterObjectSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectSetFigures {
     /// The namespace, empty for a ClusterObjectSet.
@@ -38,9 +38,10 @@ pub(crate) struct ObjectSetFigures {
     pub instance: String,
     /// The annotation `package-operator.run/package-source-image`, or empty.
     pub image: String,
-    /// Seconds since the epoch of its creation.
+    /// Creation time, in seconds since the epoch.
     pub created: i64,
-    /// Seconds since the epoch of the transition to `Succeeded`; `None` when it has not, or once it is archived.
+    /// Time of the transition to `Succeeded`, in seconds since the epoch; `None` if there was none,
+    /// or the set is archived.
     pub succeeded: Option<i64>,
 }
 
@@ -66,7 +67,7 @@ impl ObjectSetFigures {
 /// Namespace and name.
 type Key = (Box<str>, Box<str>);
 
-/// What was reported of an ObjectSet, apart from its namespace and name.
+/// The last reported values of an ObjectSet, without namespace and name.
 #[derive(Debug, PartialEq, Eq)]
 struct Reported {
     instance: Box<str>,
@@ -75,9 +76,9 @@ struct Reported {
     succeeded: Option<i64>,
 }
 
-/// The two families, and what was last reported per namespace and name.
+/// The two metric families, and the last reported values by namespace and name.
 ///
-/// Labels may change while a set lives, and the old series has to go then.
+/// The labels of a set may change; its old series is removed then.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectSetSeries {
     reported: Mutex<HashMap<Key, Reported>>,
@@ -102,7 +103,7 @@ impl ObjectSetSeries {
         series
     }
 
-    /// Sets the series of one ObjectSet and removes those that it had under other labels.
+    /// Updates the series of one ObjectSet and removes its series with older labels.
     pub(crate) fn report(&self, figures: &ObjectSetFigures) {
         let key = (
             figures.namespace.as_str().into(),

@@ -1,4 +1,4 @@
-//! The end of a revision: its objects go, then its finalizers.
+//! The teardown of a revision: its objects are deleted first, then its finalizers removed.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::delivery::{
 };
 
 impl ObjectSets {
-    /// Takes the objects of a revision away, for archival or deletion.
+    /// Deletes the objects of a revision, for archival or deletion.
     pub(super) async fn tear_down(
         &self,
         record: &Arc<RevisionRecord>,
@@ -43,14 +43,14 @@ impl ObjectSets {
         let newer_wants = newer_wants(&self.observed, api, record, "", &phases);
         revision.newer_wants = newer_wants.await?;
         let outcome = if !was_set_up && status.controller_of.is_empty() {
-            // It never wrote anything.
+            // The revision has never written anything.
             TeardownOutcome::Done
         } else if let Some(texts) = refusal.and_then(|refusal| refusal.missing_slices)
             && !record.deleting
             && may_have_written(&status)
         {
-            // Without the slice nobody knows what else is to be removed. When the revision itself is deleted, garbage
-            // collection follows its owner references.
+            // Without the slice it is not known which other objects have to be deleted. If the
+            // revision itself is deleted, garbage collection follows the owner references.
             let reason = reasons::PREFLIGHT_ERROR;
             let report = report_refusal(&status, &revision, reason, &texts, now);
             let outcome = ReconcileOutcome::Blocked;
@@ -80,15 +80,15 @@ impl ObjectSets {
         if !is_done || !was_set_up {
             return self.report(record, &status, report, kind).await;
         }
-        // In this order a crash in between leaves a revision without finalizer that is to be archived, which is then
-        // archived at once.
+        // This order is safe: a crash in between leaves a revision without finalizer that is to be
+        // archived, and the next pass archives it at once.
         let updated = self.without_finalizers(record, &[FINALIZER_CACHED]).await?;
         let reported = self.report(&updated, &status, report, kind).await?;
         self.take_strays_away(record, reported).await
     }
 
-    /// Lets go of a revision that has nothing left to tear down: archived for good, or deleted with
-    /// its objects to be left behind.
+    /// Releases a revision without objects to tear down: it is archived, or deleted with the
+    /// `orphan` policy.
     pub(super) async fn retire(&self, record: &Arc<RevisionRecord>) -> Result<Reconciled, Error> {
         self.release(record);
         if record.deleting {
@@ -101,15 +101,15 @@ impl ObjectSets {
         Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent))
     }
 
-    /// Takes away what an archived revision controls although it has ended. The result is `reconciled` if nothing is
-    /// left.
+    /// Deletes strays that an archived revision controls. Returns `reconciled` if none is left.
     pub(super) async fn take_strays_away(
         &self,
         record: &RevisionRecord,
         reconciled: Reconciled,
     ) -> Result<Reconciled, Error> {
         if record.deleting || record.is_abandoned {
-            // Garbage collection follows its owner references, or is told not to; what an abandoned one has left stays.
+            // Garbage collection follows the owner references, or is prevented from it by the
+            // `orphan` policy. The objects of an abandoned revision stay.
             return Ok(reconciled);
         }
         for phase in self.observed.phases.controlled_by(record) {
@@ -153,15 +153,15 @@ impl ObjectSets {
         Ok(self.updated(updated.at_step("releasing finalizers")?))
     }
 
-    /// Ends the watches of a revision that has no objects any more, and lets go of its slices.
+    /// Ends the watches of a revision without objects, and drops its slices from the store.
     fn release(&self, record: &RevisionRecord) {
         self.observed.drop_slices(record);
         self.owners.forget(&record.key);
     }
 }
 
-/// Whether a revision can have written any object. The content hash is noted in the first pass that
-/// finds all slices, which is the first one that writes anything.
+/// True if a revision can have written an object. The content hash is stored by the first pass that
+/// finds all slices, which is also the first pass that writes.
 fn may_have_written(status: &ObjectSetStatus) -> bool {
     status.content_hash.is_some() || !status.controller_of.is_empty()
 }

@@ -1,4 +1,4 @@
-//! What wakes a revision. Each function maps a change to the revisions to reconcile.
+//! Triggers of revisions. Each function maps a change to the revisions to reconcile.
 
 use std::sync::Arc;
 
@@ -17,9 +17,11 @@ use crate::delivery::{
     shared::BURST,
 };
 
-/// Trigger: a revision wakes itself, those that wait for its number, and, when it ends, those that inherit from it.
+/// Trigger: a revision wakes itself, the revisions that wait for its number and, when it ends, the
+/// revisions that inherit its objects.
 ///
-/// What a new revision takes over, and when, its own pass says by a [`AffectedSiblings`].
+/// The siblings from which a new revision takes objects are woken by its own pass, by
+/// [`AffectedSiblings`].
 pub(super) fn on_revision(
     observed: &Observed,
     change: &Change<RevisionKind>,
@@ -39,8 +41,8 @@ pub(super) fn on_revision(
     wakes
 }
 
-/// Predicate: whether a pass over the revision could have another result after a change of it. Its status is written
-/// by its own passes.
+/// Predicate: true if a change of a revision may change the result of its pass. Its status is
+/// ignored, as only its own passes write it.
 fn matters_to_itself(change: &Change<RevisionKind>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
         return true;
@@ -58,11 +60,11 @@ fn matters_to_itself(change: &Change<RevisionKind>) -> bool {
         || old.instance != new.instance
 }
 
-/// Trigger: a phase object wakes the revisions that it belongs to, or belonged to. What the revision's own pass has
-/// written it knows; of what the phase's controller writes only the status matters to it.
+/// Trigger: a phase object wakes its previous and its current revision. Writes of the revision's
+/// own pass are ignored; of writes of the phase's controller only the status matters.
 pub(super) fn on_phase(observed: &Observed, change: &Change<PhaseKind>) -> Vec<Wake<RevisionKey>> {
     if change.record().is_some_and(|phase| phase.agent().is_some()) {
-        // A mirror: the phase that it stands for takes over what the agent reports.
+        // A mirror is ignored: the phase object takes over its status.
         return Vec::new();
     }
     let matters = match (&change.old, &change.new, change.writer) {
@@ -85,7 +87,8 @@ pub(super) fn on_phase(observed: &Observed, change: &Change<PhaseKind>) -> Vec<W
     owners.map(|owner| Wake::now(owner.key.clone())).collect()
 }
 
-/// The revision that owns a child by this uid. A phase object's children are none of its revision's.
+/// The revision that owns a child by this uid. The children of a phase object do not belong to its
+/// revision.
 pub(super) fn owner(observed: &Observed, uid: &str) -> Option<RevisionKey> {
     if observed.phases.by_uid(uid).is_some() {
         return None;
@@ -94,20 +97,22 @@ pub(super) fn owner(observed: &Observed, uid: &str) -> Option<RevisionKey> {
     Some(record.key.clone())
 }
 
-/// The revision of this uid, if it is not to control anything any more: it is archived, or told to be. What one that is
-/// being deleted leaves is up to garbage collection.
+/// The revision with this uid, if it must not control objects any more: it is archived, or to be
+/// archived. Objects of a deleted revision are left to garbage collection.
 pub(super) fn ended_owner(observed: &Observed, uid: &str) -> Option<RevisionKey> {
     let record = observed.revisions.by_uid(uid)?;
     if *record.uid != *uid {
-        // That of a phase object, whose children are none of its revision's.
+        // The uid is that of a phase object, whose children do not belong to the revision.
         return None;
     }
     let is_ended = record.archived || record.lifecycle == LifecycleState::Archived;
     (is_ended && !record.deleting).then(|| record.key.clone())
 }
 
-/// Trigger: a slice that has come, gone or changed wakes its users, and so does one that has lost all owners: they
-/// become those. Of other owners they need not know. One whose content becomes known wakes the revisions before its
+/// Trigger: a slice that appears, changes or is deleted wakes the revisions that use it.
+///
+/// A slice that has lost all owners wakes them too, as they become its owners; other changes of
+/// owners are ignored. A slice whose content becomes known also wakes the revisions before its
 /// users.
 pub(super) fn on_slice(observed: &Observed, change: &Change<SliceKind>) -> Vec<Wake<RevisionKey>> {
     let is_same = |old: &SliceRecord, new: &SliceRecord| {
@@ -126,7 +131,7 @@ pub(super) fn on_slice(observed: &Observed, change: &Change<SliceKind>) -> Vec<W
     concerned.map(|key| Wake::after(BURST, key)).collect()
 }
 
-/// Trigger: a pass that changed the owners of objects wakes the siblings concerned.
+/// Trigger: a pass that changed the owners of objects wakes the affected siblings.
 pub(super) fn on_affected(
     observed: &Observed,
     affected: &AffectedSiblings,
@@ -150,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// A chain of three: v1 <- v2 <- v3. `wakes` makes a change and lists whom `trigger` wakes.
+    /// A chain of three: v1 <- v2 <- v3.
     fn chain() -> Arc<Observed> {
         let observed = Arc::new(Observed::default());
         for number in 1..=3 {
@@ -189,7 +194,7 @@ mod tests {
         names.join(" ")
     }
 
-    /// Whom a change of a revision wakes; `!` means at once.
+    /// The revisions that a change wakes; `!` means at once.
     fn after(change: impl FnOnce(&Observed)) -> String {
         let observed = chain();
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -305,7 +310,7 @@ mod tests {
         }
     }
 
-    /// They may have left what they miss to it until then.
+    /// Until the content is known, the revisions before may have left their missing objects to it.
     #[test]
     fn a_slice_whose_content_becomes_known_wakes_the_revisions_before_its_users() {
         let observed = chain();

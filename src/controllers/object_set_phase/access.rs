@@ -1,4 +1,5 @@
-//! Whether the namespace of a phase may deliver into its cluster (see [`baton_fleet::assignments`]).
+//! Decides if the namespace of a phase may deliver into its cluster (see
+//! [`baton_fleet::assignments`]).
 
 use baton_apis::{conditions::reasons, constants::FINALIZER_CACHED};
 use baton_engine::{conditions::Requeue, revision::Reach};
@@ -10,7 +11,8 @@ use super::{ObjectSetPhases, Route};
 use crate::delivery::shared::Error;
 
 impl ObjectSetPhases {
-    /// Where the objects of a phase may be. A phase that is being deleted takes away what it owns, wherever that is.
+    /// The decision on the objects of a phase. A phase that is being deleted may always delete the
+    /// objects that it owns.
     pub(super) fn access(&self, record: &PhaseRecord, route: &Route<'_>) -> Decision {
         let cluster = match route {
             Route::Elsewhere | Route::Here | Route::Connecting | Route::Stray => None,
@@ -45,8 +47,8 @@ impl ObjectSetPhases {
         Ok(written)
     }
 
-    /// Reports that it cannot be known whether a phase may be delivered, and leaves everything as it is: an agent goes
-    /// on with what it was told last. The phase is woken when it is known.
+    /// Reports that the assignments cannot be read, and leaves everything as it is: an agent
+    /// continues with its last orders. The phase is woken once they can be read.
     pub(super) async fn undecided(
         &self,
         record: &PhaseRecord,
@@ -60,7 +62,7 @@ impl ObjectSetPhases {
 }
 
 fn left_as_it_is(record: &PhaseRecord, message: &str) -> String {
-    // Without it nothing was ever delivered.
+    // Without the finalizer nothing was ever delivered.
     if record.has_finalizer(FINALIZER_CACHED) {
         format!("{message} What was delivered before is left as it is.")
     } else {

@@ -1,5 +1,5 @@
-//! What of a phase object nobody may change: its class, and its manifests. A changed one is told, and nothing is
-//! written.
+//! The immutable fields of a phase object: its class and its manifests. A change of them is
+//! reported, and nothing is written.
 
 use baton_apis::conditions::reasons;
 use baton_engine::conditions::Requeue;
@@ -9,7 +9,8 @@ use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 use super::ObjectSetPhases;
 use crate::delivery::shared::Error;
 
-/// Why a phase whose label names another class than the one that delivers it is left as it is.
+/// The reason that a phase is left as it is if its label names another class than the one that
+/// delivers it.
 pub(super) fn changed_class(record: &PhaseRecord) -> Option<String> {
     let class = record.pinned_class().filter(|_| !record.deleting)?;
     let labelled = record.labelled_class();
@@ -22,7 +23,7 @@ pub(super) fn changed_class(record: &PhaseRecord) -> Option<String> {
 }
 
 impl ObjectSetPhases {
-    /// Reports that nothing is written for a phase since somebody has changed what is immutable.
+    /// Reports that nothing is written for a phase because an immutable field was changed.
     pub(super) async fn refuse_change(
         &self,
         record: &PhaseRecord,

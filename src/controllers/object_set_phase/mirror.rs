@@ -1,5 +1,5 @@
-//! Phases of clusters that agents serve: what is kept for the agents on the hub, and what they report
-//! (see [`baton_fleet::mirror`]).
+//! Phases of clusters that agents serve: the mirrors on the hub, and the statuses that the agents
+//! report (see [`baton_fleet::mirror`]).
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ use crate::delivery::{
     shared::{AtStep as _, Error},
 };
 
-/// The step that requests about mirrors belong to.
+/// The step in error messages about mirrors.
 const MIRROR: &str = "handing to the agent";
 
 impl ObjectSetPhases {
-    /// Hands a phase to the agent of its cluster, and takes from there how it stands with it.
+    /// Hands a phase to the agent of its cluster, and takes over the status that the agent reports.
     ///
     /// # Errors
     /// When a request about the phase or its mirror failed.
@@ -52,7 +52,7 @@ impl ObjectSetPhases {
             return self.refuse_change(&record, &text).await;
         }
         if self.mirror_of(&record, cluster).is_none() && !self.has_place(cluster) {
-            // Not even the finalizer is there then, so that its deletion waits for nothing.
+            // The phase does not get a finalizer either, so that its deletion waits for nothing.
             return self.without_place(&record, cluster, contact).await;
         }
         if let Some(waiting) = self.out_of_turn(&record, cluster).await? {
@@ -75,7 +75,7 @@ impl ObjectSetPhases {
         reported
     }
 
-    /// Says how it stands with a phase, as its agent reports.
+    /// Takes over the status of a phase from its agent.
     async fn take_report(
         &self,
         record: &PhaseRecord,
@@ -85,7 +85,8 @@ impl ObjectSetPhases {
     ) -> Result<Reconciled, Error> {
         let waiting = (ReconcileOutcome::Waiting, Requeue::OnEvent);
         match contact {
-            // What was reported last still holds, for the short time until that is known better.
+            // The last reported status stays for the short time in which the agent may still
+            // report.
             Contact::Expected => Ok(waiting),
             Contact::Lost { message, since } => {
                 self.unreachable(record, &not_connected(cluster, since, &message))
@@ -99,7 +100,7 @@ impl ObjectSetPhases {
                     return Ok(waiting);
                 }
                 if record.deleting {
-                    // Its deletion has made another generation of it, which the agent knows nothing of.
+                    // The deletion has increased the generation, which the agent does not observe.
                     for condition in &mut status.conditions {
                         condition.observed_generation = Some(record.generation);
                     }
@@ -111,7 +112,7 @@ impl ObjectSetPhases {
         }
     }
 
-    /// Brings the mirror of a phase up to date.
+    /// Creates or updates the mirror of a phase.
     async fn keep(
         &self,
         record: &PhaseRecord,
@@ -151,7 +152,7 @@ impl ObjectSetPhases {
         Ok(Arc::new(updated))
     }
 
-    /// Lets the agent write nothing more of a phase, if it was handed over.
+    /// Pauses the mirror of a phase, if there is one, so that the agent writes nothing more.
     ///
     /// # Errors
     /// When the request failed.
@@ -168,7 +169,7 @@ impl ObjectSetPhases {
         Ok(())
     }
 
-    /// Lets the agent take the objects of a phase away, and lets go of it.
+    /// Lets the agent delete the objects of a phase, and then releases the phase.
     async fn take_back(
         &self,
         record: &PhaseRecord,
@@ -186,7 +187,7 @@ impl ObjectSetPhases {
         }
         let mut mirror = self.mirror_of(record, cluster);
         if mirror.is_none() {
-            // The manager before this one may have made it a moment ago.
+            // The manager before this one may have created the mirror a moment ago.
             let found = self.shared.api.get(&mirror::key(cluster, record)).await;
             mirror = found.at_step(MIRROR)?.map(Arc::new);
         }
@@ -195,8 +196,8 @@ impl ObjectSetPhases {
             None if !self.has_place(cluster) => {
                 return self.without_place(record, cluster, contact).await;
             }
-            // The phase goes before its mirror, so the objects were never taken away by an agent. Perhaps the manager
-            // has delivered them.
+            // The phase is released before its mirror, so a missing mirror shows that no agent has
+            // deleted the objects. The manager may have delivered them itself.
             None => self.keep(record, cluster, Reach::default()).await?,
         };
         if self.take_back_through(record, cluster, &mirror).await? {
@@ -206,8 +207,9 @@ impl ObjectSetPhases {
             .await
     }
 
-    /// Lets the agent of a cluster that is not known, or cannot be connected to, take the objects of a phase away: it
-    /// may be at work all the same. Whether it is done, and the phase released.
+    /// Lets the agent of a cluster that is unknown or not connected delete the objects of a phase,
+    /// as the agent may work nevertheless. Returns true if the objects are deleted and the phase is
+    /// released.
     ///
     /// # Errors
     /// When a request about the phase or its mirror failed.
@@ -221,8 +223,8 @@ impl ObjectSetPhases {
         }
     }
 
-    /// Lets go of the mirror of a phase that is to stay, if somebody has deleted it: when its objects are taken away,
-    /// or when it goes with the namespace of the agent, and is forgotten. It is made again when it is gone.
+    /// Releases the deleted mirror of a phase that is to stay, once its objects are deleted, or if
+    /// it is deleted with the namespace of the agent. The mirror is created again after that.
     ///
     /// # Errors
     /// When the request failed.
@@ -239,13 +241,13 @@ impl ObjectSetPhases {
         }
     }
 
-    /// Whether a mirror is deleted along with the namespace of its agent.
+    /// True if a mirror is deleted along with the namespace of its agent.
     fn is_closing(&self, mirror: &PhaseRecord, cluster: &str) -> bool {
         mirror.deleting && !self.has_place(cluster)
     }
 
-    /// Lets the agent take the objects of a phase away, by the deletion of its mirror; whether it is done, and the
-    /// phase released.
+    /// Lets the agent delete the objects of a phase, by the deletion of its mirror. Returns true if
+    /// the objects are deleted and the phase is released.
     pub(super) async fn take_back_through(
         &self,
         record: &PhaseRecord,
@@ -253,7 +255,8 @@ impl ObjectSetPhases {
         mirror: &PhaseRecord,
     ) -> Result<bool, Error> {
         if is_done(mirror) {
-            // In this order: a phase without mirror was never taken away. A mirror without phase is collected.
+            // The order matters: a phase without a mirror counts as not torn down, while a mirror
+            // without a phase is garbage.
             self.release(record).await?;
             self.free(mirror).await?;
             return Ok(true);
@@ -269,8 +272,9 @@ impl ObjectSetPhases {
         Ok(false)
     }
 
-    /// Tells the agent who gets the objects of a phase back, before it takes them away. The mirror with that; `None`
-    /// when nobody does, or when it is said already.
+    /// Writes to the mirror which revisions get the objects of a phase back, before the agent
+    /// deletes them. Returns the updated mirror; `None` if there are no heirs, or they are written
+    /// already.
     async fn name_heirs(
         &self,
         record: &PhaseRecord,
@@ -296,25 +300,25 @@ impl ObjectSetPhases {
         Ok(Some(updated))
     }
 
-    /// The mirror of a phase, as the watch knows it.
+    /// The mirror of a phase in the store.
     pub(super) fn mirror_of(
         &self,
         record: &PhaseRecord,
         cluster: &str,
     ) -> Option<Arc<PhaseRecord>> {
         let mirror = self.observed.phases.get(&mirror::key(cluster, record))?;
-        // One that was freed is about to vanish.
+        // A released mirror is about to disappear.
         (!mirror.deleting || !mirror.finalizers.is_empty()).then_some(mirror)
     }
 
-    /// Whether there is a place for mirrors: the namespace of the agent. Without it, or when it is on its way out, what
-    /// the manager keeps there for heartbeats is gone.
+    /// True if the namespace of the agent exists, so that mirrors can be created in it. The
+    /// heartbeat object shows that: it is missing or being deleted when the namespace is.
     fn has_place(&self, cluster: &str) -> bool {
         let heartbeat = self.observed.phases.get(&mirror::heartbeat(cluster));
         heartbeat.is_some_and(|heartbeat| !heartbeat.deleting)
     }
 
-    /// Reports that there is no place for the mirror of a phase.
+    /// Reports that the namespace for the mirror of a phase does not exist.
     async fn without_place(
         &self,
         record: &PhaseRecord,
@@ -322,7 +326,7 @@ impl ObjectSetPhases {
         contact: Contact,
     ) -> Result<Reconciled, Error> {
         if matches!(contact, Contact::Expected) {
-            // It is about to be made, or to be known.
+            // The namespace is about to be created or observed.
             return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent));
         }
         let place = mirror::namespace(cluster);
@@ -330,8 +334,8 @@ impl ObjectSetPhases {
         self.unreachable(record, &not_handed(cluster, &cause)).await
     }
 
-    /// Takes the mirror of a phase away, if there is one. Its objects stay as they are: the agent forgets a
-    /// phase whose mirror is gone.
+    /// Deletes the mirror of a phase, if there is one. The objects stay as they are: the agent
+    /// drops a phase whose mirror is deleted.
     ///
     /// # Errors
     /// When a request failed.
@@ -342,7 +346,8 @@ impl ObjectSetPhases {
         }
     }
 
-    /// Deletes a mirror whose phase is gone without a teardown, as when somebody removed its finalizers.
+    /// Deletes a mirror whose phase was deleted without a teardown, for example because its
+    /// finalizers were removed by hand.
     ///
     /// # Errors
     /// When a request failed.
@@ -358,11 +363,11 @@ impl ObjectSetPhases {
             }
         };
         if is_done(mirror) {
-            // The manager before this one has released the phase, and no more.
+            // The manager before this one has released the phase but not the mirror.
             self.free(mirror).await?;
             return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
         }
-        // Its watch may be behind that of the mirrors.
+        // The watch of phases may be behind the watch of mirrors.
         let found = self.shared.api.get(&origin.key()).await;
         let found = found.at_step(MIRROR)?;
         if found.is_some_and(|phase| *phase.uid == *origin.uid()) {
@@ -374,7 +379,7 @@ impl ObjectSetPhases {
         Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
     }
 
-    /// Deletes a mirror and lets go of it.
+    /// Releases and deletes a mirror.
     async fn discard(&self, mirror: &PhaseRecord) -> Result<(), Error> {
         let mirror = self.free(mirror).await?;
         if !mirror.deleting {
@@ -383,7 +388,7 @@ impl ObjectSetPhases {
         Ok(())
     }
 
-    /// Lets go of a mirror.
+    /// Removes the finalizers of a mirror.
     async fn free(&self, mirror: &PhaseRecord) -> Result<PhaseRecord, Error> {
         if mirror.finalizers.is_empty() {
             return Ok(mirror.clone());
@@ -401,7 +406,7 @@ impl ObjectSetPhases {
     }
 }
 
-/// Says why a phase is not handed to an agent, and what helps.
+/// The message for a phase that cannot be handed to an agent, with the remedy.
 fn not_handed(cluster: &str, cause: &str) -> String {
     format!(
         "It cannot be handed to the agent of Cluster \"{cluster}\": {cause}; `baton cluster join {cluster} --pull` \
@@ -409,7 +414,7 @@ fn not_handed(cluster: &str, cause: &str) -> String {
     )
 }
 
-/// Whether the agent has taken all objects away.
+/// True if the agent has deleted all objects.
 fn is_done(mirror: &PhaseRecord) -> bool {
     mirror.deleting
         && mirror

@@ -1,4 +1,4 @@
-//! Phases of sites, which wait for their turn.
+//! Phases of sites, which have to wait for their turn.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl NoteBegun for ObjectSetPhases {
         record: Arc<PhaseRecord>,
         status: ObjectSetPhaseStatus,
     ) -> Result<Option<Arc<PhaseRecord>>, Error> {
-        // With the finalizer, without which its deletion would not wait.
+        // Without the finalizer the deletion of the phase would not wait.
         let record = self.set_up(record).await?;
         let updated = self.shared.api.set_status(&record, &status).await;
         let updated = updated.at_step("noting that it has begun")?;
@@ -48,7 +48,8 @@ impl NoteBegun for ObjectSetPhases {
 }
 
 impl ObjectSetPhases {
-    /// Lets a phase pass that may write, with what its pass has to know; what became of it if it may not.
+    /// Decides if a phase may write now. Returns the input of its pass, or the result of the
+    /// reconcile if the phase has to wait.
     pub(super) async fn gate(&self, record: Arc<PhaseRecord>) -> Result<Gated, Error> {
         let cluster = record.cluster().unwrap_or_default();
         let times = Times {
@@ -62,7 +63,7 @@ impl ObjectSetPhases {
         gate::pass(record, ask, self).await
     }
 
-    /// What holds for the upgrades of a phase.
+    /// The terms for upgrades of a phase.
     fn terms(&self, record: &PhaseRecord) -> Terms {
         let entry = record
             .annotations
@@ -80,7 +81,7 @@ impl ObjectSetPhases {
         }
     }
 
-    /// What an agent has to know of the place of a phase; `known`: its mirror.
+    /// The position of a phase in its chain, with its terms, for the agent; `known` is its mirror.
     pub(super) fn place(&self, record: &PhaseRecord, known: Option<&PhaseRecord>) -> Option<Place> {
         if !has_site(record) {
             return None;
@@ -88,7 +89,7 @@ impl ObjectSetPhases {
         let has_begun = matches!(state(record).begun, Begun::Yes(_));
         let origin = known.and_then(|known| Origin::read(known).ok());
         match origin.and_then(|origin| origin.place().cloned()) {
-            // It makes no difference any more what holds.
+            // The terms do not matter any more.
             Some(reported) if has_begun => Some(reported),
             reported => {
                 let is_reported = reported.map_or(has_begun, |reported| reported.has_begun());
@@ -97,9 +98,10 @@ impl ObjectSetPhases {
         }
     }
 
-    /// The revision before that of a phase which is not wholly handed to the agent of a cluster. Agents take it that
-    /// they have all that comes before what they have. One that is refused before it has any phase is not waited for:
-    /// it may never have one.
+    /// The first earlier revision whose phases are not all handed to the agent of a cluster.
+    ///
+    /// Agents rely on having everything that comes before a phase. A refused revision without
+    /// phases is skipped: it may never have any.
     fn not_handed_before(&self, record: &PhaseRecord, cluster: &str) -> Option<Member> {
         let chain = chain(&self.observed, record);
         let older = chain.into_iter();
@@ -121,7 +123,8 @@ impl ObjectSetPhases {
         })
     }
 
-    /// Reports that the turn of a phase to be handed to an agent has not come, if so.
+    /// Reports that a phase cannot be handed to an agent yet, if an earlier revision has to be
+    /// handed over first.
     pub(super) async fn out_of_turn(
         &self,
         record: &PhaseRecord,

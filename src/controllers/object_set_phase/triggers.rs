@@ -1,4 +1,4 @@
-//! What wakes a delegated phase. Each function maps a change to the phases to reconcile.
+//! Triggers of delegated phases. Each function maps a change to the phases to reconcile.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ use crate::delivery::{
     terms::SiteTermsChange,
 };
 
-/// A phase wakes itself, and its mirror when it goes. A mirror wakes the phase that it stands for, or itself if there
-/// is none.
+/// A phase wakes itself, and its mirror when it is deleted. A mirror wakes its phase, or itself if
+/// there is none.
 pub(super) fn on_phase(observed: &Observed, change: &Change<PhaseKind>) -> Vec<Wake<PhaseKey>> {
     let Some(phase) = change.record() else {
         return Vec::new();
@@ -55,7 +55,8 @@ pub(super) fn on_phase(observed: &Observed, change: &Change<PhaseKind>) -> Vec<W
     wakes
 }
 
-/// A phase of a site wakes those that may wait for it, and so does its mirror when it comes.
+/// A phase of a site wakes the phases that may wait for it, and so does its mirror when it is
+/// created.
 fn on_mate(observed: &Observed, change: &Change<PhaseKind>) -> Vec<Wake<PhaseKey>> {
     let (old, new) = (change.old.as_deref(), change.new.as_deref());
     match new {
@@ -69,7 +70,7 @@ fn on_mate(observed: &Observed, change: &Change<PhaseKind>) -> Vec<Wake<PhaseKey
     }
 }
 
-/// Other terms wake the phases that have not begun.
+/// Changed terms wake the phases that have not begun.
 pub(super) fn on_terms(observed: &Observed, change: &SiteTermsChange) -> Vec<Wake<PhaseKey>> {
     let is_concerned = |phase: &PhaseRecord| {
         let text = phase.annotations.get(ANNOTATION_SITE);
@@ -84,7 +85,8 @@ pub(super) fn on_terms(observed: &Observed, change: &SiteTermsChange) -> Vec<Wak
         .collect()
 }
 
-/// The place for the mirrors of a cluster, which appears or goes, wakes the phases that are delivered into it.
+/// The heartbeat object of a cluster, when it appears or is deleted, wakes the phases that are
+/// delivered into the cluster: it shows if mirrors can be created.
 fn on_place(observed: &Observed, change: &Change<PhaseKind>, cluster: &str) -> Vec<Wake<PhaseKey>> {
     let is_there =
         |version: &Option<Arc<PhaseRecord>>| version.as_ref().is_some_and(|it| !it.deleting);
@@ -94,7 +96,8 @@ fn on_place(observed: &Observed, change: &Change<PhaseKind>, cluster: &str) -> V
     on_link(observed, cluster)
 }
 
-/// A revision that ends wakes the phases of those that inherit from it; one of a site those of its chain.
+/// A revision that ends wakes the phases of the revisions that inherit its objects; a revision of a
+/// site wakes the phases of its chain.
 pub(super) fn on_revision(
     observed: &Observed,
     change: &Change<RevisionKind>,
@@ -105,8 +108,8 @@ pub(super) fn on_revision(
     wakes.chain(on_member(observed, change)).collect()
 }
 
-/// A revision of a site that appears, gets its number or another owner, is refused or is given up wakes the phases of
-/// its chain.
+/// A revision of a site wakes the phases of its chain when it appears, gets a number or another
+/// owner, is refused or is given up.
 fn on_member(observed: &Observed, change: &Change<RevisionKind>) -> Vec<Wake<PhaseKey>> {
     let part = |record: &Option<Arc<RevisionRecord>>| {
         let record = record.as_ref().filter(|record| record.has_site());
@@ -133,7 +136,7 @@ pub(super) fn on_slice(observed: &Observed, change: &Change<SliceKind>) -> Vec<W
         .collect()
 }
 
-/// A cluster whose link has changed wakes the phases that are delivered into it.
+/// A changed link of a cluster wakes the phases that are delivered into the cluster.
 pub(super) fn on_link(observed: &Observed, cluster: &str) -> Vec<Wake<PhaseKey>> {
     let on_it = |phase: &PhaseRecord| phase.cluster() == Some(cluster);
     let phases = observed.phases.filter(on_it).into_iter();
@@ -142,7 +145,7 @@ pub(super) fn on_link(observed: &Observed, cluster: &str) -> Vec<Wake<PhaseKey>>
         .collect()
 }
 
-/// A change of who may deliver where wakes the phases that it is about.
+/// A change of assignments wakes the phases that it affects.
 pub(super) fn on_assignment(
     observed: &Observed,
     change: &AssignmentChange,
@@ -250,7 +253,7 @@ mod tests {
         assert_eq!(names(on_link(&observed, "edge")), "shop/a");
     }
 
-    /// What is kept for heartbeats stands for the namespace of the agent.
+    /// The heartbeat object shows that the namespace of the agent exists.
     #[test]
     fn a_place_for_mirrors_wakes_the_phases_of_its_cluster() {
         let observed = Observed::default();
@@ -317,7 +320,7 @@ mod tests {
                 AssignmentChange::Assignment(vec![by_name.clone()]),
                 "shop/b",
             ),
-            // Also those that others selected until now: they may be open again.
+            // Phases that the previous assignments selected are woken too: they may deliver again.
             (
                 AssignmentChange::Assignment(vec![by_label.clone()]),
                 "bar/d shop/a",
@@ -408,7 +411,8 @@ mod tests {
             .into_iter()
             .map(|wake| (wake.key.name.to_string(), wake.after))
             .collect();
-        // One that lost nothing yet is about to, and would report the middle of it.
+        // A revision that has lost nothing yet is about to lose objects, and would report an
+        // interim state.
         let expected = [("v2-a", CO_OWNED), ("v2-b", BURST)];
         assert_eq!(
             delays,

@@ -1,12 +1,12 @@
-//! A look into the clusters that Releases run in: their workloads, pods and Services.
+//! The state of the clusters that Releases run in: their workloads, pods and Services.
 //!
-//! A cluster is watched from when a target first needs it until none does any more, and only the kinds that somebody
-//! asked for. Objects are kept without what nobody reads.
+//! A cluster is watched as long as a target needs the cluster, and only for the kinds that were
+//! requested. Fields that no controller reads are dropped before an object is stored.
 //!
 //! # Guarantees
-//! - What is known of a cluster is never older than our own writes there, see
+//! - The state of a cluster is never older than our own writes there, see
 //!   [`Store`](baton_typed::store::Store).
-//! - A cluster that was not connected is listed anew before it is worked in again.
+//! - After a lost connection a cluster is listed again before a controller writes to it.
 
 pub(crate) mod cluster;
 pub(crate) mod objects;
@@ -31,45 +31,45 @@ use parking_lot::Mutex;
 
 use self::cluster::AppCluster;
 
-/// Something changed in a cluster.
+/// A change in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClusterChange {
-    /// The namespace that it is in.
+    /// The namespace of the object.
     pub namespace: String,
-    /// The application that it concerns, by label.
+    /// The application that the object belongs to, by label.
     pub application: String,
-    /// What it is.
+    /// The changed object.
     pub what: What,
 }
 
-/// What changed in a cluster.
+/// The object that changed in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// A workload of this Release.
+    /// A workload of a Release.
     Workload {
         /// Name of the Release.
         release: String,
-        /// It got the last of the pods that it is to have: there is no more to come.
+        /// True if the last missing pod became available: no further change is expected.
         is_full: bool,
     },
-    /// A pod of this Release.
+    /// A pod of a Release.
     Pod {
         /// Name of the Release.
         release: String,
-        /// It came, went, or has other labels.
+        /// True if the pod was created or deleted, or has other labels.
         is_relabelled: bool,
-        /// It came, went, or is in another state.
+        /// True if the pod was created or deleted, or has another status.
         is_other_state: bool,
     },
-    /// The Service that balances, or its addresses.
+    /// The Service that balances, or its endpoints.
     Balancer,
 }
 
-/// The clusters that targets work in.
+/// The clusters that targets use.
 pub(crate) struct AppClusters {
     inventory: Inventory,
     assignments: Assignments,
-    /// What changes in any of them.
+    /// Changes in any of these clusters.
     pub changes: Arc<Source<ClusterChange>>,
     used: Mutex<Used>,
 }
@@ -77,7 +77,7 @@ pub(crate) struct AppClusters {
 #[derive(Default)]
 struct Used {
     clusters: HashMap<String, Arc<AppCluster>>,
-    /// The clusters of each target.
+    /// The clusters that each target uses.
     users: HashMap<Key, BTreeSet<String>>,
 }
 
@@ -88,7 +88,7 @@ impl Used {
 }
 
 impl AppClusters {
-    /// No cluster is watched yet.
+    /// No cluster is watched at first.
     pub(crate) fn new(inventory: Inventory, assignments: Assignments) -> Self {
         Self {
             inventory,
@@ -98,8 +98,8 @@ impl AppClusters {
         }
     }
 
-    /// Notes the clusters that a target needs from now on; none when it is gone. What nobody needs any more is not
-    /// watched any longer.
+    /// Sets the clusters that a target uses; empty if the target is deleted. A cluster that no
+    /// target uses is not watched any more.
     pub(crate) fn set_clusters(&self, target: &Key, clusters: BTreeSet<String>) {
         let mut used = self.used.lock();
         let before = if clusters.is_empty() {
@@ -118,16 +118,18 @@ impl AppClusters {
         drop(used);
     }
 
-    /// Whether a change of assignments may matter to what a namespace has in a cluster.
+    /// True if a change of assignments may affect a namespace in a cluster.
     pub(crate) fn concerns(&self, change: &AssignmentChange, namespace: &str, name: &str) -> bool {
         let labels = &self.inventory.labels(name);
         change.concerns(namespace, Subject { name, labels })
     }
 
-    /// A cluster, to be worked in for a namespace. The target that needs it was noted before.
+    /// A cluster for work in a namespace. The target has to be registered with
+    /// [`AppClusters::set_clusters`] before.
     ///
     /// # Errors
-    /// If there is no such cluster, or no connection to it, or the namespace may not deliver into it.
+    /// If there is no such cluster, or no connection to it, or the namespace may not deliver into
+    /// the cluster.
     pub(crate) fn reach(&self, namespace: &str, name: &str) -> Result<Arc<AppCluster>, Failure> {
         let refusal = match self.inventory.link(name) {
             ClusterLink::Up(target) => {
@@ -140,7 +142,7 @@ impl AppClusters {
                 let cluster = Arc::new(AppCluster::new(target, Arc::clone(&self.changes)));
                 let old = used.clusters.insert(name.to_owned(), Arc::clone(&cluster));
                 drop(used);
-                // Its watches end when nobody is at work with it.
+                // Its watches end when the last user drops it.
                 drop(old);
                 return Ok(cluster);
             }
@@ -153,13 +155,14 @@ impl AppClusters {
 }
 
 impl AppClusters {
-    /// Whether one of these clusters has not answered yet, see [`ClusterLink::is_connecting`].
+    /// True if one of these clusters has not answered yet, see [`ClusterLink::is_connecting`].
     pub(crate) fn any_connecting<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
         names.any(|name| self.inventory.link(name).is_connecting())
     }
 
-    /// What a namespace may not deliver into a cluster, it may not scale or give traffic there either: whoever writes
-    /// a target chooses which labels it is about.
+    /// Checks that a namespace may deliver into a cluster. Otherwise it may not scale or route
+    /// traffic there either, since the author of a target chooses the labels of the objects that
+    /// the target affects.
     fn admit(&self, namespace: &str, name: &str) -> Result<(), Failure> {
         let labels = &self.inventory.labels(name);
         match self.assignments.decide(namespace, Subject { name, labels }) {
@@ -174,7 +177,7 @@ impl AppClusters {
     }
 }
 
-/// Why a cluster that is not connected cannot be worked in.
+/// The reason that a cluster without connection cannot be used.
 fn refusal(name: &str, link: &ClusterLink) -> Failure {
     let cluster = Quoted(name);
     let message = match link {
@@ -192,7 +195,7 @@ fn refusal(name: &str, link: &ClusterLink) -> Failure {
         ClusterLink::Pull(_) => format!(
             "cluster {cluster} is served by an agent; capacity and traffic need a cluster that the manager connects to"
         ),
-        // Such a link is no reason.
+        // A connected cluster has no such reason.
         ClusterLink::Up(_) => String::new(),
     };
     Failure::new(Cause::NoClient, message)

@@ -1,4 +1,5 @@
-//! The controller of Applications: makes the next Release, goes back when the newest was deleted, and tidies up.
+//! The controller of Applications: creates the next Release, returns to an older one if the newest
+//! was deleted, and deletes superseded ones.
 
 use std::sync::Arc;
 
@@ -22,10 +23,10 @@ use super::{
 };
 use baton_typed::requests::Requests;
 
-/// As events name the controller (section 9.2 of the contract).
+/// Name of the controller in events.
 const REPORTER: &str = "application-controller";
 
-/// Makes, and deletes, the Releases of Applications.
+/// Creates and deletes the Releases of Applications.
 pub(crate) struct Applications {
     pub context: Context,
     pub charts: ChartSource,
@@ -92,7 +93,8 @@ impl Controller for Applications {
 }
 
 impl Applications {
-    /// Reports that nothing is made or deleted while objects that decide about it cannot be listed.
+    /// Reports that no Release is created or deleted while the objects for the decision cannot be
+    /// listed.
     async fn hold(&self, application: &Application, why: &str) -> Result<Reconciled, Error> {
         let mut wanted = application.clone();
         let status = wanted.status.get_or_insert_default();
@@ -106,8 +108,8 @@ impl Applications {
         Ok(INCOMPLETE)
     }
 
-    /// Carries a sync out up to its end. With its outcome: the Releases that this was decided upon, and whether one was
-    /// created.
+    /// Runs a sync to its end. Returns its outcome, the Releases that the outcome is based on, and
+    /// true if one was created.
     async fn decide(
         &self,
         key: &Key,
@@ -146,7 +148,8 @@ impl Applications {
                         stores.releases.written(created);
                         answers.created = Some(Ok(()));
                     }
-                    // Somebody has made it, perhaps ourselves before a crash: then it is listed.
+                    // Another process has created the Release, or this one before a crash, so the
+                    // Releases are listed.
                     Err(kube::Error::Api(status)) if status.code == 409 && !answers.listed => {
                         releases = self.list(requests, key).await?;
                         answers.listed = true;
@@ -160,7 +163,7 @@ impl Applications {
         }
     }
 
-    /// The Releases as the server has them now.
+    /// Lists the Releases on the server.
     async fn list(&self, requests: &Requests, key: &Key) -> Result<Vec<Release>, Error> {
         let selector = format!("{LABEL_APP}={}", key.name);
         let listed = requests.list::<Release>(&key.namespace, &selector).await;
@@ -169,8 +172,8 @@ impl Applications {
         Ok(listed)
     }
 
-    /// Deletes Releases in this order, each in the state that it was judged in: one that becomes complete meanwhile has
-    /// all the traffic. How many there were. The first error ends it.
+    /// Deletes Releases in this order, each only if it is unchanged: a Release that has become
+    /// complete meanwhile has all the traffic. Returns their number. Stops at the first error.
     async fn delete(&self, judged: &[Release], names: &[String]) -> Result<usize, Error> {
         let mut deleted = 0;
         for name in names {
@@ -197,7 +200,8 @@ fn refusal(error: &kube::Error) -> Refusal {
     }
 }
 
-/// Trigger: a Release wakes the Application that owns it. One with several owners, or none, belongs to nobody.
+/// Trigger: a Release wakes the Application that owns it. A Release with several owners, or none,
+/// is ignored.
 fn owner(release: &Release) -> Option<Wake<Key>> {
     let [owner] = release.owner_references() else {
         return None;

@@ -1,4 +1,4 @@
-//! The controller of `CapacityTarget`: how many pods of a Release run in its clusters (section 5 of the contract).
+//! The controller of `CapacityTarget`: sets the number of pods that a Release runs in each cluster.
 
 mod triggers;
 mod workloads;
@@ -34,10 +34,10 @@ use super::{
     report::report,
 };
 
-/// How the controller is called in events.
+/// Name of the controller in events.
 const REPORTER: &str = "capacity-controller";
 
-/// Scales the workloads of Releases, and reports on their pods.
+/// Scales the workloads of Releases, and reports the state of their pods.
 pub(crate) struct CapacityTargets {
     context: Context,
     clusters: Arc<AppClusters>,
@@ -45,7 +45,7 @@ pub(crate) struct CapacityTargets {
 }
 
 impl CapacityTargets {
-    /// Works in these clusters.
+    /// A controller for these clusters.
     pub(crate) fn new(context: Context, clusters: Arc<AppClusters>) -> Self {
         Self {
             context,
@@ -120,7 +120,7 @@ impl Controller for CapacityTargets {
 }
 
 impl CapacityTargets {
-    /// Brings one cluster closer to its number of pods.
+    /// Scales the workloads of one cluster.
     async fn work_in(
         &self,
         target: &CapacityTarget,
@@ -149,7 +149,7 @@ impl CapacityTargets {
         Ok(plan)
     }
 
-    /// Scales the workloads that are to have another number of pods.
+    /// Scales the workloads whose number of pods has to change.
     async fn scale(
         &self,
         cluster: &AppCluster,
@@ -187,7 +187,7 @@ impl CapacityTargets {
     }
 }
 
-/// The identity of a target.
+/// The key of a target.
 fn key(target: &CapacityTarget) -> Key {
     Key::of(kinds::CAPACITY_TARGET.name, target)
 }

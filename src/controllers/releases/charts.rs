@@ -1,4 +1,4 @@
-//! The charts of Releases, each rendered once.
+//! The charts of Releases. Each chart is rendered once.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,19 +9,20 @@ use baton_typed::key::Key;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-/// Versions of charts, and what they render to. Clones share everything.
+/// Resolves versions of charts and renders charts. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct ChartSource {
     charts: Charts,
-    /// What was rendered to schedule a Release and not installed yet, by the uid of the Release.
+    /// Rendered objects that are not installed yet, by the uid of the Release.
     rendered: Arc<Mutex<BTreeMap<String, Vec<Value>>>>,
 }
 
-/// Renderings that are kept for their installation, which follows at once. What is beyond is rendered again.
+/// Number of renderings that are stored for their installation, which follows at once. Further ones
+/// are rendered again.
 const KEPT: usize = 64;
 
 impl ChartSource {
-    /// Charts from repositories.
+    /// A source of charts from repositories.
     pub(crate) fn new(charts: Charts) -> Self {
         Self {
             charts,
@@ -29,12 +30,12 @@ impl ChartSource {
         }
     }
 
-    /// The version of a chart that is meant.
+    /// The version of a chart, resolved from its constraint.
     pub(crate) async fn resolve(&self, chart: &Chart) -> Result<String, ResolutionError> {
         self.charts.resolve(chart).await
     }
 
-    /// Renders the chart of a Release, and keeps that for [`ChartSource::take`].
+    /// Renders the chart of a Release, and stores the result for [`ChartSource::take`].
     pub(crate) async fn render(
         &self,
         key: &Key,
@@ -53,7 +54,7 @@ impl ChartSource {
         Ok(documents)
     }
 
-    /// What the chart of a Release renders to, for its installation.
+    /// The rendered chart of a Release. Removes the stored result.
     pub(crate) async fn take(
         &self,
         key: &Key,
@@ -67,7 +68,7 @@ impl ChartSource {
         }
     }
 
-    /// Lets go of what was rendered for a Release that is gone.
+    /// Drops the stored result for a deleted Release.
     pub(crate) fn forget(&self, uid: &str) {
         self.rendered.lock().remove(uid);
     }

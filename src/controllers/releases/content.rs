@@ -1,8 +1,10 @@
-//! What a Release installs: its chart, rendered once, in slices that the revisions of all its clusters share.
+//! The content of a Release: its chart, rendered once, in slices that the revisions of all its
+//! clusters share.
 //!
-//! The slices belong to the Release. Which they are is noted on the `InstallationTarget`, and before that is written it
-//! shows in the revisions that were made from them, so that no restart renders a chart again. Their names tell their
-//! content: what an earlier attempt left behind is either the same, or stays unused and goes with the Release.
+//! The Release owns the slices. Their names are stored in an annotation of the
+//! `InstallationTarget`, so that a restart does not render the chart again. The revisions that were
+//! created before the annotation also name them. A name is derived from the content: a slice of an
+//! earlier attempt is either reused, or stays unused and is deleted with the Release.
 
 use baton_apis::{
     InstallationTarget, ObjectSetObject, Release,
@@ -19,31 +21,32 @@ use twox_hash::XxHash64;
 use super::{Context, Error, charts::ChartSource, scalable::scalable};
 use crate::delivery::slices::NewSlice;
 
-/// The names of the slices, by the phases that they are installed in.
+/// The names of the slices, by phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Content {
-    /// Definitions of kinds, which are there before objects of those kinds.
+    /// Slices with definitions of kinds, which have to exist before objects of those kinds.
     pub definitions: Vec<String>,
-    /// Everything else.
+    /// Slices with all other objects.
     pub objects: Vec<String>,
 }
 
-/// Why there is no content.
+/// The reason that there is no content.
 pub(super) enum ContentError {
-    /// The chart is at fault, or its repository: the text for the status, and whether trying again may help.
+    /// The chart or its repository has an error. `message` is the text for the status; `again` is
+    /// true if a retry may help.
     Chart { message: String, again: bool },
     /// A request failed.
     Request(Error),
 }
 
 impl Content {
-    /// As it is noted on an `InstallationTarget`: the number of slices with definitions, then all names.
+    /// The text of the annotation: the number of slices with definitions, then all names.
     pub(super) fn note(&self) -> String {
         let names: Vec<_> = self.definitions.iter().chain(&self.objects).collect();
         json!([self.definitions.len(), names]).to_string()
     }
 
-    /// Reads what was noted; nothing where somebody has spoilt it.
+    /// Reads the annotation; `None` if it is missing or invalid.
     pub(super) fn noted(target: &InstallationTarget) -> Option<Self> {
         let note = target.annotations().get(ANNOTATION_CONTENT)?;
         let (definitions, mut names): (usize, Vec<String>) = serde_json::from_str(note).ok()?;
@@ -57,18 +60,18 @@ impl Content {
     }
 }
 
-/// Makes contents of charts.
+/// Creates the contents of charts.
 pub(super) struct Contents {
     /// Inventory, slices, and requests about them.
     pub context: Context,
     /// Rendered charts.
     pub charts: ChartSource,
-    /// The controller that slices are written for.
+    /// The name of the controller that writes slices.
     pub writer: &'static str,
 }
 
 impl Contents {
-    /// The content of a Release: as it is noted, or rendered and written now.
+    /// The content of a Release: read from the annotation, or rendered and written now.
     pub(super) async fn of(
         &self,
         key: &Key,
@@ -120,7 +123,7 @@ impl Contents {
         made.await.map_err(ContentError::Request)
     }
 
-    /// Writes objects into slices; their names.
+    /// Writes objects into slices. Returns the names of the slices.
     async fn slices(
         &self,
         key: &Key,
@@ -131,7 +134,8 @@ impl Contents {
         let mut names = Vec::new();
         for objects in slice_parts::in_parts(objects) {
             let objects = json!(objects);
-            // Two Releases of one name that follow one another do not share slices: one takes its own along.
+            // The uid makes the name unique to this Release: a later Release of the same name must
+            // not share slices that are deleted with the earlier one.
             let hash = XxHash64::oneshot(0, format!("{uid}{objects}").as_bytes());
             let name = format!("{}-{hash:016x}", key.name);
             let slice = NewSlice {

@@ -1,4 +1,5 @@
-//! The credentials of chart repositories: Secrets with a label, in the namespace of those of clusters.
+//! The credentials of chart repositories: labelled Secrets in the namespace of the Secrets of
+//! clusters.
 
 use std::sync::Arc;
 
@@ -15,22 +16,23 @@ use parking_lot::RwLock;
 use serde_json::value::RawValue;
 use tracing::warn;
 
-/// By name of the Secret, the repository and its credentials; `None` of one without.
+/// Address and credentials of a repository by the name of the Secret; `None` for a Secret without
+/// credentials.
 type Secrets = Collection<String, Option<(String, Credentials)>>;
 
-/// The credentials of all repositories. Clones share everything.
+/// The credentials of all repositories. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct RepositorySecrets(Arc<RwLock<Secrets>>);
 
 impl Default for RepositorySecrets {
     fn default() -> Self {
-        // Known credentials stay while Secrets are not served.
+        // Cached credentials stay while Secrets are not served.
         Self(Arc::new(RwLock::new(Secrets::new(Unserved::Unknown))))
     }
 }
 
 impl RepositorySecrets {
-    /// Follows the Secrets of a namespace for ever. Nothing of others is received.
+    /// Follows the labelled Secrets of a namespace forever. Other Secrets are not requested.
     pub(crate) async fn follow(self, client: Client, namespace: String) {
         let Ok(path) = path::within("/api/v1", &namespace, "secrets") else {
             return;
@@ -153,7 +155,8 @@ mod tests {
             Event::Upsert(&without),
             Event::Upsert(&unreadable),
             Event::Deleted(&without),
-            // A Secret that lost its label goes in the state in which nobody may read it any more.
+            // A Secret that lost its label is reported as deleted, with a content that may be
+            // unreadable.
             Event::Deleted(&unreadable),
         ] {
             let secrets = RepositorySecrets::default();

@@ -1,32 +1,32 @@
-//! Statuses of targets that are put off for a moment.
+//! Statuses of targets that are debounced.
 //!
-//! While pods start and end, a target has something new to tell many times in a second: how many there are, and what
-//! each waits for. Strategies wait for nothing but that it is ready, or cannot be worked in, which is told at once. So
-//! everything else waits for what else comes in that moment. Nothing depends on it: after a restart the same is found
-//! out anew.
+//! While pods start and end, the status of a target changes many times in a second: the number of
+//! pods, and the state of each. Strategies wait only for a target that becomes ready or cannot be
+//! worked on, and these changes are written at once. All other changes are collected for a moment.
+//! A lost one does no harm: after a restart the next pass computes the same status.
 
 use std::time::Duration;
 
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 use baton_typed::debounce::at_the_latest;
 
-/// How long a status is put off at most. It counts from the first one that was, so that a steady stream of them is told
-/// as well.
+/// The longest time that a status is debounced. It counts from the first debounced status, so that
+/// a steady stream of changes is reported as well.
 pub(crate) const MOMENT: Duration = Duration::from_millis(250);
 
-/// What became of the status of a target.
+/// The result of a status report of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reported {
-    /// It is as it was.
+    /// The status has not changed.
     Unchanged,
-    /// It was written.
+    /// The status was written.
     Written,
-    /// It is put off for so long.
+    /// The status is debounced for this time.
     Debounced(Duration),
 }
 
 impl Reported {
-    /// The result of a pass that had this one besides.
+    /// Combines this result with the result of the pass.
     pub(crate) fn with(self, (outcome, requeue): Reconciled) -> Reconciled {
         match self {
             Self::Written if outcome == ReconcileOutcome::Unchanged => {

@@ -1,5 +1,6 @@
-//! The controller of `InstallationTargets`: a revision in each of the clusters, made from what the Release's chart
-//! renders to. Everything else - repairs, handovers, deletion in order - is what revisions do anyway.
+//! The controller of `InstallationTargets`: creates a revision for each of the clusters, from the
+//! rendered chart of the Release. Repairs, handovers and ordered deletion are part of every
+//! revision.
 
 mod hub;
 mod outcome;
@@ -48,7 +49,7 @@ use super::{
     content::{Content, ContentError, Contents},
 };
 
-/// As events name the controller (section 9.2 of the contract).
+/// Name of the controller in events.
 const REPORTER: &str = "installation-controller";
 /// The phases of a revision.
 const DEFINITIONS: &str = "definitions";
@@ -62,7 +63,7 @@ pub(crate) struct Installations {
 }
 
 impl Installations {
-    /// A controller that has seen nothing yet.
+    /// A controller without state.
     pub(crate) fn new(context: Context, charts: ChartSource) -> Self {
         let hub = Hub::new(context.requests.client.clone());
         let contents = Contents {
@@ -96,7 +97,7 @@ impl Controller for Installations {
                     .charts
                     .forget(old.metadata.uid.as_deref().unwrap_or_default());
             }
-            // Its target may have been observed before it.
+            // The target may have been observed before its Release.
             let is_new = change.old.is_none();
             let release = change.new.as_ref().filter(|_| is_new);
             release.map(|it| Wake::now(Key::of(kinds::INSTALLATION_TARGET.name, &**it)))
@@ -116,11 +117,12 @@ impl Controller for Installations {
         let Some(target) = stores.installation_targets.get(&key.namespace, &key.name) else {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
-        // The Release says why not.
+        // The status of the Release reports the cause.
         if stores.all.extent() != Extent::All {
             return Ok(INCOMPLETE);
         }
-        // Its revisions go with it; without its Release there is nothing to install.
+        // The revisions of a deleted target are deleted with the target; without a Release there is
+        // nothing to install.
         let release = self.release(key, &target);
         let Some(release) = release.filter(|_| target.metadata.deletion_timestamp.is_none()) else {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
@@ -181,8 +183,10 @@ impl Controller for Installations {
 }
 
 impl Installations {
-    /// Brings the revisions of all clusters about. What became of each cluster, and the first error that is worth
-    /// another try. Nothing where the target has become another one since it was read.
+    /// Creates the missing revisions of all clusters, and deletes those of other clusters.
+    ///
+    /// Returns the outcome of each cluster, and the first error that is worth a retry; `None` if
+    /// the target has changed since it was read.
     async fn install(
         &self,
         key: &Key,
@@ -210,7 +214,7 @@ impl Installations {
             });
             outcomes.insert(cluster.clone(), outcome);
         }
-        // Of clusters that are no longer meant.
+        // The revisions of clusters that the target does not list any more are deleted.
         let application = target.labels().get(LABEL_APP).map_or("", String::as_str);
         let clusters = target.spec.clusters.iter();
         let chains: Vec<_> = clusters
@@ -234,7 +238,7 @@ impl Installations {
         Some((outcomes, failure))
     }
 
-    /// The revision of one cluster: made, unless it is there, and how far it is.
+    /// The outcome of one cluster. Creates its revision if there is none.
     async fn install_in(
         &self,
         key: &Key,
@@ -302,11 +306,12 @@ impl Installations {
         }
     }
 
-    /// The number of the revision to be made for a Release, or why none can be made now.
+    /// The number of the revision to be created for a Release, or the reason that none can be
+    /// created now.
     ///
-    /// One that was lost behind that of a newer Release comes back under its old name, which the newer one lists as
-    /// previous: with the next number it would take everything from the newer one, with any other name it would pass
-    /// for a stranger.
+    /// A revision that was lost behind the revision of a newer Release is created again under its
+    /// old name, which the newer one lists as previous. With the next number it would take over all
+    /// objects from the newer one; with another name it would be a foreign owner.
     fn place_in_chain(
         &self,
         key: &Key,
@@ -347,14 +352,14 @@ impl Installations {
         Ok(number)
     }
 
-    /// The revisions that a target has made.
+    /// The revisions that a target has created.
     fn own_revisions(&self, key: &Key, target: &InstallationTarget) -> Vec<Arc<RevisionRecord>> {
         let uid = target.metadata.uid.as_deref().unwrap_or_default();
         let revisions = &self.context.observed.revisions;
         revisions.controlled_by_uid(&key.namespace, uid)
     }
 
-    /// The Release that a target belongs to.
+    /// The Release that owns a target.
     fn release(&self, key: &Key, target: &InstallationTarget) -> Option<Arc<Release>> {
         let release = self
             .context
@@ -367,14 +372,14 @@ impl Installations {
         is_owner.then_some(release)
     }
 
-    /// Trigger: the link of a cluster wakes what is installed there.
+    /// Trigger: a changed link of a cluster wakes the targets that list the cluster.
     fn in_cluster(&self, cluster: &str) -> Vec<Wake<Key>> {
         let targets = &self.context.stores.installation_targets;
         targets.wake(|target| target.spec.clusters.iter().any(|name| name == cluster))
     }
 }
 
-/// Whether two states of a target ask for the same revisions.
+/// True if two versions of a target ask for the same revisions.
 fn means_the_same(one: &InstallationTarget, other: &InstallationTarget) -> bool {
     let (meta, its) = (&one.metadata, &other.metadata);
     meta.uid == its.uid
@@ -382,7 +387,7 @@ fn means_the_same(one: &InstallationTarget, other: &InstallationTarget) -> bool 
         && one.spec == other.spec
 }
 
-/// Trigger: a revision wakes the target that made it, unless nothing but the target's own write has changed.
+/// Trigger: a revision wakes the target that created it, unless this controller made the change.
 fn on_revision(change: &RecordChange<RevisionKind>) -> Option<Wake<Key>> {
     let revision = change.record()?;
     let of = revision.release.as_ref()?;
@@ -396,7 +401,8 @@ fn on_revision(change: &RecordChange<RevisionKind>) -> Option<Wake<Key>> {
     })
 }
 
-/// The metadata of a revision. Being deleted, it hands back what the revisions before it have too (W9).
+/// The metadata of a revision. When the revision is deleted, it hands objects back to older
+/// revisions that want them.
 fn metadata(key: &Key, target: &InstallationTarget, name: &str, chain: &str) -> Value {
     let mut labels = target.labels().clone();
     labels.insert(LABEL_CHAIN.to_owned(), chain.to_owned());

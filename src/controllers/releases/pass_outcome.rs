@@ -1,39 +1,40 @@
-//! The outcome of a pass over a target in its clusters, beside its status.
+//! The outcome of a pass over a target in its clusters, without its status.
 
 use baton_engine::conditions::Requeue;
 use baton_releases::targets::reasons::{Cause, Failure};
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 
-/// What was done in some clusters. Of several the last one in this order counts.
+/// The outcome of the work in one or more clusters. Of several outcomes the last one in this order
+/// counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PassOutcome {
-    /// Everything is as it is to be, or on its way.
+    /// Nothing is to be done, or the change is in progress.
     #[default]
     Nothing,
-    /// Something was written.
+    /// An object was written.
     Written,
-    /// Something waits for others, whose change wakes the target.
+    /// The target waits for another object, whose change wakes the target.
     Blocked,
-    /// Something was not what it was taken for: it is to be decided anew.
+    /// An object had changed, so the decision has to be repeated.
     Outdated,
     /// A request failed.
     Failed,
 }
 
 impl PassOutcome {
-    /// Notes what else was done.
+    /// Adds an outcome.
     pub(crate) fn note(&mut self, done: Self) {
         *self = (*self).max(done);
     }
 
-    /// Adds what was done in a cluster, and why not more.
+    /// Adds the outcome of a cluster, with its failure.
     pub(crate) fn add(&mut self, done: Self, failure: Option<&Failure>) {
         self.note(done);
         let Some(failure) = failure else {
             return;
         };
         self.note(match failure.cause {
-            // Nobody tells that a cluster has a kind by now.
+            // No watch reports that a cluster serves a kind by now.
             Cause::Read | Cause::Write | Cause::Discovery | Cause::UnknownKind => Self::Failed,
             Cause::NoClient | Cause::Missing | Cause::Chart | Cause::Refused => Self::Blocked,
         });

@@ -1,4 +1,5 @@
-//! The controller of Releases: chooses clusters, makes the targets, and takes them through the steps of the strategy.
+//! The controller of Releases: chooses clusters, creates the targets, and takes them through the
+//! steps of the strategy.
 
 mod leave;
 mod schedule;
@@ -38,12 +39,12 @@ use kube::ResourceExt as _;
 
 use super::{AtStep as _, Context, Error, INCOMPLETE, charts::ChartSource, undecided};
 
-/// As events name the controller (section 9.2 of the contract).
+/// Name of the controller in events.
 const REPORTER: &str = "release-controller";
 /// Event and reason: conditions have changed.
 const CONDITION_CHANGED: &str = "ReleaseConditionChanged";
 
-/// Rolls Releases out.
+/// Rolls out Releases.
 pub(crate) struct Releases {
     pub context: Context,
     pub charts: ChartSource,
@@ -68,13 +69,14 @@ impl Controller for Releases {
             this.on_change(change)
         });
         queue.wake_on(&stores.applications.changes, self, |this, change| {
-            // Without its Application a Release serves for nobody.
+            // A deleted Release without an Application need not serve any more.
             let application = change.object();
             application.map_or_else(Vec::new, |it| {
                 this.leaving(&Key::of(kinds::APPLICATION.name, &**it))
             })
         });
-        // A cluster that appears, or takes Releases now, may be what some wait for (W12).
+        // A cluster that appears, or accepts Releases now, may be chosen by the Releases that wait
+        // for clusters.
         queue.wake_on(&stores.clusters.changes, self, |this, _| this.unscheduled());
         stores.all.wake_when_lost(queue, self, |this| {
             this.context.stores.releases.wake(|_| true)
@@ -88,7 +90,7 @@ impl Controller for Releases {
         };
         match stores.all.extent() {
             Extent::All => {}
-            // Nothing else decides about it.
+            // The decision on an orphaned Release depends on no other object.
             _ if self.is_orphaned(key, &release) => {}
             Extent::Nothing => return Ok(INCOMPLETE),
             Extent::Unavailable(why) => return self.hold(&release, &why).await,
@@ -119,20 +121,20 @@ impl Controller for Releases {
     }
 }
 
-/// A pass on its way.
+/// The state of a pass.
 struct Sync {
-    /// The Release as it should be.
+    /// The Release as it is to be written.
     wanted: Release,
     conditions: Conditions,
     events: Vec<Event>,
-    /// Why the Release is not scheduled.
+    /// The reason that the Release is not scheduled.
     failure: Option<ScheduleError>,
     /// The one change of a target.
     target: Option<TargetPatch>,
 }
 
 impl Releases {
-    /// Reports that nothing is decided while objects that decide about it cannot be listed.
+    /// Reports that nothing is decided while the objects for the decision cannot be listed.
     async fn hold(&self, release: &Release, why: &str) -> Result<Reconciled, Error> {
         let mut wanted = release.clone();
         let status = wanted.status.get_or_insert_default();
@@ -146,7 +148,7 @@ impl Releases {
         Ok(INCOMPLETE)
     }
 
-    /// Blocks, clusters and targets, strategy: up to the first that stops it (section 3.1).
+    /// Runs blocks, schedule and strategy in this order, up to the first that stops the pass.
     async fn run(&self, key: &Key, sync: &mut Sync) -> Option<Plan> {
         let annotations = sync.wanted.annotations();
         let overrides = annotations.get(ANNOTATION_BLOCK_OVERRIDE);
@@ -174,7 +176,8 @@ impl Releases {
             }
         }
         if self.is_superseded(key, &sync.wanted) {
-            // The Application deletes it. Until then it serves as it does.
+            // The Application deletes this Release. Until then its pods and traffic stay as they
+            // are.
             return None;
         }
         let plan = self.plan(key, &sync.wanted);
@@ -184,7 +187,8 @@ impl Releases {
         plan
     }
 
-    /// The next change by which the Release before a head without clusters grows.
+    /// The next step by which the Release before this one grows, while this newest one has no
+    /// clusters.
     fn growth(&self, key: &Key, head: &Release) -> Option<TargetPatch> {
         let siblings = self.siblings(key, head);
         let (previous, None) = neighbours(&siblings, &order(head), |it| order(it)) else {
@@ -205,7 +209,7 @@ impl Releases {
         )
     }
 
-    /// What the strategy asks for now.
+    /// The plan of the strategy.
     fn plan(&self, key: &Key, release: &Release) -> Result<Plan, strategy::Error> {
         let siblings = self.siblings(key, release);
         let own = order(release);
@@ -227,14 +231,15 @@ impl Releases {
         plan(member(release, &own_targets), role, now)
     }
 
-    /// What a Release has, in the line of Releases as it is.
+    /// The share of pods and traffic that a Release has reached, by its position among the
+    /// Releases.
     fn reached(&self, key: &Key, release: &Release) -> Reached {
         let siblings = self.siblings(key, release);
         let (_, successor) = neighbours(&siblings, &order(release), |it| order(it));
         reached(release, successor.map(|it| &**it))
     }
 
-    /// Writes what was decided: first the change of a target, then the Release, once.
+    /// Writes the decisions: first the change of a target, then the Release, once.
     async fn write(
         &self,
         key: &Key,
@@ -249,7 +254,8 @@ impl Releases {
             failure,
             target,
         } = sync;
-        // The Release may only say that a step is reached, or waits, once what it waits for is asked for.
+        // The target is written first: the status of the Release may report a step only after the
+        // target asks for it.
         if let Some(target) = target {
             self.patch(key, &target).await?;
         }
@@ -287,7 +293,7 @@ impl Releases {
         }
     }
 
-    /// Changes a target of this Release, or of the one before it.
+    /// Changes a target of this Release, or of the one before.
     async fn patch(&self, key: &Key, patch: &TargetPatch) -> Result<(), Error> {
         let Context {
             stores, requests, ..
@@ -312,8 +318,10 @@ impl Releases {
         Ok(())
     }
 
-    /// The other Releases of the same application that take part in its rollout: of those that are not being deleted
-    /// the newest, and those that were complete once. An unfinished one that has a newer one beside it is superseded.
+    /// The other Releases of the same application that take part in its rollout: the newest, and
+    /// all that were complete once, except those that are being deleted.
+    ///
+    /// An unfinished Release is superseded by a newer one.
     fn siblings(&self, key: &Key, release: &Release) -> Vec<Arc<Release>> {
         let mut siblings = self.living(key, release);
         let own = release.metadata.deletion_timestamp.is_none();
@@ -323,7 +331,7 @@ impl Releases {
         siblings
     }
 
-    /// The Releases of the same application that are not being deleted, this one left out.
+    /// The other Releases of the same application that are not being deleted.
     fn living(&self, key: &Key, release: &Release) -> Vec<Arc<Release>> {
         let Some(application) = release.labels().get(LABEL_APP) else {
             return Vec::new();
@@ -340,14 +348,14 @@ impl Releases {
         releases
     }
 
-    /// True if a Release that never was complete has a newer one beside it.
+    /// True if there is a newer Release, and this one was never complete.
     fn is_superseded(&self, key: &Key, release: &Release) -> bool {
         let own = order(release);
         !history::is_complete(release) && self.living(key, release).iter().any(|it| order(it) > own)
     }
 
-    /// Trigger: a Release, or a target of one, wakes that Release, its neighbours by generation, and those of the
-    /// application that wait for others before they go.
+    /// Trigger: a Release, or a target of a Release, wakes that Release, its neighbours by
+    /// generation, and the deleted Releases of the application that wait for a replacement.
     fn on_change<K: Kind>(&self, change: &Change<K>) -> Vec<Wake<Key>> {
         let Some(object) = change.object() else {
             return Vec::new();
@@ -362,7 +370,7 @@ impl Releases {
             let near = before.into_iter().chain(after);
             keys.extend(near.map(|it| Key::of(kinds::RELEASE.name, &**it)));
         } else if let Some(application) = application {
-            // It is gone: its neighbours are neighbours of each other now.
+            // The neighbours of a deleted Release are now neighbours of each other.
             let stores = &self.context.stores;
             let releases = stores
                 .releases
@@ -380,7 +388,7 @@ impl Releases {
         wakes.chain(leaving.into_iter().flatten()).collect()
     }
 
-    /// Trigger: the Releases of an Application that are being deleted.
+    /// Trigger: wakes the Releases of an Application that are being deleted.
     fn leaving(&self, application: &Key) -> Vec<Wake<Key>> {
         let releases = &self.context.stores.releases;
         let releases = releases.labelled(&application.namespace, LABEL_APP, &application.name);
@@ -391,7 +399,7 @@ impl Releases {
             .collect()
     }
 
-    /// Trigger: the Releases that have no clusters.
+    /// Trigger: wakes the Releases without clusters.
     fn unscheduled(&self) -> Vec<Wake<Key>> {
         self.context.stores.releases.wake(|release| {
             let clusters = release.annotations().get(ANNOTATION_RELEASE_CLUSTERS);
@@ -400,7 +408,8 @@ impl Releases {
     }
 }
 
-/// What orders the Releases of an application: the generation, then the name. One without a generation comes first.
+/// The order of the Releases of an application: by generation, then by name. A Release without a
+/// generation comes first.
 fn order(release: &Release) -> (Option<i64>, String) {
     (history::generation(release).ok(), release.name_any())
 }

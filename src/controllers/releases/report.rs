@@ -1,4 +1,4 @@
-//! The statuses of targets that are worked on in clusters.
+//! Statuses of the targets that work in clusters.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) trait Target: Namespaced {
     /// The same target with another status.
     fn with_status(&self, status: Self::Status) -> Self;
 
-    /// The clusters that it is about.
+    /// The clusters of the target.
     fn clusters(&self) -> impl Iterator<Item = &str>;
 
     /// Generation and conditions of a status.
@@ -61,9 +61,11 @@ macro_rules! target {
 target!(CapacityTarget, CapacityTargetStatus);
 target!(TrafficTarget, TrafficTargetStatus);
 
-/// Writes the status of a target if it says anything new: at once if somebody may wait for it, else in a moment. While
-/// a cluster has yet to answer, it stays as it is: the answer wakes the target. The events are published with it, as
-/// a controller's of this name.
+/// Writes the status of a target if it differs: at once if a strategy may wait for it, otherwise
+/// debounced.
+///
+/// While a cluster is connecting, the status stays as it is: the connection wakes the target. The
+/// events are published with the status, under the name of the reporting controller.
 ///
 /// # Errors
 /// When the request failed.

@@ -1,4 +1,4 @@
-//! Kinds of a cluster that are no built-in ones and can be scaled (W1 of the contract).
+//! Kinds of a cluster that are not built in and can be scaled.
 
 use baton_fleet::inventory::{ClusterLink, Inventory};
 use baton_releases::chart::workloads::Scalable;
@@ -6,11 +6,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{Api, api::ListParams};
 use serde_json::Value;
 
-/// The kinds that can be scaled, for what a chart renders to: from the definitions that it brings along, and from
-/// those of the first of its clusters that can be asked. Nobody is asked where all kinds are built in.
+/// The kinds in a rendered chart that can be scaled: from the definitions in the chart, and those
+/// of the first connected cluster. If all kinds are built in, no request is sent.
 ///
 /// # Errors
-/// With a text for people, when a cluster has to be asked and none can be.
+/// With a text for users, when a cluster is needed and none can be reached.
 pub(crate) async fn scalable(
     inventory: &Inventory,
     clusters: &[String],
@@ -41,8 +41,8 @@ pub(crate) async fn scalable(
     Ok(of_definitions(listed.items.into_iter().chain(brought)))
 }
 
-/// Whether an object is of a group that every API server has. Groups of definitions have a dot, and `k8s.io` is
-/// reserved.
+/// True if an object is of a group that every API server has. Groups of custom definitions contain
+/// a dot, and `k8s.io` is reserved.
 fn is_built_in(object: &Value) -> bool {
     let version = object["apiVersion"].as_str().unwrap_or_default();
     let group = version.split_once('/').map_or("", |(group, _)| group);

@@ -1,4 +1,4 @@
-//! The controller of `TrafficTarget`: which pods of a Release get traffic in its clusters (section 6 of the contract).
+//! The controller of `TrafficTarget`: decides which pods of a Release get traffic in its clusters.
 
 mod balancer;
 mod triggers;
@@ -40,9 +40,9 @@ use super::{
     report::report,
 };
 
-/// How the controller is called in events.
+/// Name of the controller in events.
 const REPORTER: &str = "traffic-controller";
-/// Pods of one target that get another label side by side.
+/// Number of pods of one target that are relabelled concurrently.
 const SIDE_BY_SIDE: usize = 16;
 
 /// Divides the traffic between the pods of Releases.
@@ -53,7 +53,7 @@ pub(crate) struct TrafficTargets {
 }
 
 impl TrafficTargets {
-    /// Works in these clusters.
+    /// A controller for these clusters.
     pub(crate) fn new(context: Context, clusters: Arc<AppClusters>) -> Self {
         Self {
             context,
@@ -92,7 +92,7 @@ impl Controller for TrafficTargets {
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
         let targets = &self.context.stores.traffic_targets;
-        // The share of a Release depends on all others.
+        // The share of a Release depends on the targets of all others.
         if !targets.is_complete() {
             let unknown = "the TrafficTargets are not known yet";
             return Err(Error::Reported(unknown.into()));
@@ -138,7 +138,7 @@ impl TrafficTargets {
     /// The weights of all Releases of the application, by cluster.
     ///
     /// # Errors
-    /// What is wrong with the targets, for people.
+    /// With a text for users, when a target is invalid.
     fn shares(
         &self,
         key: &Key,
@@ -162,7 +162,7 @@ impl TrafficTargets {
             let all = all.iter().map(|target| &**target);
             weights(all, cluster).map_err(|error| error.to_string())
         };
-        // The targets have to be right even where there is no cluster.
+        // The targets are checked even if there is no cluster.
         shares("")?;
         let shares = clusters
             .iter()
@@ -170,7 +170,7 @@ impl TrafficTargets {
         shares.collect()
     }
 
-    /// Brings one cluster closer to its share of the traffic.
+    /// Shifts the traffic in one cluster.
     async fn work_in(
         &self,
         target: &TrafficTarget,
@@ -196,7 +196,7 @@ impl TrafficTargets {
         let balancer = Balancer::find(&cluster, namespace, application).await?;
         let plan = balancer.decide(weights, |view| plan(release, view));
         shift(&cluster, &balancer, &plan, done).await?;
-        // With the pods as they are now.
+        // Based on the pods after the change of labels.
         let (wanted, present) = balancer.decide(weights, |view| {
             (selector::wanted(view), view.selector.clone())
         });
@@ -234,7 +234,7 @@ impl TrafficTargets {
     }
 }
 
-/// Gives pods the labels that they are to have.
+/// Writes the wanted labels of pods.
 async fn shift(
     cluster: &AppCluster,
     balancer: &Balancer,
@@ -261,7 +261,8 @@ async fn shift(
             }
         }
     }
-    // One is told of, always the same as long as it fails.
+    // Reports the failure of the first pod by name, so that the message is stable while the failure
+    // lasts.
     failures
         .into_iter()
         .next()
@@ -271,7 +272,7 @@ async fn shift(
         })
 }
 
-/// The identity of a target.
+/// The key of a target.
 fn key(target: &TrafficTarget) -> Key {
     Key::of(kinds::TRAFFIC_TARGET.name, target)
 }

@@ -1,4 +1,5 @@
-//! The controller of `SiteApplications`: keeps each version as it was, as long as somebody may need it.
+//! The controller of `SiteApplications`: stores each version as a record, as long as it may be
+//! needed.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -33,10 +34,10 @@ use crate::delivery::{
     slices::NewSlice,
 };
 
-/// Versions that no site runs any more go a while later, as revisions end in great numbers at a time.
+/// Delay before unused versions are deleted: revisions of many sites end at the same time.
 const UNUSED: Duration = Duration::from_secs(10);
 
-/// Keeps the versions of applications.
+/// Stores the versions of applications.
 pub(crate) struct SiteApplications {
     pub context: Context,
 }
@@ -90,7 +91,8 @@ impl Controller for SiteApplications {
             Extent::Nothing => return Ok(INCOMPLETE),
             Extent::Unavailable(why) => return self.hold(&application, &why).await,
         }
-        // What is kept goes with it, or belongs to the deployments that run it.
+        // The records of a deleted application are deleted with it, or are owned by the deployments
+        // that run them.
         if application.metadata.deletion_timestamp.is_some() {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
@@ -124,7 +126,8 @@ impl Controller for SiteApplications {
 }
 
 impl SiteApplications {
-    /// Reports that nothing is kept or deleted while objects that decide about that cannot be listed.
+    /// Reports that no record is stored or deleted while the objects for the decision cannot be
+    /// listed.
     async fn hold(&self, application: &SiteApplication, why: &str) -> Result<Reconciled, Error> {
         let previous = application.status.clone().unwrap_or_default();
         let generation = application.metadata.generation.unwrap_or(0);
@@ -134,7 +137,7 @@ impl SiteApplications {
         Ok(INCOMPLETE)
     }
 
-    /// Writes a status if it says anything new; whether it did.
+    /// Writes a status if it differs. Returns true if it was written.
     async fn write(
         &self,
         application: &SiteApplication,
@@ -151,7 +154,7 @@ impl SiteApplications {
         Ok(true)
     }
 
-    /// What is to become of the versions, by what runs of them and who asks for them.
+    /// Decides on the versions, by the revisions that run them and the deployments that name them.
     fn decide(&self, key: &Key, content: Option<&Content>, versions: &[Version]) -> Kept {
         let records: Vec<_> = versions
             .iter()
@@ -170,7 +173,8 @@ impl SiteApplications {
             .context
             .stores
             .deployments_of(&key.namespace, &key.name);
-        // Whoever controls them: those that a deployment has left behind run it as well.
+        // Revisions count whatever their controller: revisions that a deployment has left behind
+        // run the version as well.
         let running = self.context.observed.revisions.filter(|revision| {
             let site = revision.site.as_ref();
             !revision.archived
@@ -189,7 +193,8 @@ impl SiteApplications {
         keep(&records, present, &used.collect(), &named)
     }
 
-    /// Makes the record of the present version and its slices, where they are missing; whether anything was written.
+    /// Creates the record of the present version and its slices, if they are missing. Returns true
+    /// if an object was written.
     async fn keep(
         &self,
         key: &Key,
@@ -238,7 +243,8 @@ impl SiteApplications {
         Ok(wrote || mended)
     }
 
-    /// Makes a slice that the record of its version owns, unless it is there; whether anything was written.
+    /// Creates a slice that the record of its version owns, if it is missing. Returns true if an
+    /// object was written.
     async fn keep_slice(
         &self,
         key: &Key,
@@ -270,8 +276,9 @@ impl SiteApplications {
         Ok(true)
     }
 
-    /// Deletes the records that nobody needs. The application becomes the owner of the others, which may be those of
-    /// one of the same name before it. Whether anything was written.
+    /// Deletes the records that are not needed. The application becomes the owner of the others,
+    /// which may stem from an earlier application of the same name. Returns true if an object was
+    /// written.
     async fn prune(
         &self,
         key: &Key,
@@ -283,7 +290,8 @@ impl SiteApplications {
         let versions = || self.context.stores.versions_of(&key.namespace, &key.name);
         for Version { record, .. } in versions() {
             let name = record.name_any();
-            // Decided again after what was written meanwhile: a deployment may have asked for it.
+            // The decision is repeated after the writes: a deployment may have named the version
+            // meanwhile.
             let is_surplus = || {
                 let is_known = self.context.stores.all.extent() == Extent::All;
                 is_known
@@ -307,7 +315,7 @@ impl SiteApplications {
         Ok(wrote)
     }
 
-    /// The applications that keep versions with a slice.
+    /// The applications that have stored versions with this slice.
     fn users_of(&self, slice: &SliceKey) -> Vec<Wake<Key>> {
         let applications = self
             .context
@@ -327,7 +335,8 @@ impl SiteApplications {
     }
 }
 
-/// The versions that somebody may ask for: what a deployment names, what it brings, and what it goes back to.
+/// The versions that a deployment may need: the one in its spec, the one that it rolls out, and the
+/// one that it rolls back to.
 fn named(deployment: &SiteDeployment) -> impl Iterator<Item = VersionName<'_>> {
     let spec = &deployment.spec;
     let status = deployment.status.iter();
@@ -347,7 +356,8 @@ fn key_of(namespace: Option<&str>, application: Option<&String>) -> Option<Key> 
     ))
 }
 
-/// An application wakes itself when it comes, or is to be another one. A new status is mostly our own.
+/// An application wakes itself when it appears, is deleted or changes. Changes of the status are
+/// ignored, as most are our own.
 fn on_application(change: &Change<SiteApplication>) -> Option<Wake<Key>> {
     let application = change.object()?;
     let is_woken = match (&change.old, &change.new) {
@@ -362,7 +372,7 @@ fn on_application(change: &Change<SiteApplication>) -> Option<Wake<Key>> {
     is_woken.then(|| Wake::now(Key::of(kinds::SITE_APPLICATION.name, &**application)))
 }
 
-/// A deployment wakes the applications whose versions it does not need any more.
+/// A deployment wakes the applications whose versions it no longer needs.
 fn on_deployment(change: &Change<SiteDeployment>) -> Vec<Wake<Key>> {
     let Some(old) = &change.old else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The controller of `SiteDeployments`: brings versions to sites, as the plan says.
+//! The controller of `SiteDeployments`: rolls out versions to sites, as planned.
 
 mod act;
 mod adopt;
@@ -27,18 +27,20 @@ use super::{
 };
 use crate::delivery::shared::{AtStep as _, Error};
 
-/// Rounds of actions in one pass. One that changes nothing ends it; more only come up when others write at the same
-/// time, or when a version goes to thousands of sites at once, and then a later pass goes on.
+/// The limit of rounds in one pass.
+///
+/// A round without changes ends the pass. More rounds are needed only if others write at the same
+/// time, or if a version goes to thousands of sites at once; a later pass does the rest then.
 const ROUNDS: usize = 8;
 
-/// Brings versions to sites.
+/// Rolls out versions to sites.
 pub(crate) struct SiteDeployments {
     pub context: Context,
     choices: Choices,
 }
 
 impl SiteDeployments {
-    /// A controller that has seen nothing yet.
+    /// A controller without state.
     pub(crate) fn new(context: Context) -> Self {
         Self {
             context,
@@ -90,7 +92,7 @@ impl Controller for SiteDeployments {
             self.choices.forget(key);
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
-        // Its revisions go with it.
+        // The revisions of a deleted deployment are deleted with it.
         if deployment.metadata.deletion_timestamp.is_some() {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
@@ -100,7 +102,7 @@ impl Controller for SiteDeployments {
             Extent::Unavailable(why) => return self.hold(key, &deployment, &why).await,
         }
         if self.adopt(key, &deployment).await? {
-            // When the watch has reported it, it goes on.
+            // The pass continues when the watch has reported the adoption.
             return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
         }
         let chosen = self.context.choose(&self.choices, key, &deployment).await?;
@@ -112,7 +114,7 @@ impl Controller for SiteDeployments {
 }
 
 impl SiteDeployments {
-    /// Brings versions to the sites that a deployment has chosen, in rounds, and reports.
+    /// Rolls out versions to the sites that a deployment has chosen, in rounds, and reports.
     async fn bring(
         &self,
         key: &Key,
@@ -121,7 +123,7 @@ impl SiteDeployments {
     ) -> Result<Reconciled, Error> {
         let mut wrote = false;
         for round in 1.. {
-            // What somebody asks for meanwhile counts at once: the next pass chooses its sites and goes on.
+            // A changed spec counts at once: the next pass chooses its sites and continues.
             let is_same = |now: &Arc<SiteDeployment>| {
                 let [now, then] = [&now.metadata, &deployment.metadata];
                 now.uid == then.uid
@@ -158,7 +160,7 @@ impl SiteDeployments {
             };
             let acted = self.act(key, &deployment, &seen, &planned.actions).await;
             if let Err(error) = acted {
-                // A revision that is refused does not keep other sites from being told of.
+                // The status of the other sites is reported even if a revision is refused.
                 let planned = match error.refusal() {
                     Some(why) => {
                         let generation = deployment.metadata.generation.unwrap_or_default();
@@ -173,7 +175,7 @@ impl SiteDeployments {
         Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
     }
 
-    /// Reports that nothing is planned while objects that decide about it cannot be listed.
+    /// Reports that nothing is planned while the objects for the decision cannot be listed.
     async fn hold(
         &self,
         key: &Key,
@@ -188,7 +190,7 @@ impl SiteDeployments {
         Ok(INCOMPLETE)
     }
 
-    /// Writes the status if it says anything new, and says when to plan again.
+    /// Writes the status if it differs, and returns when the next plan is due.
     async fn report(
         &self,
         key: &Key,
@@ -207,7 +209,8 @@ impl SiteDeployments {
         Ok((outcome, requeue(planned.again_at, now)))
     }
 
-    /// Writes a status, unless it is there already, and tells what it means; the deployment as it is now.
+    /// Writes a status if it differs, and publishes the events of the change. Returns the
+    /// deployment after the write.
     async fn write(
         &self,
         key: &Key,
@@ -231,16 +234,17 @@ impl SiteDeployments {
         Ok(Arc::new(written))
     }
 
-    /// Trigger: the link or the labels of a site wake what is brought there, or may be.
+    /// Trigger: the link or the labels of a site wake the deployments that have the site, or may
+    /// choose it.
     fn in_site(&self, site: &str) -> Vec<Wake<Key>> {
         triggers::in_site(&self.context.stores, &self.choices, site)
     }
 }
 
-/// When to plan again although nothing changes.
+/// The time of the next plan if nothing changes before.
 fn requeue(at: Option<Timestamp>, now: Timestamp) -> Requeue {
     let left = at.map(|at| at.duration_since(now));
-    // A moment more, so that it has come by then.
+    // One millisecond more, so that the time has come by then.
     let left = left.map(|left| {
         left.unsigned_abs()
             .saturating_mul(u32::from(left.is_positive()))

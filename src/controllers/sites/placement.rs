@@ -1,7 +1,8 @@
-//! Which sites a deployment has chosen: kept as a `ControllerRevision`, so that labels that change later change
-//! nothing.
+//! The sites that a deployment has chosen. The choice is stored in a `ControllerRevision`, so that
+//! later changes of labels do not change it.
 //!
-//! Its `revision` is the generation of the deployment that the sites were chosen for.
+//! The `revision` of the record is the generation of the deployment for which the sites were
+//! chosen.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -25,10 +26,10 @@ use serde_json::json;
 use super::{Context, owner_reference, uid};
 use crate::delivery::shared::{AtStep as _, Error};
 
-/// Most characters of the name of a deployment in that of its record.
+/// Maximum number of characters of the deployment's name in the name of its record.
 const NAME_LIMIT: usize = 180;
 
-/// Clusters that are listed at a time.
+/// Clusters per page of a list.
 const PAGE: u32 = 500;
 
 /// Labels of sites, by name.
@@ -40,7 +41,7 @@ pub(super) type Sites = Arc<BTreeSet<Arc<str>>>;
 /// The sites of a deployment.
 pub(super) struct Chosen {
     pub sites: Sites,
-    /// Why the choice of the spec cannot be made; then the sites are those that were chosen last, or that have
+    /// The error if the spec is invalid. The sites are then those of the last choice, or those with
     /// revisions.
     pub invalid: Option<String>,
 }
@@ -50,18 +51,18 @@ pub(super) struct Chosen {
 pub(super) struct Choices(Mutex<HashMap<Key, (String, Sites)>>);
 
 impl Choices {
-    /// Forgets that of a deployment.
+    /// Drops the choice of a deployment.
     pub(super) fn forget(&self, key: &Key) {
         self.0.lock().remove(key);
     }
 
-    /// Whether a deployment may have a site: one whose choice was not read yet may have any.
+    /// True if a deployment may have a site. If its choice was not read yet, it may have any site.
     pub(super) fn may_have(&self, key: &Key, site: &str) -> bool {
         let known = self.0.lock();
         known.get(key).is_none_or(|(_, sites)| sites.contains(site))
     }
 
-    /// The sites that are kept in a record.
+    /// The sites in a record.
     fn read(&self, key: &Key, record: &ControllerRevision) -> Option<Sites> {
         let mut known = self.0.lock();
         if let Some((read, sites)) = known.get(key)
@@ -76,7 +77,7 @@ impl Choices {
     }
 }
 
-/// What chooses sites.
+/// The selector of sites.
 enum Chooser {
     Expression(Expression),
     Labels(Labels),
@@ -106,8 +107,8 @@ impl Chooser {
 }
 
 impl Context {
-    /// The sites that a deployment has chosen; chosen anew where that is due. `None` while it is not known which sites
-    /// there are, or who may use them.
+    /// The sites that a deployment has chosen. Chooses again if that is due. `None` while the sites
+    /// or the assignments are not known completely.
     pub(super) async fn choose(
         &self,
         choices: &Choices,
@@ -130,7 +131,7 @@ impl Context {
         let chooser = match Chooser::compile(placement) {
             Ok(chooser) => chooser,
             Err(text) => {
-                // With no choice on record, as of a deployment that took up what another one had left.
+                // There is no choice if the deployment has adopted revisions of an earlier one.
                 let sites = sites.unwrap_or_else(|| self.present_in(key, deployment));
                 return Ok(Some(Chosen {
                     sites,
@@ -174,7 +175,7 @@ impl Context {
         Arc::new(sites.map(|it| it.entry.site.as_str().into()).collect())
     }
 
-    /// The sites that another deployment has chosen last.
+    /// The sites that another deployment chose last.
     pub(super) fn chosen_by(&self, choices: &Choices, deployment: &SiteDeployment) -> Sites {
         let key = Key::of(kinds::SITE_DEPLOYMENT.name, deployment);
         let records = self.placements_of(&key, deployment);
@@ -184,7 +185,7 @@ impl Context {
         sites.unwrap_or_default()
     }
 
-    /// The records of a deployment, the one in force first.
+    /// The records of a deployment's choices, the one in force first.
     fn placements_of(
         &self,
         key: &Key,
@@ -195,14 +196,14 @@ impl Context {
         record::newest_first(records, uid(deployment))
     }
 
-    /// The labels of all sites as they are known, which may be a moment old.
+    /// The labels of all sites in the cache, which may be a moment old.
     fn known_labels(&self) -> AllLabels {
         let sites = self.inventory.sites().into_iter();
         sites.map(|(name, site)| (name, site.labels)).collect()
     }
 
-    /// The labels of all sites as they are at this moment. A choice that is made once counts what was written before
-    /// it was asked for, and a watch may be behind.
+    /// The labels of all sites on the server. A choice that is made only once has to include all
+    /// writes before it, and the cache may be behind.
     async fn present_labels(&self) -> Result<AllLabels, Error> {
         let api = Api::<Cluster>::all(self.requests.client.clone());
         let mut page = ListParams::default().limit(PAGE);
@@ -221,7 +222,7 @@ impl Context {
         }
     }
 
-    /// The sites that match; `None` while it is not known who may use them.
+    /// The sites that match; `None` while the assignments are not known.
     fn evaluate(
         &self,
         namespace: &str,
@@ -244,7 +245,7 @@ impl Context {
         Some(found)
     }
 
-    /// Notes that sites that were chosen before are those of another generation as well.
+    /// Updates the record of an unchanged choice to another generation.
     async fn renew_placement(
         &self,
         record: &ControllerRevision,
@@ -268,7 +269,7 @@ impl Context {
         let data = json!({ "sites": data });
         let hash = short_hash(&format!("{}{data}", uid(deployment)));
         let name = format!("{}-sites-{hash}", begin(&key.name, NAME_LIMIT));
-        // Those that were in force before.
+        // The record exists if the deployment returns to an earlier choice.
         if let Some(record) = self.stores.placements.get(&key.namespace, &name) {
             return self.renew_placement(&record, generation).await;
         }

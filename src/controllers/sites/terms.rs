@@ -1,4 +1,5 @@
-//! What the owners of applications ask of upgrades, for those who begin them.
+//! The terms for upgrades, from the owners of applications, for the controllers that begin
+//! upgrades.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::delivery::{
     terms::{Asker, SiteTermsChange},
 };
 
-/// Answers with the terms of applications from now on, and reports their changes.
+/// Makes the terms of applications available from now on, and reports their changes.
 pub(crate) fn publish(stores: &Arc<Stores>, observed: &Arc<Observed>) {
     let finding = Arc::clone(stores);
     observed
@@ -40,7 +41,8 @@ pub(crate) fn publish(stores: &Arc<Stores>, observed: &Arc<Observed>) {
 
 fn find(stores: &Stores, namespace: &str, entry: &SiteEntry, owner: Option<&str>) -> OwnerTerms {
     if !stores.applications.is_complete() || !stores.deployments.is_complete() {
-        // One that is missing may exist: to take it for gone would open what it holds.
+        // An application that is missing in the store may exist. If it counted as deleted, phases
+        // that it holds back would begin.
         return OwnerTerms {
             hold: Some(Hold::Unknown),
             ..OwnerTerms::default()
@@ -53,7 +55,7 @@ fn find(stores: &Stores, namespace: &str, entry: &SiteEntry, owner: Option<&str>
     };
     let mut terms = application.map_or_else(gone, |it| asked(&it));
     let deployment = stores.deployments.get(namespace, &entry.deployment);
-    // What nobody owns has been left behind, or was never a deployment's.
+    // A revision without owner was left behind, or was never made by a deployment.
     let is_leaving = owner.is_some_and(|owner| {
         let found = deployment.as_ref().filter(|it| uid(&***it) == owner);
         found.is_none_or(|it| is_leaving(it))
@@ -63,7 +65,7 @@ fn find(stores: &Stores, namespace: &str, entry: &SiteEntry, owner: Option<&str>
     terms
 }
 
-/// What an application asks for.
+/// The terms of an application.
 fn asked(application: &SiteApplication) -> OwnerTerms {
     let spec = &application.spec;
     OwnerTerms {
@@ -94,7 +96,7 @@ fn of_deployment(change: &Change<SiteDeployment>) -> Option<SiteTermsChange> {
     changed(change, asked, Asker::Deployment)
 }
 
-/// The change of what is asked, if it is one.
+/// The change of the terms, if they differ.
 fn changed<K: Kind, T: PartialEq>(
     change: &Change<K>,
     asked: impl Fn(&K) -> T,

@@ -1,4 +1,4 @@
-//! The versions of an application as they are kept.
+//! The stored versions of an application.
 
 use std::sync::Arc;
 
@@ -19,18 +19,19 @@ use crate::delivery::{
     shared::{AtStep as _, Error},
 };
 
-/// A version with what it consists of.
+/// A stored version.
 pub(super) struct Version {
     /// Name of its application.
     pub application: Arc<str>,
     /// Its record.
     pub record: Arc<ControllerRevision>,
-    /// What the record says.
+    /// The content of the record.
     pub snapshot: Snapshot,
 }
 
 impl Stores {
-    /// The versions of an application, the newest first. A record that cannot be read is left out, and logged.
+    /// The versions of an application, the newest first. A record that cannot be read is logged and
+    /// left out.
     pub(super) fn versions_of(&self, namespace: &str, application: &str) -> Vec<Version> {
         let records = self
             .versions
@@ -63,7 +64,7 @@ fn read(record: Arc<ControllerRevision>, application: &Arc<str>) -> Option<Versi
 }
 
 impl Version {
-    /// What it is called.
+    /// The name of the version.
     pub(super) fn name(&self) -> VersionName<'_> {
         VersionName {
             version: &self.snapshot.version,
@@ -71,7 +72,7 @@ impl Version {
         }
     }
 
-    /// Whether all of its slices are there, so that it can be brought to sites.
+    /// True if all of its slices exist, so that it can be rolled out.
     pub(super) fn is_whole(&self, observed: &Observed) -> bool {
         let namespace = self
             .record
@@ -91,8 +92,8 @@ impl Version {
 }
 
 impl Context {
-    /// Brings a record of a version about: an owner among its owners, and its place in the order of versions. Whether
-    /// it was written.
+    /// Updates the record of a version: its owner, and its place in the order of versions. Returns
+    /// true if it was written.
     pub(super) async fn settle_version(
         &self,
         record: &ControllerRevision,
@@ -105,7 +106,8 @@ impl Context {
         }
         let mut owners = record.owner_references().to_vec();
         if !is_owned {
-            // There is one controller: who controlled it before has a uid that nobody has any more.
+            // An object has one controller. A previous controller with another uid does not exist
+            // any more.
             if owner.controller == Some(true) {
                 owners.retain(|other| other.controller != Some(true));
             }

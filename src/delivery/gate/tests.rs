@@ -26,7 +26,7 @@ fn times() -> Times {
     }
 }
 
-/// The conditions of a state in one word.
+/// The conditions for a state in one word.
 fn conditions(word: &str) -> Value {
     let condition = |type_: &str, status: &str, reason: &str| {
         json!({"type": type_, "status": status, "reason": reason, "message": "m", "observedGeneration": 1,
@@ -47,7 +47,7 @@ fn conditions(word: &str) -> Value {
     }
 }
 
-/// The revision that stops those before it.
+/// Number of the first revision that stops older ones.
 const STOPS: i64 = 9;
 
 fn metadata(number: i64) -> Value {
@@ -87,7 +87,7 @@ fn phase(number: i64, name: &str, word: &str) -> PhaseRecord {
     Record::read(PhaseKind(ObjectSet), &object.to_string()).unwrap()
 }
 
-/// As an agent knows it.
+/// A phase and its revisions, as an agent observes them.
 fn mirrored(
     number: i64,
     name: &str,
@@ -108,7 +108,7 @@ fn mirrored(
     (read.phase(&mirror), read.revisions(1).unwrap())
 }
 
-/// Revisions of two phases by their states, as a manager or an agent observes them.
+/// Revisions with two phases in these states, as a manager or an agent observes them.
 fn observed(states: &[(i64, &str, &str)], is_agent: bool) -> Observed {
     let observed = Observed::default();
     for (number, a, b) in states {
@@ -193,7 +193,7 @@ fn managers_and_agents_see_the_same_queue() {
                 "v2-a",
                 "Queued: Waits for version 1.1.0 (v1), which is not",
             ),
-            // One whose phases are not all there is not available.
+            // A revision without one of its phases is not available.
             (
                 &[(1, "ok", "none"), (2, "-", "-")],
                 "v2-a",
@@ -212,7 +212,7 @@ fn managers_and_agents_see_the_same_queue() {
     }
 }
 
-/// Nothing stops for a version that its site refuses: it is checked first, and once.
+/// No workload stops for a version that its site refuses: the version is checked first, once.
 #[test]
 fn what_stops_others_is_checked_before_it_begins() {
     let waits =
@@ -234,7 +234,7 @@ fn what_stops_others_is_checked_before_it_begins() {
             };
             assert_eq!(older.demand().is_some(), state == "stop");
         }
-        // Nor does one that is refused hold those behind it.
+        // A refused revision does not block later ones.
         let states = [(1, "ok", "ok"), (STOPS, "bad", "-"), (10, "-", "-")];
         let behind = asked(&observed(&states, is_agent), "v10-a", &Terms::default());
         assert_eq!(answer(&behind), "check for Stopping");
@@ -264,7 +264,8 @@ fn what_is_refused_says_how_it_stands_with_others() {
     );
 }
 
-/// A manager knows of a revision whose phases are not there yet; what is on its way out is in nobody's way.
+/// A manager observes a revision before its phases exist; a revision that is being archived blocks
+/// nothing.
 #[test]
 fn a_revision_without_phases_has_its_place() {
     let observed = observed(
@@ -292,7 +293,7 @@ fn a_revision_without_phases_has_its_place() {
     );
 }
 
-/// As an edit with a probe that cannot be understood: it is refused before it has any phase.
+/// An edit with an invalid probe, for example, is refused before it has any phase.
 #[test]
 fn a_revision_that_the_hub_refuses_does_not_hold_the_next_one() {
     let observed = observed(
@@ -315,7 +316,7 @@ fn a_revision_that_the_hub_refuses_does_not_hold_the_next_one() {
         let answer = answer(&asked(&observed, "v3-a", &Terms::default()));
         assert!(answer.starts_with(expected), "{reason}: {answer}");
     }
-    // One that has phases is asked for these.
+    // If the revision has phases, their state counts.
     observed.phases.observe(phase(2, "a", "-"));
     let waits = answer(&asked(&observed, "v3-a", &Terms::default()));
     assert!(
@@ -324,7 +325,7 @@ fn a_revision_that_the_hub_refuses_does_not_hold_the_next_one() {
     );
 }
 
-/// What says so on its mirror had begun before, though nobody has reported anything there.
+/// A mirror can show that its phase had begun before, although the mirror has no status yet.
 #[test]
 fn what_had_begun_before_it_was_handed_to_an_agent_goes_on() {
     let observed = Observed::default();
@@ -364,7 +365,7 @@ fn a_window_is_waited_for_an_hour_at_most() {
             Requeue::After(Duration::from_secs(seconds)),
             "{cron}"
         );
-        // Its text does not change while it waits, so that nothing is written.
+        // The message does not change while the phase waits, so that nothing is written.
         let later = ask(
             &observed,
             &find(&observed, "v2-a"),
@@ -403,7 +404,7 @@ fn what_cannot_be_read_is_refused_and_stops_nobody_else() {
         unlisted.ends_with("phases: this phase is not listed OnEvent"),
         "{unlisted}"
     );
-    // What runs goes on.
+    // A running phase continues.
     let mut running = phase(1, "a", "ok");
     annotation(&mut running, "{");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! How long it takes until a Release is installed.
+//! The time until a Release is installed.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -16,12 +16,12 @@ use prometheus_client::{metrics::histogram::Histogram, registry::Registry};
 use super::elapsed;
 use crate::controllers::releases::Stores;
 
-/// Seconds until something is installed.
+/// Bucket bounds, in seconds.
 const INSTALLATIONS: [f64; 8] = [0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0];
-/// What took longer than this was not waited for.
+/// Edits older than this are dropped and not measured.
 const FORGOTTEN: Duration = Duration::from_hours(1);
 
-/// Registers the time until a Release is installed, and observes it from now on.
+/// Registers the histogram, and starts to measure.
 pub(super) fn register(registry: &mut Registry, stores: &Stores, clock: &Clock) {
     let seconds = Histogram::new(INSTALLATIONS);
     registry.register(
@@ -37,7 +37,8 @@ pub(super) fn register(registry: &mut Registry, stores: &Stores, clock: &Clock) 
     changes.subscribe(move |change| watch.release(change));
 }
 
-/// When Applications were edited whose Release is not installed yet, by namespace and name.
+/// Times of the last edit of Applications whose newest Release is not installed yet, by namespace
+/// and name.
 pub(super) struct Installations {
     seconds: Histogram,
     clock: Clock,
@@ -45,7 +46,7 @@ pub(super) struct Installations {
 }
 
 impl Installations {
-    /// None yet; they will be observed in a histogram of seconds.
+    /// No edits at first; times are observed in `seconds`.
     pub(super) fn new(seconds: Histogram, clock: Clock) -> Self {
         Self {
             seconds,
@@ -66,7 +67,7 @@ impl Installations {
             Some(old) if old.spec.template != new.spec.template => {
                 edited.insert(key, now);
             }
-            // With history it was there before this process.
+            // An Application with a history existed before this process.
             None if new
                 .status
                 .as_ref()

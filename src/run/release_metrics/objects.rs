@@ -1,4 +1,4 @@
-//! What there is of Shipper's kinds, counted when somebody asks.
+//! The objects of Shipper's kinds, counted when the metrics are read.
 
 use std::{
     fmt,
@@ -27,9 +27,9 @@ use crate::controllers::releases::{Context, Stores};
 
 /// Conditions of Releases that are counted.
 const CONDITIONS: [&str; 4] = [BLOCKED, COMPLETE, SCHEDULED, STRATEGY_EXECUTED];
-/// Where there is no condition, or one without a reason.
+/// Label value for a missing condition, or one without a reason.
 const NO_REASON: &str = "NoReason";
-/// Seconds that conditions have been false.
+/// Bucket bounds for the time that conditions have been false, in seconds.
 const AGES: [f64; 5] = [15.0, 30.0, 45.0, 60.0, 120.0];
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct NamespaceLabel {
@@ -62,7 +62,7 @@ struct ClusterLabels {
     has_secret: String,
 }
 
-/// Counts what there is.
+/// Counts the objects.
 pub(super) struct Objects {
     stores: Weak<Stores>,
     inventory: Inventory,
@@ -70,7 +70,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Of what the controllers of releases know.
+    /// Counts the objects in these stores.
     pub(super) fn of(context: &Context) -> Self {
         Self {
             stores: Arc::downgrade(&context.stores),

@@ -28,7 +28,7 @@ struct Named {
 }
 
 impl Queues {
-    /// None yet, of controllers that count into `metrics`.
+    /// No queues at first; their controllers count into `metrics`.
     pub(crate) fn new(metrics: &Metrics) -> Self {
         Self {
             metrics: metrics.clone(),
@@ -36,7 +36,7 @@ impl Queues {
         }
     }
 
-    /// A new queue for a controller, with the name that Shipper gives it.
+    /// Adds a queue for a controller, with the name that Shipper gives it.
     pub(crate) fn named<C: Controller>(&mut self, name: &str) -> Arc<Queue<C::Key>> {
         let queue = Arc::<Queue<C::Key>>::default();
         let counted = Arc::downgrade(&queue);
@@ -53,7 +53,7 @@ impl Queues {
         queue
     }
 
-    /// Registers what is known of them.
+    /// Registers the metrics of the queues.
     pub(super) fn register(self, registry: &mut Registry) {
         for queue in &self.named {
             let prefix = &queue.prefix;
@@ -79,7 +79,8 @@ impl fmt::Debug for Queues {
 }
 
 impl Collector for Queues {
-    /// Counters are encoded as gauges: the format would add to their names, which are Shipper's.
+    /// Encodes counters as gauges: the format would append a suffix to the names of counters, which
+    /// have to equal Shipper's.
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         for queue in &self.named {
             let work = (queue.work)();

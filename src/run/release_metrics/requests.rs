@@ -1,5 +1,4 @@
-//! The requests of the controllers of releases, under the names that Shipper's metrics have (section 9.3 of the
-//! contract).
+//! The requests of the controllers of releases, under the names of Shipper's metrics.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +13,8 @@ use prometheus_client::{
 use tokio::time::Instant;
 use tower::service_fn;
 
-/// Bucket bounds in seconds: most are answered within milliseconds, and none is waited for longer than a minute.
+/// Bucket bounds in seconds: most requests are answered within milliseconds, and none takes longer
+/// than a minute.
 const SECONDS: [f64; 9] = [0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -41,7 +41,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// None yet; all go to this host.
+    /// No requests at first; all are sent to `host`.
     pub(crate) fn to(host: &str) -> Self {
         Self {
             host: host.into(),
@@ -50,7 +50,7 @@ impl Calls {
         }
     }
 
-    /// Adds the families.
+    /// Registers the families.
     pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register(
             "shipper_rest_client_requests",
@@ -64,7 +64,7 @@ impl Calls {
         );
     }
 
-    /// A client that counts its requests here.
+    /// A client whose requests are counted.
     pub(crate) fn count(&self, client: Client) -> Client {
         let (calls, namespace) = (self.clone(), client.default_namespace().to_owned());
         let service = service_fn(move |request: Request<Body>| {
@@ -111,7 +111,7 @@ impl Calls {
     }
 }
 
-/// The group, the version and the plural of the kind that a path is about, if it is one of Shipper's.
+/// Group, version and plural of the kind in a path, if it is one of Shipper's.
 fn gvr(path: &str) -> Option<String> {
     let path = path.strip_prefix("/apis/")?;
     let (group, rest) = path.split_once('/')?;

@@ -68,7 +68,7 @@ fn releases_are_counted_by_condition_and_cluster() {
         metrics.series("places{cluster=\"eu\""),
         ["places{cluster=\"eu\"} 2"]
     );
-    // Of the incomplete one alone, 20 seconds.
+    // Only the 20 seconds of the incomplete Release.
     let type_ = "cond_type=\"ContenderAchievedInstallation\"";
     assert_eq!(
         metrics.series("ages_sum"),

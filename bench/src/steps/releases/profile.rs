@@ -1,4 +1,5 @@
-//! What happens to the objects of one Release, and when: where the time of a rollout goes.
+//! The events of the objects of one Release over time: they show where the time of a rollout is
+//! spent.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +20,10 @@ impl Watched for Value {
     }
 }
 
-/// Tells the state of an object in short.
+/// Describes the state of an object in short.
 type Digest = fn(&Value) -> String;
 
-/// The kinds that are watched, and how the state of an object of each is told.
+/// The kinds that are watched, with the description of their state.
 const KINDS: [(&str, Digest); 11] = [
     ("Application", |_| "there".to_owned()),
     ("Release", release),
@@ -37,14 +38,14 @@ const KINDS: [(&str, Digest); 11] = [
     ("Addresses", |_| String::new()),
 ];
 
-/// Watches on all kinds that Releases consist of. They end when this is dropped.
+/// Watches on all kinds of which Releases consist. They end when this is dropped.
 pub(super) struct Profiler {
     sights: UnboundedReceiver<(usize, Sight<Value>)>,
     _tasks: JoinSet<()>,
 }
 
 impl Profiler {
-    /// Begins to watch, and returns when each kind was listed.
+    /// Starts the watches, and returns when each kind was listed.
     pub(super) async fn start(client: &Client, target: &Target) -> Self {
         let (sender, sights) = unbounded_channel();
         let mut tasks = JoinSet::new();
@@ -78,7 +79,7 @@ impl Profiler {
         }
     }
 
-    /// What was observed since then of an application, each state once.
+    /// The events of an application since then, each state once.
     pub(super) fn moments(&mut self, application: &str, started: Instant) -> Vec<Moment> {
         let mut states = States::new(application);
         while let Ok((kind, sight)) = self.sights.try_recv() {
@@ -104,7 +105,7 @@ fn paths(target: &Target) -> [String; KINDS.len()] {
     ]
 }
 
-/// The last state of each object, and of pods and addresses how many there are.
+/// The last state of each object; for pods and addresses, their number.
 struct States {
     application: String,
     last: BTreeMap<(usize, String), String>,
@@ -216,7 +217,7 @@ fn addresses(all: &[&Value]) -> String {
     format!("{} ready", ready.count())
 }
 
-/// These conditions, as far as there are any.
+/// These conditions, if there are any.
 fn conditions(object: &Value, types: &[&str]) -> String {
     let told = types.iter().map(|type_| match condition(object, type_) {
         "" => format!("no {type_}"),

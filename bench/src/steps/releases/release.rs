@@ -1,4 +1,4 @@
-//! What is read of a Release.
+//! The fields that are read of a Release.
 
 use std::collections::BTreeMap;
 
@@ -67,14 +67,14 @@ impl Release {
         conditions.any(|condition| condition.is("Complete"))
     }
 
-    /// The step that it has reached and at which it waits to be sent on.
+    /// The step that it has reached, if it waits there for a command.
     pub(super) fn waits_at(&self) -> Option<i64> {
         let achieved = self.status.achieved_step.as_ref()?.step;
         let waits = self.state("waitingForCommand") == Some("True");
         (waits && achieved == self.spec.target_step).then_some(achieved)
     }
 
-    /// Where it is, for people.
+    /// Its state, for messages.
     pub(super) fn describe(&self) -> String {
         let achieved = self.status.achieved_step.as_ref();
         let achieved = achieved.map_or_else(|| "none".to_owned(), |it| it.step.to_string());

@@ -2,7 +2,8 @@ use std::os::unix::process::ExitStatusExt as _;
 
 use super::*;
 
-/// As libtest writes it: two failed tests, one of which has written what looks like a list of failed tests.
+/// The format of libtest: two failed tests, one of which has written a text that looks like a list
+/// of failed tests.
 const OUTPUT: &str = "
 running 3 tests
 test a::passes ... ok

@@ -1,4 +1,4 @@
-//! One cluster: what is known of it, and what can be changed there.
+//! One cluster: its cached objects, and the requests to change them.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +34,7 @@ use super::{
     },
 };
 
-/// How long a first list may take.
+/// The time that a first list may take.
 const FIRST_LIST: Duration = Duration::from_secs(30);
 
 /// A cluster. Its watches end when it is dropped.
@@ -48,22 +48,23 @@ pub(crate) struct AppCluster {
     workloads: Mutex<BTreeMap<Gvk, Arc<Watched<Scaled>>>>,
 }
 
-/// The objects of a kind, as long as they are watched.
+/// The cached objects of a kind, while the kind is watched.
 struct Watched<K> {
     store: Arc<Store<K>>,
-    /// Somebody went away before the first list was there, and is to be woken when it is.
+    /// True if a caller stopped waiting for the first list. Its target is woken when the list is
+    /// complete.
     was_missed: Arc<AtomicBool>,
     _tasks: [Task; 2],
 }
 
-/// Which objects of a kind are watched.
+/// The selection of objects of a kind to watch.
 struct Selected {
     path: String,
     labels: String,
 }
 
 impl AppCluster {
-    /// Nothing is watched yet.
+    /// Nothing is watched at first.
     pub(super) fn new(target: Target, changes: Arc<Source<ClusterChange>>) -> Self {
         Self {
             target,
@@ -148,7 +149,8 @@ impl AppCluster {
         watched.listed().await
     }
 
-    /// The path of all objects of a kind. Those that every cluster has are not asked for.
+    /// The path of all objects of a kind. For Deployments, which every cluster has, no discovery is
+    /// needed.
     async fn collection(&self, kind: &Gvk) -> Result<String, Failure> {
         if *kind == deployments() {
             return Ok("/apis/apps/v1/deployments".to_owned());
@@ -171,7 +173,7 @@ impl AppCluster {
         let (store, was_missed) = (Arc::new(store), Arc::new(AtomicBool::new(false)));
         let (changes, all) = (Arc::clone(&self.changes), Arc::downgrade(&store));
         store.changes.subscribe(move |change| {
-            // Whoever needs the first list waits for it.
+            // Callers wait for the first list, so that its objects need not wake anything.
             if all.upgrade().is_some_and(|all| all.was_complete()) {
                 for change in concerned(change) {
                     changes.emit(&change);
@@ -205,7 +207,7 @@ impl AppCluster {
 }
 
 impl<K: Kind> Watched<K> {
-    /// Waits until all objects are known.
+    /// Waits for the first list.
     async fn listed(&self) -> Result<Arc<Store<K>>, Failure> {
         let in_time = timeout(FIRST_LIST, self.store.listed()).await.is_ok();
         if self.store.is_complete() {

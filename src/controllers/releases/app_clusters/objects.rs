@@ -1,4 +1,5 @@
-//! What is read of objects in clusters. Of everything else they are freed before they are stored.
+//! The fields that are read of objects in clusters. All other fields are dropped before an object
+//! is stored.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -26,15 +27,15 @@ use serde_json::{Map, Value, json};
 
 use super::{ClusterChange, What};
 
-/// Label on slices: name of the Service.
+/// Label of `EndpointSlices`: name of the Service.
 pub(crate) const LABEL_SERVICE: &str = "kubernetes.io/service-name";
 
-/// The kind that charts have most often. Every cluster has it.
+/// Deployments, the most frequent kind of workload in charts. Every cluster has this kind.
 pub(crate) fn deployments() -> Gvk {
     Gvk::new("apps/v1", "Deployment")
 }
 
-/// An object that can be scaled, of any kind.
+/// A workload of any kind that can be scaled.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Scaled {
@@ -43,7 +44,7 @@ pub(crate) struct Scaled {
     pub status: Value,
 }
 
-/// Only the metadata is used, by stores: what kind it is depends on where it is from.
+/// Stores use only the metadata. The actual kind depends on the list that the object is from.
 impl Resource for Scaled {
     type DynamicType = ();
     type Scope = NamespaceResourceScope;
@@ -74,7 +75,7 @@ impl Resource for Scaled {
 }
 
 impl Scaled {
-    /// Takes away what says nothing of its pods.
+    /// Drops the fields that are not needed to scale the workload or to count its pods.
     pub(crate) fn trim(&mut self) {
         trim_meta(
             &mut self.metadata,
@@ -93,27 +94,27 @@ impl Scaled {
         annotations.get(key).map(String::as_str)
     }
 
-    /// What its capacity is decided by.
+    /// The part of the workload that its capacity is decided on.
     pub(crate) fn workload(&self, scaling: Scaling) -> Workload {
         let metadata = json!({
             "name": self.metadata.name,
             "generation": self.metadata.generation,
         });
-        // Both are a few numbers and conditions.
+        // Both values are small: a few numbers and conditions.
         let object = json!({"metadata": metadata, "spec": self.spec, "status": self.status});
         Workload::of(&object, scaling)
     }
 
-    /// Whether all pods are available that it is to have.
+    /// True if all wanted pods are available.
     fn is_full(&self) -> bool {
         let workload = self.workload(Scaling::default());
         workload.is_observed() && workload.replicas == Some(workload.available)
     }
 
-    /// The pods that it selects, of those of its Release.
+    /// The pods that the workload selects, among the pods of its Release.
     pub(crate) fn pods_of(&self, pods: &[Arc<Pod>]) -> Vec<Pod> {
         let selector = &self.spec["selector"];
-        // A ReplicationController has the labels themselves.
+        // The selector of a ReplicationController contains the labels directly.
         let is_nested = ["matchLabels", "matchExpressions"]
             .iter()
             .any(|key| selector.get(key).is_some());
@@ -125,7 +126,8 @@ impl Scaled {
             let labels = BTreeMap::<String, String>::deserialize(selector).ok();
             labels.map(|labels| labels.into_iter().collect())
         };
-        // One that selects everything is refused by the server; so it says nothing.
+        // The server refuses a workload that selects everything, so an empty selector is treated as
+        // missing.
         let selector = selector.filter(|selector: &Selector| !selector.selects_all());
         let selected = pods.iter().filter(|pod| {
             let labels = pod.metadata.labels.as_ref();
@@ -138,8 +140,8 @@ impl Scaled {
     }
 }
 
-/// Takes away of a pod all but its labels, what its deletion costs, and its state. Of other annotations it stays known
-/// that there are some.
+/// Drops all fields of a pod but its labels, its deletion cost and its status. Empty annotations
+/// show that the pod has others.
 pub(crate) fn trim_pod(pod: &mut Pod) {
     let is_annotated = pod.metadata.annotations.is_some();
     trim_meta(&mut pod.metadata, &[ANNOTATION_POD_DELETION_COST]);
@@ -162,7 +164,7 @@ pub(crate) fn trim_pod(pod: &mut Pod) {
         init_container_statuses,
         ..PodStatus::default()
     };
-    // Of a pod that is not as it should be the containers are shown whole.
+    // The containers of a pod with a false condition are stored in full, for the report.
     let conditions = kept.conditions.iter().flatten();
     if !conditions
         .clone()
@@ -198,7 +200,7 @@ fn trim_container(container: &mut ContainerStatus) {
     };
 }
 
-/// Takes away of a Service all but what it selects.
+/// Drops all fields of a Service but its selector.
 pub(crate) fn trim_service(service: &mut Service) {
     trim_meta(&mut service.metadata, &[]);
     service.status = None;
@@ -208,7 +210,7 @@ pub(crate) fn trim_service(service: &mut Service) {
     });
 }
 
-/// Takes away of a slice all but the pods and whether they are ready.
+/// Drops all fields of an `EndpointSlice` but the pods and their readiness.
 pub(crate) fn trim_slice(slice: &mut EndpointSlice) {
     trim_meta(&mut slice.metadata, &[]);
     slice.ports = None;
@@ -258,7 +260,7 @@ fn keep(value: &mut Value, keys: &[&str]) {
     *value = Value::Object(kept.collect::<Map<_, _>>());
 }
 
-/// The value of a label, empty if there is none.
+/// The value of a label; empty if there is none.
 pub(crate) fn label<'a>(meta: &'a ObjectMeta, key: &str) -> &'a str {
     let labels = meta.labels.as_ref();
     labels
@@ -266,7 +268,8 @@ pub(crate) fn label<'a>(meta: &'a ObjectMeta, key: &str) -> &'a str {
         .map_or("", String::as_str)
 }
 
-/// What a change of an object concerns: the application and Release that it belongs to, and those that it belonged to.
+/// The changes for the application and Release that an object belongs to, and for those that it
+/// belonged to before.
 fn concerned<K: Resource>(change: &Change<K>, what: impl Fn(String) -> What) -> Vec<ClusterChange> {
     let concerned = |object: &K| {
         let meta = object.meta();
@@ -283,7 +286,7 @@ fn concerned<K: Resource>(change: &Change<K>, what: impl Fn(String) -> What) -> 
     concerned
 }
 
-/// What changes with a workload.
+/// The changes for a changed workload.
 pub(crate) fn on_workload(change: &Change<Scaled>) -> Vec<ClusterChange> {
     let [was_full, is_full] =
         [&change.old, &change.new].map(|it| it.as_ref().is_some_and(|it| it.is_full()));
@@ -291,7 +294,7 @@ pub(crate) fn on_workload(change: &Change<Scaled>) -> Vec<ClusterChange> {
     concerned(change, |release| What::Workload { release, is_full })
 }
 
-/// What changes with a pod.
+/// The changes for a changed pod.
 pub(crate) fn on_pod(change: &Change<Pod>) -> Vec<ClusterChange> {
     let (mut is_relabelled, mut is_other_state) = (true, true);
     if let (Some(old), Some(new)) = (&change.old, &change.new) {
@@ -309,7 +312,7 @@ pub(crate) fn on_pod(change: &Change<Pod>) -> Vec<ClusterChange> {
     })
 }
 
-/// What changes with a Service.
+/// The changes for a changed Service.
 pub(crate) fn on_service(change: &Change<Service>) -> Vec<ClusterChange> {
     if let (Some(old), Some(new)) = (&change.old, &change.new)
         && (&old.spec, &old.metadata.labels) == (&new.spec, &new.metadata.labels)
@@ -319,7 +322,7 @@ pub(crate) fn on_service(change: &Change<Service>) -> Vec<ClusterChange> {
     concerned(change, |_| What::Balancer)
 }
 
-/// What changes with the addresses of a Service.
+/// The changes for changed endpoints of a Service.
 pub(crate) fn on_slice(change: &Change<EndpointSlice>) -> Vec<ClusterChange> {
     if let (Some(old), Some(new)) = (&change.old, &change.new)
         && (&old.endpoints, &old.metadata.labels) == (&new.endpoints, &new.metadata.labels)

@@ -1,5 +1,5 @@
-//! The writes in clusters: numbers of pods, labels of pods, and what a Service selects. Everything else there is
-//! written by revisions.
+//! Writes in clusters: numbers of pods, labels of pods, and selectors of Services. All other writes
+//! are made by revisions.
 
 use std::{collections::BTreeMap, fmt::Display};
 
@@ -25,13 +25,15 @@ use super::{
     objects::{Scaled, deployments},
 };
 
-/// Who these fields belong to, for the API server. Another one than that of revisions: what is theirs, they take back.
+/// The field manager of these writes. It differs from the manager of revisions, which revert
+/// changes of the fields that they own.
 const FIELD_MANAGER: &str = "baton-releases";
 
-/// A request in a cluster failed.
+/// The error of a request in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RequestError {
-    /// The object is in another state than the one decided upon, or gone; its event is under way.
+    /// The object differs from the one that the decision is based on, or is deleted; its event is
+    /// in flight.
     #[error("the object has changed meanwhile")]
     Changed,
     /// The server refused the request or failed, or there was no answer.
@@ -45,14 +47,15 @@ impl RequestError {
     }
 }
 
-/// Whether the number of pods of a kind is in `spec.replicas`, and its answer tells of its generation. Any other kind
-/// is scaled through its subresource.
+/// True if a kind has the number of pods in `spec.replicas` and reports `observedGeneration`. Any
+/// other kind is scaled by its subresource.
 pub(crate) fn is_built_in(kind: &Gvk) -> bool {
     matches!(kind.group.as_str(), "apps" | "")
 }
 
 impl AppCluster {
-    /// Scales a workload of a built-in kind in the state that was decided upon; as it is then.
+    /// Scales a workload of a built-in kind if it is unchanged. Returns the workload after the
+    /// write.
     pub(crate) async fn scale(
         &self,
         kind: &Gvk,
@@ -67,7 +70,7 @@ impl AppCluster {
         write(&self.client(), &path, MediaType::MergePatch, &body).await
     }
 
-    /// How a workload of any other kind is scaled.
+    /// Reads the scale subresource of a workload of any other kind.
     pub(crate) async fn read_scale(
         &self,
         kind: &Gvk,
@@ -83,7 +86,7 @@ impl AppCluster {
         .await
     }
 
-    /// Scales a workload of any other kind in the state that was decided upon.
+    /// Scales a workload of any other kind if its scale is unchanged.
     pub(crate) async fn write_scale(
         &self,
         kind: &Gvk,
@@ -104,7 +107,8 @@ impl AppCluster {
         .await
     }
 
-    /// Lets a pod have traffic or none, by its label; the pod as it is then. None if nothing is to be done.
+    /// Adds a pod to the traffic or removes it, by its label. Returns the pod after the write;
+    /// `None` if no write is needed.
     pub(crate) async fn set_traffic(
         &self,
         pod: &Pod,
@@ -120,7 +124,8 @@ impl AppCluster {
             .map(Some)
     }
 
-    /// Sets what a Service selects in the state that was decided upon; the Service as it is then.
+    /// Sets the selector of a Service if the Service is unchanged. Returns the Service after the
+    /// write.
     pub(crate) async fn set_selector(
         &self,
         service: &Service,
@@ -149,19 +154,19 @@ impl AppCluster {
             .resolve(kind)
             .await
             .map_err(RequestError::failed)?;
-        // The watch tells that the kind is gone.
+        // The watch reports that the kind is gone.
         let resource = resource.ok_or(RequestError::Changed)?;
         resource.path_of(&key).map_err(RequestError::failed)
     }
 }
 
-/// The state that was decided upon.
+/// The precondition that an object is unchanged.
 fn precondition(meta: &ObjectMeta) -> Value {
     json!({"uid": meta.uid, "resourceVersion": meta.resource_version})
 }
 
-/// The patch of a pod's label, and of what its deletion costs. The state of a pod changes often, so not its version is
-/// the precondition, but its identity and the label.
+/// The patch of a pod's traffic label and deletion cost. The status of a pod changes often, so the
+/// precondition is not its version but its uid and the label.
 fn label_patch(
     meta: &ObjectMeta,
     labels: &BTreeMap<String, String>,
@@ -201,7 +206,7 @@ async fn write<T: DeserializeOwned>(
     send(client, request, content == MediaType::JsonPatch).await
 }
 
-/// Sends a request, which may test what it changes.
+/// Sends a request. `has_tests` is true for a JSON patch, which may contain tests.
 async fn send<T: DeserializeOwned>(
     client: &Client,
     request: Request<Body>,
@@ -215,7 +220,7 @@ async fn send<T: DeserializeOwned>(
         .map_err(|error| RequestError::Failed(format!("unreadable answer: {error}")))
 }
 
-/// The meaning of a refusal.
+/// The error for a refused request.
 fn refusal(code: StatusCode, body: &[u8], has_tests: bool) -> RequestError {
     let status = failure(code, body);
     match code {

@@ -1,4 +1,4 @@
-//! What wakes a `CapacityTarget`.
+//! Triggers of `CapacityTarget`.
 
 use baton_apis::{
     CapacityTarget,
@@ -16,7 +16,8 @@ use crate::{
     delivery::shared::BURST,
 };
 
-/// A target wakes itself when it comes, goes, or is to be another one. A new status is mostly our own.
+/// A target wakes itself when it appears, is deleted or changes. Changes of the status are ignored,
+/// as most are our own.
 pub(super) fn on_target(change: &Change<CapacityTarget>) -> Option<Wake<Key>> {
     let target = change.object()?;
     let is_woken = match (&change.old, &change.new) {
@@ -41,8 +42,8 @@ pub(super) fn on_target(change: &Change<CapacityTarget>) -> Option<Wake<Key>> {
     is_woken.then(|| Wake::now(key(target)))
 }
 
-/// A workload or a pod wakes the target of its Release: with the rest of a burst, or at once when there is no more to
-/// come, which is what a step waits for.
+/// A workload or a pod wakes the target of its Release. The wake is debounced, unless the last pod
+/// became available, for which a step waits.
 pub(super) fn on_cluster(
     targets: &Store<CapacityTarget>,
     change: &ClusterChange,
@@ -72,8 +73,8 @@ pub(super) fn on_cluster(
         .collect()
 }
 
-/// The connection to a cluster, or who may deliver into it, wakes the targets that have it: those for whose namespace
-/// and one of whose clusters `is_concerned` holds.
+/// A changed connection or assignment of a cluster wakes the targets that `is_concerned` selects by
+/// namespace and cluster.
 pub(super) fn on_clusters(
     targets: &Store<CapacityTarget>,
     is_concerned: impl Fn(&str, &str) -> bool,

@@ -27,7 +27,7 @@ use crate::controllers::releases::app_clusters::{
     requests::{RequestError, is_built_in},
 };
 
-/// What a target wants in a cluster.
+/// The wanted capacity of a target in a cluster.
 pub(super) struct Wanted {
     namespace: String,
     application: String,
@@ -40,7 +40,8 @@ impl Wanted {
     /// Reads the target.
     ///
     /// # Errors
-    /// If it does not say which Release it is for, or of which kinds its workloads are.
+    /// If the target does not name its Release, or the annotation with the kinds of its workloads
+    /// is invalid.
     pub(super) fn of(
         target: &CapacityTarget,
         cluster: &ClusterCapacityTarget,
@@ -72,7 +73,7 @@ impl Wanted {
         })
     }
 
-    /// By what the workloads are looked for.
+    /// The label selector of the workloads.
     fn selector(&self) -> String {
         format!(
             "{LABEL_APP}={},{LABEL_RELEASE}={}",
@@ -81,12 +82,12 @@ impl Wanted {
     }
 }
 
-/// A workload, with what is known of its pods.
+/// A workload with its pods.
 pub(super) struct Found {
     kind: Gvk,
     object: Arc<Scaled>,
     store: Arc<Store<Scaled>>,
-    /// How it is scaled, unless its kind is a built-in one.
+    /// The scale subresource; `None` for a built-in kind.
     scale: Option<Scale>,
     workload: Workload,
     total: i32,
@@ -96,7 +97,7 @@ pub(super) struct Found {
 /// Finds the workloads of a Release.
 ///
 /// # Errors
-/// If there are others than the chart has, or something cannot be read.
+/// If the workloads differ from those in the chart, or an object cannot be read.
 pub(super) async fn find(cluster: &AppCluster, wanted: &Wanted) -> Result<Vec<Found>, Failure> {
     let mut kinds = wanted.kinds.clone();
     kinds.sort();
@@ -151,7 +152,7 @@ pub(super) async fn find(cluster: &AppCluster, wanted: &Wanted) -> Result<Vec<Fo
 }
 
 impl Found {
-    /// What is decided about it.
+    /// The input of the capacity decision.
     pub(super) fn part(&self) -> Part<'_> {
         Part {
             workload: &self.workload,
@@ -160,12 +161,12 @@ impl Found {
         }
     }
 
-    /// What it is, for people.
+    /// Kind and name, for messages.
     pub(super) fn shown(&self) -> String {
         format!("{} {}", self.kind.kind, Quoted(&self.workload.name))
     }
 
-    /// Scales it, in the state in which it was found.
+    /// Scales the workload if it is unchanged.
     pub(super) async fn scale(
         &self,
         cluster: &AppCluster,
@@ -183,8 +184,8 @@ impl Found {
         Ok(())
     }
 
-    /// Reads how a workload is scaled whose kind is not built in. Where it has the number of its pods, and what it says
-    /// of them, only its subresource and its pods tell.
+    /// Reads the scale of a workload whose kind is not built in. Only the subresource and the pods
+    /// show the number of its pods and their state.
     async fn read_scale(
         &mut self,
         cluster: &AppCluster,
@@ -204,7 +205,7 @@ impl Found {
         let available = self.pods.iter().filter(|pod| is_available(pod)).count();
         self.workload = Workload {
             name: self.workload.name.clone(),
-            // One that was never said is none.
+            // A missing number means 0.
             replicas: Some(
                 scale
                     .spec
@@ -221,7 +222,8 @@ impl Found {
     }
 }
 
-/// The pods with the labels of a selector, as text. Of one with other rules than equality, all pods of the Release.
+/// The pods that match a selector in text form. If the selector has rules other than equality, all
+/// pods of the Release.
 fn selected(selector: &str, pods: &[Arc<Pod>]) -> Vec<Pod> {
     let equal = selector.split(',').map(|rule| {
         let (key, value) = rule.split_once('=')?;
@@ -239,7 +241,7 @@ fn selected(selector: &str, pods: &[Arc<Pod>]) -> Vec<Pod> {
         .collect()
 }
 
-/// Whether a pod is ready, and stays.
+/// True if a pod is ready and not being deleted.
 fn is_available(pod: &Pod) -> bool {
     let conditions = pod
         .status

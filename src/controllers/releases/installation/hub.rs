@@ -1,4 +1,4 @@
-//! Which of the clusters is the manager's own.
+//! Decides which of the clusters is the manager's own.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,27 +10,28 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-/// Every cluster has it, and never another one of its name.
+/// A namespace that every cluster has, and whose uid never changes.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
-/// Where the objects of a cluster are.
+/// The API server that has the objects of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// On the manager's own API server.
+    /// The manager's own API server.
     Hub,
-    /// On another one.
+    /// Another one.
     Elsewhere,
 }
 
-/// Knows the manager's own cluster by the uid of its system namespace, whatever address it is given by.
+/// Recognizes the manager's own cluster by the uid of its system namespace, as its address may
+/// differ.
 pub(super) struct Hub {
     client: Client,
     own: OnceCell<String>,
     known: Places,
 }
 
-/// By name of the cluster, the connection that was asked, and the answer. A clone of the connection would go on to
-/// watch a cluster that is no longer served.
+/// The checked connection of each cluster, and the result. Only the id of the connection is stored:
+/// a clone would keep the watches of a removed cluster alive.
 #[derive(Default)]
 struct Places(Mutex<HashMap<Arc<str>, (TargetId, Place)>>);
 
@@ -57,10 +58,10 @@ impl Hub {
         }
     }
 
-    /// Where the objects of a cluster are. Asks once for each connection.
+    /// The place of a cluster's objects. Sends one request for each connection.
     ///
     /// # Errors
-    /// When the cluster cannot be asked, or is none that Releases can go to.
+    /// When the cluster cannot be asked, or cannot run Releases.
     pub(super) async fn place(&self, cluster: &str, link: &ClusterLink) -> Result<Place, Failure> {
         let target = match link {
             ClusterLink::Up(target) => target,

@@ -1,4 +1,4 @@
-//! What the revision of a Release says of its cluster.
+//! The outcome of a cluster, from the status of its revision.
 
 use baton_apis::conditions::{AVAILABLE, reasons};
 use baton_engine::condition_list::find;
@@ -9,7 +9,7 @@ use baton_releases::targets::{
     reasons::{Cause, Failure},
 };
 
-/// How far a cluster is, by its revision and the way to it.
+/// The outcome of a cluster, by its revision and its link.
 pub(super) fn of(revision: &RevisionRecord, link: &ClusterLink) -> InstallationOutcome {
     match link {
         ClusterLink::Unknown => {
@@ -18,7 +18,8 @@ pub(super) fn of(revision: &RevisionRecord, link: &ClusterLink) -> InstallationO
                 "there is no such Cluster any more",
             ));
         }
-        // After a start, what the revision says holds until the cluster has answered, or has not.
+        // After a start, the status of the revision counts until the connection is up or has
+        // failed.
         link if link.is_connecting() => {}
         ClusterLink::Down { message, .. } => return Err(Failure::new(Cause::NoClient, message)),
         ClusterLink::Pull(_) | ClusterLink::Up(_) => {}
@@ -37,9 +38,9 @@ pub(super) fn of(revision: &RevisionRecord, link: &ClusterLink) -> InstallationO
         reasons::COLLISION_DETECTED | reasons::PREFLIGHT_ERROR | reasons::WRITE_ERROR => {
             Err(Failure::new(Cause::Refused, &available.message))
         }
-        // Everything is there, and what it does not control is a newer Release's.
+        // All objects exist, and a newer Release controls the objects that this one does not.
         reasons::NOT_IN_CONTROL => Ok(Progress::Installed),
-        // It is woken by the revision.
+        // A change of the revision wakes the target.
         reasons::CLUSTER_UNREACHABLE | reasons::LIST_FAILED => {
             Err(Failure::new(Cause::NoClient, &available.message))
         }

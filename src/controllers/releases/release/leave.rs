@@ -1,4 +1,4 @@
-//! A Release that is being deleted: how long its pods serve.
+//! The deletion of a Release: its pods serve until others replace them.
 
 use baton_apis::{
     Release,
@@ -19,7 +19,8 @@ use super::{Releases, Sync, member, order};
 use crate::controllers::releases::{AtStep as _, Error};
 
 impl Releases {
-    /// Lets nobody delete a Release whose pods serve, or may do so, before others serve in their place.
+    /// Adds a finalizer to a Release that has pods, so that its deletion waits until other pods
+    /// serve instead.
     pub(super) fn claim(&self, key: &Key, release: &mut Release) {
         let capacity = self
             .context
@@ -35,8 +36,8 @@ impl Releases {
         }
     }
 
-    /// Takes a Release out of service once others serve in its place, and then lets it go. Its targets and revisions
-    /// go with it.
+    /// Takes a deleted Release out of service once others serve instead, and then removes its
+    /// finalizer. Its targets and revisions are deleted with it.
     pub(super) async fn leave(
         &self,
         key: &Key,
@@ -51,7 +52,7 @@ impl Releases {
                 let finalizers = sync.wanted.finalizers_mut();
                 finalizers.retain(|it| it != FINALIZER_SERVING);
                 let written = self.context.requests.replace(&sync.wanted).await;
-                // The watch reports what is left of it.
+                // The watch reports the Release if other finalizers remain.
                 written.at_step("letting the Release go")?;
                 return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
             }
@@ -83,14 +84,15 @@ impl Releases {
         )
     }
 
-    /// True if a Release is being deleted, and serves for no Application any more.
+    /// True if a Release is being deleted, and its Application does not exist any more or is being
+    /// deleted.
     pub(super) fn is_orphaned(&self, key: &Key, release: &Release) -> bool {
         release.metadata.deletion_timestamp.is_some()
             && self.context.stores.applications.is_complete()
             && !self.has_application(key, release)
     }
 
-    /// True if the Application that owns a Release is there, and stays.
+    /// True if the Application that owns a Release exists and is not being deleted.
     fn has_application(&self, key: &Key, release: &Release) -> bool {
         let mut owners = release.owner_references().iter();
         owners.any(|owner| {

@@ -1,4 +1,4 @@
-//! Which clusters a Release goes to, and its three targets (sections 3.2 and 3.3 of the contract).
+//! Chooses the clusters of a Release, and creates its three targets.
 
 use std::collections::BTreeMap;
 
@@ -25,18 +25,18 @@ use super::Releases;
 use crate::controllers::releases::scalable::scalable;
 use baton_typed::requests::Namespaced;
 
-/// A Release with its targets.
+/// The result of a schedule.
 pub(super) struct Scheduled {
-    /// The annotation with its clusters.
+    /// The annotation with the clusters.
     pub clusters: String,
     /// Events to record.
     pub events: Vec<Event>,
 }
 
 impl Releases {
-    /// Makes sure that a Release has clusters, and a target of each kind for them.
+    /// Ensures that a Release has clusters, and a target of each kind for these clusters.
     ///
-    /// The chart is rendered only while a target is missing that is made from it (W28).
+    /// The chart is rendered only while its `CapacityTarget` is missing.
     pub(super) async fn schedule(
         &self,
         key: &Key,
@@ -61,7 +61,8 @@ impl Releases {
             Some(_) => None,
             None => Some(self.asked(key, release, &clusters).await?),
         };
-        // Of a target that somebody has deleted. A new Release has none of them, and has reached nothing.
+        // A target that was deleted is created again with the share that the Release has reached;
+        // for a new Release that is nothing.
         let reached = self.reached(key, release);
         let installation = self.ensure(
             key,
@@ -84,7 +85,7 @@ impl Releases {
             wanted_capacity(release, &clusters, reached, asked),
             |target| same_capacities(&target.spec.clusters, &clusters),
         );
-        // None waits for another one: a rollout waits for all of them.
+        // The targets are created concurrently, as a rollout waits for all of them.
         let made = tokio::join!(installation, traffic, capacity);
         let mut errors = Vec::new();
         for made in [made.0, made.1, made.2] {
@@ -112,7 +113,7 @@ impl Releases {
         Ok(scheduling::select(application, requirements, &known)?)
     }
 
-    /// How many pods the chart asks for. What it renders to is kept for the installation.
+    /// The number of pods in the chart. The rendered chart is stored for the installation.
     async fn asked(
         &self,
         key: &Key,
@@ -137,8 +138,8 @@ impl Releases {
         })
     }
 
-    /// Makes sure that a target exists, is the Release's, and is for its clusters: `clusters` gives the list that it
-    /// is to have instead of the one it has, if it is to have another one.
+    /// Ensures that a target exists, belongs to the Release, and lists its clusters. `clusters`
+    /// returns the new list, or `None` if the list is correct.
     async fn ensure<K: Namespaced>(
         &self,
         key: &Key,
@@ -193,7 +194,7 @@ fn same_clusters(current: &[String], wanted: &[String]) -> Option<Vec<Value>> {
     (current != wanted).then(|| wanted.iter().map(|name| json!(name)).collect())
 }
 
-/// What stays keeps its traffic (W11).
+/// Clusters that stay in the list keep their traffic.
 fn same_weights(current: &[ClusterTrafficTarget], wanted: &[String]) -> Option<Vec<Value>> {
     let known: BTreeMap<_, _> = current.iter().map(|it| (&it.name, it)).collect();
     let entry = |name: &String| match known.get(name) {
@@ -203,7 +204,8 @@ fn same_weights(current: &[ClusterTrafficTarget], wanted: &[String]) -> Option<V
     (!known.keys().copied().eq(wanted)).then(|| wanted.iter().map(entry).collect())
 }
 
-/// What stays keeps its pods (W11). The number that the chart asks for is the same in all clusters.
+/// Clusters that stay in the list keep their pods. The number of pods in the chart is the same in
+/// all clusters.
 fn same_capacities(current: &[ClusterCapacityTarget], wanted: &[String]) -> Option<Vec<Value>> {
     let known: BTreeMap<_, _> = current.iter().map(|it| (&it.name, it)).collect();
     let total = current.iter().map(|it| it.total_replica_count).max();
@@ -274,7 +276,7 @@ fn wanted_traffic(release: &Release, clusters: &[String], reached: Reached) -> T
     }
 }
 
-/// `asked` is what the chart asks for; nothing while the target is there already.
+/// `asked` is the number of pods in the chart; `None` if the target exists already.
 fn wanted_capacity(
     release: &Release,
     clusters: &[String],
@@ -304,7 +306,7 @@ fn wanted_capacity(
 mod tests {
     use super::*;
 
-    /// W11: a changed set of clusters leaves those that stay as they are.
+    /// A changed set of clusters leaves the remaining clusters as they are.
     #[test]
     fn clusters_that_stay_keep_what_they_have() {
         let capacity = |name: &str, percent| ClusterCapacityTarget {

@@ -1,4 +1,5 @@
-//! What there is of an application in a cluster: the Service that balances, its addresses, and the pods.
+//! The objects that divide the traffic of an application in a cluster: the Service that balances,
+//! its endpoints, and the pods.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::controllers::releases::app_clusters::{
     requests::RequestError,
 };
 
-/// The one Service of an application that balances.
+/// The Service that balances the traffic of an application.
 pub(super) struct Balancer {
     namespace: String,
     application: String,
@@ -29,10 +30,10 @@ pub(super) struct Balancer {
 }
 
 impl Balancer {
-    /// Finds it.
+    /// Finds the Service.
     ///
     /// # Errors
-    /// If there is not one, or something cannot be read.
+    /// If there is not exactly one such Service, or an object cannot be read.
     pub(super) async fn find(
         cluster: &AppCluster,
         namespace: &str,
@@ -65,12 +66,12 @@ impl Balancer {
         })
     }
 
-    /// Its name.
+    /// Name of the Service.
     pub(super) fn name(&self) -> &str {
         self.service.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Decides with the pods as they are now.
+    /// Decides on the current pods.
     pub(super) fn decide<T>(
         &self,
         weights: &Weights,
@@ -97,7 +98,7 @@ impl Balancer {
         })
     }
 
-    /// Lets a pod have traffic or none.
+    /// Adds a pod to the traffic or removes it.
     pub(super) async fn set_traffic(
         &self,
         cluster: &AppCluster,
@@ -113,7 +114,7 @@ impl Balancer {
         Ok(())
     }
 
-    /// Makes the Service select something else.
+    /// Sets the selector of the Service.
     pub(super) async fn select(
         &self,
         cluster: &AppCluster,

@@ -1,4 +1,5 @@
-//! What wakes a `TrafficTarget`: mostly all of an application, as each share depends on the others.
+//! Triggers of `TrafficTarget`. Most changes wake all targets of an application, as each share
+//! depends on the others.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::{
     delivery::shared::BURST,
 };
 
-/// A target wakes itself, and all others of the application that it belongs to or belonged to.
+/// A target wakes itself, and all others of its previous and its current application.
 pub(super) fn on_target(
     targets: &Store<TrafficTarget>,
     change: &Change<TrafficTarget>,
@@ -50,11 +51,12 @@ pub(super) fn on_target(
     woken.into_iter().map(Wake::now).collect()
 }
 
-/// Addresses come in a few writes of one controller, and a step waits for them: their bursts are shorter than those of
-/// pods.
+/// The debounce of endpoints. One controller writes them in a few steps, and a rollout waits for
+/// them: their bursts are shorter than those of pods.
 const ADDRESSES: Duration = Duration::from_millis(5);
 
-/// A pod that comes, goes or has other labels wakes the targets of its application, as does what balances.
+/// A pod that is created, deleted or relabelled wakes the targets of its application, and so does
+/// the Service that balances.
 pub(super) fn on_cluster(targets: &Store<TrafficTarget>, change: &ClusterChange) -> Vec<Wake<Key>> {
     let burst = match &change.what {
         What::Pod {
@@ -71,8 +73,8 @@ pub(super) fn on_cluster(targets: &Store<TrafficTarget>, change: &ClusterChange)
         .collect()
 }
 
-/// The connection to a cluster, or who may deliver into it, wakes the targets that have it: those for whose namespace
-/// and one of whose clusters `is_concerned` holds.
+/// A changed connection or assignment of a cluster wakes the targets that `is_concerned` selects by
+/// namespace and cluster.
 pub(super) fn on_clusters(
     targets: &Store<TrafficTarget>,
     is_concerned: impl Fn(&str, &str) -> bool,

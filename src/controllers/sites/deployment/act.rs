@@ -1,4 +1,4 @@
-//! What a plan says is to be done.
+//! Carries out the actions of a plan.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,19 +37,20 @@ use crate::{
     delivery::shared::{AtStep as _, Error, Refusal},
 };
 
-/// Sites that are worked on side by side.
+/// Number of sites that are worked on concurrently.
 pub(super) const AT_ONCE: usize = 16;
-/// Actions before it is planned again, so that what somebody asks for meanwhile counts.
+/// The limit of actions in a round. The next round has a new plan, so that a changed spec takes
+/// effect.
 const IN_A_ROUND: usize = 512;
 
-/// Versions that are given, by version and edit.
+/// The snapshots of the versions to roll out, by version and edit.
 type Versions<'a> = BTreeMap<(VersionName<'a>, &'a str), &'a Snapshot>;
 
 impl SiteDeployments {
-    /// Carries out a round of the actions: those of a site one after the other, sites side by side.
+    /// Carries out a round of actions: those of a site in order, the sites concurrently.
     ///
     /// # Errors
-    /// The first one. It ends what is done about its own site, and nothing else.
+    /// The first error. It stops the actions of its own site only.
     pub(super) async fn act(
         &self,
         key: &Key,
@@ -87,8 +88,8 @@ impl SiteDeployments {
         failure
     }
 
-    /// The versions of these names and edits, which stay from now on as long as the deployment, whatever becomes of
-    /// their application.
+    /// The snapshots of the wanted versions. The deployment becomes an owner of their records, so
+    /// that they exist as long as the deployment, even if their application is deleted.
     pub(super) async fn own_versions<'a>(
         &self,
         deployment: &SiteDeployment,
@@ -112,7 +113,7 @@ impl SiteDeployments {
         Ok(found)
     }
 
-    /// The site that an action is about; `None` for a revision that is gone already.
+    /// The site of an action; `None` if the revision is already deleted.
     fn site_of(&self, key: &Key, action: &Action) -> Option<Arc<str>> {
         let revision = match action {
             Action::Give { site, .. } => return Some(Arc::clone(site)),
@@ -221,8 +222,8 @@ impl SiteDeployments {
     }
 }
 
-/// The actions of some sites, so many at least if there are as many. Sites that get no version come first: what is
-/// refused elsewhere may be so until something is taken away there.
+/// The actions of the first sites, up to the site that reaches `most`. Sites that get no new
+/// version come first: a revision elsewhere may be refused until objects are deleted there.
 fn round<A, S: PartialEq>(
     actions: &[A],
     most: usize,
@@ -250,8 +251,8 @@ fn revision_key(key: &Key, name: &str) -> RevisionKey {
     }
 }
 
-/// A revision of a site. It has its finalizers from the start, which saves a write. Being deleted, it hands back what
-/// the revisions before it have too.
+/// The manifest of a site's revision. It contains the finalizers, which saves a write. When the
+/// revision is deleted, it hands objects back to older revisions that want them.
 fn manifest(
     deployment: &SiteDeployment,
     snapshot: &Snapshot,
@@ -263,7 +264,7 @@ fn manifest(
         LABEL_SITE_DEPLOYMENT: entry.deployment,
         LABEL_CHAIN: label(&entry.deployment, &entry.site),
     });
-    // A name that is no value cannot be asked for by the label either.
+    // A site whose name is no valid label value cannot be selected by the label.
     if is_label_value(&entry.site) {
         labels[LABEL_SITE] = entry.site.as_str().into();
     }
@@ -309,7 +310,7 @@ mod tests {
 
     use super::*;
 
-    /// Which actions are carried out when two may be, by the sites of all of them; those in capitals give something.
+    /// The actions of a round with a limit of two, by site; a capital letter gives a version.
     #[test]
     fn a_round_has_whole_sites_and_begins_with_what_is_taken_away() {
         for (sites, expected) in [
@@ -332,7 +333,7 @@ mod tests {
         }
     }
 
-    /// However many objects a version has, they are in slices that all sites share.
+    /// The objects of a version are in slices that all sites share, so the revision stays small.
     #[test]
     fn a_revision_of_a_site_is_short() {
         let mut deployment = SiteDeployment::new(&"d".repeat(63), SiteDeploymentSpec::default());

@@ -1,4 +1,4 @@
-//! What a deployment of the same name has left behind.
+//! Revisions that an earlier deployment of the same name has left behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +15,14 @@ use crate::{
 };
 
 impl SiteDeployments {
-    /// Adopts the revisions that a deployment of this name made and that nobody controls any more, as when it was
-    /// deleted without them. Whether there were any: they count as its own when the watch has reported that.
+    /// Adopts the revisions that a deployment of this name has made and that have no controller,
+    /// for example because that deployment was deleted without them.
+    ///
+    /// Returns true if there were any: they count as its own once the watch has reported the
+    /// adoption.
     ///
     /// # Errors
-    /// When one of them cannot be adopted.
+    /// When a revision cannot be adopted.
     pub(super) async fn adopt(
         &self,
         key: &Key,

@@ -1,4 +1,4 @@
-//! What people want to hear of a rollout, by what changes in the status.
+//! The events of a rollout, from changes of the status.
 
 use baton_apis::{
     SiteDeploymentStatus,
@@ -8,10 +8,10 @@ use baton_engine::condition_list::find;
 use baton_kubernetes::events::EventKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// As events name the controller.
+/// Name of the controller in events.
 pub(super) const REPORTER: &str = "site-deployment-controller";
 
-/// Something to tell.
+/// An event to publish.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub kind: EventKind,
@@ -29,7 +29,7 @@ impl Event {
     }
 }
 
-/// What is to be told when a status follows another one.
+/// The events for a status change.
 pub(super) fn between(old: &SiteDeploymentStatus, new: &SiteDeploymentStatus) -> Vec<Event> {
     use EventKind::{Normal, Warning};
     let mut events = Vec::new();

@@ -1,4 +1,5 @@
-//! What a plan is made from: versions, sites, and how far each is. Nothing of it is asked for.
+//! The observations on which a plan is based: versions, sites, and the state of each site. No
+//! request is sent.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,9 +23,10 @@ use jiff::Timestamp;
 use super::SiteDeployments;
 use crate::controllers::sites::{placement::Chosen, uid, versions::Version};
 
-/// What was observed for a deployment.
+/// The observations for a deployment.
 pub(super) struct Seen {
-    /// What is kept of the versions of the application, and of others that sites have: of each the newest first.
+    /// The stored versions of the application, and of other applications that sites run; for each
+    /// application the newest version first.
     pub versions: Vec<Version>,
     planned: Versions,
     target: Target,
@@ -33,7 +35,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// The plan.
+    /// Makes the plan.
     pub(super) fn plan(&self, key: &Key, deployment: &SiteDeployment, now: Timestamp) -> Plan {
         let none = SiteDeploymentStatus::default();
         plan(&Observed {
@@ -53,7 +55,7 @@ impl Seen {
 }
 
 impl SiteDeployments {
-    /// Observes all that a plan needs.
+    /// Observes everything that a plan needs.
     pub(super) fn observe(&self, key: &Key, deployment: &SiteDeployment, chosen: &Chosen) -> Seen {
         let stores = &self.context.stores;
         let application = deployment.spec.application.as_str();
@@ -90,7 +92,8 @@ impl SiteDeployments {
         };
         let found = match wanted {
             EVERY_VERSION => {
-                // While its slices are on their way, or are lost, what is rolled out stays the target.
+                // While slices of the newest version are missing, the version that is being rolled
+                // out stays the target.
                 let status = deployment.status.as_ref();
                 let of_it = status.filter(|it| it.application.as_deref() == Some(application));
                 let present = of_it.and_then(|it| it.version.clone());
@@ -113,7 +116,8 @@ impl SiteDeployments {
         }
     }
 
-    /// The sites that are placed, without those that another deployment has, and those that only have revisions.
+    /// The sites of a deployment: those that it has chosen, and those where it only has revisions;
+    /// without those that another deployment gets.
     fn sites(
         &self,
         key: &Key,
@@ -124,7 +128,7 @@ impl SiteDeployments {
         let revisions = revisions.of_site_deployment(&key.namespace, &key.name);
         let overlap = self.overlap(key, deployment, chosen);
         let inventory = self.context.inventory.sites();
-        // One that cannot be understood is what the plan reports.
+        // The plan reports an invalid expression.
         let canary = canary_expression(&deployment.spec.strategy).ok().flatten();
         let make = |name: &str, is_placed| {
             let known = inventory.get(name);
@@ -163,7 +167,8 @@ impl SiteDeployments {
         for site in sites.values_mut() {
             site.chain.sort_by_key(|revision| revision.number);
         }
-        // Of a deployment before this one that had its name: they only count while a new one is to follow them.
+        // Revisions of an earlier deployment of this name count as being deleted. A site with no
+        // others is left out unless it was chosen.
         let is_own = |site: &Site| site.is_placed || site.chain.iter().any(|it| !it.is_deleting);
         sites.retain(|_, site| is_own(site));
         let placement = match (&chosen.invalid, overlap.lost_text) {
@@ -180,8 +185,8 @@ impl SiteDeployments {
         (sites, placement)
     }
 
-    /// Who has the sites that other deployments of the application want as well. One that is gone has its sites until
-    /// its revisions are gone too.
+    /// Decides which deployment gets the sites that several of the application have chosen. A
+    /// deleted deployment has its sites until its revisions are deleted.
     fn overlap(&self, key: &Key, deployment: &SiteDeployment, chosen: &Chosen) -> Overlap {
         let application = deployment.spec.application.as_str();
         let revisions = &self.context.observed.revisions;
@@ -207,7 +212,7 @@ impl SiteDeployments {
                 (name, created, placed.unwrap_or_default(), take(other))
             })
             .collect();
-        // What one of this very name has left is adopted, or on its way out.
+        // Revisions of an earlier deployment of this name are adopted, or being deleted.
         running.remove(&*key.name);
         let gone = running.into_iter().flat_map(|(name, by_uid)| {
             let left = by_uid.into_values();
@@ -237,8 +242,8 @@ impl SiteDeployments {
     }
 }
 
-/// The sites where there are revisions, but for archived ones, by the name and the uid of the deployment that made
-/// them; the uid is empty where nobody owns them.
+/// The sites with revisions that are not archived, by the name and the uid of the deployment that
+/// made the revisions; the uid is empty if they have no controller.
 fn running(
     revisions: &[Arc<RevisionRecord>],
 ) -> BTreeMap<&str, BTreeMap<&str, BTreeSet<Arc<str>>>> {
@@ -270,7 +275,7 @@ fn revision(
         entry: Arc::clone(&of.entry),
         state: of.reported.state(online_since),
         beginning: of.reported.beginning(),
-        // What somebody else has made under the same name is on its way out.
+        // A revision of another deployment with the same name counts as being deleted.
         is_deleting: record.deleting || !is_own(record, uid),
         is_archiving: record.lifecycle == baton_apis::LifecycleState::Archived,
     }

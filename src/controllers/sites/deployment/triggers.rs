@@ -1,4 +1,4 @@
-//! What wakes a deployment.
+//! Triggers of `SiteDeployment`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,8 @@ use crate::{
     delivery::shared::BURST,
 };
 
-/// Thousands of sites report at the same time: they are planned for together.
+/// The debounce of reports: thousands of sites report at the same time, and one plan covers them
+/// all.
 const REPORTS: Duration = Duration::from_secs(1);
 
 fn key(deployment: &SiteDeployment) -> Key {
@@ -32,8 +33,9 @@ fn all(deployments: &[Arc<SiteDeployment>], after: Duration) -> Vec<Wake<Key>> {
     keys.map(|key| Wake::after(after, key)).collect()
 }
 
-/// A deployment wakes itself when it comes, or is to be another one, and then those that may want the same sites. A new
-/// status is mostly our own.
+/// A deployment wakes itself. If it appears, is deleted or its spec changes, it also wakes the
+/// deployments that may have chosen the same sites. A status change is debounced, as most are our
+/// own.
 pub(super) fn on_deployment(stores: &Stores, change: &Change<SiteDeployment>) -> Vec<Wake<Key>> {
     let Some(deployment) = change.object() else {
         return Vec::new();
@@ -59,7 +61,8 @@ pub(super) fn on_deployment(stores: &Stores, change: &Change<SiteDeployment>) ->
     wakes
 }
 
-/// An application that comes or goes wakes its deployments, and so does each version that it keeps.
+/// An application wakes its deployments when it appears or is deleted, and when its stored versions
+/// change.
 pub(super) fn on_application(stores: &Stores, change: &Change<SiteApplication>) -> Vec<Wake<Key>> {
     let kept = |side: &Option<Arc<SiteApplication>>| {
         let status = side
@@ -78,12 +81,12 @@ pub(super) fn on_application(stores: &Stores, change: &Change<SiteApplication>) 
     wakes.unwrap_or_default()
 }
 
-/// The deployments of an application.
+/// Wakes the deployments of an application.
 pub(super) fn of_application(stores: &Stores, namespace: &str, name: &str) -> Vec<Wake<Key>> {
     all(&stores.deployments_of(namespace, name), BURST)
 }
 
-/// A version of an application wakes its deployments.
+/// The record of a version wakes the deployments of its application.
 pub(super) fn on_version(stores: &Stores, change: &Change<ControllerRevision>) -> Vec<Wake<Key>> {
     let wakes = change.object().and_then(|record| {
         let application = record.labels().get(LABEL_SITE_APPLICATION)?;
@@ -93,7 +96,8 @@ pub(super) fn on_version(stores: &Stores, change: &Change<ControllerRevision>) -
     wakes.unwrap_or_default()
 }
 
-/// What a deployment has chosen wakes those that may want the same sites, and where it is lost the deployment itself.
+/// The record of a choice wakes the deployments that may have chosen the same sites, and the
+/// deployment itself, which chooses again if the record is lost.
 pub(super) fn on_placement(stores: &Stores, change: &Change<ControllerRevision>) -> Vec<Wake<Key>> {
     let wakes = change.object().and_then(|record| {
         let name = record.labels().get(LABEL_SITE_DEPLOYMENT)?;
@@ -105,8 +109,10 @@ pub(super) fn on_placement(stores: &Stores, change: &Change<ControllerRevision>)
     wakes.unwrap_or_default()
 }
 
-/// A revision of a site wakes the deployment that made it, unless nothing but the deployment's own write has changed.
-/// One that has gone, or has just been archived, may leave its site to others.
+/// A revision of a site wakes the deployment that made it, unless this controller wrote the change.
+///
+/// A revision that was deleted or has just been archived may leave its site to other deployments,
+/// so it wakes these as well.
 pub(super) fn on_revision(stores: &Stores, change: &RecordChange<RevisionKind>) -> Vec<Wake<Key>> {
     let Some(revision) = change.record() else {
         return Vec::new();
@@ -135,7 +141,8 @@ pub(super) fn on_revision(stores: &Stores, change: &RecordChange<RevisionKind>) 
     wakes
 }
 
-/// The link or the labels of a site wake what is brought there, and what follows labels.
+/// The link or the labels of a site wake the deployments that have the site, and those that follow
+/// labels.
 pub(super) fn in_site(stores: &Stores, choices: &Choices, site: &str) -> Vec<Wake<Key>> {
     let mut deployments = stores.deployments.all();
     deployments.retain(|deployment| {
@@ -144,7 +151,8 @@ pub(super) fn in_site(stores: &Stores, choices: &Choices, site: &str) -> Vec<Wak
     all(&deployments, REPORTS)
 }
 
-/// Assignments wake the deployments that follow them; all, when more is known of them, or less.
+/// Assignments wake the deployments that follow them. All deployments are woken when a kind that
+/// decisions depend on becomes listed, or can no longer be listed.
 pub(super) fn on_assignment(stores: &Stores, change: &AssignmentChange) -> Vec<Wake<Key>> {
     let concerns_all = matches!(change, AssignmentChange::Everything);
     let mut deployments = stores.deployments.all();
@@ -209,7 +217,7 @@ mod tests {
         assert_eq!(woken(None, active.clone()), ["one"]);
         assert_eq!(woken(active, archived.clone()), ["one", "other"]);
         assert_eq!(woken(archived.clone(), None), ["one", "other"]);
-        // As at the start of the manager, which wakes everybody anyway.
+        // This change occurs at the start of the manager, when all deployments are woken anyway.
         assert_eq!(woken(None, archived), ["one"]);
     }
 }
