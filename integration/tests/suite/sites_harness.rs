@@ -5,7 +5,7 @@ use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{PULL, PUSH, Site, Stop, TemporaryKubeconfig};
 
-/// A site has fewer kinds than the hub, and it has garbage collection.
+/// A site has garbage collection, and a join leaves nothing behind on the site and on the hub.
 #[tokio::test]
 async fn a_site_joins_and_leaves_nothing_behind() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
