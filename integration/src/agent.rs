@@ -7,7 +7,7 @@
 //! ..
 //! agent.kill();
 //! ..
-//! agent.start();                              // with the state that it has left
+//! agent.start();                              // with the state of the previous run
 //! ```
 //!
 //! For a network that fails, [`Setup::hub`] and [`Setup::site`] put a

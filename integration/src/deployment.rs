@@ -1,4 +1,4 @@
-//! Deployments, and the revisions that they make.
+//! Deployments, and the revisions that they create.
 
 use std::time::{Duration, Instant};
 

@@ -15,8 +15,10 @@ pub struct Endpoint {
     /// The CA certificate of the bed, as PEM, which signs all its other certificates.
     pub ca: String,
     /// A certificate, as PEM, that serves two purposes: a client with it is an administrator, and a
-    /// server on `127.0.0.1` can present it. kwokctl creates one certificate for all purposes,
-    /// whose key also signs the tokens of service accounts.
+    /// server on `127.0.0.1` can present it.
+    ///
+    /// kwokctl creates one certificate for all purposes, whose key also signs the tokens of service
+    /// accounts.
     pub certificate: String,
     /// The key of the certificate, as PEM.
     pub key: String,

@@ -52,7 +52,7 @@ pub struct Exclusive {
     _turn: SemaphorePermit<'static>,
 }
 
-/// The drop starts a manager of its own that removes the objects of the test in the background.
+/// The drop starts a separate manager, which removes the objects of the test in the background.
 impl Drop for Exclusive {
     fn drop(&mut self) {
         self.manager = None;

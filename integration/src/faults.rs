@@ -12,7 +12,7 @@
 //! let conflict = faults.inject(On::verb(Verb::Apply).path("/configmaps/").times(2), Answer::conflict());
 //! ..                                                             // something is delivered
 //! conflict.used(2).await;
-//! faults.end_watches("/configmaps", WatchEnd::Error(Status::gone()));   // those that are open now
+//! faults.end_watches("/configmaps", WatchEnd::Error(Status::gone()));   // the watches that are open now
 //! let writes = faults.seen().iter().filter(|seen| seen.is_write()).count();
 //! ```
 //!

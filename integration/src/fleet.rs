@@ -2,10 +2,11 @@
 //!
 //! ```ignore
 //! let fleet = Fleet::new(&ns);
-//! let edge = fleet.site(&site.join(&ns).named("edge").create().await).await;   // chosen by `Fleet::expression`
+//! let edge = site.join(&ns).named("edge").create().await;
+//! fleet.add(&edge).await;                                  // selected by `Fleet::expression`
 //! fleet.application(&version("1.0.0")).await;
 //! fleet.deployment("web", json!({})).await;
-//! fleet.becomes("web", "complete", |status| reason(status, "Progressing") == "Complete").await;
+//! fleet.becomes("web", "complete", |live| reason(live, "Progressing")[0] == "Complete").await;
 //! ```
 
 use std::time::Instant;

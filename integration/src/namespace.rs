@@ -311,9 +311,10 @@ impl TestNamespace {
         .await;
     }
 
-    /// Waits until garbage collection has discovered our kinds. It looks for new kinds twice a
-    /// minute; the dependents of an orphaned object keep their owner references if it does not know
-    /// the kind of the dependents.
+    /// Waits until garbage collection has discovered our kinds.
+    ///
+    /// It looks for new kinds twice a minute; the dependents of an orphaned object keep their owner
+    /// references if it does not know the kind of the dependents.
     pub async fn until_garbage_is_collected(&self) {
         let labels = json!({ "package-operator.run/phase-class": "nobody" });
         let spec = json!({ "revision": 1, "objects": [] });

@@ -226,9 +226,10 @@ impl Drop for Running {
     }
 }
 
-/// Returns the settings for snapshots of the plugin's output. They replace all values that differ
-/// per run: the namespace, ages, UIDs. The substitute of the namespace has the same length, so that
-/// columns stay aligned.
+/// Returns the settings for snapshots of the plugin's output.
+///
+/// They replace all values that differ per run: the namespace, ages, UIDs. The substitute of the
+/// namespace has the same length, so that columns stay aligned.
 #[must_use]
 pub fn snapshots(namespace: &TestNamespace) -> insta::Settings {
     let mut settings = insta::Settings::clone_current();

@@ -7,9 +7,9 @@
 //! while connections are open:
 //!
 //! ```ignore
-//! let site = Site::get(0).await;
+//! let site = Site::get(PUSH).await;
 //! let proxy = Proxy::start(site.address()).await;
-//! let joined = site.joined(&ns).through(&proxy.url()).create().await;
+//! let joined = site.join(&ns).through(&proxy.url()).create().await;
 //! ..                                                 // something is delivered
 //! proxy.set(Mode::BlackHole).await;                  // nothing signals that the line is dead
 //! ..

@@ -12,7 +12,7 @@
 //! joined.becomes("Connected", "True").await;
 //! ..                                                       // a phase of the class `joined.class()`
 //! ..
-//! let live = site.live(&ns, &configmap("cm")).await;       // a look at the site itself
+//! let live = site.live(&ns, &configmap("cm")).await;       // reads the object in the site
 //! ```
 //!
 //! With [`Join::pull`] an [`Agent`](crate::agent::Agent) delivers instead of the hub's manager.

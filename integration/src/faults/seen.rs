@@ -9,7 +9,7 @@ pub enum Verb {
     Get,
     /// Reads a collection.
     List,
-    /// Follows a collection.
+    /// Watches a collection.
     Watch,
     /// Creates an object.
     Create,

@@ -11,8 +11,10 @@ pub enum Mode {
     /// The host is gone: open connections are reset and new ones refused.
     Cut,
     /// The line is dead without notice: all bytes of clients are swallowed, without an answer or an
-    /// end. New connections are accepted and swallowed as well. Connections that were open or began
-    /// in this mode stay half-open, also after the next switch.
+    /// end.
+    ///
+    /// New connections are accepted and swallowed as well. Connections that were open or began in
+    /// this mode stay half-open, also after the next switch.
     BlackHole,
     /// Nothing moves. Connections that are open or begin in this mode continue after the next
     /// switch, without a loss.

@@ -137,7 +137,7 @@ async fn what_was_interrupted_is_run_again() {
 }
 
 /// When the deletion begins, the objects have no owner, so garbage collection deletes none of them.
-/// Before the deletion, the user can go on with it or resume the deployment.
+/// If the deletion is refused, the user can repeat the undo or resume the deployment.
 #[tokio::test]
 async fn nothing_is_owned_any_more_when_the_deletion_begins() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -87,7 +87,7 @@ impl Thief {
         };
         let mut rights = Vec::new();
         for rule in review["status"]["resourceRules"].as_array().unwrap() {
-            // Reviews of the own rights, which every user may request.
+            // Self-reviews, which every user may request.
             if rule["apiGroups"] == json!(["authorization.k8s.io"])
                 || rule["apiGroups"] == json!(["authentication.k8s.io"])
             {
@@ -107,8 +107,8 @@ impl Thief {
     }
 }
 
-/// With two sites, the credentials of the first one allow to read the first one's phases and to
-/// report their status, and nothing else on the hub.
+/// With two sites, the credentials of the first agent allow reads of the first site's phases and
+/// writes of their status, and nothing else on the hub.
 #[tokio::test]
 async fn stolen_credentials_of_an_agent_open_its_own_phases_and_nothing_else() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -170,11 +170,13 @@ async fn stolen_credentials_of_an_agent_open_its_own_phases_and_nothing_else() {
     }
 }
 
-/// Returns requests that the server must refuse to the agent of the cluster `own`.
+/// Returns requests that the server must refuse to the agent of the cluster `own`:
 ///
-/// They are about phases of other clusters, and its own phases except for their status; the objects
-/// that phases are made from, and Clusters; credentials, including its own; rights; and all other
-/// objects in its own namespace.
+/// - requests about phases of other clusters, and about its own phases except for their status,
+/// - about the objects that phases are made from, and about Clusters,
+/// - about credentials, including its own,
+/// - about rights,
+/// - about all other objects in its own namespace.
 fn forbidden(own: &str, other: &str, ns: &str) -> String {
     let (here, there) = (home(own), home(other));
     let (rbac, clusters) = (

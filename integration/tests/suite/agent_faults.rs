@@ -1,8 +1,8 @@
 //! Delivery by an agent over networks that fail, with API servers that fail, and with an agent that
 //! is killed.
 //!
-//! Each rollout must end as an undisturbed one by the manager does: nothing is lost, and no object
-//! changes more often than necessary.
+//! Each rollout must end as one that the manager delivers undisturbed: nothing is lost, and no
+//! object changes more often than necessary.
 
 mod answers;
 mod crashes;

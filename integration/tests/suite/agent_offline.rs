@@ -1,7 +1,7 @@
 //! An agent without its hub, and a hub without its agent.
 //!
 //! A site may be offline at any time. Delivered objects are repaired meanwhile, also after a
-//! restart of the agent. Changes on the hub are carried out once it is reachable, and nothing
+//! restart of the agent. Changes on the hub are carried out once the hub is reachable, and nothing
 //! beyond them.
 
 use baton_integration::faults::{Faults, Seen, Verb};

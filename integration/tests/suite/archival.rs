@@ -92,8 +92,8 @@ async fn archival_deletes_the_objects_of_slices(scope: Scope) {
     }
 }
 
-/// Objects that are to be kept stay after an archival and a deletion, for either annotation, also
-/// if a user has added it to the live object.
+/// Objects with either annotation stay after an archival and after a deletion, also if a user has
+/// added the annotation to the live object.
 async fn what_is_to_be_kept_stays_without_an_owner(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let annotated = |name: &str, annotation: &str, value: &str| {

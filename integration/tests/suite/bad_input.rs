@@ -156,9 +156,10 @@ async fn a_revision_that_is_its_own_previous_is_refused(scope: Scope) {
     ends(&ns, "v1").await;
 }
 
-/// Revisions that name each other do not fight, because their numbers decide. (Two such revisions
-/// without numbers are covered in `restart`, because a running manager numbers the first one before
-/// the second one exists.)
+/// Revisions that name each other do not fight, because their numbers decide.
+///
+/// (Two such revisions without numbers are covered in `restart`, because a running manager numbers
+/// the first one before the second one exists.)
 async fn numbers_decide_between_revisions_that_name_each_other(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");

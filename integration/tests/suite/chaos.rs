@@ -93,9 +93,11 @@ impl<'a> Chain<'a> {
         self.ns.patch_set(&self.set(number), &patch).await.unwrap();
     }
 
-    /// Deletes a revision, unless it is new. The API server removes an object at once if it had no
-    /// finalizer at the time of the request, even if one was added meanwhile. Then there is no
-    /// teardown, and objects that the revision has already taken over have no controller.
+    /// Deletes a revision, unless it is new.
+    ///
+    /// The API server removes an object at once if it had no finalizer at the time of the request,
+    /// even if one was added meanwhile. Then there is no teardown, and objects that the revision
+    /// has already taken over have no controller.
     async fn delete(&mut self, number: i64) {
         let name = self.set(number);
         let set = self.ns.read_set(&name).await;

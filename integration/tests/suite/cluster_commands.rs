@@ -77,9 +77,10 @@ fn made() -> [Value; 4] {
     ]
 }
 
-/// Waits until the suite's manager reports this reason for a Cluster. It reads Secrets of another
-/// namespace, so `NoSecret` stays, and so does `Connecting`, for some time, if an agent is
-/// expected.
+/// Waits until the suite's manager reports this reason for a Cluster.
+///
+/// The manager reads Secrets of another namespace, so `NoSecret` stays, and so does `Connecting`,
+/// for some time, if an agent is expected.
 pub(crate) async fn reported(ns: &TestNamespace, name: &str, reason: &str) {
     ns.eventually("a report on the Cluster", async || {
         let live = ns.cluster().get(&cluster(name)).await.unwrap();

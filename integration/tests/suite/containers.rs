@@ -17,8 +17,9 @@ async fn is_untouched(ns: &TestNamespace, inner: &Entry) {
 }
 
 /// A revision is refused before it writes anything if the deletion of an omitted namespace would
-/// delete its objects. Once the namespace is to be kept, the revision is rolled out and the
-/// namespace is orphaned.
+/// delete its objects.
+///
+/// Once the namespace is to be kept, the revision is rolled out and the namespace is orphaned.
 #[tokio::test]
 async fn a_namespace_with_objects_of_a_newer_revision_is_never_deleted() {
     let ns = TestNamespace::new(Scope::Cluster).await;

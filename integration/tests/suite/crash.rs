@@ -37,8 +37,8 @@ impl Fate {
     }
 }
 
-/// Creates a revision. Each of its two phases has two objects of all revisions and one of this
-/// revision only. The second phase follows a probe that passes at once.
+/// Creates a revision. Each of its two phases has two objects that all revisions share, and one of
+/// this revision only. The second phase follows a probe that passes at once.
 async fn create(ns: &TestNamespace, number: i64) {
     let name = format!("r{number}");
     let phase = |phase: &str| {

@@ -159,7 +159,7 @@ async fn a_rollback_to_an_archived_template_is_a_new_revision(scope: Scope) {
     ];
 
     // Each rollback is the next revision under a new name. The collision count is part of the name,
-    // so it increases only if the name would exist otherwise.
+    // so it increases only if the name exists already.
     for (content, number, collisions) in [(one(), 3, 1), (two(), 4, 1), (one(), 5, 2)] {
         web.edit(content).await;
         let reported = web.concluded().await;

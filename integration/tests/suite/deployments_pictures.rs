@@ -65,7 +65,7 @@ async fn an_edit_in_place_leaves_no_object_without_a_controller(scope: Scope) {
         assert_managed_by(after, &second);
         assert_eq!(owner_names(after), [second.name()]);
     }
-    // At no moment an object was missing or without a controller.
+    // No object was missing or without a controller at any moment.
     let both = [first.name(), second.name()];
     for (recording, object) in recordings.iter().zip(&objects) {
         let recorded = recording.so_far().await;

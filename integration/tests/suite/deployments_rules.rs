@@ -50,8 +50,9 @@ async fn a_failed_revision_with_nothing_left_is_archived_at_once() {
 }
 
 /// Revision 1 is available and fails later, revision 2 shares no object with it, and revision 3
-/// contains its object in a later phase. Revision 2 is archived. Revision 1 and its object stay
-/// until revision 3 controls the object.
+/// contains its object in a later phase.
+///
+/// Revision 2 is archived. Revision 1 and its object stay until revision 3 controls the object.
 async fn objects_that_a_newer_revision_has_yet_to_take_stay(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let object = configmap("object");

@@ -1,4 +1,4 @@
-//! Deployments whose revisions keep the objects of large phases in slices.
+//! Deployments whose revisions store the objects of large phases in slices.
 
 use baton_integration::deployment::{TestDeployment, generation};
 use baton_integration::exclusive::Exclusive;

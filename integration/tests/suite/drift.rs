@@ -129,7 +129,7 @@ async fn a_removed_field_is_told_without_blaming_anybody() {
     assert_eq!(ns.metrics().sum(OBJECTS, &labels), Some(1.0));
 }
 
-/// An autoscaler writes to a subresource, and its managed fields entry names it.
+/// An autoscaler writes to a subresource, and the managed fields entry names the subresource.
 #[tokio::test]
 async fn a_change_of_the_scale_is_told_with_its_manager() {
     let web = object("apps/v1", "Deployment", "web")

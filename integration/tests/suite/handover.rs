@@ -382,9 +382,10 @@ async fn an_object_of_a_slice_is_left_to_a_paused_newer_revision(scope: Scope) {
     }
 }
 
-/// A revision hands back objects that two older active revisions contain. The newer of the two gets
-/// all of them. In no state is an object without a controller, deleted or recreated, or has the
-/// content of the oldest revision.
+/// A revision hands back objects that two older active revisions contain.
+///
+/// The newer of the two gets all of them. At no time is an object deleted, recreated or without a
+/// controller, and no object gets the content of the oldest revision.
 async fn objects_are_handed_back_on_deletion(scope: Scope) {
     for (older, deleted) in [
         ("", ""),

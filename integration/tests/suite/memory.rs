@@ -75,7 +75,7 @@ async fn objects_of_strangers_cost_next_to_nothing() {
     println!("at most, after a restart: {} KiB", most / 1024);
     assert!(most < 4 * MOST, "{most} bytes at a restart");
 
-    // A revision contains one of the names. The foreign object is read because it collides, and
+    // A revision contains one of these objects. The foreign object is read because it collides, and
     // then it is deleted.
     let wanted = configmap("stranger-0").data("k", "ours");
     ns.revision(2)

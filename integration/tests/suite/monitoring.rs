@@ -50,7 +50,7 @@ async fn a_deployment_has_series_while_it_is_there(scope: Scope) {
     .await;
 }
 
-/// A metric reports revisions that need the help of a user, so that nobody has to inspect each
+/// A metric counts revisions that need the help of a user, so that users need not inspect each
 /// revision.
 #[tokio::test]
 async fn a_refused_revision_is_counted_by_its_reason() {

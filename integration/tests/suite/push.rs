@@ -118,7 +118,7 @@ pub(crate) async fn itself(ns: &TestNamespace, site: &Site) -> Joined {
     joined
 }
 
-/// The object is the same in all steps, because the other cluster is the own one: in-process,
+/// The object is the same in all steps, because the other cluster is the hub itself: in-process,
 /// `default`, remote, and back.
 async fn handover_between_processes_classes_and_clusters(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
@@ -183,7 +183,7 @@ async fn handover_between_processes_classes_and_clusters(scope: Scope) {
     assert!(remote_owners(&last).is_empty());
 }
 
-/// The older revision gets its objects back unchanged, and the objects of the deleted revision only
+/// The older revision gets its objects back unchanged. Objects that only the deleted revision has
 /// are removed.
 async fn objects_in_another_cluster_are_handed_back_on_deletion(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
@@ -300,7 +300,7 @@ async fn an_unknown_cluster_is_reported(scope: Scope) {
     assert!(ns.phase_object("v1", "a").await.is_none());
 }
 
-/// The objects in a lost site stay recorded until a user abandons their phase.
+/// A lost site is reported, and blocks the deletion of its phases until a user abandons them.
 #[tokio::test]
 async fn a_lost_site_is_reported_and_can_be_given_up() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -11,9 +11,10 @@ both_scopes! {
     what_is_live_after_a_restore_is_no_stray;
 }
 
-/// A revision was archived after the backup, and the manager has observed its end. After the
-/// restore its objects are live again. The resource versions of the cluster may exceed the old ones
-/// before or after the manager detects the restore.
+/// A revision was archived after the backup, and the manager has observed its end.
+///
+/// After the restore its objects are live again. The resource versions of the cluster may exceed
+/// the old ones before or after the manager detects the restore.
 async fn what_is_live_after_a_restore_is_no_stray(scope: Scope) {
     // A run stops and starts a control plane four times, so each scope covers one case.
     let writes = match scope {

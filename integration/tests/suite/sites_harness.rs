@@ -144,7 +144,7 @@ async fn requests_are_answered_by_a_script() {
     site.forget(ns.name()).await;
 }
 
-/// A connection that ends is an error, and a watch can end in each of its ways.
+/// A connection that ends is an error, and a watch ends in each of the scripted ways.
 #[tokio::test]
 async fn answers_and_watches_are_cut() {
     let site = Site::get(PUSH).await;

@@ -514,8 +514,8 @@ async fn a_migration_survives_other_writers() {
     }
 }
 
-/// The controller of a revision writes to it under the same name. A revision that contains the
-/// revision does not take these fields for its own.
+/// The controller of an inner revision writes to it under the same field manager. The outer
+/// revision, which contains the inner one, does not take these fields for its own.
 #[tokio::test]
 async fn a_nested_revision_keeps_what_its_controller_wrote() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -233,7 +233,7 @@ async fn every_revision_comes_to_its_end(scope: Scope) {
     assert_eq!(managed(&ns).await, [""; 0]);
     let after = join_all(strangers.iter().map(|it| ns.live(it))).await;
     for (before, after) in before.iter().zip(&after) {
-        // Garbage collection may have marked the object for deletion whose owner does not exist.
+        // Garbage collection may have marked the object without an existing owner for deletion.
         let content =
             |object: &Value| (object["data"].clone(), object["metadata"]["labels"].clone());
         assert_eq!(content(before), content(after));

@@ -32,7 +32,7 @@ async fn objects_of_phases_that_were_orphaned_while_no_manager_ran_stay() {
             .delegated("here", "default", [here.clone()])
             .available()
             .await;
-        // A revision that is deleted normally meanwhile takes its objects along.
+        // A revision that is deleted normally meanwhile deletes its objects as well.
         ns.set("other")
             .revision(1)
             .delegated("there", &push.class(), [taken.clone()])

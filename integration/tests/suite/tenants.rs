@@ -53,9 +53,10 @@ pub(crate) fn user(ns: &TestNamespace, account: &str) -> String {
     format!("system:serviceaccount:{}:{account}", ns.name())
 }
 
-/// The manager has no rights of its own on the objects of revisions. Rollout, probes, handover,
-/// phases of a class, archival and deletion work nevertheless, but not in a namespace without the
-/// right to impersonate.
+/// The manager has no rights of its own on the objects of revisions.
+///
+/// Rollout, probes, handover, phases of a class, archival and deletion work nevertheless, but not
+/// in a namespace without the right to impersonate.
 #[tokio::test]
 async fn a_manager_of_tenants_writes_with_their_rights_only() {
     let mut bed = Exclusive::acquire().await;
@@ -253,8 +254,8 @@ async fn without_the_right_to_delete_a_revision_stays() {
     assert_eq!(ns.get(&configmap("deleted")).await, None);
 }
 
-/// A handover that changes only the owner needs no dry run otherwise. Without one, the first of
-/// several writes would reveal the missing right.
+/// A handover that changes only the owner usually needs no dry run. Without one, only the first of
+/// several writes would detect the missing right.
 #[tokio::test]
 async fn a_handover_without_rights_takes_nothing() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -1,4 +1,5 @@
-//! Kinds of ours that are temporarily not served, or that the manager temporarily may not list.
+//! Baton's own kinds, when they are temporarily not served, or when the manager temporarily may not
+//! list them.
 //!
 //! Without a list the manager knows nothing about the objects: deployed objects stay, nothing is
 //! deleted or newly delivered, and a condition reports the reason.

@@ -87,8 +87,8 @@ async fn writes_that_fail_are_repeated_until_all_is_as_it_should_be() {
     assert_eq!(bed.manager().metrics().writes(), 0);
 }
 
-/// A Release is deleted as unfinished only if it is unchanged. Here it becomes complete, with all
-/// pods and all traffic, while the creation of the next Release is held back.
+/// A Release is deleted as unfinished only if it is unchanged since it was read. Here it becomes
+/// complete, with all pods and all traffic, while the creation of the next Release is held back.
 #[tokio::test]
 async fn a_release_that_becomes_complete_while_the_next_one_is_made_stays() {
     let (_bed, faults, ns, manager) = start().await;

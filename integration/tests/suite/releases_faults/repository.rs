@@ -58,8 +58,9 @@ pub(crate) fn environment(
     environment
 }
 
-/// True if a Release is reported as impossible. The Application reports it if the index cannot be
-/// fetched before the Release exists; otherwise the Release reports it, with any reason.
+/// True if the status reports that a Release cannot be rolled out. The Application reports it if
+/// the index cannot be fetched before the Release exists; otherwise the Release reports it, with
+/// any reason.
 async fn is_refused(app: &TestApplication<'_>, generation: i64) -> bool {
     if let Some(release) = app.find(generation).await {
         return condition(&release, "Scheduled") == "False";
@@ -98,7 +99,7 @@ async fn a_repository_that_fails_holds_up_the_next_release_alone() {
         })
         .await;
         // The running Release is complete and has all its pods. It is not checked that its strategy
-        // is followed, because that may require the targets of the next Release.
+        // is followed, because the strategy may require the targets of the next Release.
         let after = app.release(generation - 1).await;
         assert_eq!(condition(&after, "Scheduled"), "True", "{after}");
         assert_eq!(condition(&after, "Complete"), "True", "{after}");

@@ -10,8 +10,8 @@ use super::configmaps;
 use crate::agent::{Pulled, remote_owners};
 use crate::sites_queue::{pods, workload};
 
-/// Returns a version of two phases. Each phase has an object of all versions, and the second one
-/// also an object of this version only.
+/// Returns a version of two phases. Each phase has an object that all versions share, and the
+/// second phase also has an object of this version only.
 fn two_phases(number: &str) -> Value {
     let object = |name: &str| {
         configmap(name)

@@ -108,9 +108,10 @@ async fn a_cut_of_seconds_is_no_error() {
     had(&recordings, &["1.1.0"]).await;
 }
 
-/// Both sites are offline for a wave, and then for several versions. They get the missed versions
-/// in order, and only the last patch version if the application says so. The hub reads all reports
-/// at once and reports no failure.
+/// Both sites are offline for a wave, and then for several versions.
+///
+/// They get the missed versions in order, and only the last patch version if the application says
+/// so. The hub reads all reports at once and reports no failure.
 #[tokio::test]
 async fn what_came_while_sites_were_away_reaches_them_in_order() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

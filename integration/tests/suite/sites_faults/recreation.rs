@@ -111,8 +111,8 @@ async fn one_that_has_left_its_revisions_takes_them_up_again() {
         1
     );
 
-    // The deployment is an owner of the running version, as of every version that it has rolled
-    // out.
+    // The deployment is an owner of the running version's record, as of the record of every version
+    // that it has rolled out.
     let records = fleet.records("baton.run/site-application").await;
     assert!(
         owners(&records[0]).iter().any(|it| it["uid"] == *owner),

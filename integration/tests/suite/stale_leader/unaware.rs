@@ -17,8 +17,10 @@ fn is_of_a_leader(seen: &Seen) -> bool {
 }
 
 /// A leader is stopped in the middle of a pass, and another manager becomes leader and archives the
-/// revision. Then the first one receives the answers that it waits for, and tries to write before
-/// the lease thread has run.
+/// revision.
+///
+/// Then the first one receives the answers that it waits for, and tries to write before the lease
+/// thread has run.
 #[tokio::test]
 async fn a_stopped_leader_that_does_not_know_it_yet_writes_nothing() {
     let mut bed = Exclusive::acquire().await;

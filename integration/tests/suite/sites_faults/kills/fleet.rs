@@ -36,9 +36,10 @@ pub(super) struct Left {
     pub(super) is_late: bool,
 }
 
-/// Returns the content of a version. The first phase has an object of both versions, the second
-/// phase an object of this version only. An annotation of the settings in a site names the version
-/// whose probe fails there.
+/// Returns the content of a version.
+///
+/// The first phase has the object that both versions share, the second phase an object of this
+/// version only. An annotation of the settings in a site names the version whose probe fails there.
 fn content(seed: u64, version: &str) -> Value {
     let settings = configmap(&format!("settings-{seed}")).data("version", version);
     let own = configmap(&format!("own-{seed}-{version}")).into_json();
