@@ -7,12 +7,13 @@
 //! ..
 //! agent.kill();
 //! ..
-//! agent.start();                              // with the state that it has left
+//! agent.start();                              // with the state of the previous run
 //! ```
 //!
-//! Over networks that fail: [`Setup::hub`] and [`Setup::site`] put a [`Proxy`](crate::proxy::Proxy) or a
-//! [`Faults`](crate::faults::Faults) in front of either API server. Its tokens are in files, as in a pod, and
-//! can be replaced while it runs.
+//! For a network that fails, [`Setup::hub`] and [`Setup::site`] put a
+//! [`Proxy`](crate::proxy::Proxy) or a fault injector ([`Faults`](crate::faults::Faults)) in front
+//! of either API server. The agent's tokens are in files, as in a pod, and can be replaced while it
+//! runs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,10 +26,10 @@ use crate::endpoint::Endpoint;
 use crate::program::{Log, Program};
 use crate::sites::Joined;
 
-/// Lines of the log that are shown when a test fails.
+/// Number of lines of the log that are printed when a test fails.
 const LOG_LINES: usize = 80;
 
-/// An agent that was not started yet.
+/// The setup of an agent that is not started yet.
 #[must_use]
 pub struct Setup<'a> {
     joined: &'a Joined,
@@ -40,26 +41,26 @@ pub struct Setup<'a> {
     clock: i64,
 }
 
-/// An agent with a state directory of its own, running or not.
+/// An agent with its own state directory. It runs or is stopped.
 ///
 /// # Guarantees
 ///
-/// It does not outlive this value. Dropped while the test fails, the end of its log is printed.
+/// The process ends when this value is dropped. If the test fails, the end of its log is printed.
 #[derive(Debug)]
 pub struct Agent {
     program: Option<Program>,
     cluster: String,
-    /// Whether it waits for its lease.
+    /// True if the agent waits for its lease.
     lease: bool,
-    /// By how many seconds its clock is ahead.
+    /// Number of seconds by which the agent's clock is ahead.
     clock: i64,
     log: Log,
     dir: TempDir,
 }
 
 impl Joined {
-    /// An agent for it, with rights on the hub as from joining, and all rights on the site. Without
-    /// [`Setup::with_lease`] one at a time is to run.
+    /// Sets up an agent with the rights that joining grants on the hub, and with all rights on the
+    /// site. Without [`Setup::with_lease`] only one agent may run at a time.
     pub fn agent(&self) -> Setup<'_> {
         Setup {
             joined: self,
@@ -74,50 +75,51 @@ impl Joined {
 }
 
 impl Setup<'_> {
-    /// Lets it find the hub here.
+    /// Sets the address at which the agent reaches the hub.
     pub fn hub(mut self, endpoint: &Endpoint) -> Self {
         self.hub = endpoint.clone();
         self
     }
 
-    /// Lets it find its own cluster here.
+    /// Sets the address at which the agent reaches its own cluster.
     pub fn site(mut self, endpoint: &Endpoint) -> Self {
         self.site = endpoint.clone();
         self
     }
 
-    /// Lets it begin with this token for the hub.
+    /// Sets the agent's first token for the hub.
     pub fn hub_token(mut self, token: &str) -> Self {
         self.hub_token = Some(token.to_owned());
         self
     }
 
-    /// Lets it begin with this token for its own cluster.
+    /// Sets the agent's first token for its own cluster.
     pub fn site_token(mut self, token: &str) -> Self {
         self.site_token = Some(token.to_owned());
         self
     }
 
-    /// Lets it wait for the lease in its own cluster, so that several can be started.
+    /// Makes the agent wait for the lease in its own cluster, so that several agents can be
+    /// started.
     pub fn with_lease(mut self) -> Self {
         self.lease = true;
         self
     }
 
-    /// Gives it a clock that is so many seconds ahead of that of everybody else.
+    /// Sets the agent's clock ahead by this number of seconds.
     pub fn clock(mut self, seconds: i64) -> Self {
         self.clock = seconds;
         self
     }
 
-    /// Makes its accounts and starts it.
+    /// Creates the agent's accounts and starts it.
     pub async fn start(self) -> Agent {
         let mut agent = self.prepare().await;
         agent.start();
         agent
     }
 
-    /// Makes its accounts and lets [`Agent::start`] start it.
+    /// Creates the agent's accounts, so that [`Agent::start`] can start it.
     pub async fn prepare(self) -> Agent {
         let hub_token = match self.hub_token {
             Some(token) => token,
@@ -147,8 +149,8 @@ impl Setup<'_> {
 }
 
 impl Agent {
-    /// Starts it (again), with the state that it has left, and returns when it is alive. Whether it reaches
-    /// anybody does not count.
+    /// Starts the agent (again), with the state of its previous run, and returns when it is alive.
+    /// It may be unable to reach either API server.
     pub fn start(&mut self) {
         assert!(self.program.is_none(), "it runs already");
         let mut args: Vec<OsString> = vec!["agent".into()];
@@ -168,12 +170,12 @@ impl Agent {
         self.program = Some(Program::start("/healthz", &self.log, &args, &env));
     }
 
-    /// Kills it (SIGKILL), and returns when it is gone.
+    /// Kills the agent (SIGKILL), and returns when it is gone.
     pub fn kill(&mut self) {
         drop(self.take());
     }
 
-    /// Asks it to end (SIGTERM), and returns when it has ended well.
+    /// Asks the agent to end (SIGTERM), and returns when it has ended successfully.
     pub fn stop(&mut self) {
         let status = self.take().terminate();
         assert!(status.success(), "the agent ended with {status}");
@@ -193,36 +195,37 @@ impl Agent {
         }
     }
 
-    /// Its metrics at this moment.
+    /// Returns the current metrics of the agent.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.program().metrics()
     }
 
-    /// Whether it says that it is ready.
+    /// True if the agent reports that it is ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.program().is_ready()
     }
 
-    /// The log of all its starts.
+    /// Returns the log of all runs of the agent.
     #[must_use]
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// The file of its state.
+    /// Returns the path of the state file.
     #[must_use]
     pub fn state(&self) -> PathBuf {
         self.dir.path().join("state").join("mirrors.json")
     }
 
-    /// Gives it another token for the hub, which it is to read by itself.
+    /// Replaces the token for the hub in its file, which the agent reads again by itself.
     pub fn replace_hub_token(&self, token: &str) {
         replace(&self.token("hub"), token);
     }
 
-    /// Gives it another token for its own cluster, which it is to read by itself.
+    /// Replaces the token for the agent's own cluster in its file, which the agent reads again by
+    /// itself.
     pub fn replace_site_token(&self, token: &str) {
         replace(&self.token("site"), token);
     }
@@ -246,7 +249,7 @@ impl Drop for Agent {
     }
 }
 
-/// As kubelet does: whoever reads the file gets the old content or the new one.
+/// Replaces a file as the kubelet does: a reader gets either the old content or the new one.
 fn replace(path: &Path, content: &str) {
     let new = path.with_extension("new");
     std::fs::write(&new, content).unwrap();

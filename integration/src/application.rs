@@ -1,4 +1,4 @@
-//! Applications of Shipper's: rolled out by the manager of the test, over the hub and a site.
+//! Shipper Applications, which the manager of the test rolls out over the hub and a site.
 //!
 //! ```ignore
 //! let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -24,16 +24,16 @@ use crate::network::network;
 use crate::sites::{Joined, PUSH, Site};
 
 const API_VERSION: &str = "shipper.booking.com/v1alpha1";
-/// How long a step may take.
+/// Time limit of a step.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// A step: its name, capacity and traffic of the incumbent and of the contender.
 pub type Step = (&'static str, [u32; 2], [u32; 2]);
 
-/// All at once.
+/// Everything in one step.
 pub const ALL_IN: &[Step] = &[("full on", [0, 100], [0, 100])];
 
-/// One pod, half of them, all.
+/// One pod, half of the pods, all pods.
 pub const VANGUARD: &[Step] = &[
     ("staging", [100, 1], [100, 0]),
     ("50/50", [50, 50], [50, 50]),
@@ -42,11 +42,11 @@ pub const VANGUARD: &[Step] = &[
 
 static CHARTS: OnceCell<Repository> = OnceCell::const_new();
 
-/// The repository that all tests share.
+/// Returns the repository that all tests share.
 async fn charts() -> &'static Repository {
     CHARTS
         .get_or_init(async || {
-            // It outlives the runtime of the test that asks first.
+            // The repository outlives the runtime of the first test that needs it.
             let dirs = Dirs::from_env().unwrap();
             let started = network().spawn(async move { Repository::start(&dirs).await });
             started.await.unwrap().unwrap()
@@ -58,13 +58,13 @@ async fn charts() -> &'static Repository {
 pub struct Place {
     /// The Cluster.
     pub joined: Joined,
-    /// A connection to it.
+    /// A connection to the cluster.
     pub cluster: Cluster,
 }
 
-/// An Application, and its clusters: the hub and a site.
+/// An Application and its clusters: the hub and a site.
 pub struct TestApplication<'a> {
-    /// Where it is.
+    /// The namespace of the Application.
     pub ns: &'a TestNamespace,
     /// The clusters, the hub first.
     pub places: Vec<Place>,
@@ -74,15 +74,16 @@ pub struct TestApplication<'a> {
 }
 
 impl<'a> TestApplication<'a> {
-    /// Joins the clusters. Their region is the test's own, so that no other test's Releases go there.
+    /// Joins the clusters. Their region is unique to the test, so that the Releases of other tests
+    /// are not scheduled there.
     pub async fn new(ns: &'a TestNamespace, name: &str) -> Self {
         let site = Site::get(PUSH).await;
         let url = site.url();
         Self::through(ns, name, &site, &url).await
     }
 
-    /// As [`TestApplication::new`], with a network of the test's own between the hub and this site: `url` is where the
-    /// hub finds it.
+    /// As [`TestApplication::new`], but the hub reaches this site at `url`, through a network of
+    /// the test.
     pub async fn through(ns: &'a TestNamespace, name: &str, site: &Site, url: &str) -> Self {
         let region = ns.name().to_owned();
         let hub = Endpoint::of_bed(ns.cluster().kubeconfig());
@@ -136,19 +137,20 @@ impl<'a> TestApplication<'a> {
         }
     }
 
-    /// As others write it.
+    /// Returns the Application as an entry, for reads and changes by other clients.
     #[must_use]
     pub fn entry(&self) -> Entry {
         object(API_VERSION, "Application", &self.name)
     }
 
-    /// An object of the application's kinds.
+    /// Returns an entry of one of Shipper's kinds.
     #[must_use]
     pub fn kind(kind: &str, name: &str) -> Entry {
         object(API_VERSION, kind, name)
     }
 
-    /// What is rolled out: a version of the test chart, pods per cluster, and the steps.
+    /// Returns the environment of a template: a version of the test chart, the pods per cluster,
+    /// and the steps.
     #[must_use]
     pub fn environment(&self, version: &str, replicas: u32, steps: &[Step]) -> Value {
         let step = |(name, capacity, traffic): &Step| {
@@ -176,7 +178,7 @@ impl<'a> TestApplication<'a> {
         }
     }
 
-    /// The Releases, the oldest first.
+    /// Returns the Releases, the oldest first.
     pub async fn releases(&self) -> Vec<Value> {
         let like = self.ns.reference(&Self::kind("Release", "any"));
         let labels = format!("shipper-app={}", self.name);
@@ -185,21 +187,21 @@ impl<'a> TestApplication<'a> {
         releases
     }
 
-    /// The Releases that are not being deleted, the oldest first.
+    /// Returns the Releases that are not being deleted, the oldest first.
     pub async fn living(&self) -> Vec<Value> {
         let mut releases = self.releases().await;
         releases.retain(|release| release["metadata"]["deletionTimestamp"].is_null());
         releases
     }
 
-    /// The Release of a generation that is not being deleted, if there is one.
+    /// Returns the Release of a generation, unless it is being deleted or does not exist.
     pub async fn find(&self, wanted: i64) -> Option<Value> {
         let releases = self.living().await.into_iter();
         let mut releases = releases.filter(|release| generation(release) == wanted);
         releases.next_back()
     }
 
-    /// The Release of a generation.
+    /// Returns the Release of a generation, which must exist.
     pub async fn release(&self, wanted: i64) -> Value {
         let found = self.find(wanted).await;
         found.unwrap_or_else(|| panic!("no Release of generation {wanted}"))
@@ -224,7 +226,7 @@ impl<'a> TestApplication<'a> {
         }
     }
 
-    /// Waits until a Release is at a step and waits for a command.
+    /// Waits until a Release has achieved a step and waits for a command.
     pub async fn at_step(&self, wanted: i64, step: i64) -> Value {
         let text = format!("waiting at step {step}");
         self.becomes(wanted, &text, |release| {
@@ -235,7 +237,7 @@ impl<'a> TestApplication<'a> {
         .await
     }
 
-    /// Waits until a Release is complete, and nothing is waited for.
+    /// Waits until a Release is complete and waits for nothing.
     pub async fn completed(&self, wanted: i64) -> Value {
         self.becomes(wanted, "complete", |release| {
             let state = release["status"]["strategy"]["state"].as_object();
@@ -245,14 +247,14 @@ impl<'a> TestApplication<'a> {
         .await
     }
 
-    /// Sends a Release to a step.
+    /// Sets the target step of a Release.
     pub async fn promote(&self, wanted: i64, step: i64) {
         let release = self.release(wanted).await;
         let patch = json!({ "spec": { "targetStep": step } });
         self.ns.cluster().merge(&release, &patch).await.unwrap();
     }
 
-    /// How many pods of a Release are ready in each cluster.
+    /// Returns the number of ready pods of a Release in each cluster.
     pub async fn ready_pods(&self, release: &Value) -> Vec<usize> {
         let labels = format!("shipper-release={}", name(release));
         let mut counts = Vec::new();
@@ -265,7 +267,7 @@ impl<'a> TestApplication<'a> {
         counts
     }
 
-    /// Waits until so many pods of a Release are ready in each cluster.
+    /// Waits until a Release has this number of ready pods in each cluster.
     pub async fn has_pods(&self, release: &Value, count: usize) {
         let text = format!("{count} pods of {}", name(release));
         let wanted = vec![count; self.places.len()];
@@ -275,7 +277,7 @@ impl<'a> TestApplication<'a> {
             .await;
     }
 
-    /// The objects of a kind in the namespace in each cluster.
+    /// Returns the objects of a kind in the test's namespace, per cluster.
     pub async fn in_clusters(&self, api: &str, kind: &str, labels: &str) -> Vec<Vec<Value>> {
         let like = object(api, kind, "any");
         let like = self.ns.reference(&like);
@@ -283,7 +285,7 @@ impl<'a> TestApplication<'a> {
         for place in &self.places {
             let mut objects = place.cluster.list(&like, labels).await;
             for object in &mut objects {
-                // Lists of built-in kinds leave them out.
+                // The server omits these fields in the lists of built-in kinds.
                 object["apiVersion"] = api.into();
                 object["kind"] = kind.into();
             }
@@ -292,12 +294,12 @@ impl<'a> TestApplication<'a> {
         found
     }
 
-    /// Labels of the Service that balances.
+    /// Returns the labels of the load-balancing Service.
     fn balancing(&self) -> String {
         format!("shipper-app={},shipper-lb=production", self.name)
     }
 
-    /// The Service that balances, in each cluster.
+    /// Returns the load-balancing Service of each cluster.
     pub async fn services(&self) -> Vec<Value> {
         let services = self.in_clusters("v1", "Service", &self.balancing()).await;
         let one = |mut services: Vec<Value>| {
@@ -307,8 +309,8 @@ impl<'a> TestApplication<'a> {
         services.into_iter().map(one).collect()
     }
 
-    /// How many addresses of pods the Service that balances has that are ready, in each cluster. One that is made anew
-    /// is missing for a moment.
+    /// Returns the number of ready endpoints of the load-balancing Service in each cluster. A
+    /// Service that is being recreated counts as 0.
     pub async fn addresses(&self) -> Vec<usize> {
         let mut counts = Vec::new();
         let balancing = self.in_clusters("v1", "Service", &self.balancing()).await;
@@ -332,14 +334,14 @@ impl<'a> TestApplication<'a> {
         counts
     }
 
-    /// Deletes a Release, as somebody does who aborts it.
+    /// Deletes a Release, as a user does to abort it.
     pub async fn delete_release(&self, release: &Value) {
         let deleted = self.ns.cluster().delete(release, "Background").await;
         assert!(deleted, "{} was gone", name(release));
     }
 }
 
-/// The status of a condition; empty if there is none.
+/// Returns the status of a condition, or an empty text without the condition.
 #[must_use]
 pub fn condition<'v>(object: &'v Value, type_: &str) -> &'v str {
     let conditions = object["status"]["conditions"].as_array();
@@ -350,7 +352,7 @@ pub fn condition<'v>(object: &'v Value, type_: &str) -> &'v str {
         .unwrap_or_default()
 }
 
-/// A condition: reason and message.
+/// Returns the reason and the message of a condition.
 #[must_use]
 pub fn reason<'v>(object: &'v Value, type_: &str) -> [&'v str; 2] {
     let conditions = object["status"]["conditions"].as_array();
@@ -362,13 +364,13 @@ pub fn reason<'v>(object: &'v Value, type_: &str) -> [&'v str; 2] {
     })
 }
 
-/// The name of an object.
+/// Returns the name of an object.
 #[must_use]
 pub fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// The generation of a Release, -1 without one.
+/// Returns the generation of a Release, or -1 if it has none.
 fn generation(release: &Value) -> i64 {
     let annotation = &release["metadata"]["annotations"]["shipper.booking.com/release.generation"];
     let number = annotation.as_str().and_then(|text| text.parse().ok());

@@ -1,4 +1,5 @@
-//! Programs whose clock is wrong: the time of day is off by so much, all else of them is as it is. Linux only.
+//! Programs whose time of day is off by some seconds. Everything else about them is unchanged.
+//! Linux only.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::sync::OnceLock;
 
 use crate::program::temporary;
 
-/// The variables that shift the clock of a program by so many seconds.
+/// Returns the environment variables that shift the clock of a program.
 #[must_use]
 pub fn shifted(seconds: i64) -> Vec<(&'static str, OsString)> {
     vec![
@@ -16,7 +17,7 @@ pub fn shifted(seconds: i64) -> Vec<(&'static str, OsString)> {
     ]
 }
 
-/// Made by the compiler that links Rust programs.
+/// Returns the library that shifts the clock, compiled with `cc`, which also links Rust programs.
 fn library() -> &'static PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! A client of the API server that speaks JSON and knows no types.
+//! A client of the API server that reads and writes plain JSON.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Config};
 use serde_json::Value;
 
-/// Kinds without a namespace, among those that tests use.
+/// The cluster-scoped kinds that tests use.
 const CLUSTER_SCOPED: [&str; 15] = [
     "Cluster",
     "ClusterObjectDeployment",
@@ -27,7 +27,7 @@ const CLUSTER_SCOPED: [&str; 15] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
-/// The server's answer to a request that it did not want to serve.
+/// The answer of a server that refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The HTTP status code.
@@ -46,7 +46,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster of the test run.
+    /// Connects to the cluster of the test run.
     pub async fn shared() -> Self {
         let Some(path) = std::env::var_os("BATON_TEST_KUBECONFIG") else {
             panic!(
@@ -56,7 +56,7 @@ impl Cluster {
         Self::connect(Path::new(&path)).await
     }
 
-    /// The cluster of a kubeconfig.
+    /// Connects to the cluster of a kubeconfig.
     pub async fn connect(kubeconfig: &Path) -> Self {
         let config = Kubeconfig::read_from(kubeconfig);
         let config = config.unwrap_or_else(|error| panic!("{}: {error}", kubeconfig.display()));
@@ -67,7 +67,7 @@ impl Cluster {
         }
     }
 
-    /// The path of its kubeconfig.
+    /// Returns the path of the kubeconfig.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
@@ -89,7 +89,7 @@ impl Cluster {
         )
     }
 
-    /// Merge-patches an object, as a manager of fields that nobody else is.
+    /// Merge-patches an object, under the name of a field manager that no other client uses.
     pub async fn merge(&self, object: &Value, patch: &Value) -> Result<Value, Refused> {
         self.merge_at(object, "", patch).await
     }
@@ -108,20 +108,21 @@ impl Cluster {
             .await
     }
 
-    /// Replaces an object. With the `resourceVersion` that was read, nobody else's change is lost.
+    /// Replaces an object. If it has the `resourceVersion` that was read, the server refuses to
+    /// overwrite the change of another client.
     pub async fn update(&self, object: &Value) -> Result<Value, Refused> {
         self.send(Method::PUT, &url(object), "application/json", object)
             .await
     }
 
-    /// Replaces the status of an object, where the status is a resource of its own.
+    /// Replaces the status of an object whose status is a subresource.
     pub async fn update_status(&self, object: &Value) -> Result<Value, Refused> {
         let url = format!("{}/status", url(object));
         self.send(Method::PUT, &url, "application/json", object)
             .await
     }
 
-    /// What the server answers at a path.
+    /// Returns the server's answer at a path.
     pub async fn read(&self, path: &str) -> Value {
         self.send(Method::GET, path, "application/json", &Value::Null)
             .await
@@ -144,8 +145,8 @@ impl Cluster {
         self.merge_at(object, "/scale", &patch).await
     }
 
-    /// Deletes an object. `propagation` is `Background`, `Foreground` or `Orphan`. Returns whether
-    /// there was one.
+    /// Deletes an object; `propagation` is `Background`, `Foreground` or `Orphan`. Returns true if
+    /// the object existed.
     pub async fn delete(&self, object: &Value, propagation: &str) -> bool {
         let options = serde_json::json!({ "propagationPolicy": propagation });
         let url = url(object);
@@ -156,15 +157,15 @@ impl Cluster {
         .is_some()
     }
 
-    /// Deletes an object that exists.
+    /// Deletes an object that must exist.
     pub async fn try_delete(&self, object: &Value) -> Result<Value, Refused> {
         let url = url(object);
         self.send(Method::DELETE, &url, "application/json", &Value::Null)
             .await
     }
 
-    /// Lists the objects of the kind of `like`, in its namespace if it has one and in all of them
-    /// otherwise.
+    /// Lists the objects of the kind of `like`, in the namespace of `like`, or in all namespaces if
+    /// it has none.
     pub async fn list(&self, like: &Value, labels: &str) -> Vec<Value> {
         match self.list_all(like, labels).await["items"].take() {
             Value::Array(items) => items,
@@ -186,7 +187,7 @@ impl Cluster {
         &self.client
     }
 
-    /// What `kubectl get` would print about an object: column names and cells.
+    /// Returns the column names and cells that `kubectl get` prints for an object.
     pub async fn table(&self, object: &Value) -> Value {
         let request = Request::get(url(object))
             .header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
@@ -194,12 +195,12 @@ impl Cluster {
         self.client.request(request.unwrap()).await.unwrap()
     }
 
-    /// A token of a service account.
+    /// Returns a token of a service account.
     pub async fn token(&self, namespace: &str, account: &str) -> String {
         self.bound_token(namespace, account, &Value::Null).await
     }
 
-    /// A token of a service account that is worth nothing any more when an object goes.
+    /// Returns a token of a service account that becomes invalid when an object is deleted.
     pub async fn bound_token(&self, namespace: &str, account: &str, to: &Value) -> String {
         let url = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let request = serde_json::json!({
@@ -213,7 +214,7 @@ impl Cluster {
         token.as_str().unwrap().to_owned()
     }
 
-    /// Whether the server knows who is asking.
+    /// True if the server accepts the client's credentials.
     pub async fn is_known(&self) -> bool {
         let answer = self
             .send(Method::GET, "/version", "application/json", &Value::Null)
@@ -257,18 +258,18 @@ fn found(answer: Result<Value, Refused>) -> Option<Value> {
     }
 }
 
-/// The path of an object.
+/// Returns the path of an object.
 pub(crate) fn url(object: &Value) -> String {
     let (collection, name) = place(object);
     format!("{collection}/{name}")
 }
 
-/// The path of the collection that an object is in.
+/// Returns the path of the collection of an object.
 pub(crate) fn collection(object: &Value) -> String {
     place(object).0
 }
 
-/// The path of an object's collection, and its name.
+/// Returns the path of an object's collection, and the object's name.
 fn place(object: &Value) -> (String, &str) {
     let text = |pointer: &str| {
         object
@@ -293,7 +294,7 @@ fn place(object: &Value) -> (String, &str) {
     (collection, text("/metadata/name"))
 }
 
-/// Whether objects of a kind live in namespaces.
+/// True if the objects of a kind live in namespaces.
 #[must_use]
 pub fn is_namespaced(kind: &str) -> bool {
     !CLUSTER_SCOPED.contains(&kind)

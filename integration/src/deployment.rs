@@ -1,4 +1,4 @@
-//! Deployments, and the revisions that they make.
+//! Deployments, and the revisions that they create.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::namespace::{INTERVAL, LABEL_TEST, Scope, TestNamespace};
 use crate::revision::{Revision, Want};
 use crate::set::SetBuilder;
 
-/// How long anything about a deployment may take.
+/// Time limit of a wait for a deployment.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What makes a revision's content: what a template and a revision have in common.
+/// The fields of a revision's content, which a template and a revision have in common.
 const CONTENT: [&str; 4] = [
     "phases",
     "availabilityProbes",
@@ -22,12 +22,13 @@ const CONTENT: [&str; 4] = [
     "serviceAccountName",
 ];
 
-/// A label on each revision of a deployment of a test, as its template says.
+/// The label of a deployment's revisions, as its template sets it.
 pub const LABEL_APP: &str = "app";
 
-/// A deployment of a test, by its name.
+/// A deployment of a test, by name.
 ///
-/// What is read of it has the type of revisions: conditions and `controllerOf` look the same.
+/// A deployment is read with the type of revisions, because the conditions and `controllerOf` have
+/// the same form.
 #[derive(Clone)]
 pub struct TestDeployment<'a> {
     namespace: &'a TestNamespace,
@@ -43,8 +44,8 @@ pub struct DeploymentBuilder<'a> {
 }
 
 impl TestNamespace {
-    /// A deployment to be created; in a cluster-scoped test its real name is made unique. Its
-    /// revisions are selected by a label with its name.
+    /// Starts a deployment. In a cluster-scoped test its real name is made unique. Its revisions
+    /// are selected by a label with that name.
     pub fn deployment(&self, name: &str) -> DeploymentBuilder<'_> {
         let labels = json!({ LABEL_APP: self.set_name(name) });
         let mut manifest = self.existing(name).reference();
@@ -62,7 +63,7 @@ impl TestNamespace {
         }
     }
 
-    /// A deployment that exists, or may come to.
+    /// Returns a deployment by name. It may not exist yet.
     #[must_use]
     pub fn existing(&self, name: &str) -> TestDeployment<'_> {
         TestDeployment {
@@ -71,13 +72,13 @@ impl TestNamespace {
         }
     }
 
-    /// The content of a revision to come, written like a revision.
+    /// Starts the content of a template, written like a revision.
     pub fn content(&self) -> SetBuilder<'_> {
         self.set("content")
     }
 }
 
-/// The content of a revision as a merge patch that leaves nothing of another content.
+/// Returns the content of a revision as a merge patch that removes all other content.
 fn content_of(set: SetBuilder<'_>) -> Value {
     let spec = set.manifest()["spec"].take();
     let fields = CONTENT.map(|field| (field.to_owned(), spec[field].clone()));
@@ -85,7 +86,7 @@ fn content_of(set: SetBuilder<'_>) -> Value {
 }
 
 impl<'a> DeploymentBuilder<'a> {
-    /// Sets the content of its first revision.
+    /// Sets the content of the first revision.
     pub fn content(mut self, set: SetBuilder<'_>) -> Self {
         if let Value::Object(mut content) = content_of(set) {
             content.retain(|_, value| !value.is_null());
@@ -106,19 +107,19 @@ impl<'a> DeploymentBuilder<'a> {
         self
     }
 
-    /// Adds a label to its revisions.
+    /// Adds a label to the revisions.
     pub fn template_label(mut self, key: &str, value: &str) -> Self {
         self.manifest["spec"]["template"]["metadata"]["labels"][key] = value.into();
         self
     }
 
-    /// The manifest as it would be created.
+    /// Returns the manifest without creating it.
     #[must_use]
     pub fn manifest(self) -> Value {
         self.manifest
     }
 
-    /// Creates it.
+    /// Creates the deployment.
     pub async fn create(self) -> TestDeployment<'a> {
         let created = self.namespace.cluster().create(&self.manifest).await;
         if let Err(refused) = created {
@@ -136,13 +137,13 @@ const CONCLUDED: [Want<'_>; 3] = [
 ];
 
 impl TestDeployment<'_> {
-    /// Its real name.
+    /// Returns the real name of the deployment.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its identity.
+    /// Returns the identity of the deployment.
     #[must_use]
     pub fn reference(&self) -> Value {
         let mut reference = json!({
@@ -159,7 +160,7 @@ impl TestDeployment<'_> {
         reference
     }
 
-    /// The kind of its revisions.
+    /// Returns the kind of the deployment's revisions.
     #[must_use]
     pub fn revision_kind(&self) -> &'static str {
         match self.namespace.scope() {
@@ -168,7 +169,7 @@ impl TestDeployment<'_> {
         }
     }
 
-    /// Reads it; it exists.
+    /// Reads the deployment, which must exist.
     pub async fn read(&self) -> Revision {
         match self.namespace.cluster().get(&self.reference()).await {
             Some(json) => Revision { json },
@@ -176,14 +177,14 @@ impl TestDeployment<'_> {
         }
     }
 
-    /// Merge-patches it.
+    /// Merge-patches the deployment, and returns a refusal.
     pub async fn try_patch(&self, patch: &Value) -> Result<Revision, Refused> {
         let reference = self.reference();
         let json = self.namespace.cluster().merge(&reference, patch).await?;
         Ok(Revision { json })
     }
 
-    /// Merge-patches it.
+    /// Merge-patches the deployment, which must succeed.
     pub async fn patch(&self, patch: &Value) -> Revision {
         self.try_patch(patch).await.unwrap()
     }
@@ -194,29 +195,29 @@ impl TestDeployment<'_> {
         self.patch(&patch).await
     }
 
-    /// Pauses it.
+    /// Pauses the deployment.
     pub async fn pause(&self) -> Revision {
         self.patch(&json!({ "spec": { "paused": true } })).await
     }
 
-    /// Ends its pause.
+    /// Ends the pause.
     pub async fn resume(&self) -> Revision {
         self.patch(&json!({ "spec": { "paused": false } })).await
     }
 
-    /// Annotates it.
+    /// Sets an annotation of the deployment.
     pub async fn annotate(&self, key: &str, value: &str) -> Revision {
         let patch = json!({ "metadata": { "annotations": { key: value } } });
         self.patch(&patch).await
     }
 
-    /// Deletes it; see [`Cluster::delete`](crate::cluster::Cluster::delete).
+    /// Deletes the deployment; see [`Cluster::delete`](crate::cluster::Cluster::delete).
     pub async fn delete(&self, propagation: &str) {
         let cluster = self.namespace.cluster();
         assert!(cluster.delete(&self.reference(), propagation).await);
     }
 
-    /// Waits until there is no such deployment.
+    /// Waits until the deployment does not exist.
     pub async fn gone(&self) {
         let cluster = self.namespace.cluster();
         let text = format!("the deployment {} to be gone", self.name);
@@ -225,7 +226,7 @@ impl TestDeployment<'_> {
         patient.eventually(&text, gone).await;
     }
 
-    /// Waits until all of this holds for it at the same time, and returns it.
+    /// Waits until the deployment satisfies all conditions at the same time, and returns it.
     pub async fn reaches(&self, wanted: &[Want<'_>]) -> Revision {
         let asked = Instant::now();
         loop {
@@ -240,19 +241,21 @@ impl TestDeployment<'_> {
         }
     }
 
-    /// Waits until its newest content is rolled out, and returns it. Its status may be older than
-    /// what did not change its own spec; see [`concluded_as`](Self::concluded_as).
+    /// Waits until the newest content is rolled out, and returns the deployment. A change that does
+    /// not touch the deployment's own spec may not be in the status yet; see
+    /// [`concluded_as`](Self::concluded_as).
     pub async fn concluded(&self) -> Revision {
         self.reaches(&CONCLUDED).await
     }
 
-    /// Waits until its newest content is rolled out as the revision of this number, and returns it.
+    /// Waits until the newest content is rolled out as the revision of this number, and returns the
+    /// deployment.
     pub async fn concluded_as(&self, number: i64) -> Revision {
         let wanted = [&CONCLUDED[..], &[Want::Revision(number)]].concat();
         self.reaches(&wanted).await
     }
 
-    /// Waits until a pass has seen it as it is now.
+    /// Waits until the status reports the current generation, and returns the deployment.
     pub async fn observed(&self) -> Revision {
         let asked = Instant::now();
         loop {
@@ -273,7 +276,8 @@ impl TestDeployment<'_> {
         }
     }
 
-    /// The revisions that carry its name, whoever controls them, oldest first.
+    /// Returns the revisions that carry the deployment's name, whatever controls them, oldest
+    /// first.
     pub async fn sets(&self) -> Vec<Revision> {
         let like = self.namespace.set_ref("any");
         let label = format!("package-operator.run/object-deployment={}", self.name);
@@ -281,7 +285,7 @@ impl TestDeployment<'_> {
         let mut sets: Vec<Revision> = sets
             .into_iter()
             .map(|mut json| {
-                // Items of a list leave them out.
+                // The server omits these fields in the items of a list.
                 json["apiVersion"] = like["apiVersion"].clone();
                 json["kind"] = like["kind"].clone();
                 Revision { json }
@@ -291,7 +295,7 @@ impl TestDeployment<'_> {
         sets
     }
 
-    /// The revision of a number, which exists and is the only one of it.
+    /// Returns the revision of a number, which must exist and be the only one with this number.
     pub async fn set(&self, number: i64) -> Revision {
         let mut sets = self.sets().await;
         sets.retain(|set| set.number() == Some(number));
@@ -307,7 +311,8 @@ impl TestDeployment<'_> {
         }
     }
 
-    /// Waits until all of this holds for the revision of a number at the same time, and returns it.
+    /// Waits until the revision of a number satisfies all conditions at the same time, and returns
+    /// it.
     pub async fn set_reaches(&self, number: i64, wanted: &[Want<'_>]) -> Revision {
         let asked = Instant::now();
         loop {
@@ -337,7 +342,7 @@ impl TestDeployment<'_> {
         }
     }
 
-    /// Waits until it has exactly the revisions of these numbers, and returns them.
+    /// Waits until the deployment has exactly the revisions of these numbers, and returns them.
     pub async fn has_sets(&self, numbers: &[i64]) -> Vec<Revision> {
         let asked = Instant::now();
         loop {
@@ -360,7 +365,7 @@ impl TestDeployment<'_> {
     }
 }
 
-/// The life cycle state that is asked of a revision.
+/// Returns the desired life cycle state of a revision.
 #[must_use]
 pub fn lifecycle(set: &Revision) -> &str {
     match set.json["spec"]["lifecycleState"].as_str() {
@@ -369,7 +374,7 @@ pub fn lifecycle(set: &Revision) -> &str {
     }
 }
 
-/// The names in `spec.previous`.
+/// Returns the names in `spec.previous`.
 #[must_use]
 pub fn previous(set: &Revision) -> Vec<&str> {
     let previous = set.json["spec"]["previous"].as_array();
@@ -377,7 +382,7 @@ pub fn previous(set: &Revision) -> Vec<&str> {
     names.filter_map(|entry| entry["name"].as_str()).collect()
 }
 
-/// `metadata.generation`.
+/// Returns `metadata.generation`.
 #[must_use]
 pub fn generation(object: &Value) -> i64 {
     object["metadata"]["generation"]
@@ -385,14 +390,14 @@ pub fn generation(object: &Value) -> i64 {
         .unwrap_or_default()
 }
 
-/// An annotation; empty when there is none.
+/// Returns an annotation, or an empty text if there is none.
 #[must_use]
 pub fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
     let annotation = &object["metadata"]["annotations"][key];
     annotation.as_str().unwrap_or_default()
 }
 
-/// Whether one object is the managing owner of another, checked both ways: by the owner reference, and
+/// True if one object is the controller of another. Checked both ways: by the owner reference, and
 /// by the full entry in the owner's `controllerOf`.
 #[must_use]
 pub fn is_owner(owner: &Value, object: &Value) -> bool {

@@ -1,4 +1,4 @@
-//! What a failed test leaves to look at.
+//! The output that explains a failed test.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use crate::cluster::{Cluster, is_namespaced};
 use crate::program::Log;
 
-/// Lines of the manager's log that are shown.
+/// Number of lines of the manager's log that are printed.
 const LOG_LINES: usize = 80;
 
-/// Everything about a namespace that explains a failure: deployments, revisions, managed objects, events,
-/// and what the manager has logged.
+/// Returns all that explains a failure in a namespace: deployments, revisions, managed objects,
+/// events, and the log of the manager.
 pub async fn of_namespace(cluster: &Cluster, namespace: &str, log: &Log) -> String {
     let mut text = ended_of(cluster);
     for kind in [
@@ -44,7 +44,8 @@ pub async fn of_namespace(cluster: &Cluster, namespace: &str, log: &Log) -> Stri
     text
 }
 
-/// The servers of the cluster's bed that have ended: much fails without them that has nothing to do with the manager.
+/// Returns the servers of the cluster's bed that have ended. Without them much fails that has
+/// nothing to do with the manager.
 #[must_use]
 pub fn ended_of(cluster: &Cluster) -> String {
     let mut text = String::new();
@@ -54,7 +55,7 @@ pub fn ended_of(cluster: &Cluster) -> String {
     text
 }
 
-/// The objects in a namespace, of the kinds that most tests use.
+/// Returns the objects in a namespace, of the kinds that most tests use.
 pub async fn objects_of(cluster: &Cluster, namespace: &str) -> String {
     let mut text = String::new();
     for (api_version, kind) in [
@@ -80,7 +81,8 @@ fn section(text: &mut String, title: &str, object: &Value) {
             .into_iter()
             .flatten()
         {
-            // Who owns fields is kept; which ones would hide everything else.
+            // The managers and their operations stay. The lists of fields are dropped, because they
+            // would bury everything else.
             if let Some(entry) = entry.as_object_mut() {
                 entry.retain(|key, _| {
                     ["manager", "operation", "subresource"].contains(&key.as_str())

@@ -1,4 +1,4 @@
-//! The API server of a bed, as clients and stand-ins of it need to know it.
+//! The API server of a bed, as clients and fault injectors see it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,19 +10,22 @@ use serde_json::{Value, json};
 /// The address of an API server, and the keys of its bed.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Where it listens.
+    /// The address that the API server listens on.
     pub address: SocketAddr,
-    /// The certificate, as PEM, that all others of the bed are signed with.
+    /// The CA certificate of the bed, as PEM, which signs all its other certificates.
     pub ca: String,
-    /// A certificate, as PEM, that makes a client an administrator, and that a server on `127.0.0.1` can
-    /// show as well: kwokctl makes one for all purposes. It signs the tokens of service accounts, too.
+    /// A certificate, as PEM, that serves two purposes: a client with it is an administrator, and a
+    /// server on `127.0.0.1` can present it.
+    ///
+    /// kwokctl creates one certificate for all purposes, whose key also signs the tokens of service
+    /// accounts.
     pub certificate: String,
-    /// Its key, as PEM.
+    /// The key of the certificate, as PEM.
     pub key: String,
 }
 
 impl Endpoint {
-    /// The API server of the bed that has this kubeconfig.
+    /// Returns the API server of the bed that has this kubeconfig.
     #[must_use]
     pub fn of_bed(kubeconfig: &Path) -> Self {
         let read = |path: &Path| {
@@ -41,7 +44,7 @@ impl Endpoint {
         }
     }
 
-    /// The same server, reached at another address.
+    /// Returns the same server with another address.
     #[must_use]
     pub fn at(&self, address: SocketAddr) -> Self {
         Self {
@@ -50,19 +53,19 @@ impl Endpoint {
         }
     }
 
-    /// Its URL.
+    /// Returns the URL of the API server.
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
     }
 
-    /// A kubeconfig for it with a bearer token.
+    /// Returns a kubeconfig with a bearer token.
     #[must_use]
     pub fn kubeconfig(&self, token: &str) -> String {
         self.kubeconfig_as(&json!({ "token": token }))
     }
 
-    /// A kubeconfig for it with a bearer token in a file, which may change.
+    /// Returns a kubeconfig with a bearer token in a file, which may change.
     #[must_use]
     pub fn kubeconfig_with_file(&self, token: &Path) -> String {
         self.kubeconfig_as(&json!({ "tokenFile": token }))

@@ -17,33 +17,34 @@ use crate::namespace::{LABEL_TEST, PATIENCE, Scope, TestNamespace};
 use crate::program::temporary;
 use crate::work;
 
-/// How many tests have a bed to themselves at the same time. They mostly wait, for a manager to be idle above all.
+/// Number of tests that have a bed to themselves at the same time. They mostly wait, above all for
+/// a manager to become idle.
 const TURNS: usize = 3;
 
-/// The beds, each started for the first test that gets it. There is one more than there are turns, so
-/// that a manager can clear it while nobody needs it.
+/// The beds, each started for the first test that gets it. There is one more than there are turns,
+/// so that a manager can clear it between two tests.
 static BEDS: [OnceCell<ExclusiveBed>; TURNS + 1] = [const { OnceCell::const_new() }; TURNS + 1];
 
-/// The beds that no test has, by index; the one that was given back first comes first.
+/// Indexes of the beds that no test uses, the least recently returned one first.
 static FREE: Mutex<VecDeque<usize>> = Mutex::new(VecDeque::new());
 
-/// How many more tests may have one.
+/// The turns that are left.
 static LEFT: Semaphore = Semaphore::const_new(TURNS);
 
-/// Clears a bed that no test has, by index.
+/// The managers that clear the unused beds, by index of the bed.
 static SWEEPERS: [Mutex<Option<Manager>>; TURNS + 1] = [const { Mutex::new(None) }; TURNS + 1];
 
 #[derive(Debug)]
 struct ExclusiveBed {
     bed: Bed,
-    /// A static is never dropped: this ends the bed together with the test process.
+    /// A static is never dropped. The guard ends the bed together with the test process.
     _guard: Guard,
 }
 
-/// The right to a bed with nobody else on it: neither another test nor another manager.
+/// The right to a bed without other users: no other test and no other manager.
 ///
 /// Tests that count requests or end the manager use it. A few control planes serve all tests of a
-/// process, one test each at a time; the manager is started for each test.
+/// process, each one test at a time; the manager is started for each test.
 pub struct Exclusive {
     cluster: Cluster,
     manager: Option<Manager>,
@@ -51,7 +52,7 @@ pub struct Exclusive {
     _turn: SemaphorePermit<'static>,
 }
 
-/// Leaves what the test has left to a manager of its own, which may take its time.
+/// The drop starts a separate manager, which removes the objects of the test in the background.
 impl Drop for Exclusive {
     fn drop(&mut self) {
         self.manager = None;
@@ -61,24 +62,24 @@ impl Drop for Exclusive {
     }
 }
 
-/// Flags of a manager that is alone.
+/// Flags of a manager that runs alone.
 const NO_LEASE: &[&str] = &["--leader-elect=false"];
 
 impl Exclusive {
-    /// Waits for its turn; then the bed is empty and the manager ready.
+    /// Waits for a turn, until the bed is empty and the manager is ready.
     pub async fn acquire() -> Self {
         let turn = work::aside(LEFT.acquire()).await.unwrap();
         let index = free();
         let bed = BEDS[index].get_or_init(|| start(index)).await;
         let cluster = Cluster::connect(&bed.bed.kubeconfig()).await;
         let sweeper = SWEEPERS[index].lock().unwrap().take();
-        // One that found its port taken has ended.
+        // A manager that finds its port in use exits.
         let sweeper = sweeper.map(|sweeper| match sweeper.exited() {
             None => sweeper,
             Some(_) => Manager::start(cluster.kubeconfig(), &purpose(index)),
         });
         sweep(&cluster).await;
-        // It ends before the test's own begins.
+        // The sweeper ends before the test's own manager starts.
         drop(sweeper);
         let manager = Manager::start(cluster.kubeconfig(), &purpose(index));
         Self {
@@ -89,32 +90,32 @@ impl Exclusive {
         }
     }
 
-    /// The cluster.
+    /// Returns the cluster.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Installs the kinds that roll applications out, which the manager takes up when they are there.
+    /// Installs the kinds of Releases. The manager discovers them once they are served.
     pub async fn install_releases(&self) {
         let dirs = Dirs::from_env().unwrap();
         let bed = BEDS[self.index].get().unwrap();
         bed.bed.install(&dirs.release_crds()).await.unwrap();
     }
 
-    /// Keeps the state of the cluster, whose servers are stopped for a moment.
+    /// Saves the state of the cluster. The servers are stopped for a moment.
     pub async fn snapshot(&self) -> Snapshot {
         let bed = BEDS[self.index].get().unwrap();
         bed.bed.snapshot().await.unwrap()
     }
 
-    /// Brings the cluster back to a state, as a backup of its etcd does.
+    /// Restores the state of the cluster, as a restore from a backup of etcd does.
     pub async fn restore(&self, snapshot: &Snapshot) {
         let bed = BEDS[self.index].get().unwrap();
         bed.bed.restore(snapshot).await.unwrap();
     }
 
-    /// The manager, which runs.
+    /// Returns the manager, which must run.
     #[must_use]
     pub fn manager(&self) -> &Manager {
         match &self.manager {
@@ -123,12 +124,12 @@ impl Exclusive {
         }
     }
 
-    /// A namespace on it.
+    /// Creates a namespace in the cluster.
     pub async fn namespace(&self, scope: Scope) -> TestNamespace {
         TestNamespace::on(self.cluster.clone(), self.manager().log().clone(), scope).await
     }
 
-    /// Takes the manager away, to be ended in a way of the test's choice.
+    /// Takes the manager, so that the test can end it.
     pub fn take_manager(&mut self) -> Manager {
         match self.manager.take() {
             Some(manager) => manager,
@@ -144,7 +145,7 @@ impl Exclusive {
         ));
     }
 
-    /// Starts the manager (again), with these flags, and does not wait for it.
+    /// Starts the manager (again) with these flags, and does not wait until it is ready.
     pub fn spawn_manager(&mut self, flags: &[&str]) {
         let kubeconfig = self.cluster.kubeconfig();
         self.manager = Some(Manager::spawn(kubeconfig, &purpose(self.index), flags));
@@ -155,7 +156,7 @@ impl Exclusive {
         self.start_manager_as_with(namespace, account, &[]).await;
     }
 
-    /// As [`Exclusive::start_manager_as`], with further flags.
+    /// As [`Exclusive::start_manager_as`], with additional flags.
     pub async fn start_manager_as_with(&mut self, namespace: &str, account: &str, flags: &[&str]) {
         let token = self.cluster.token(namespace, account).await;
         let text = std::fs::read_to_string(self.cluster.kubeconfig()).unwrap();
@@ -170,8 +171,8 @@ impl Exclusive {
         std::fs::remove_file(&path).unwrap();
     }
 
-    /// Starts a manager, an administrator's, whose requests come through a stand-in of the API server; one that runs is
-    /// ended. It is not waited for.
+    /// Starts a manager with an administrator's rights that sends its requests through a fault
+    /// injector. A manager that runs is ended first. Does not wait until the new one is ready.
     pub async fn manager_through(&mut self, faults: &Faults, flags: &[&str]) -> Manager {
         let home = "baton-system";
         let account = json!({ "name": "through", "namespace": home });
@@ -193,7 +194,7 @@ impl Exclusive {
         if let Some(manager) = self.manager.take() {
             let _ = manager.terminate();
         }
-        // Tests run side by side.
+        // Tests run side by side, so the name is unique per bed.
         let purpose = format!("through-{}", self.index);
         let path = temporary(&format!("{purpose}.yaml"));
         std::fs::write(&path, faults.endpoint().kubeconfig(&token)).unwrap();
@@ -201,12 +202,13 @@ impl Exclusive {
     }
 }
 
-/// What the managers of a bed are for, which names their log.
+/// Returns the purpose of a bed's managers, which names their log.
 fn purpose(index: usize) -> String {
     format!("exclusive-{index}")
 }
 
-/// A bed that no test has: rather one that was never started than one that was given back just now.
+/// Returns the index of an unused bed. A bed that was never started precedes one that was just
+/// returned.
 fn free() -> usize {
     static STARTED: AtomicUsize = AtomicUsize::new(0);
     let mut free = FREE.lock().unwrap();
@@ -221,7 +223,7 @@ fn free() -> usize {
 async fn start(index: usize) -> ExclusiveBed {
     let dirs = Dirs::from_env().unwrap();
     let name = format!("it-{}-{index}", std::process::id());
-    // Before the bed is there, so that half a bed is ended too.
+    // The guard starts before the bed, so that a bed whose start fails halfway is ended too.
     let guard = Guard::over_bed(&name);
     let bed = Bed::up(&dirs, &name.parse().unwrap(), None, Afterwards::End).await;
     let bed = bed.unwrap_or_else(|error| panic!("{error}"));
@@ -229,7 +231,8 @@ async fn start(index: usize) -> ExclusiveBed {
     ExclusiveBed { bed, _guard: guard }
 }
 
-/// Lets go of what is being deleted: the managers that would do so have ended with their tests.
+/// Removes the finalizers of objects that are being deleted. The managers that would remove them
+/// ended with their tests.
 async fn release(cluster: &Cluster) {
     for kind in [
         "ObjectSetPhase",
@@ -245,20 +248,21 @@ async fn release(cluster: &Cluster) {
                 reference["metadata"] =
                     json!({ "name": metadata["name"], "namespace": metadata["namespace"] });
                 let free = json!({ "metadata": { "finalizers": null } });
-                // It may be gone by now.
+                // The object may be gone by now.
                 let _ = cluster.merge(&reference, &free).await;
             }
         }
     }
 }
 
-/// Waits until nothing is left of the test before, whose namespace goes in its own time.
+/// Waits until nothing is left of the previous test, whose namespace is removed in the background.
 async fn sweep(cluster: &Cluster) {
     let namespaces = json!({ "apiVersion": "v1", "kind": "Namespace" });
     let kinds = [
         ("package-operator.run/v1alpha1", "ClusterObjectDeployment"),
         ("package-operator.run/v1alpha1", "ClusterObjectSet"),
-        // Garbage collection takes them later than their revisions, and what a manager does to let one go would count.
+        // Garbage collection removes phase objects later than their revisions. The writes of a
+        // manager that releases one would count.
         ("package-operator.run/v1alpha1", "ClusterObjectSetPhase"),
         ("shipper.booking.com/v1alpha1", "Cluster"),
     ];

@@ -1,8 +1,10 @@
-//! An API server that answers some requests as a script wants, and all others as the real one does.
+//! A fault injector: it answers some requests as a script says, and passes all others to the real
+//! API server.
 //!
-//! [`Faults`] stands in front of a real API server and ends TLS with the server's own certificate, so that nobody
-//! who connects to it sees a difference. Requests go on to the real server with the credentials that they
-//! brought; these have to be in the request (a bearer token), as a client's certificate ends here.
+//! [`Faults`] stands in front of a real API server and ends TLS with the server's own certificate,
+//! so that no client sees a difference. Requests go on to the real server with their own
+//! credentials. The credentials must be in the request (a bearer token), because a client
+//! certificate is not passed on.
 //!
 //! ```ignore
 //! let faults = Faults::start(site.endpoint()).await;
@@ -10,22 +12,22 @@
 //! let conflict = faults.inject(On::verb(Verb::Apply).path("/configmaps/").times(2), Answer::conflict());
 //! ..                                                             // something is delivered
 //! conflict.used(2).await;
-//! faults.end_watches("/configmaps", WatchEnd::Error(Status::gone()));   // those that are open now
+//! faults.end_watches("/configmaps", WatchEnd::Error(Status::gone()));   // the watches that are open now
 //! let writes = faults.seen().iter().filter(|seen| seen.is_write()).count();
 //! ```
 //!
-//! What a script can do to a request is in [`Answer`]: it may be answered without the server, carried out with
-//! the answer lost, cut in the middle of the body, or held back until a gate opens.
+//! [`Answer`] lists the faults of a script: a request may be answered without the server, carried
+//! out with the answer lost, cut in the middle of the body, or held back until a gate opens.
 //!
 //! # Guarantees
 //!
-//! - A request meets the first injection that it matches and that is not used up.
-//! - [`Faults::seen`] has each request from the moment its answer begins, in that order.
-//! - Dropped, it listens no more, and all its connections end.
+//! - A request meets the first injection that matches it and is not used up.
+//! - [`Faults::seen`] contains each request from the moment its answer begins, in that order.
+//! - When the injector is dropped, it stops listening, and all its connections end.
 //!
 //! # Caveats
 //!
-//! It speaks HTTP/1.1 only, and no upgrades: no `exec`, no `port-forward`.
+//! Only HTTP/1.1 is supported, without upgrades: no `exec`, no `port-forward`.
 
 mod script;
 mod seen;
@@ -64,17 +66,17 @@ use crate::endpoint::Endpoint;
 use crate::namespace::PATIENCE;
 use crate::network::network;
 
-/// Whatever ends a connection without an answer.
+/// An error that ends a connection without an answer.
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
 type Answered = Response<UnsyncBoxBody<Bytes, Error>>;
 
-/// A stand-in for an API server.
+/// A fault injector in front of an API server.
 #[derive(Debug)]
 pub struct Faults {
     endpoint: Endpoint,
     shared: Arc<Shared>,
-    /// Dropped, it ends the listener and all connections.
+    /// Ends the listener and all connections when it is dropped.
     _running: watch::Sender<()>,
 }
 
@@ -85,7 +87,7 @@ struct Shared {
     ends: broadcast::Sender<(String, WatchEnd)>,
 }
 
-/// An entry of the script.
+/// An injection of the script.
 #[derive(Debug)]
 pub struct Injection {
     text: String,
@@ -93,7 +95,7 @@ pub struct Injection {
 }
 
 impl Faults {
-    /// Starts one in front of an API server.
+    /// Starts a fault injector in front of an API server.
     pub async fn start(upstream: &Endpoint) -> Self {
         let acceptor = acceptor(upstream);
         let config = config(upstream);
@@ -123,25 +125,25 @@ impl Faults {
         }
     }
 
-    /// Itself, as clients see it.
+    /// Returns the endpoint of the injector, as clients see it.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// The address it listens on.
+    /// Returns the address that the injector listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.endpoint.address
     }
 
-    /// The URL of the API server that it stands for.
+    /// Returns the URL of the injector.
     #[must_use]
     pub fn url(&self) -> String {
         self.endpoint.url()
     }
 
-    /// Answers requests in another way from now on.
+    /// Adds an injection, which applies to all further requests.
     #[expect(
         clippy::must_use_candidate,
         reason = "what it returns is for those who want to wait"
@@ -152,30 +154,31 @@ impl Faults {
         Injection { text, used }
     }
 
-    /// Ends all injections. Gates stay as they are.
+    /// Ends all injections. Gates are not opened.
     pub fn heal(&self) {
         *self.shared.script.lock().unwrap() = Script::default();
     }
 
-    /// Ends the watches that are open now on paths that match a regular expression, each between two
-    /// events.
+    /// Ends the watches that are open now on paths that match a regular expression, each between
+    /// two events.
     pub fn end_watches(&self, path: &str, end: WatchEnd) {
-        // Nobody listens when no watch is open.
+        // There is no receiver if no watch is open.
         let _ = self.shared.ends.send((path.to_owned(), end));
     }
 
-    /// All requests until now.
+    /// Returns all requests so far.
     #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         self.shared.seen.borrow().clone()
     }
 
-    /// Waits until the requests satisfy a predicate, and returns them. Fails after the usual time.
+    /// Waits until the requests satisfy a predicate, and returns them. Fails after the usual time
+    /// limit.
     pub async fn until(&self, text: &str, holds: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
         self.until_within(PATIENCE, text, holds).await
     }
 
-    /// As [`Faults::until`], for longer or less long than usual.
+    /// As [`Faults::until`], with another time limit.
     pub async fn until_within(
         &self,
         patience: Duration,
@@ -192,7 +195,7 @@ impl Faults {
 }
 
 impl Injection {
-    /// Waits until so many requests have met it.
+    /// Waits until the injection has applied to this number of requests.
     pub async fn used(&self, times: usize) {
         let mut used = self.used.clone();
         // The result holds a lock that the counting thread would wait for.
@@ -203,14 +206,14 @@ impl Injection {
         assert!(is_reached, "waited in vain for {}: {met} did", self.text);
     }
 
-    /// How many requests have met it.
+    /// Returns the number of requests that the injection has applied to.
     #[must_use]
     pub fn count(&self) -> usize {
         *self.used.borrow()
     }
 }
 
-/// What answers.
+/// The server of the fault injector.
 #[derive(Clone)]
 struct Server {
     acceptor: TlsAcceptor,
@@ -225,7 +228,7 @@ impl Server {
                 _ = runs.changed() => return,
                 client = listener.accept() => client,
             };
-            // A client may have gone before it was accepted.
+            // A client may disconnect before it is accepted.
             if let Ok((client, _)) = client {
                 let (server, mut runs) = (self.clone(), runs.clone());
                 tokio::spawn(async move {
@@ -238,7 +241,7 @@ impl Server {
         }
     }
 
-    /// Serves a connection to its end. What goes wrong on it is seen by the client.
+    /// Serves a connection until it ends. The client sees the errors of its connection.
     async fn serve(self, client: TcpStream) {
         let _ = client.set_nodelay(true);
         let Ok(client) = self.acceptor.accept(client).await else {
@@ -275,7 +278,8 @@ impl Server {
             Some(Answer::CutBody(after)) => cut = Some(after),
             Some(Answer::EndWatch { after, how }) => end = Some((after, how)),
         }
-        // Before the watch begins at the server, so that no end passes unseen.
+        // Subscribes before the watch begins at the server, so that no request to end watches is
+        // missed.
         let ends = self.shared.ends.subscribe();
         let answer = self.forward(request).await?;
         seen.status = answer.status().as_u16();
@@ -292,7 +296,7 @@ impl Server {
         Ok(Response::from_parts(head, body))
     }
 
-    /// Lets the real server answer.
+    /// Passes a request to the real server and returns its answer.
     async fn forward(&self, request: Request<Incoming>) -> Result<Response<Body>, Error> {
         let (mut head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
@@ -314,7 +318,8 @@ impl Server {
     }
 }
 
-/// Removes what concerns one connection only, and what the client for the other one sets by itself.
+/// Removes the headers that concern one connection, and those that the other connection's client
+/// sets by itself.
 fn strip(headers: &mut HeaderMap) {
     strip_connection(headers);
     headers.remove(header::HOST);
@@ -339,7 +344,7 @@ fn acceptor(endpoint: &Endpoint) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// A client that has no credentials of its own and repeats nothing.
+/// Returns the configuration of a client without credentials of its own and without retries.
 fn config(endpoint: &Endpoint) -> Config {
     let ca = CertificateDer::from_pem_slice(endpoint.ca.as_bytes()).unwrap();
     let mut config = Config::new(endpoint.url().parse().unwrap());

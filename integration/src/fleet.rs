@@ -1,11 +1,12 @@
-//! Applications and deployments of sites, and the sites of a test.
+//! Applications, deployments and the sites of a test.
 //!
 //! ```ignore
 //! let fleet = Fleet::new(&ns);
-//! let edge = fleet.site(&site.join(&ns).named("edge").create().await).await;   // chosen by `Fleet::expression`
+//! let edge = site.join(&ns).named("edge").create().await;
+//! fleet.add(&edge).await;                                  // selected by `Fleet::expression`
 //! fleet.application(&version("1.0.0")).await;
 //! fleet.deployment("web", json!({})).await;
-//! fleet.becomes("web", "complete", |status| reason(status, "Progressing") == "Complete").await;
+//! fleet.becomes("web", "complete", |live| reason(live, "Progressing")[0] == "Complete").await;
 //! ```
 
 use std::time::Instant;
@@ -19,30 +20,31 @@ use crate::manifest::{Entry, configmap, fields_equal, object};
 use crate::namespace::{INTERVAL, TestNamespace};
 use crate::sites::Joined;
 
-/// The group and the version of the kinds.
+/// The API group and version of the kinds.
 const API_VERSION: &str = "baton.run/v1alpha1";
-/// Waves follow one another, and each site has a control plane of its own.
+/// Time limit of a wait. Waves follow one another, and each site has its own control plane.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(90);
 
-/// The label that chooses the sites of a test.
+/// The label that selects the sites of a test.
 pub const LABEL: &str = "baton.run/test";
 /// Name of the application of a test.
 pub const APPLICATION: &str = "shop";
 
-/// The sites of a test, and what is brought there.
+/// The sites of a test, and the versions that are rolled out to them.
 #[derive(Clone, Copy)]
 pub struct Fleet<'a> {
-    /// Where it is.
+    /// The namespace of the fleet.
     pub ns: &'a TestNamespace,
 }
 
-/// The object that each version has.
+/// Returns the object that each version has.
 #[must_use]
 pub fn settings() -> Entry {
     configmap("settings")
 }
 
-/// A version of the application: one `ConfigMap`, which is available when both of its values are the same.
+/// Returns a version of the application: one `ConfigMap`, which is available if both of its values
+/// are equal.
 #[must_use]
 pub fn version(version: &str) -> Value {
     version_with(version, version)
@@ -55,7 +57,7 @@ pub fn version_with(version: &str, other: &str) -> Value {
     spec(version, &[settings])
 }
 
-/// A version of the application with these objects.
+/// Returns a version of the application with these objects.
 #[must_use]
 pub fn spec(version: &str, objects: &[Entry]) -> Value {
     let objects: Vec<_> = objects.iter().map(|it| it.clone().into_json()).collect();
@@ -71,19 +73,19 @@ pub fn spec(version: &str, objects: &[Entry]) -> Value {
 }
 
 impl<'a> Fleet<'a> {
-    /// The sites of a namespace.
+    /// Returns the fleet of a namespace.
     #[must_use]
     pub fn new(ns: &'a TestNamespace) -> Self {
         Self { ns }
     }
 
-    /// Chooses the sites of the test.
+    /// Returns the expression that selects the sites of the test.
     #[must_use]
     pub fn expression(&self) -> String {
         format!("{LABEL} = {}", self.ns.name())
     }
 
-    /// Gives a site a label; `null` takes it away.
+    /// Sets a label of a site; `null` removes it.
     pub async fn label(&self, site: &Joined, key: &str, value: impl Into<Value>) {
         let patch = json!({ "metadata": { "labels": { key: value.into() } } });
         let cluster = self.ns.cluster();
@@ -95,7 +97,7 @@ impl<'a> Fleet<'a> {
         self.label(site, LABEL, self.ns.name()).await;
     }
 
-    /// The application, created or replaced with this spec.
+    /// Creates the application, or replaces its spec.
     pub async fn application(&self, spec: &Value) {
         let entry = Self::kind("SiteApplication", APPLICATION).with("/spec", spec.clone());
         let entry = self.ns.reference(&entry);
@@ -103,7 +105,7 @@ impl<'a> Fleet<'a> {
         cluster.apply(&entry, "tests").await.unwrap();
     }
 
-    /// Creates a deployment to the sites of the test, with these fields of the spec besides.
+    /// Creates a deployment to the sites of the test, with these additional fields of the spec.
     pub async fn deployment(&self, name: &str, fields: Value) {
         let mut spec = json!({
             "application": APPLICATION,
@@ -123,13 +125,14 @@ impl<'a> Fleet<'a> {
         self.ns.merge(&entry, &json!({ "spec": spec })).await;
     }
 
-    /// An object of one of the kinds.
+    /// Returns an entry of one of the API group's kinds.
     #[must_use]
     pub fn kind(kind: &str, name: &str) -> Entry {
         object(API_VERSION, kind, name)
     }
 
-    /// Waits until the deployment, its spec as it is now, is as a predicate wants it, and returns it.
+    /// Waits until the deployment's status is current and a predicate holds, and returns the
+    /// deployment.
     pub async fn becomes(&self, name: &str, text: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let asked = Instant::now();
         let entry = Self::kind("SiteDeployment", name);
@@ -147,7 +150,7 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Waits until a version is complete in so many sites.
+    /// Waits until a version is complete in this number of sites.
     pub async fn complete(&self, name: &str, version: &str, healthy: i32) -> Value {
         let text = format!("complete with {version} in {healthy} sites");
         let holds = |live: &Value| {
@@ -159,7 +162,7 @@ impl<'a> Fleet<'a> {
         self.becomes(name, &text, holds).await
     }
 
-    /// The revisions of a deployment in a site, the oldest first.
+    /// Returns the revisions of a deployment in a site, the oldest first.
     pub async fn revisions(&self, deployment: &str, site: &Joined) -> Vec<Value> {
         let like = object("package-operator.run/v1alpha1", "ObjectSet", "");
         let selector = format!(
@@ -172,7 +175,7 @@ impl<'a> Fleet<'a> {
         found
     }
 
-    /// The versions of the application that are kept, by their order of appearance: `version` each.
+    /// Returns the versions of the application that have a record, the oldest first.
     pub async fn kept(&self) -> Vec<String> {
         let mut records = self.records("baton.run/site-application").await;
         records.sort_by_key(|it| it["revision"].as_i64());
@@ -180,14 +183,15 @@ impl<'a> Fleet<'a> {
         records.iter().map(version).collect()
     }
 
-    /// The `ControllerRevisions` with a label.
+    /// Returns the `ControllerRevisions` with a label.
     pub async fn records(&self, label: &str) -> Vec<Value> {
         let like = object("apps/v1", "ControllerRevision", "");
         let like = self.ns.reference(&like);
         self.ns.cluster().list(&like, label).await
     }
 
-    /// The version whose object a site has, which may be the hub under another name; `None` when it has none.
+    /// Returns the version of the object in a site, or `None` without an object. The site may be
+    /// the hub under another name.
     pub async fn version_in(&self, site: &Joined) -> Option<String> {
         let cluster = site.read().await?;
         let hub = Endpoint::of_bed(self.ns.cluster().kubeconfig()).url();
@@ -200,7 +204,7 @@ impl<'a> Fleet<'a> {
         live["data"]["version"].as_str().map(ToOwned::to_owned)
     }
 
-    /// Waits until a site has the object of a version, or none.
+    /// Waits until a site has the object of a version, or no object.
     pub async fn has_version(&self, site: &Joined, version: Option<&str>) {
         let text = format!("site {} to have version {version:?}", site.name());
         let has = async || self.version_in(site).await.as_deref() == version;
@@ -208,7 +212,7 @@ impl<'a> Fleet<'a> {
     }
 }
 
-/// What a revision says of its place in the queue of its site.
+/// Returns the annotation `baton.run/site` of a revision, which has its place in the site's queue.
 #[must_use]
 pub fn entry(revision: &Value) -> Value {
     let annotation = &revision["metadata"]["annotations"]["baton.run/site"];

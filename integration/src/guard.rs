@@ -1,27 +1,27 @@
-//! Nothing that a test process starts outlives it, however it ends.
+//! Guards, which end the processes and beds of a test process however it ends.
 //!
-//! A guard is a small process of its own that holds one end of a pipe. When the test process is
-//! gone (returned, aborted, interrupted, killed) the operating system closes the other end, and the
-//! guard ends its process or bed. Asking the kernel for a signal on the parent's death would need
-//! unsafe code, and handlers in the test process itself do not run when it is killed.
+//! A guard is a small process that holds one end of a pipe. When the test process is gone
+//! (returned, aborted, interrupted, killed), the operating system closes the other end, and the
+//! guard ends its process or bed. To ask the kernel for a signal on the parent's death would
+//! require unsafe code, and handlers in the test process itself do not run when it is killed.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// A guard over one process or one bed. Dropped, it does nothing any more.
+/// A guard of one process or one bed. It does nothing after the value is dropped.
 #[derive(Debug)]
 pub struct Guard(Child);
 
 impl Guard {
-    /// Kills the process with this id when the present one is gone.
+    /// Kills the process with this id when the current process is gone.
     #[must_use]
     pub fn over_process(id: u32) -> Self {
         Self::start(&["process".into(), id.to_string().into()])
     }
 
-    /// Ends the bed of this name when the present process is gone.
+    /// Ends the bed of this name when the current process is gone.
     #[must_use]
     pub fn over_bed(name: &str) -> Self {
         Self::start(&["bed".into(), name.into()])
@@ -33,7 +33,8 @@ impl Guard {
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            // A group of its own: what ends the tests by a signal to theirs must not end the guard.
+            // The guard has its own process group: a signal to the group of the tests must not end
+            // the guard.
             .process_group(0)
             .spawn();
         match child {
@@ -57,7 +58,7 @@ impl Drop for Guard {
     }
 }
 
-/// A program that cargo has put one directory above the test executable.
+/// Returns the path of a program that cargo has put one directory above the test executable.
 #[must_use]
 pub fn beside_tests(name: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();

@@ -1,4 +1,5 @@
-//! Fixtures of the integration tests: a real API server, the real manager, and builders for what they are given.
+//! Fixtures of the integration tests: a real API server, the real manager, and builders for
+//! manifests.
 //!
 //! ```ignore
 //! let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -7,12 +8,12 @@
 //! ns.reaches("v1", &[Is("InTransition", "True"), Controls(&[])]).await;
 //! ```
 //!
-//! All tests of a process share one manager and run side by side, so nothing in them may depend on
-//! what the rest of the cluster looks like. Tests that count requests, or that end the manager, take
-//! the [`Exclusive`](exclusive::Exclusive) bed instead, one after the other.
+//! All tests of a process share one manager and run side by side, so no test may depend on the
+//! state of the rest of the cluster. Tests that count requests, or that end the manager, take an
+//! [`Exclusive`](exclusive::Exclusive) bed instead, one test at a time.
 //!
-//! Revisions are written and read as JSON, not through the types that the manager itself is made
-//! of: a test sees what any other client sees. Texts that clients compare are spelled out where they are
+//! Revisions are written and read as JSON, not through the types of the manager itself: a test sees
+//! the same as any other client. Texts that clients compare are spelled out where they are
 //! compared.
 
 #![expect(
@@ -55,7 +56,7 @@ pub mod tunnel;
 pub mod unmanaged;
 mod work;
 
-/// What nearly every test uses.
+/// The items that nearly every test uses.
 pub mod prelude {
     pub use crate::both_scopes;
     pub use crate::cluster::{Cluster, Refused};

@@ -1,4 +1,4 @@
-//! Looking at a managed object.
+//! Functions that inspect a managed object.
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ use crate::manifest::Entry;
 use crate::namespace::TestNamespace;
 use crate::revision::Revision;
 
-/// The owner references of an object.
+/// Returns the owner references of an object.
 #[must_use]
 pub fn owners(live: &Value) -> &[Value] {
     let owners = live["metadata"]["ownerReferences"].as_array();
     owners.map_or(&[], Vec::as_slice)
 }
 
-/// The name of an object's controller; empty when it has none.
+/// Returns the name of an object's controller, or an empty text if it has none.
 #[must_use]
 pub fn controller(live: &Value) -> &str {
     let controller = owners(live)
@@ -24,7 +24,7 @@ pub fn controller(live: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// The names of all owners.
+/// Returns the names of all owners.
 #[must_use]
 pub fn owner_names(live: &Value) -> Vec<&str> {
     owners(live)
@@ -33,26 +33,26 @@ pub fn owner_names(live: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// The number of the revision that wrote an object last; empty when there is none.
+/// Returns the number of the revision that wrote an object last, or an empty text if there is none.
 #[must_use]
 pub fn revision_annotation(live: &Value) -> &str {
     let annotation = &live["metadata"]["annotations"]["package-operator.run/revision"];
     annotation.as_str().unwrap_or_default()
 }
 
-/// Whether the watches of the manager see an object.
+/// True if the object has the label that the manager's watches select.
 #[must_use]
 pub fn is_labelled(live: &Value) -> bool {
     live["metadata"]["labels"]["package-operator.run/cache"] == "True"
 }
 
-/// The uid of an object.
+/// Returns the UID of an object.
 #[must_use]
 pub fn uid(live: &Value) -> &str {
     live["metadata"]["uid"].as_str().unwrap_or_default()
 }
 
-/// Whether a manager of fields has left a trace in an object.
+/// True if an object has managed fields of a field manager.
 #[must_use]
 pub fn has_manager(live: &Value, manager: &str) -> bool {
     let entries = live["metadata"]["managedFields"].as_array();
@@ -62,7 +62,8 @@ pub fn has_manager(live: &Value, manager: &str) -> bool {
         .any(|entry| entry["manager"] == manager)
 }
 
-/// Fails unless an object looks as a revision writes it: label, annotation and owner reference.
+/// Fails unless an object has the metadata that a revision writes: label, annotation and owner
+/// reference.
 pub fn assert_managed_by(live: &Value, revision: &Revision) {
     let number = revision.number().unwrap_or_default().to_string();
     assert!(is_labelled(live), "{live}");

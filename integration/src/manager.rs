@@ -8,19 +8,20 @@ use std::sync::OnceLock;
 
 use crate::program::{Log, Program};
 
-/// Agents send a heartbeat every two seconds, and are taken as lost after six without one.
+/// The interval of the agents' heartbeats in seconds. An agent is reported as lost after six
+/// seconds without a heartbeat.
 const HEARTBEAT: &str = "--agent-heartbeat=2";
 
 /// A running manager.
 ///
 /// # Guarantees
 ///
-/// It is gone when this value is dropped, and when the test process has ended in any way.
+/// The process ends when this value is dropped, and when the test process ends in any way.
 #[derive(Debug)]
 pub struct Manager(Program);
 
 impl Manager {
-    /// The one that all tests of this process share, on the cluster of the test run.
+    /// Returns the manager that all tests of this process share, on the cluster of the test run.
     pub fn shared(kubeconfig: &Path) -> &'static Self {
         static SHARED: OnceLock<Manager> = OnceLock::new();
         let manager = SHARED.get_or_init(|| Self::start(kubeconfig, "shared"));
@@ -32,13 +33,13 @@ impl Manager {
         manager
     }
 
-    /// Starts one and waits until it is ready. Its log is named after what it is for.
+    /// Starts a manager and waits until it is ready. Its log is named after the purpose.
     #[must_use]
     pub fn start(kubeconfig: &Path, purpose: &str) -> Self {
         Self::start_with(kubeconfig, purpose, &[])
     }
 
-    /// As [`Manager::start`], with further flags.
+    /// As [`Manager::start`], with additional flags.
     #[must_use]
     pub fn start_with(kubeconfig: &Path, purpose: &str, flags: &[&str]) -> Self {
         let flags = [&["--leader-elect=false", HEARTBEAT], flags].concat();
@@ -46,18 +47,18 @@ impl Manager {
         Self(Program::start("/readyz", &log(purpose), &args, &[]))
     }
 
-    /// Starts one with further flags and does not wait for it.
+    /// Starts a manager with additional flags and does not wait until it is ready.
     #[must_use]
     pub fn spawn(kubeconfig: &Path, purpose: &str, flags: &[&str]) -> Self {
         Self(Program::spawn(&log(purpose), &args(kubeconfig, flags), &[]))
     }
 
-    /// Kills it (SIGKILL), and returns when it is gone.
+    /// Kills the manager (SIGKILL), and returns when it is gone.
     pub fn kill(self) {
         drop(self);
     }
 
-    /// Asks it to end (SIGTERM), and returns how it did.
+    /// Asks the manager to end (SIGTERM), and returns its exit status.
     #[must_use]
     pub fn terminate(self) -> ExitStatus {
         self.0.terminate()

@@ -1,9 +1,9 @@
-//! Manifests in few words.
+//! Builders of manifests.
 
 use serde_json::{Map, Value, json};
 
-/// An object as an entry of a phase: its manifest, and how a revision is to treat it. Also stands
-/// for the object of its identity wherever one is read or changed.
+/// An object as an entry of a phase: its manifest, and the options of the revision for it. An entry
+/// also identifies the object in reads and changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// The manifest.
@@ -11,7 +11,7 @@ pub struct Entry {
     options: Map<String, Value>,
 }
 
-/// An object of any kind.
+/// Returns an object of any kind.
 #[must_use]
 pub fn object(api_version: &str, kind: &str, name: &str) -> Entry {
     Entry {
@@ -20,20 +20,20 @@ pub fn object(api_version: &str, kind: &str, name: &str) -> Entry {
     }
 }
 
-/// A `ConfigMap` without data.
+/// Returns a `ConfigMap` without data.
 #[must_use]
 pub fn configmap(name: &str) -> Entry {
     object("v1", "ConfigMap", name)
 }
 
-/// A `Secret` without data.
+/// Returns a `Secret` without data.
 #[must_use]
 pub fn secret(name: &str) -> Entry {
     object("v1", "Secret", name)
 }
 
 impl Entry {
-    /// Sets a field by its JSON pointer, making the maps on the way.
+    /// Sets a field by its JSON pointer, and creates the maps on the way.
     #[must_use]
     pub fn with(mut self, pointer: &str, value: impl Into<Value>) -> Self {
         let keys = pointer.split('/').skip(1);
@@ -65,21 +65,21 @@ impl Entry {
         self
     }
 
-    /// Puts it into a namespace.
+    /// Sets the namespace.
     #[must_use]
     pub fn within(mut self, namespace: &str) -> Self {
         self.manifest["metadata"]["namespace"] = namespace.into();
         self
     }
 
-    /// Adds the finalizer of a controller that never does its part.
+    /// Adds the finalizer of a controller that never removes it.
     #[must_use]
     pub fn blocked(mut self) -> Self {
         self.manifest["metadata"]["finalizers"] = json!([BLOCKING_FINALIZER]);
         self
     }
 
-    /// Adds an owner reference of a controller that nobody knows.
+    /// Adds an owner reference to a controller that does not exist.
     #[must_use]
     pub fn foreign(mut self) -> Self {
         self.manifest["metadata"]["ownerReferences"] = json!([foreign_controller()]);
@@ -94,7 +94,7 @@ impl Entry {
         self
     }
 
-    /// Copies a condition of the object to the revision.
+    /// Maps a condition of the object to a condition of the revision.
     #[must_use]
     pub fn map(mut self, source: &str, destination: &str) -> Self {
         let mapping = json!({ "sourceType": source, "destinationType": destination });
@@ -106,7 +106,7 @@ impl Entry {
         self
     }
 
-    /// Leaves fields to others once the object exists.
+    /// Sets `createOnlyFields`: a revision sets these fields only when it creates the object.
     #[must_use]
     pub fn create_only(mut self, paths: &[&str]) -> Self {
         self.options
@@ -114,13 +114,13 @@ impl Entry {
         self
     }
 
-    /// The kind.
+    /// Returns the kind.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.manifest["kind"].as_str().unwrap_or_default()
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.manifest["metadata"]["name"]
@@ -128,7 +128,7 @@ impl Entry {
             .unwrap_or_default()
     }
 
-    /// As it stands in a phase or a slice.
+    /// Returns the entry in the format of phases and slices.
     #[must_use]
     pub fn into_json(self) -> Value {
         let mut entry = self.options;
@@ -140,7 +140,7 @@ impl Entry {
 /// The finalizer that [`Entry::blocked`] adds.
 pub const BLOCKING_FINALIZER: &str = "baton.run/test-blocks";
 
-/// A controller that nobody knows.
+/// Returns an owner reference to a controller that does not exist.
 #[must_use]
 pub fn foreign_controller() -> Value {
     json!({
@@ -149,7 +149,7 @@ pub fn foreign_controller() -> Value {
     })
 }
 
-/// A probe entry: two fields of every object of a kind have to be equal.
+/// Returns a probe: two fields of every object of a kind must be equal.
 #[must_use]
 pub fn fields_equal(group: &str, kind: &str, a: &str, b: &str) -> Value {
     json!({
@@ -158,7 +158,7 @@ pub fn fields_equal(group: &str, kind: &str, a: &str, b: &str) -> Value {
     })
 }
 
-/// A probe entry: every object of a kind has to report a condition as true.
+/// Returns a probe: every object of a kind must report a condition as true.
 #[must_use]
 pub fn condition_probe(group: &str, kind: &str, type_: &str) -> Value {
     json!({
@@ -167,7 +167,7 @@ pub fn condition_probe(group: &str, kind: &str, type_: &str) -> Value {
     })
 }
 
-/// A `ConfigMap` passes once it is annotated with its own name.
+/// Returns a probe: a `ConfigMap` must have an annotation whose value is its own name.
 #[must_use]
 pub fn name_annotation_probe() -> Value {
     fields_equal(
@@ -178,7 +178,7 @@ pub fn name_annotation_probe() -> Value {
     )
 }
 
-/// A probe entry: a rule about every object of a kind has to hold.
+/// Returns a probe: a rule must hold for every object of a kind.
 #[must_use]
 pub fn cel_probe(group: &str, kind: &str, rule: &str, message: &str) -> Value {
     json!({

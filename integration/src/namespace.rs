@@ -1,4 +1,4 @@
-//! A namespace per test, and waiting in it.
+//! A namespace per test, and functions that wait for changes in it.
 
 use std::ops::AsyncFn;
 use std::sync::Mutex;
@@ -15,31 +15,34 @@ use crate::program::Log;
 use crate::revision::{Revision, Want};
 use crate::work;
 
-/// How long anything may take to happen. A machine that others use as well may stand still for many seconds.
+/// The usual time limit of a wait. A machine that is shared with others may stand still for many
+/// seconds.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How long garbage collection may take to know new kinds.
+/// Time limit for garbage collection to discover new kinds.
 const GARBAGE: Duration = Duration::from_secs(90);
 
-/// Between two looks.
+/// Time between two polls.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
 
-/// On the namespace of a test, and on its cluster-scoped revisions.
+/// The label of a test's namespace and of its cluster-scoped revisions.
 pub const LABEL_TEST: &str = "baton.run/integration-test";
 
-/// Whether a test works with `ObjectSets` or with `ClusterObjectSets`.
+/// The scope of the revisions of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// `ObjectSets`.
     Namespaced,
-    /// `ClusterObjectSets`, with their objects in the test's namespace where nothing else is said.
+    /// `ClusterObjectSets`, whose objects are in the test's namespace unless a test names another
+    /// place.
     Cluster,
 }
 
-/// A namespace of a test's own.
+/// The namespace of one test.
 ///
-/// Dropped while the test fails, it prints what is in it. What the test has made is deleted then,
-/// and the cluster and the manager remove it in their own time.
+/// If the value is dropped while the test fails, it prints the content of the namespace. The drop
+/// requests the deletion of all objects of the test; the cluster and the manager remove them in the
+/// background.
 pub struct TestNamespace {
     name: String,
     scope: Scope,
@@ -48,7 +51,7 @@ pub struct TestNamespace {
     elsewhere: Mutex<Vec<Value>>,
 }
 
-/// How long to wait for something that takes its time.
+/// A namespace with a time limit other than the usual one.
 #[derive(Clone, Copy)]
 pub struct Patient<'a> {
     namespace: &'a TestNamespace,
@@ -56,14 +59,14 @@ pub struct Patient<'a> {
 }
 
 impl TestNamespace {
-    /// A new one, on the cluster of the test run, with the shared manager at work.
+    /// Creates a namespace on the cluster of the test run, where the shared manager runs.
     pub async fn new(scope: Scope) -> Self {
         let cluster = Cluster::shared().await;
         let log = Manager::shared(cluster.kubeconfig()).log().clone();
         Self::on(cluster, log, scope).await
     }
 
-    /// A new one on a cluster whose manager writes this log.
+    /// Creates a namespace on a cluster whose manager writes `log`.
     pub async fn on(cluster: Cluster, log: Log, scope: Scope) -> Self {
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace",
@@ -81,43 +84,43 @@ impl TestNamespace {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the namespace.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The scope of the test's revisions.
+    /// Returns the scope of the test's revisions.
     #[must_use]
     pub fn scope(&self) -> Scope {
         self.scope
     }
 
-    /// The cluster it is in.
+    /// Returns the cluster of the namespace.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// The metrics of the shared manager.
+    /// Returns the metrics of the shared manager.
     #[must_use]
     pub fn metrics(&self) -> baton_hack::metrics::Metrics {
         Manager::shared(self.cluster.kubeconfig()).metrics()
     }
 
-    /// The log of its manager.
+    /// Returns the log of the manager.
     #[must_use]
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// A name that nobody else has, for what lives outside of the namespace.
+    /// Returns a name that no other test uses, for an object outside of the namespace.
     #[must_use]
     pub fn unique(&self, name: &str) -> String {
         format!("{}-{name}", self.name)
     }
 
-    /// The real name of a revision, or of a slice.
+    /// Returns the real name of a revision or of a slice.
     #[must_use]
     pub fn set_name(&self, name: &str) -> String {
         match self.scope {
@@ -126,7 +129,7 @@ impl TestNamespace {
         }
     }
 
-    /// The identity of a revision.
+    /// Returns the identity of a revision.
     #[must_use]
     pub fn set_ref(&self, name: &str) -> Value {
         let mut set = json!({
@@ -146,7 +149,7 @@ impl TestNamespace {
         set
     }
 
-    /// Reads a revision, which exists.
+    /// Reads a revision, which must exist.
     pub async fn read_set(&self, name: &str) -> Revision {
         match self.cluster.get(&self.set_ref(name)).await {
             Some(json) => Revision { json },
@@ -160,13 +163,13 @@ impl TestNamespace {
         Ok(Revision { json })
     }
 
-    /// Asks for a life cycle state.
+    /// Sets the desired life cycle state of a revision.
     pub async fn set_lifecycle(&self, name: &str, state: &str) -> Revision {
         let patch = json!({ "spec": { "lifecycleState": state } });
         self.patch_set(name, &patch).await.unwrap()
     }
 
-    /// Deletes a revision and returns when it is gone, even if another one has taken its name since.
+    /// Deletes a revision and returns when it is gone, even if a new object has its name by then.
     pub async fn delete_set(&self, name: &str, propagation: &str) {
         let reference = self.set_ref(name);
         let deleted = self.read_set(name).await;
@@ -178,12 +181,12 @@ impl TestNamespace {
         .await;
     }
 
-    /// Waits until all of this holds for a revision at the same time, and returns it.
+    /// Waits until a revision satisfies all conditions at the same time, and returns it.
     pub async fn reaches(&self, name: &str, wanted: &[Want<'_>]) -> Revision {
         self.within(PATIENCE).reaches(name, wanted).await
     }
 
-    /// Waits for longer, or for less long, than usual.
+    /// Sets another time limit for a wait.
     #[must_use]
     pub fn within(&self, patience: Duration) -> Patient<'_> {
         Patient {
@@ -192,12 +195,12 @@ impl TestNamespace {
         }
     }
 
-    /// Creates an object of somebody else's in the namespace.
+    /// Creates an object in the namespace as another client.
     pub async fn create(&self, entry: &Entry) -> Value {
         self.cluster.create(&self.reference(entry)).await.unwrap()
     }
 
-    /// Creates an object outside of the namespace, to be deleted with the namespace.
+    /// Creates an object outside of the namespace; it is deleted together with the namespace.
     pub async fn create_elsewhere(&self, entry: &Entry) -> Value {
         let object = self.cluster.create(&entry.manifest).await.unwrap();
         self.elsewhere.lock().unwrap().push(entry.manifest.clone());
@@ -209,7 +212,7 @@ impl TestNamespace {
         self.cluster.get(&self.reference(entry)).await
     }
 
-    /// Reads an object, which exists.
+    /// Reads an object, which must exist.
     pub async fn live(&self, entry: &Entry) -> Value {
         match self.get(entry).await {
             Some(object) => object,
@@ -225,13 +228,14 @@ impl TestNamespace {
             .unwrap()
     }
 
-    /// Annotates an object with its own name, as `name_annotation_probe` asks for.
+    /// Sets the annotation that `name_annotation_probe` requires, whose value is the object's own
+    /// name.
     pub async fn annotate_with_name(&self, entry: &Entry) {
         let patch = json!({ "metadata": { "annotations": { "name": entry.name() } } });
         self.merge(entry, &patch).await;
     }
 
-    /// Takes the blocking finalizer off an object.
+    /// Removes the blocking finalizer from an object.
     pub async fn unblock(&self, entry: &Entry) {
         self.merge(entry, &json!({ "metadata": { "finalizers": null } }))
             .await;
@@ -271,7 +275,7 @@ impl TestNamespace {
         }
     }
 
-    /// Waits until there is no such object.
+    /// Waits until the object does not exist.
     pub async fn gone(&self, entry: &Entry) {
         self.until_gone(&self.reference(entry)).await;
     }
@@ -285,12 +289,13 @@ impl TestNamespace {
             .await;
     }
 
-    /// Waits until something holds.
+    /// Waits until a predicate holds.
     pub async fn eventually(&self, text: &str, holds: impl AsyncFn() -> bool) {
         self.within(PATIENCE).eventually(text, holds).await;
     }
 
-    /// Waits for an event of this type about one of the revisions, or what belongs to them.
+    /// Waits for an event of this type and message in the namespace of the test, or in `default`
+    /// for cluster-scoped revisions.
     pub async fn has_event(&self, type_: &str, text: &str) {
         let place = match self.scope {
             Scope::Namespaced => self.name(),
@@ -306,16 +311,18 @@ impl TestNamespace {
         .await;
     }
 
-    /// Waits until garbage collection knows our kinds. It looks for new kinds twice a minute, and leaves the
-    /// dependents of an orphaned object alone if it does not know theirs.
+    /// Waits until garbage collection has discovered our kinds.
+    ///
+    /// It looks for new kinds twice a minute; the dependents of an orphaned object keep their owner
+    /// references if it does not know the kind of the dependents.
     pub async fn until_garbage_is_collected(&self) {
         let labels = json!({ "package-operator.run/phase-class": "nobody" });
         let spec = json!({ "revision": 1, "objects": [] });
         self.until_collected("ObjectSetPhase", labels, spec).await;
     }
 
-    /// Waits until garbage collection has observed all that has happened to the revisions of this namespace so far: it
-    /// observes the changes of a kind in their order.
+    /// Waits until garbage collection has observed all changes of this namespace's revisions so
+    /// far. It observes the changes of a kind in their order.
     pub async fn until_owners_are_observed(&self) {
         let kind = match self.scope {
             Scope::Namespaced => "ObjectSet",
@@ -325,7 +332,7 @@ impl TestNamespace {
         self.until_collected(kind, json!({}), spec).await;
     }
 
-    /// Waits until an object of ours whose owner does not exist is collected.
+    /// Waits until an object of one of our kinds, whose owner does not exist, is collected.
     async fn until_collected(&self, kind: &str, labels: Value, spec: Value) {
         let owner =
             json!({ "apiVersion": "v1", "kind": "Namespace", "name": "gone", "uid": "gone" });
@@ -350,7 +357,7 @@ impl TestNamespace {
             .await;
     }
 
-    /// Fails when something ceases to hold within this time: for what is *not* to happen.
+    /// Fails if a predicate ceases to hold within this time. For changes that must *not* happen.
     pub async fn stays(&self, time: Duration, text: &str, holds: impl AsyncFn() -> bool) {
         let asked = Instant::now();
         while asked.elapsed() < time {
@@ -359,13 +366,13 @@ impl TestNamespace {
         }
     }
 
-    /// The identity of an entry's object, with the manifest.
+    /// Returns the manifest of an entry's object, with its full identity.
     #[must_use]
     pub fn reference(&self, entry: &Entry) -> Value {
         self.here(entry.clone()).manifest
     }
 
-    /// Takes down what the test has made.
+    /// Deletes all objects of the test.
     async fn clean_up(&self, cluster: &Cluster) {
         let like = |api_version: &str, kind: &str, metadata: Value| {
             let kind = json!(kind);
@@ -373,8 +380,8 @@ impl TestNamespace {
         };
         let group = "package-operator.run/v1alpha1";
         let labels = format!("{LABEL_TEST}={}", self.name);
-        // Garbage collection takes a deployment's revisions; to delete one of them before would only
-        // have it made again.
+        // Garbage collection deletes the revisions of a deployment. A revision that is deleted
+        // before its deployment is created again.
         for kind in [
             "ClusterObjectDeployment",
             "ClusterObjectSet",
@@ -396,8 +403,8 @@ impl TestNamespace {
         self.unblock_all(cluster).await;
     }
 
-    /// Takes the blocking finalizer off all objects. One that is not being deleted yet would be given
-    /// it again by its revision.
+    /// Removes the blocking finalizer from all objects. Objects that are not being deleted yet are
+    /// skipped, because their revision would add the finalizer again.
     async fn unblock_all(&self, cluster: &Cluster) {
         let mut object = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "namespace": self.name },
@@ -422,7 +429,7 @@ impl TestNamespace {
 }
 
 impl Patient<'_> {
-    /// Waits until all of this holds for a revision at the same time, and returns it.
+    /// Waits until a revision satisfies all conditions at the same time, and returns it.
     pub async fn reaches(&self, name: &str, wanted: &[Want<'_>]) -> Revision {
         let asked = Instant::now();
         loop {
@@ -437,7 +444,7 @@ impl Patient<'_> {
         }
     }
 
-    /// Waits until something holds.
+    /// Waits until a predicate holds.
     pub async fn eventually(&self, text: &str, holds: impl AsyncFn() -> bool) {
         let asked = Instant::now();
         while !holds().await {
@@ -451,7 +458,7 @@ impl Patient<'_> {
 }
 
 impl Drop for TestNamespace {
-    /// The runtime of the test cannot be waited in any more, so another one does the work.
+    /// Cleans up on a runtime of its own: the runtime of the test cannot block any more.
     fn drop(&mut self) {
         let failed = std::thread::panicking();
         std::thread::scope(|scope| {

@@ -1,17 +1,17 @@
-//! The thread that carries what goes between programs under test.
+//! The thread that carries the traffic between programs under test.
 //!
-//! Proxies and fault injectors do not run on the runtime of their test: a test blocks its own while it
-//! starts a manager, and that manager wants to be served meanwhile.
+//! Proxies and fault injectors do not run on the runtime of their test. A test blocks its own
+//! runtime while it starts a manager, and that manager sends requests meanwhile.
 
 use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Handle};
 
-/// The runtime of all of them.
+/// Returns the runtime of all proxies and fault injectors.
 ///
 /// # Guarantees
 ///
-/// It has one thread, so that nothing happens between the `await`s of what runs on it.
+/// The runtime has one thread, so no other task on it runs between two `await`s of a task.
 pub(crate) fn network() -> &'static Handle {
     static NETWORK: OnceLock<Handle> = OnceLock::new();
     NETWORK.get_or_init(|| {

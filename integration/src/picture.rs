@@ -1,8 +1,9 @@
-//! Pictures of what there is, to compare one run with another.
+//! Objects as text, to compare the results of two runs.
 
 use serde_json::Value;
 
-/// Removes times and versions, in all depths. References keep their uids, objects lose theirs.
+/// Removes times and resource versions at all depths. Objects also lose their UID, but references
+/// keep theirs.
 pub fn forget(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -29,7 +30,7 @@ pub fn forget(value: &mut Value) {
     }
 }
 
-/// Fails with what differs only; `text` says under which circumstances.
+/// Fails with the differences only; `text` names the circumstances.
 #[track_caller]
 pub fn assert_same(found: &[String], expected: &[String], text: &str) {
     let missing: Vec<_> = expected

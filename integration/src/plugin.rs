@@ -16,25 +16,25 @@ use crate::guard::{Guard, beside_tests};
 use crate::manifest::object;
 use crate::namespace::TestNamespace;
 
-/// How long the plugin may take to write what is waited for, or to end when it is interrupted.
+/// Time limit for the plugin to write an expected output, or to end when it is interrupted.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Instead of the exit code of a run that a signal has ended.
+/// Replaces the exit code of a run that ended by a signal.
 pub const BY_A_SIGNAL: i32 = -1;
 
-/// What a run of the plugin has come to.
+/// The result of a run of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// Its exit code, or [`BY_A_SIGNAL`].
+    /// Exit code, or [`BY_A_SIGNAL`].
     pub code: i32,
-    /// What it wrote to its standard output.
+    /// Standard output of the run.
     pub stdout: String,
-    /// What it wrote to its standard error.
+    /// Standard error of the run.
     pub stderr: String,
 }
 
 impl Ran {
-    /// The standard output of a run that had nothing to complain about.
+    /// Requires success without warnings, and returns the standard output.
     #[must_use]
     #[track_caller]
     pub fn fine(self) -> String {
@@ -42,7 +42,7 @@ impl Ran {
         self.stdout
     }
 
-    /// A run that did what it was to do, whatever it remarked.
+    /// Requires success and returns the run. Warnings are allowed.
     #[allow(
         clippy::must_use_candidate,
         clippy::return_self_not_must_use,
@@ -54,7 +54,7 @@ impl Ran {
         self
     }
 
-    /// The standard error of a run that could not do its work, and wrote nothing else.
+    /// Requires failure without standard output, and returns the standard error.
     #[must_use]
     #[track_caller]
     pub fn failed(self) -> String {
@@ -63,7 +63,7 @@ impl Ran {
     }
 }
 
-/// A run of the plugin that goes on by itself. Dropped, it is killed.
+/// A run of the plugin in the background. It is killed when the value is dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -73,14 +73,14 @@ pub struct Running {
 }
 
 impl TestNamespace {
-    /// Runs the plugin in the namespace, to its end.
+    /// Runs the plugin in the namespace and waits for its end.
     #[must_use]
     pub fn plugin(&self, args: &[&str]) -> Ran {
         let output = self.plugin_command(args).output();
         ran(output.unwrap_or_else(|error| panic!("cannot run the plugin: {error}")))
     }
 
-    /// Runs the plugin in the namespace with something on its standard input.
+    /// Runs the plugin in the namespace with this text on its standard input.
     #[must_use]
     pub fn plugin_with_input(&self, args: &[&str], input: &str) -> Ran {
         let mut command = self.plugin_command(args);
@@ -91,13 +91,13 @@ impl TestNamespace {
         let mut child = piped.spawn().unwrap();
         let stdin = child.stdin.take();
         std::thread::scope(|scope| {
-            // One that ends without reading closes the pipe.
+            // The write fails if the plugin ends without reading and so closes the pipe.
             scope.spawn(move || stdin.unwrap().write_all(input.as_bytes()));
             ran(child.wait_with_output().unwrap())
         })
     }
 
-    /// Gives a user rights in the namespace, as the rules of a Role. The server takes its time to see them.
+    /// Grants a user the rules of a Role in the namespace. The server applies them with a delay.
     pub async fn grant(&self, user: &str, rules: Value) {
         const RBAC: &str = "rbac.authorization.k8s.io";
         let api_version = format!("{RBAC}/v1");
@@ -115,7 +115,7 @@ impl TestNamespace {
         self.create(&binding).await;
     }
 
-    /// Starts the plugin in the namespace and lets it go on. Its standard input stays open.
+    /// Starts the plugin in the namespace and returns at once. Its standard input stays open.
     #[must_use]
     pub fn plugin_started(&self, args: &[&str]) -> Running {
         let mut command = self.plugin_command(args);
@@ -131,7 +131,8 @@ impl TestNamespace {
         }
     }
 
-    /// The plugin, to be run in the namespace, as anybody would who has nothing configured but the cluster.
+    /// Returns a command that runs the plugin in the namespace, with no configuration but the
+    /// cluster.
     #[must_use]
     pub fn plugin_command(&self, args: &[&str]) -> Command {
         let program = std::env::var_os("BATON_PLUGIN_BIN")
@@ -161,7 +162,7 @@ fn ran(output: Output) -> Ran {
     }
 }
 
-/// The lines of a pipe, as they come.
+/// Returns the lines of a pipe as they arrive.
 fn lines(pipe: Option<ChildStdout>) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -176,7 +177,7 @@ fn lines(pipe: Option<ChildStdout>) -> Receiver<String> {
 }
 
 impl Running {
-    /// Waits until the lines written since the last such wait satisfy a predicate, and returns them.
+    /// Waits until the lines since the last call satisfy a predicate, and returns them.
     pub fn writes(&mut self, text: &str, predicate: impl Fn(&[String]) -> bool) -> Vec<String> {
         let asked = Instant::now();
         while !predicate(&self.seen) {
@@ -192,13 +193,14 @@ impl Running {
         std::mem::take(&mut self.seen)
     }
 
-    /// Writes a text to its standard input, and returns once all has been read but what a pipe holds.
+    /// Writes a text to the standard input, and returns when the plugin has read all but the
+    /// content of the pipe's buffer.
     pub fn reads(&mut self, text: &str) {
         let stdin = self.child.stdin.as_mut().expect("it is piped");
         stdin.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Interrupts it as Ctrl-C does, and returns its exit code, or [`BY_A_SIGNAL`].
+    /// Interrupts the plugin as Ctrl-C does, and returns its exit code, or [`BY_A_SIGNAL`].
     #[must_use]
     pub fn interrupt(mut self) -> i32 {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
@@ -224,15 +226,17 @@ impl Drop for Running {
     }
 }
 
-/// Snapshots of what the plugin prints, with what is never the same replaced: the namespace, ages, UIDs. The
-/// namespace is replaced by one of the same length, so that columns stay aligned.
+/// Returns the settings for snapshots of the plugin's output.
+///
+/// They replace all values that differ per run: the namespace, ages, UIDs. The substitute of the
+/// namespace has the same length, so that columns stay aligned.
 #[must_use]
 pub fn snapshots(namespace: &TestNamespace) -> insta::Settings {
     let mut settings = insta::Settings::clone_current();
     let name = namespace.name();
     let stars = "*".repeat(name.len().saturating_sub("namespace".len()));
     settings.add_filter(name, format!("namespace{stars}"));
-    // An age in a table is followed by the blanks that fill its column, or by the end of the line.
+    // In a table, the blanks that fill the column, or the end of the line, follow an age.
     settings.add_filter(r"\b\d{1,3}s old\b", "[age] old");
     settings.add_filter(r"\b\d{1,3}s {3,}", "[age]   ");
     settings.add_filter(r"(?m)\b\d{1,3}s$", "[age]");
@@ -243,7 +247,7 @@ pub fn snapshots(namespace: &TestNamespace) -> insta::Settings {
     settings
 }
 
-/// As [`snapshots`], of objects whose conditions were written long ago.
+/// As [`snapshots`], for objects whose conditions were written long ago.
 #[must_use]
 pub fn dated_snapshots(namespace: &TestNamespace) -> insta::Settings {
     let mut settings = snapshots(namespace);

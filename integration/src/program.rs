@@ -20,20 +20,20 @@ use rustix::process::{Pid, Signal, kill_process};
 pub use self::stalled::Stalled;
 use crate::guard::{Guard, beside_tests};
 
-/// How long one may take to say that it is healthy or ready, and to end when asked to.
+/// Time limit for a program to become healthy or ready, and to end when it is asked to.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A free port may be taken by somebody else before the program has it; then others are tried.
+/// Number of ports that are tried. Another process may take a free port before the program does.
 const ATTEMPTS: usize = 3;
 
-/// Variables that it is given besides those of the test process.
+/// Environment variables in addition to those of the test process.
 pub type Variables = [(&'static str, OsString)];
 
-/// A running one, with its metrics and its health on ports of its own.
+/// A running program, with ports of its own for metrics and health.
 ///
 /// # Guarantees
 ///
-/// It is gone when this value is dropped, and when the test process has ended in any way.
+/// The process ends when this value is dropped, and when the test process ends in any way.
 #[derive(Debug)]
 pub struct Program {
     child: Mutex<Child>,
@@ -43,24 +43,25 @@ pub struct Program {
     _guard: Guard,
 }
 
-/// What programs write to their standard error; those with the same purpose one after the other.
+/// The file with the standard error of programs. Programs with the same purpose append to the same
+/// file.
 #[derive(Clone, Debug)]
 pub struct Log(PathBuf);
 
 impl Log {
-    /// The log of a purpose. The file is made when something is written.
+    /// Returns the log of a purpose. The file is created when a program starts.
     #[must_use]
     pub fn of(purpose: &str) -> Self {
         Self(temporary(&format!("{purpose}.log")))
     }
 
-    /// Where it is.
+    /// Returns the path of the log.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The last lines that contain a text.
+    /// Returns the last lines that contain a text.
     #[must_use]
     pub fn about(&self, text: &str, lines: usize) -> String {
         let log = std::fs::read(&self.0).unwrap_or_default();
@@ -71,7 +72,7 @@ impl Log {
 }
 
 impl Program {
-    /// Starts one and waits until a path of its health endpoint answers well.
+    /// Starts a program and waits until a path of its health endpoint reports success.
     #[must_use]
     pub fn start(path: &str, log: &Log, args: &[OsString], env: &Variables) -> Self {
         for _ in 1..ATTEMPTS {
@@ -109,8 +110,8 @@ impl Program {
         }
     }
 
-    /// Starts one and does not wait for it. `args` are the subcommand and its flags, but for the log's level
-    /// and the addresses.
+    /// Starts a program and does not wait for it. `args` are the subcommand and its flags, except
+    /// for the log level and the addresses.
     #[must_use]
     pub fn spawn(log: &Log, args: &[OsString], env: &Variables) -> Self {
         let stderr = OpenOptions::new()
@@ -122,7 +123,7 @@ impl Program {
         let program =
             std::env::var_os("BATON_BIN").map_or_else(|| beside_tests("baton"), PathBuf::from);
         let mut command = Command::new(&program);
-        // What the tests inherit is not to configure the program.
+        // Variables that the tests inherit must not configure the program.
         for (name, _) in std::env::vars_os() {
             if is_configuration(&name) {
                 command.env_remove(name);
@@ -154,7 +155,7 @@ impl Program {
         }
     }
 
-    /// Its metrics at this moment.
+    /// Returns the current metrics.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         match http_get(self.metrics, "/metrics") {
@@ -166,7 +167,7 @@ impl Program {
         }
     }
 
-    /// Whether it says that it is ready.
+    /// True if the program reports that it is ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.answers("/readyz")
@@ -176,13 +177,13 @@ impl Program {
         http_get(self.health, path).is_ok()
     }
 
-    /// How it has ended, if it has.
+    /// Returns the exit status, if the program has ended.
     #[must_use]
     pub fn exited(&self) -> Option<ExitStatus> {
         self.child.lock().unwrap().try_wait().unwrap()
     }
 
-    /// Asks it to end (SIGTERM), and returns how it did.
+    /// Asks the program to end (SIGTERM), and returns its exit status.
     #[must_use]
     pub fn terminate(self) -> ExitStatus {
         self.signal(Signal::TERM);
@@ -200,17 +201,17 @@ impl Program {
         }
     }
 
-    /// Stops it (SIGSTOP) until [`Program::go_on`].
+    /// Stops the program (SIGSTOP) until [`Program::go_on`].
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets it go on after [`Program::freeze`].
+    /// Continues the program after [`Program::freeze`].
     pub fn go_on(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Lets a thread stand still while the others go on, until what this returns is dropped.
+    /// Stops one thread while the others continue, until the returned value is dropped.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn stall(&self, thread: &str) -> Stalled<'_> {
@@ -222,7 +223,7 @@ impl Program {
         kill_process(Pid::from_raw(id.try_into().unwrap()).unwrap(), signal).unwrap();
     }
 
-    /// Its log.
+    /// Returns the log of the program.
     #[must_use]
     pub fn log(&self) -> &Log {
         &self.log
@@ -246,7 +247,7 @@ fn is_configuration(variable: &OsStr) -> bool {
         || ["KUBECONFIG", "LOG_LEVEL", "POD_NAMESPACE"].contains(&&*name)
 }
 
-/// A file of this test process, in the directory of build products.
+/// Returns the path of a file of this test process, in the directory of build products.
 #[must_use]
 pub fn temporary(name: &str) -> PathBuf {
     let dir = beside_tests("..").join("tmp");
@@ -259,7 +260,7 @@ fn free_address() -> SocketAddr {
     listener.local_addr().unwrap()
 }
 
-/// The body of a successful answer.
+/// Returns the body of a successful answer.
 fn http_get(address: SocketAddr, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;

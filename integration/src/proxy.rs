@@ -1,13 +1,15 @@
-//! A network of a test's own, between a manager and an API server, that can be made to fail.
+//! A network between a manager and an API server, which belongs to one test and can be made to
+//! fail.
 //!
-//! A [`Proxy`] listens on a port of the loopback interface and carries bytes to a real server and back. TLS goes
-//! through untouched; the certificate of a bed's API server is valid for `127.0.0.1` on any port. A test
-//! puts the proxy's address where the server's would be, and switches the [`Mode`] while connections live:
+//! A [`Proxy`] listens on a port of the loopback interface and carries bytes to a real server and
+//! back. TLS passes unchanged; the certificate of a bed's API server is valid for `127.0.0.1` on
+//! any port. A test uses the proxy's address instead of the server's, and switches the [`Mode`]
+//! while connections are open:
 //!
 //! ```ignore
-//! let site = Site::get(0).await;
+//! let site = Site::get(PUSH).await;
 //! let proxy = Proxy::start(site.address()).await;
-//! let joined = site.joined(&ns).through(&proxy.url()).create().await;
+//! let joined = site.join(&ns).through(&proxy.url()).create().await;
 //! ..                                                 // something is delivered
 //! proxy.set(Mode::BlackHole).await;                  // nothing signals that the line is dead
 //! ..
@@ -15,21 +17,23 @@
 //! proxy.until("a new connection", |facts| facts.accepted > 3).await;
 //! ```
 //!
-//! A reset in the middle of a watch: wait until everything is calm, `set(Mode::ResetLivingAfter(1))`, and change
-//! an object. The first byte of its event still passes.
+//! To reset a connection in the middle of a watch, wait until there is no traffic,
+//! `set(Mode::ResetLivingAfter(1))`, and change an object. The first byte of its event still
+//! passes.
 //!
 //! # Guarantees
 //!
-//! - When [`Proxy::set`] returns, the new mode holds for every byte from then on; after [`Mode::Cut`] no
-//!   connection is left, and the port refuses new ones.
+//! - When [`Proxy::set`] returns, the new mode applies to every further byte. After [`Mode::Cut`]
+//!   no connection is left, and the port refuses new ones.
 //! - The port belongs to the proxy until it is dropped, also while it refuses connections.
-//! - A dropped proxy resets what is left and listens no more.
+//! - When the proxy is dropped, it resets its connections and stops listening.
 //!
 //! # Caveats
 //!
-//! - A proxy cannot lose the first packet of a connection: in a black hole `connect` succeeds, and then nothing
-//!   is ever answered.
-//! - When the server itself refuses a connection, the client's is accepted and then reset.
+//! - A proxy cannot lose the first packet of a connection: in a black hole `connect` succeeds, and
+//!   then no answer follows.
+//! - When the server itself refuses a connection, the client's connection is accepted and then
+//!   reset.
 
 mod connection;
 mod line;
@@ -51,25 +55,25 @@ use self::switch::Switch;
 use crate::namespace::PATIENCE;
 use crate::network::network;
 
-/// Connections that may wait to be accepted.
+/// Number of connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// What a proxy has seen.
+/// The counters of a proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Connections that were accepted.
     pub accepted: u64,
-    /// Connections that are open on the client's side, dead ones included.
+    /// Connections that are open on the client's side, including dead ones.
     pub open: usize,
     /// Connections that were reset by the proxy.
     pub resets: u64,
-    /// Bytes that were taken from clients and passed on to nobody.
+    /// Bytes of clients that were discarded.
     pub swallowed: u64,
     /// Bytes that reached the server.
     pub to_server: u64,
     /// Bytes that reached clients.
     pub to_client: u64,
-    /// The turns of the switch that the listener has carried out.
+    /// Turns of the switch that the listener has carried out.
     turns: u64,
 }
 
@@ -77,13 +81,13 @@ pub struct Facts {
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    /// Dropped, it ends the listener and all connections, which only hold receivers.
+    /// Ends the listener and all connections when it is dropped: they only have receivers.
     switch: std::sync::Arc<watch::Sender<Switch>>,
     facts: watch::Receiver<Facts>,
 }
 
 impl Proxy {
-    /// Starts one that passes everything.
+    /// Starts a proxy that passes everything.
     pub async fn start(upstream: SocketAddr) -> Self {
         let started = network().spawn(async move {
             let (port, address) = reserve()?;
@@ -96,7 +100,7 @@ impl Proxy {
                 facts,
                 port,
             };
-            // Before anybody knows the address.
+            // The port listens before any client has the address.
             let socket = listen(address)?;
             tokio::spawn(listener.run(socket));
             io::Result::Ok(Self {
@@ -109,22 +113,22 @@ impl Proxy {
         started.unwrap_or_else(|error| panic!("no proxy in front of {upstream}: {error}"))
     }
 
-    /// The address it listens on.
+    /// Returns the address that the proxy listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The URL of the API server behind it.
+    /// Returns the URL of the API server behind the proxy.
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
     }
 
-    /// Makes the network behave in another way from now on.
+    /// Switches the network to another mode.
     pub async fn set(&self, mode: Mode) {
-        // On the thread of the connections, so that none of them is between reading the old mode and
-        // acting upon it.
+        // Runs on the thread of the connections, so that none of them is between reading the old
+        // mode and acting upon it.
         let switch = self.switch.clone();
         let turned = network().spawn(async move {
             let mut turn = 0;
@@ -142,18 +146,19 @@ impl Proxy {
         .await;
     }
 
-    /// What it has seen until now.
+    /// Returns the counters so far.
     #[must_use]
     pub fn facts(&self) -> Facts {
         *self.facts.borrow()
     }
 
-    /// Waits until what it has seen satisfies a predicate, and returns that. Fails after the usual time.
+    /// Waits until the counters satisfy a predicate, and returns them. Fails after the usual time
+    /// limit.
     pub async fn until(&self, text: &str, holds: impl Fn(&Facts) -> bool) -> Facts {
         self.until_within(PATIENCE, text, holds).await
     }
 
-    /// As [`Proxy::until`], for longer or less long than usual.
+    /// As [`Proxy::until`], with another time limit.
     pub async fn until_within(
         &self,
         patience: Duration,
@@ -172,13 +177,13 @@ impl Proxy {
     }
 }
 
-/// Accepts connections, or refuses them.
+/// The task that accepts or refuses connections.
 struct Listener {
     address: SocketAddr,
     upstream: SocketAddr,
     switch: watch::Receiver<Switch>,
     facts: watch::Sender<Facts>,
-    /// Bound and never listening, it keeps the port while nothing listens on it.
+    /// Bound but never listening. It reserves the port while no other socket listens on it.
     port: TcpSocket,
 }
 
@@ -188,7 +193,7 @@ impl Listener {
         loop {
             let switch = *self.switch.borrow_and_update();
             match switch.mode() {
-                // Whoever waited to be accepted is reset by the operating system.
+                // The operating system resets the connections that wait to be accepted.
                 Mode::Cut => socket = None,
                 _ if socket.is_none() => socket = Some(listen(self.address).unwrap()),
                 _ => {}
@@ -232,14 +237,14 @@ async fn accept(socket: Option<&TcpListener>) -> TcpStream {
         return std::future::pending().await;
     };
     loop {
-        // A client may have gone before it was accepted.
+        // A client may disconnect before it is accepted.
         if let Ok((client, _)) = socket.accept().await {
             return client;
         }
     }
 }
 
-/// Takes a free port, for as long as the socket lives.
+/// Reserves a free port for as long as the socket exists.
 fn reserve() -> io::Result<(TcpSocket, SocketAddr)> {
     let socket = bind((Ipv4Addr::LOCALHOST, 0).into())?;
     let address = socket.local_addr()?;
@@ -252,7 +257,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
-    // Beside the socket that keeps the port, and beside what is left of ended connections.
+    // The port is also used by the socket that reserves it, and by remains of ended connections.
     socket.set_reuseaddr(true)?;
     socket.set_reuseport(true)?;
     socket.bind(address)?;

@@ -1,4 +1,4 @@
-//! Everything that happens to the objects of a kind, in the order in which it happens.
+//! A recording of all changes of the objects of a kind, in their order.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,34 +13,34 @@ use tokio::time::sleep;
 
 use crate::cluster::{Cluster, collection};
 
-/// How long a watch may lag behind.
+/// Time limit for a watch to catch up.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It was created.
+    /// The object was created.
     Added,
-    /// It changed.
+    /// The object changed.
     Modified,
-    /// It was deleted.
+    /// The object was deleted.
     Deleted,
 }
 
-/// A change, and the object that it is of.
+/// A change and its object.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// What happened.
+    /// The change.
     pub change: Change,
-    /// The object afterwards, or as it was last.
+    /// The object after the change, or its last state if it was deleted.
     pub object: Value,
 }
 
 /// Objects by name.
 pub type State = BTreeMap<String, Value>;
 
-/// A watch that keeps every event. A wait that polls sees the object at that moment; this one has all states in
-/// between.
+/// A watch that records every event. A poll sees only the current state of an object; a recording
+/// has all states in between.
 pub struct Recording {
     cluster: Cluster,
     like: Value,
@@ -50,17 +50,17 @@ pub struct Recording {
     task: JoinHandle<()>,
 }
 
-/// The whole of a [`Recording`].
+/// The content of a [`Recording`].
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// The objects at its beginning.
+    /// The objects at the start.
     pub start: State,
-    /// What happened from then on.
+    /// The changes since the start.
     pub events: Vec<Event>,
 }
 
 impl Recording {
-    /// Begins to record what happens to objects of the kind of `like`, in its namespace if it has one.
+    /// Starts to record the objects of the kind of `like`, in its namespace if it has one.
     pub async fn start(cluster: &Cluster, like: &Value, labels: &str) -> Self {
         let list = cluster.list_all(like, labels).await;
         let version = list["metadata"]["resourceVersion"].as_str().unwrap();
@@ -100,7 +100,7 @@ impl Recording {
         }
     }
 
-    /// All until now: what the server has at this moment has been recorded.
+    /// Returns the recording up to the current state of the server.
     pub async fn so_far(&self) -> Recorded {
         let versions = |objects: &State| -> Vec<(String, Value)> {
             let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
@@ -135,7 +135,7 @@ impl Drop for Recording {
 }
 
 impl Recorded {
-    /// The objects at the beginning and after each event.
+    /// Returns the objects at the start and after each event.
     #[must_use]
     pub fn states(&self) -> Vec<State> {
         let mut state = self.start.clone();
@@ -151,7 +151,7 @@ impl Recorded {
         states
     }
 
-    /// How often objects changed, by name.
+    /// Returns the number of changes by object name.
     #[must_use]
     pub fn changes(&self) -> BTreeMap<String, usize> {
         let mut changes = BTreeMap::new();
@@ -162,7 +162,7 @@ impl Recorded {
         changes
     }
 
-    /// How often objects changed in this way.
+    /// Returns the number of changes of one type.
     #[must_use]
     pub fn count(&self, change: Change) -> usize {
         self.events

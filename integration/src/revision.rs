@@ -1,4 +1,4 @@
-//! A revision as a client reads it, and what may be expected of it.
+//! A revision as a client reads it, and the expectations that tests have of it.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 /// An `ObjectSet` or `ClusterObjectSet` as the server returned it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Revision {
-    /// All of it.
+    /// The whole object.
     pub json: Value,
 }
 
 impl Revision {
-    /// A condition of its status.
+    /// Returns a condition of the status.
     #[must_use]
     pub fn condition(&self, type_: &str) -> Option<&Value> {
         let conditions = self.json.pointer("/status/conditions")?.as_array()?;
@@ -21,20 +21,20 @@ impl Revision {
             .find(|condition| condition["type"] == type_)
     }
 
-    /// A field of a condition, empty when there is none.
+    /// Returns a field of a condition, or an empty text without the field.
     fn in_condition(&self, type_: &str, field: &str) -> &str {
         self.condition(type_)
             .and_then(|condition| condition[field].as_str())
             .unwrap_or_default()
     }
 
-    /// The message of a condition.
+    /// Returns the message of a condition.
     #[must_use]
     pub fn message(&self, type_: &str) -> &str {
         self.in_condition(type_, "message")
     }
 
-    /// The objects in `status.controllerOf`, in order, as `Kind name` or `Kind.group name`.
+    /// Returns the objects in `status.controllerOf`, in order, as `Kind name` or `Kind.group name`.
     #[must_use]
     pub fn controller_of(&self) -> Vec<String> {
         let entries = self
@@ -52,19 +52,19 @@ impl Revision {
         entries.into_iter().flatten().map(describe).collect()
     }
 
-    /// The number in `spec.revision`.
+    /// Returns the number in `spec.revision`.
     #[must_use]
     pub fn number(&self) -> Option<i64> {
         self.json.pointer("/spec/revision")?.as_i64()
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.metadata("name")
     }
 
-    /// The uid.
+    /// Returns the UID.
     #[must_use]
     pub fn uid(&self) -> &str {
         self.metadata("uid")
@@ -74,13 +74,13 @@ impl Revision {
         self.json["metadata"][field].as_str().unwrap_or_default()
     }
 
-    /// Whether all of this holds now.
+    /// True if the revision satisfies all expectations.
     #[must_use]
     pub fn has(&self, wanted: &[Want<'_>]) -> bool {
         wanted.iter().all(|want| want.holds(self))
     }
 
-    /// Fails unless all of this holds now.
+    /// Fails unless the revision satisfies all expectations.
     pub fn assert(&self, wanted: &[Want<'_>]) {
         if let Some(want) = wanted.iter().find(|want| !want.holds(self)) {
             panic!(
@@ -91,30 +91,32 @@ impl Revision {
         }
     }
 
-    /// The status, to be read by people.
+    /// Returns the status in a readable form.
     #[must_use]
     pub fn status(&self) -> String {
         serde_saphyr::to_string(&self.json["status"]).unwrap()
     }
 }
 
-/// Something expected of a revision.
+/// An expectation of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want<'a> {
-    /// A condition of this type has this status, and speaks about the current generation.
+    /// A condition of this type has this status, and observes the current generation.
     Is(&'a str, &'a str),
-    /// A condition of this type has this status for this reason, and speaks about the current
+    /// A condition of this type has this status and this reason, and observes the current
     /// generation.
     Because(&'a str, &'a str, &'a str),
     /// The message of the condition of this type contains this text.
     Says(&'a str, &'a str),
     /// There is no condition of this type.
     No(&'a str),
-    /// `status.controllerOf` lists exactly these, in this order, as `Kind name`.
+    /// `status.controllerOf` lists exactly these objects, in this order, as `Kind name` or
+    /// `Kind.group name`.
     Controls(&'a [&'a str]),
-    /// `status.phase` is this.
+    /// `status.phase` has this value.
     Phase(&'a str),
-    /// `status.revision` is this: of a deployment, the number of the revision that its template asks for.
+    /// `status.revision` has this value. For a deployment it is the number of the revision that its
+    /// template requires.
     Revision(i64),
 }
 

@@ -1,4 +1,4 @@
-//! Schemas of earlier releases, for tests of what such a release has let in.
+//! Schemas of earlier releases, for tests of content that those releases accepted.
 
 use serde_json::{Value, json};
 
@@ -6,21 +6,21 @@ use crate::manifest::{Entry, object};
 use crate::namespace::{Scope, TestNamespace};
 use crate::set::SetBuilder;
 
-/// The schema of a test's revisions, exchanged for one that lets in more.
+/// The schema of a test's revisions, replaced by one that accepts more.
 ///
-/// It counts for the whole cluster, so a test needs that for itself.
+/// The schema applies to the whole cluster, so the test must have the cluster to itself.
 #[must_use = "the schema has to be restored"]
 pub struct LooseSchema<'a> {
     ns: &'a TestNamespace,
     crd: Entry,
     original: Value,
-    /// A revision that only this schema lets in.
+    /// A revision that only the loose schema accepts.
     probe: Value,
 }
 
 impl TestNamespace {
-    /// Changes the schema of the fields of a revision's spec, and returns when it is in force: when it lets in `set`,
-    /// which the present one refuses.
+    /// Changes the schema of the fields of a revision's spec. Returns when the server accepts
+    /// `set`, which it refuses with the present schema.
     pub async fn loosen_schema<'a>(
         &'a self,
         set: SetBuilder<'_>,
@@ -37,7 +37,7 @@ impl TestNamespace {
         let fields = "/versions/0/schema/openAPIV3Schema/properties/spec/properties";
         loosen(spec.pointer_mut(fields).unwrap());
         let mut probe = set.manifest();
-        // No manager has anything to do with it.
+        // A manager has no work for an archived revision.
         probe["spec"]["lifecycleState"] = "Archived".into();
         let schema = LooseSchema {
             ns: self,
@@ -51,7 +51,7 @@ impl TestNamespace {
 }
 
 impl LooseSchema<'_> {
-    /// Puts the schema back, and returns when it is in force.
+    /// Restores the schema, and returns when it is in force.
     pub async fn restore(self) {
         self.exchange(self.original.clone(), false).await;
     }

@@ -1,4 +1,4 @@
-//! Building a revision.
+//! Builders of revisions.
 
 use serde_json::{Value, json};
 
@@ -25,12 +25,12 @@ impl<'a> SetBuilder<'a> {
         }
     }
 
-    /// Gives it a number.
+    /// Sets the number.
     pub fn revision(self, number: i64) -> Self {
         self.spec("revision", number)
     }
 
-    /// Names the revisions before it.
+    /// Sets the predecessors.
     pub fn previous(self, names: &[&str]) -> Self {
         let names = names
             .iter()
@@ -44,7 +44,7 @@ impl<'a> SetBuilder<'a> {
         self.phase_with_slices(name, objects, &[])
     }
 
-    /// Adds a phase whose objects are followed by those of slices.
+    /// Adds a phase that has objects of its own and, after them, those of slices.
     pub fn phase_with_slices(
         mut self,
         name: &str,
@@ -63,7 +63,8 @@ impl<'a> SetBuilder<'a> {
         self
     }
 
-    /// Adds a phase that is handed to the controller of a class. Its objects name their namespace.
+    /// Adds a phase that is delegated to the controller of a class. Its objects name their
+    /// namespace.
     pub fn delegated(
         mut self,
         name: &str,
@@ -79,7 +80,7 @@ impl<'a> SetBuilder<'a> {
         self
     }
 
-    /// Hands the phase that was added last to the controller of a class, if there is one.
+    /// Delegates the last phase to the controller of a class, unless the class is empty.
     pub fn class(mut self, class: &str) -> Self {
         let phases = self.manifest["spec"]["phases"].as_array_mut();
         if let Some(phase) = phases.and_then(|phases| phases.last_mut()) {
@@ -88,7 +89,7 @@ impl<'a> SetBuilder<'a> {
         self
     }
 
-    /// Adds a phase that is run by the manager itself if there is no class.
+    /// Adds a phase of a class. If the class is empty, the manager itself runs the phase.
     pub fn phase_of(
         self,
         class: &str,
@@ -108,7 +109,7 @@ impl<'a> SetBuilder<'a> {
         self
     }
 
-    /// Sets the wanted life cycle state.
+    /// Sets the desired life cycle state.
     pub fn lifecycle(self, state: &str) -> Self {
         self.spec("lifecycleState", state)
     }
@@ -131,13 +132,13 @@ impl<'a> SetBuilder<'a> {
         self
     }
 
-    /// The manifest as it would be created.
+    /// Returns the manifest without creating it.
     #[must_use]
     pub fn manifest(self) -> Value {
         self.manifest
     }
 
-    /// Creates it.
+    /// Creates the revision.
     pub async fn create(self) -> Revision {
         let name = self.manifest["metadata"]["name"].clone();
         match self.try_create().await {
@@ -146,19 +147,19 @@ impl<'a> SetBuilder<'a> {
         }
     }
 
-    /// Creates it and waits until all of this holds for it at the same time.
+    /// Creates the revision and waits until it satisfies all conditions at the same time.
     pub async fn reaching(self, wanted: &[Want<'_>]) -> Revision {
         let (namespace, name) = (self.namespace, self.name.clone());
         self.create().await;
         namespace.reaches(&name, wanted).await
     }
 
-    /// Creates it and waits until it is available.
+    /// Creates the revision and waits until it is available.
     pub async fn available(self) -> Revision {
         self.reaching(&[Want::Is("Available", "True")]).await
     }
 
-    /// Creates it, or returns why the server refuses it.
+    /// Creates the revision, or returns the server's refusal.
     pub async fn try_create(self) -> Result<Revision, Refused> {
         let json = self.namespace.cluster().create(&self.manifest).await?;
         Ok(Revision { json })
@@ -166,12 +167,13 @@ impl<'a> SetBuilder<'a> {
 }
 
 impl TestNamespace {
-    /// A revision to be created; in a cluster-scoped test its real name is made unique.
+    /// Starts a revision. In a cluster-scoped test its real name is made unique.
     pub fn set(&self, name: &str) -> SetBuilder<'_> {
         SetBuilder::new(self, name)
     }
 
-    /// A numbered revision of a chain, `v1`, `v2` and so on, with the one before as its predecessor.
+    /// Starts a numbered revision of a chain: `v1`, `v2` and so on, each with the previous one as
+    /// its predecessor.
     pub fn revision(&self, number: i64) -> SetBuilder<'_> {
         let set = self.set(&format!("v{number}")).revision(number);
         match number {
@@ -180,7 +182,7 @@ impl TestNamespace {
         }
     }
 
-    /// Creates a slice of the scope of the test's revisions.
+    /// Creates a slice, with the scope of the test's revisions.
     pub async fn create_slice(&self, name: &str, objects: impl IntoIterator<Item = Entry>) {
         let objects = objects
             .into_iter()
@@ -190,7 +192,7 @@ impl TestNamespace {
         self.cluster().create(&slice).await.unwrap();
     }
 
-    /// The identity of a slice.
+    /// Returns the identity of a slice.
     #[must_use]
     pub fn slice_ref(&self, name: &str) -> Value {
         let mut slice = self.set_ref(name);
@@ -202,7 +204,7 @@ impl TestNamespace {
         slice
     }
 
-    /// The identity of the object of a delegated phase.
+    /// Returns the identity of the object of a delegated phase.
     #[must_use]
     pub fn phase_ref(&self, set: &str, phase: &str) -> Value {
         let mut reference = self.set_ref(&format!("{set}-{phase}"));
@@ -214,15 +216,15 @@ impl TestNamespace {
         reference
     }
 
-    /// The object of a delegated phase.
+    /// Reads the object of a delegated phase.
     pub async fn phase_object(&self, set: &str, phase: &str) -> Option<Revision> {
         let reference = self.phase_ref(set, phase);
         let json = self.cluster().get(&reference).await?;
         Some(Revision { json })
     }
 
-    /// An object of the test's namespace, unless it says otherwise or its kind has none. Inside a
-    /// namespaced revision this is left to the revision.
+    /// Puts an entry into the test's namespace, unless the entry names one or its kind has none. A
+    /// namespaced revision sets the namespace of its objects itself, so nothing changes there.
     pub(crate) fn place(&self, entry: Entry) -> Entry {
         match self.scope() {
             Scope::Namespaced => entry,
@@ -230,7 +232,7 @@ impl TestNamespace {
         }
     }
 
-    /// As `place`, whatever the scope.
+    /// As `place`, for both scopes.
     pub(crate) fn here(&self, entry: Entry) -> Entry {
         let elsewhere = entry.manifest["metadata"].get("namespace").is_some();
         if elsewhere || !is_namespaced(entry.kind()) {

@@ -1,8 +1,9 @@
-//! Real control planes beside the hub's, for what is delivered into other clusters.
+//! Real control planes beside the hub's control plane, for deliveries into other clusters.
 //!
-//! There are [`SITES`] of them, started for the first test that asks and shared by all tests of the process: etcd,
-//! kube-apiserver and kube-controller-manager, without the product's custom resource definitions. By custom, tests push
-//! into site [`PUSH`], which has nodes, and let an agent pull into site [`PULL`], which has none.
+//! There are [`SITES`] sites, started for the first test that needs one and shared by all tests of
+//! the process: etcd, kube-apiserver and kube-controller-manager, without the product's custom
+//! resource definitions. By convention, tests push into site [`PUSH`], which has nodes, and let an
+//! agent pull into site [`PULL`], which has none.
 //!
 //! ```ignore
 //! let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -11,27 +12,28 @@
 //! joined.becomes("Connected", "True").await;
 //! ..                                                       // a phase of the class `joined.class()`
 //! ..
-//! let live = site.live(&ns, &configmap("cm")).await;       // a look at the site itself
+//! let live = site.live(&ns, &configmap("cm")).await;       // reads the object in the site
 //! ```
 //!
 //! With [`Join::pull`] an [`Agent`](crate::agent::Agent) delivers instead of the hub's manager.
 //!
-//! Through a network that fails: [`Join::through`] a [`Proxy`](crate::proxy::Proxy), or an injecting
-//! [`Faults`](crate::faults::Faults), or one behind the other. Credentials: [`Site::account`] makes a
-//! `ServiceAccount`, whose tokens can be revoked one by one, or expire.
+//! For a network that fails, [`Join::through`] connects by a [`Proxy`](crate::proxy::Proxy), by a
+//! fault injector ([`Faults`](crate::faults::Faults)), or by both in a row. For credentials,
+//! [`Site::account`] creates a `ServiceAccount` whose tokens can be revoked one by one, or expire.
 //!
-//! A test that stops the API server of a site needs it for itself: [`Site::alone`].
+//! A test that stops the API server of a site must be its only user: [`Site::alone`].
 //!
 //! # Guarantees
 //!
-//! - Nobody stops the API server of a site that a test has got.
-//! - What a join has made is removed in the background once the test's namespace has gone from the hub, so
-//!   that a revision's teardown still reaches the site. The site stays in use until then.
+//! - While a test has a site, no other test stops its API server.
+//! - The objects of a join are removed in the background once the test's namespace is gone from the
+//!   hub, so that a revision's teardown still reaches the site. The site stays in use until then.
 //!
 //! # Caveats
 //!
-//! Ask for each site once in a test and clone it where more hands need it: somebody who waits to have it
-//! alone is served before a second request.
+//! A test must request each site once, and clone the value where it needs more than one. A second
+//! request waits for any test that waits to have the site alone, and that test waits for the first
+//! one.
 
 mod account;
 mod credentials;
@@ -65,13 +67,13 @@ use crate::namespace::{LABEL_TEST, TestNamespace};
 use crate::network::network;
 use crate::work;
 
-/// How many there are. Each takes about 420 MiB.
+/// Number of sites. Each needs about 420 MiB of memory.
 pub const SITES: usize = 2;
 
-/// The site that tests push into.
+/// Index of the site that tests push into.
 pub const PUSH: usize = 0;
 
-/// The site that an agent pulls into.
+/// Index of the site that an agent pulls into.
 pub const PULL: usize = 1;
 
 static BEDS: [OnceCell<SiteBed>; SITES] = [const { OnceCell::const_new() }; SITES];
@@ -82,11 +84,11 @@ static USES: [RwLock<()>; SITES] = [const { RwLock::const_new(()) }; SITES];
 struct SiteBed {
     bed: Bed,
     endpoint: Endpoint,
-    /// A static is never dropped: this ends the bed together with the test process.
+    /// A static is never dropped. The guard ends the bed together with the test process.
     _guard: Guard,
 }
 
-/// The right to use a site, shared or alone, for as long as it lives.
+/// The right to use a site, shared or alone. It ends when the value is dropped.
 #[derive(Debug)]
 #[expect(dead_code, reason = "what counts is that it is there")]
 enum Use {
@@ -102,9 +104,10 @@ pub struct Site {
     _hold: Arc<Use>,
 }
 
-/// A site that nobody else uses.
+/// A site that no other test uses.
 ///
-/// Its API server can be stopped and started. Dropped while it is stopped, it is started in the background.
+/// Its API server can be stopped and started. If the value is dropped while the API server is
+/// stopped, the server is started in the background.
 #[derive(Debug)]
 pub struct LoneSite {
     site: Site,
@@ -112,13 +115,13 @@ pub struct LoneSite {
 }
 
 impl Site {
-    /// A site. Waits while a test has it alone.
+    /// Returns a site. Waits while another test has the site alone.
     pub async fn get(index: usize) -> Self {
         let hold = Use::Shared(work::aside(USES[index].read()).await);
         Self::with(index, hold).await
     }
 
-    /// A site and nobody else on it. Waits until the tests that use it are done.
+    /// Returns a site without other users. Waits until the tests that use the site are done.
     pub async fn alone(index: usize) -> LoneSite {
         let hold = Use::Alone(work::aside(USES[index].write()).await);
         LoneSite {
@@ -135,49 +138,49 @@ impl Site {
         }
     }
 
-    /// Its number.
+    /// Returns the index of the site.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The path of its administrator's kubeconfig.
+    /// Returns the path of the administrator's kubeconfig.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.bed.bed.kubeconfig()
     }
 
-    /// A connection to it as its administrator. A test makes its own, because connections belong to the
-    /// runtime that they were made on.
+    /// Connects to the site as its administrator. Each test makes its own connection, because a
+    /// connection belongs to the runtime that it was made on.
     pub async fn cluster(&self) -> Cluster {
         Cluster::connect(&self.kubeconfig()).await
     }
 
-    /// Its API server, with all keys.
+    /// Returns the API server of the site, with all its keys.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.bed.endpoint
     }
 
-    /// The address of its API server.
+    /// Returns the address of the API server.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.endpoint().address
     }
 
-    /// The URL of its API server.
+    /// Returns the URL of the API server.
     #[must_use]
     pub fn url(&self) -> String {
         self.endpoint().url()
     }
 
-    /// The certificate, as PEM, that its API server's is signed with.
+    /// Returns the CA certificate, as PEM, that signs the certificate of the API server.
     #[must_use]
     pub fn ca(&self) -> &str {
         &self.endpoint().ca
     }
 
-    /// Makes a namespace of this name, unless there is one.
+    /// Creates a namespace of this name, unless it exists.
     pub async fn namespace(&self, name: &str) {
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace",
@@ -187,7 +190,7 @@ impl Site {
         cluster.apply(&namespace, "tests").await.unwrap();
     }
 
-    /// Deletes a namespace with all that is in it, which takes its time and is not waited for.
+    /// Deletes a namespace with its content, and does not wait for the end of the deletion.
     pub async fn forget(&self, namespace: &str) {
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace },
@@ -195,12 +198,13 @@ impl Site {
         self.cluster().await.delete(&namespace, "Background").await;
     }
 
-    /// Reads an object that a test delivers: in the namespace of the same name where nothing else is said.
+    /// Reads a delivered object. Its namespace has the name of the test's namespace unless the
+    /// entry names another.
     pub async fn read(&self, ns: &TestNamespace, entry: &Entry) -> Option<Value> {
         self.cluster().await.get(&ns.reference(entry)).await
     }
 
-    /// As [`Site::read`], where there has to be one.
+    /// As [`Site::read`], but the object must exist.
     pub async fn live(&self, ns: &TestNamespace, entry: &Entry) -> Value {
         match self.read(ns, entry).await {
             Some(object) => object,
@@ -215,20 +219,20 @@ impl Site {
 }
 
 impl LoneSite {
-    /// Ends its API server and returns when it is gone.
+    /// Ends the API server and returns when it is gone.
     pub async fn stop(&mut self, how: Stop) {
         self.stopped = true;
         self.site.bed.bed.stop_api_server(how).await.unwrap();
     }
 
-    /// Starts its API server and waits until it is ready.
+    /// Starts the API server and waits until it is ready.
     pub async fn start(&mut self) {
         let started = self.site.bed.bed.start_api_server().await;
         started.unwrap_or_else(|error| panic!("{error}"));
         self.stopped = false;
     }
 
-    /// Ends its API server and starts it again.
+    /// Ends the API server and starts it again.
     pub async fn restart(&mut self, how: Stop) {
         self.stop(how).await;
         self.start().await;
@@ -259,7 +263,7 @@ impl Drop for LoneSite {
 async fn start(index: usize) -> SiteBed {
     let dirs = Dirs::from_env().unwrap();
     let name = format!("it-{}-site-{index}", std::process::id());
-    // Before the bed is there, so that half a bed is ended too.
+    // The guard starts before the bed, so that a bed whose start fails halfway is ended too.
     let guard = Guard::over_bed(&name);
     let name = name.parse().unwrap();
     // Releases have pods, which need nodes.

@@ -1,9 +1,9 @@
-//! What Package Operator leaves behind in a cluster, written without it: by the requests that it
-//! sends itself, under the names that it sends them.
+//! The objects that Package Operator leaves behind in a cluster, written without Package Operator:
+//! by the same requests, under the same names of field managers.
 //!
-//! No manager may run meanwhile. Everything is as it is after a rollout that went well: finalizers,
-//! labels, annotations, owner references and status of the revision, and its objects, whose fields
-//! are owned in one of several [`Shape`]s.
+//! No manager may run meanwhile. The state is that after a successful rollout: finalizers, labels,
+//! annotations, owner references and status of the revision, and its objects, whose fields are
+//! owned in one of several [`Shape`]s.
 
 use http::Method;
 use jiff::Timestamp;
@@ -14,19 +14,21 @@ use crate::namespace::{Scope, TestNamespace};
 use crate::revision::Revision;
 use crate::set::SetBuilder;
 
-/// The name under which Package Operator applies, as we do.
+/// The field manager that Package Operator applies with, and that we apply with.
 pub const MANAGER: &str = "package-operator";
-/// The name of its process, under which it sends everything else, and in early releases all.
+/// The name of Package Operator's process: the field manager of all its other requests, and of all
+/// requests of early releases.
 pub const PROCESS: &str = "package-operator-manager";
-/// The name under which early releases applied in other clusters (the word is theirs).
+/// The field manager that early releases applied with in other clusters (the misspelling is
+/// theirs).
 pub const REMOTE: &str = "remote-phase-manger";
 
-/// How the fields of an object came to be owned by Package Operator.
+/// A way in which Package Operator became the owner of an object's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Applied under the present name, as phases of the manager itself are.
+    /// Applied under the present name, as for phases that the manager itself delivers.
     Applied,
-    /// Created or replaced under the present name, as delegated phases are.
+    /// Created or replaced under the present name, as for delegated phases.
     Posted,
     /// Created or replaced under the name of the process.
     EarlyUpdate,
@@ -37,7 +39,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// All of them.
+    /// All shapes.
     pub const ALL: [Self; 5] = [
         Self::Applied,
         Self::Posted,
@@ -46,7 +48,7 @@ impl Shape {
         Self::Mixed,
     ];
 
-    /// A word for names of objects.
+    /// Returns a word for the names of objects of this shape.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -58,7 +60,7 @@ impl Shape {
         }
     }
 
-    /// Manager and operation of the entries that objects of this shape have, sorted.
+    /// Returns the manager and operation of the managed fields of an object of this shape, sorted.
     #[must_use]
     pub fn entries(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -71,7 +73,8 @@ impl Shape {
     }
 }
 
-/// Manager and operation of an object's entries that are Package Operator's or ours, sorted.
+/// Returns the manager and operation of the managed fields that belong to Package Operator or to
+/// us, sorted.
 #[must_use]
 pub fn entries(live: &Value) -> Vec<(&str, &str)> {
     let mut entries: Vec<_> = live["metadata"]["managedFields"]
@@ -86,7 +89,7 @@ pub fn entries(live: &Value) -> Vec<(&str, &str)> {
     entries
 }
 
-/// A revision with its objects, to be written as Package Operator leaves them behind.
+/// A revision and its objects, to be written in the state in which Package Operator leaves them.
 #[must_use]
 pub struct LeftBehind<'a> {
     ns: &'a TestNamespace,
@@ -95,8 +98,8 @@ pub struct LeftBehind<'a> {
 }
 
 impl TestNamespace {
-    /// A revision that was rolled out by Package Operator; its number has to be given. Objects that
-    /// exist are taken over from the revisions before.
+    /// Starts a revision that Package Operator has rolled out. Its number must be given. Objects
+    /// that exist are taken over from the previous revisions.
     pub fn left_behind(&self, set: SetBuilder<'_>, shape: Shape) -> LeftBehind<'_> {
         LeftBehind {
             ns: self,
@@ -107,11 +110,12 @@ impl TestNamespace {
         .hashed("6c8b4d9f57")
     }
 
-    /// A deployment whose newest revision, made from this template, was rolled out by Package Operator.
-    /// Its hash is Package Operator's, which nobody else can compute.
+    /// Creates a deployment whose newest revision, made from this template, was rolled out by
+    /// Package Operator. The template hash is that of Package Operator, which no other program can
+    /// compute.
     ///
     /// # Guarantees
-    /// The names of its revisions begin with its own, and they have its labels.
+    /// The selector of the deployment matches the labels of the template.
     pub async fn deployment_left_behind(
         &self,
         name: &str,
@@ -141,7 +145,7 @@ impl TestNamespace {
 }
 
 impl LeftBehind<'_> {
-    /// Made by this deployment, for this hash of its template.
+    /// Makes this deployment the controller of the revision, with this hash of the template.
     pub fn made_by(self, deployment: &Value, hash: &str) -> Self {
         let name = deployment["metadata"]["name"].as_str().unwrap_or_default();
         let mut made = self.labelled(name).hashed(hash);
@@ -211,7 +215,8 @@ impl LeftBehind<'_> {
     }
 }
 
-/// An object as a revision writes it, or takes it over.
+/// Adds the metadata that a revision writes to its objects; the owners of a live object stay as
+/// plain owners.
 async fn complete(cluster: &Cluster, mut object: Value, set: &Value) -> Value {
     let labels = &mut object["metadata"]["labels"];
     labels["package-operator.run/cache"] = "True".into();
@@ -241,8 +246,8 @@ async fn complete(cluster: &Cluster, mut object: Value, set: &Value) -> Value {
     object
 }
 
-/// Writes an object in the way that gives it a shape, unless other writes have given it another one
-/// before.
+/// Writes an object in the way that results in a shape. An object that exists keeps the entries of
+/// earlier writes as well.
 async fn write(cluster: &Cluster, object: Value, shape: Shape) -> Value {
     let is_new = cluster.get(&object).await.is_none();
     let live = match shape {
@@ -266,7 +271,7 @@ async fn write(cluster: &Cluster, object: Value, shape: Shape) -> Value {
     live
 }
 
-/// Creates an object, or replaces what an update says of one that exists.
+/// Creates an object, or replaces the fields of an existing object that the manifest has.
 async fn put(cluster: &Cluster, object: &Value, manager: &str) -> Value {
     let Some(mut live) = cluster.get(object).await else {
         return cluster.create_as(object, manager).await.unwrap();

@@ -1,4 +1,4 @@
-//! The tools of others, as people run them: kubectl and helm.
+//! Third-party tools as users run them: kubectl and helm.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::namespace::TestNamespace;
 
-/// helm, with a home of its own.
+/// helm with a home directory of its own.
 pub struct Helm<'a> {
     ns: &'a TestNamespace,
     path: PathBuf,
@@ -19,7 +19,7 @@ pub struct Helm<'a> {
 }
 
 impl TestNamespace {
-    /// Runs kubectl in the namespace, which has to succeed, and returns what it prints.
+    /// Runs kubectl in the namespace, which must succeed, and returns its output.
     pub async fn kubectl(&self, args: &[&str], stdin: &Value) -> String {
         let tools = Toolbox::prepare(&Dirs::from_env().unwrap()).await.unwrap();
         let mut command = Command::new(tools.path(Tool::Kubectl));
@@ -42,7 +42,7 @@ impl TestNamespace {
         })
     }
 
-    /// helm, to be used in the namespace.
+    /// Returns helm for use in the namespace.
     pub async fn helm(&self) -> Helm<'_> {
         let path = tools::helm(&Dirs::from_env().unwrap()).await.unwrap();
         Helm {
@@ -54,7 +54,7 @@ impl TestNamespace {
 }
 
 impl Helm<'_> {
-    /// Runs helm, which has to succeed, and returns what it prints.
+    /// Runs helm, which must succeed, and returns its output.
     #[must_use]
     pub fn run(&self, args: &[&str]) -> String {
         let home = |name: &str| self.home.path().join(name);

@@ -1,4 +1,5 @@
-//! An HTTP proxy as companies have it: it carries TLS by CONNECT, and is the only one who knows where names lead to.
+//! An HTTP proxy as in company networks: it carries TLS by CONNECT and is the only party that
+//! resolves names.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,7 +11,7 @@ use tokio::task::AbortHandle;
 
 use crate::network::network;
 
-/// A proxy in front of one server. Dropped, it listens no more.
+/// A proxy in front of one server. It stops listening when it is dropped.
 #[derive(Debug)]
 pub struct Tunnel {
     address: SocketAddr,
@@ -18,7 +19,7 @@ pub struct Tunnel {
     listener: AbortHandle,
 }
 
-/// What a client has asked for.
+/// A request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// Host and port, as the client named them.
@@ -28,7 +29,7 @@ pub struct Asked {
 }
 
 impl Tunnel {
-    /// Starts one that leads every name to this server.
+    /// Starts a proxy that connects every name to this server.
     pub async fn start(server: SocketAddr) -> Self {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let noted = asked.clone();
@@ -37,7 +38,7 @@ impl Tunnel {
             let address = listener.local_addr().unwrap();
             let accepting = tokio::spawn(async move {
                 while let Ok((client, _)) = listener.accept().await {
-                    // How a connection ends is the client's business.
+                    // The end of a connection, good or bad, is reported to the client only.
                     tokio::spawn(carry(client, server, noted.clone()));
                 }
             });
@@ -51,13 +52,13 @@ impl Tunnel {
         }
     }
 
-    /// Its address, without a scheme.
+    /// Returns the address of the proxy, without a scheme.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What has been asked for until now.
+    /// Returns the requests so far.
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,23 +1,24 @@
-//! How many tests work at the same time.
+//! The limit of tests that work at the same time.
 //!
-//! There are more threads of tests than processors can serve, as many tests wait: for a control plane of their own, or
-//! for a site that nobody else uses. Those do not count.
+//! There are more test threads than the processors can serve, because many tests wait: for a
+//! control plane of their own, or for a site without other users. Tests that wait in this way do
+//! not count.
 
 use std::{cell::RefCell, future::Future};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Tests at work. With more of them on two processors, tests run out of patience.
+/// Number of tests at work. With more tests on two processors, waits exceed their time limits.
 const AT_WORK: usize = 6;
 
 static LEFT: Semaphore = Semaphore::const_new(AT_WORK);
 
 thread_local! {
-    /// That of the test that has this thread.
+    /// The permit of the test that runs on this thread.
     static PERMIT: RefCell<Option<SemaphorePermit<'static>>> = const { RefCell::new(None) };
 }
 
-/// Waits until the test may work, which it then does until its thread ends.
+/// Waits until the test may work. The permit lasts until the test's thread ends.
 pub(crate) async fn begin() {
     if PERMIT.with_borrow(Option::is_none) {
         let permit = LEFT.acquire().await.unwrap();
@@ -25,7 +26,7 @@ pub(crate) async fn begin() {
     }
 }
 
-/// Waits for something that other tests have. Meanwhile another test may work.
+/// Waits for a resource that other tests use. Another test may work meanwhile.
 pub(crate) async fn aside<T>(wait: impl Future<Output = T>) -> T {
     let was_at_work = PERMIT.take().is_some();
     let awaited = wait.await;

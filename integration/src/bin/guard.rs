@@ -1,5 +1,5 @@
-//! Waits until the process that started it is gone, and then ends what that one has left behind:
-//! `process ID` or `bed NAME`.
+//! Waits until the process that started it is gone, and then ends the process or the bed that it
+//! guards: `process ID` or `bed NAME`.
 
 use std::io::{copy, sink, stdin};
 use std::process::ExitCode;
@@ -10,17 +10,18 @@ use baton_hack::bed;
 use baton_hack::paths::Dirs;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a process that ends may take for it.
+/// Time limit for the end of a bed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {
-    // The other end of the pipe is never written to, so this returns when nobody holds it any more.
+    // The other end of the pipe is never written to, so the copy returns when no process holds it
+    // any more.
     let _ = copy(&mut stdin().lock(), &mut sink());
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["process", id] => {
             if let Some(pid) = id.parse().ok().and_then(Pid::from_raw) {
-                // It may have ended by itself.
+                // The process may have ended by itself.
                 let _ = kill_process(pid, Signal::KILL);
             }
             ExitCode::SUCCESS
@@ -34,7 +35,7 @@ fn end_bed(name: &str) -> ExitCode {
     let (Ok(dirs), Ok(name)) = (Dirs::from_env(), name.parse::<bed::Name>()) else {
         return ExitCode::FAILURE;
     };
-    // The process that is ending closes the pipe before it gives the bed back.
+    // The test process closes the pipe before it releases the bed, so the call is repeated.
     let asked = Instant::now();
     while let Err(error) = bed::down(&dirs, &name) {
         if asked.elapsed() > PATIENCE {
@@ -43,7 +44,7 @@ fn end_bed(name: &str) -> ExitCode {
         }
         sleep(Duration::from_millis(20));
     }
-    // Nobody takes a bed of this name again.
+    // No other process uses a bed of this name again.
     let _ = std::fs::remove_file(dirs.clusters().join(format!("{name}.lock")));
     ExitCode::SUCCESS
 }

@@ -1,4 +1,4 @@
-//! Which request meets which answer.
+//! The rules that select the answers to requests.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::seen::{Seen, Verb};
 use super::status::Status;
 use super::stream::WatchEnd;
 
-/// Which requests an injection is for: all of them, unless more is said.
+/// The requests that an injection applies to: all requests, unless a rule restricts them.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct On {
@@ -21,7 +21,7 @@ pub struct On {
 }
 
 impl On {
-    /// Requests of all kinds.
+    /// Selects all requests.
     pub fn any() -> Self {
         Self {
             verbs: Vec::new(),
@@ -32,12 +32,12 @@ impl On {
         }
     }
 
-    /// Requests of one kind.
+    /// Selects requests of one verb.
     pub fn verb(verb: Verb) -> Self {
         Self::verbs(&[verb])
     }
 
-    /// Requests of these kinds.
+    /// Selects requests of these verbs.
     pub fn verbs(verbs: &[Verb]) -> Self {
         Self {
             verbs: verbs.to_vec(),
@@ -45,7 +45,7 @@ impl On {
         }
     }
 
-    /// Requests that change what is stored, without dry runs.
+    /// Selects requests that change stored objects, without dry runs.
     pub fn writes() -> Self {
         let verbs = [
             Verb::Create,
@@ -58,25 +58,25 @@ impl On {
         Self::verbs(&verbs).dry_run(false)
     }
 
-    /// Only those whose path matches a regular expression, in any place of it.
+    /// Selects only requests whose path contains a match of a regular expression.
     pub fn path(mut self, pattern: &str) -> Self {
         self.path = Some(Regex::new(pattern).unwrap());
         self
     }
 
-    /// Only dry runs, or only others.
+    /// Selects only dry runs, or only other requests.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = Some(dry_run);
         self
     }
 
-    /// Not the first few of them.
+    /// Skips the first requests of the selection.
     pub fn after(mut self, skip: usize) -> Self {
         self.skip = skip;
         self
     }
 
-    /// Only so many of them.
+    /// Limits the number of requests.
     pub fn times(mut self, times: usize) -> Self {
         self.times = times;
         self
@@ -96,76 +96,76 @@ impl On {
     }
 }
 
-/// What becomes of a request.
+/// The answer to a request.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// The server is not asked.
+    /// This answer, and the server does not get the request.
     Status(Status),
-    /// The server carries it out, and the client gets this answer.
+    /// This answer, after the server has carried out the request.
     Lost(Status),
     /// The connection ends without an answer.
     HangUp {
-        /// Whether the server has carried it out before.
+        /// True if the server carries out the request first.
         carried_out: bool,
     },
-    /// The connection ends after so many bytes of the real answer's body.
+    /// The real answer, whose connection ends after this number of bytes of the body.
     CutBody(u64),
-    /// The watch begins as it should, and ends in this way after so many events.
+    /// The real watch, which ends after some events.
     EndWatch {
-        /// Events that pass, bookmarks included.
+        /// Number of events that pass, bookmarks included.
         after: usize,
-        /// What comes then.
+        /// The end of the watch.
         how: WatchEnd,
     },
-    /// It waits for a gate to open, and then takes its usual course.
+    /// The real answer, after the gate has opened.
     Held(Gate),
 }
 
 impl Answer {
-    /// 410, as from a server that has forgotten the version or the continue token that it was asked for.
+    /// Returns 410, as a server that no longer has the requested version or continue token.
     #[must_use]
     pub fn gone() -> Self {
         Self::Status(Status::gone())
     }
 
-    /// 403, as for want of a right.
+    /// Returns 403, as for a missing right.
     #[must_use]
     pub fn forbidden() -> Self {
         Self::Status(Status::forbidden())
     }
 
-    /// 404, as for a kind that is not served.
+    /// Returns 404, as for a kind that is not served.
     #[must_use]
     pub fn unserved() -> Self {
         Self::Status(Status::unserved())
     }
 
-    /// 409, as for an update of an older version.
+    /// Returns 409, as for an update of an older version.
     #[must_use]
     pub fn conflict() -> Self {
         Self::Status(Status::conflict())
     }
 
-    /// 429, as from priority and fairness.
+    /// Returns 429, as from priority and fairness.
     #[must_use]
     pub fn too_many_requests(retry_after_seconds: u32) -> Self {
         Self::Status(Status::too_many_requests(retry_after_seconds))
     }
 
-    /// 500.
+    /// Returns 500.
     #[must_use]
     pub fn internal_error() -> Self {
         Self::Status(Status::internal_error())
     }
 
-    /// 503.
+    /// Returns 503.
     #[must_use]
     pub fn unavailable() -> Self {
         Self::Status(Status::unavailable())
     }
 }
 
-/// What holds requests back until it is opened, once and for all.
+/// Holds requests back until it is opened. It stays open.
 #[derive(Clone, Debug)]
 pub struct Gate(Arc<Semaphore>);
 
@@ -176,18 +176,18 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Lets everything through.
+    /// Opens the gate.
     pub fn open(&self) {
         self.0.close();
     }
 
     pub(super) async fn pass(&self) {
-        // There are no permits: it returns when the gate opens.
+        // There are no permits: the call returns when the gate opens.
         let _ = self.0.acquire().await;
     }
 }
 
-/// All injections, in their order.
+/// All injections, in the order of their addition.
 #[derive(Debug, Default)]
 pub(super) struct Script(Vec<Entry>);
 
@@ -199,7 +199,7 @@ struct Entry {
 }
 
 impl Script {
-    /// Adds an injection. Returns how often it was used.
+    /// Adds an injection. Returns the number of its uses.
     pub(super) fn add(&mut self, on: On, answer: Answer) -> watch::Receiver<usize> {
         let used = watch::Sender::new(0);
         let count = used.subscribe();
@@ -207,7 +207,7 @@ impl Script {
         count
     }
 
-    /// The answer to a request, if it is to be another than the server's.
+    /// Returns the answer to a request, or `None` if the server is to answer it.
     pub(super) fn next(&mut self, seen: &Seen) -> Option<Answer> {
         for entry in &mut self.0 {
             if entry.on.times == 0 || !entry.on.matches(seen) {
@@ -252,7 +252,8 @@ mod tests {
         assert_eq!(ask("/api/v1/secrets"), 0);
         assert_eq!(ask("/api/v1/pods/a"), 0);
         assert_eq!(ask("/api/v1/pods"), 409);
-        // Skipped by the second one, which has not counted what the first one took.
+        // The second injection skips this request. It has not counted the requests that the first
+        // one took.
         assert_eq!(ask("/api/v1/pods"), 0);
         assert_eq!(ask("/api/v1/namespaces/a/pods"), 410);
         assert_eq!(ask("/api/v1/pods"), 410);

@@ -1,15 +1,15 @@
-//! What a request asks for.
+//! The requests that a fault injector has received.
 
 use http::{Method, Request, header};
 
-/// What a request does, in the words of RBAC; an apply apart from other patches.
+/// The verb of a request as in RBAC, but an apply differs from other patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Reads one object, or something that is none, such as `/version`.
+    /// Reads one object, or a path that is no resource, such as `/version`.
     Get,
     /// Reads a collection.
     List,
-    /// Follows a collection.
+    /// Watches a collection.
     Watch,
     /// Creates an object.
     Create,
@@ -27,25 +27,25 @@ pub enum Verb {
     Other,
 }
 
-/// A request that was answered.
+/// A request and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// What it does.
+    /// Verb of the request.
     pub verb: Verb,
-    /// Its path.
+    /// Path of the request.
     pub path: String,
-    /// Its query.
+    /// Query of the request.
     pub query: String,
-    /// The status that the client got, or 0 when the connection ended instead.
+    /// Status that the client received, or 0 if the connection ended instead.
     pub status: u16,
-    /// Whether it met an injection.
+    /// True if the request met an injection.
     pub injected: bool,
-    /// Whether the real server carried it out.
+    /// True if the real server carried out the request.
     pub carried_out: bool,
 }
 
 impl Seen {
-    /// A request whose answer is not known yet.
+    /// Starts the entry of a request whose answer is not determined yet.
     pub(super) fn new<B>(request: &Request<B>) -> Self {
         let path = request.uri().path().to_owned();
         let query = request.uri().query().unwrap_or_default().to_owned();
@@ -61,13 +61,13 @@ impl Seen {
         }
     }
 
-    /// Whether nothing would be stored.
+    /// True if the request is a dry run, which stores nothing.
     #[must_use]
     pub fn is_dry_run(&self) -> bool {
         parameters(&self.query).any(|parameter| parameter == "dryRun=All")
     }
 
-    /// Whether it asks the server to store something, or to remove it.
+    /// True if the request asks the server to store or to remove an object.
     #[must_use]
     pub fn is_write(&self) -> bool {
         let changes = match self.verb {
@@ -110,9 +110,10 @@ fn verb(method: &Method, path: &str, query: &str, content: &str) -> Verb {
     }
 }
 
-/// Whether a path is not that of a collection: `/api/v1/configmaps` and
-/// `/apis/apps/v1/namespaces/x/deployments` are ones; what names less is no resource, what names more an
-/// object or a part of it.
+/// True if a path is not that of a collection.
+///
+/// `/api/v1/configmaps` and `/apis/apps/v1/namespaces/x/deployments` are collections. A shorter
+/// path names no resource, a longer one names an object or a subresource.
 fn is_named(path: &str) -> bool {
     let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let root = match parts.first() {

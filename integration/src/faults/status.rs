@@ -8,32 +8,33 @@ use serde_json::json;
 
 use super::Answered;
 
-/// A refusal in the form that an API server gives it.
+/// A refusal in the format of an API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     code: StatusCode,
-    /// The reason of a Status object. Without one the body is plain text, as where a filter refuses.
+    /// The reason of the Status object. Without a reason the body is plain text, as when a filter
+    /// of the API server refuses.
     reason: Option<&'static str>,
     message: &'static str,
     retry_after: Option<u32>,
 }
 
 impl Status {
-    /// 410.
+    /// Returns 410.
     #[must_use]
     pub fn gone() -> Self {
         let message = "too old resource version: 1 (2)";
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
-    /// 403, as for want of a right.
+    /// Returns 403, as for a missing right.
     #[must_use]
     pub fn forbidden() -> Self {
         let message = "objects is forbidden: User \"manager\" cannot list resource";
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
     }
 
-    /// 404, as for a kind that is not served.
+    /// Returns 404, as for a kind that is not served.
     #[must_use]
     pub fn unserved() -> Self {
         Self {
@@ -44,7 +45,7 @@ impl Status {
         }
     }
 
-    /// 409.
+    /// Returns 409.
     #[must_use]
     pub fn conflict() -> Self {
         let message = "Operation cannot be fulfilled on objects \"x\": the object has been modified; \
@@ -52,7 +53,7 @@ impl Status {
         Self::new(StatusCode::CONFLICT, "Conflict", message)
     }
 
-    /// 429, with the time to wait.
+    /// Returns 429, with the time to wait.
     #[must_use]
     pub fn too_many_requests(retry_after_seconds: u32) -> Self {
         Self {
@@ -63,14 +64,14 @@ impl Status {
         }
     }
 
-    /// 500.
+    /// Returns 500.
     #[must_use]
     pub fn internal_error() -> Self {
         let message = "Internal error occurred: etcdserver: leader changed";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
-    /// 503.
+    /// Returns 503.
     #[must_use]
     pub fn unavailable() -> Self {
         let message = "apiserver is shutting down";
@@ -94,7 +95,7 @@ impl Status {
         self.code.as_u16()
     }
 
-    /// The Status object.
+    /// Returns the Status object.
     pub(super) fn object(&self) -> serde_json::Value {
         json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

@@ -1,4 +1,4 @@
-//! Answers that end otherwise than the server meant them to.
+//! Answers that end before the server has finished them.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures::stream::{Stream, StreamExt as _, unfold};
@@ -12,18 +12,18 @@ use tokio::sync::broadcast;
 use super::Error;
 use super::status::Status;
 
-/// How a watch ends.
+/// The way in which a watch ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// By an event of the type `ERROR` with this status.
+    /// With an event of the type `ERROR` that has this status.
     Error(Status),
-    /// In good order, as by its timeout.
+    /// Regularly, as by its timeout.
     Close,
     /// With its connection, in the middle of the answer.
     HangUp,
 }
 
-/// Passes so many bytes of a body and then ends the connection, unless the body is over before.
+/// Passes a number of bytes of a body and then ends the connection, unless the body ends first.
 pub(super) fn cut<B>(body: B, after: u64) -> UnsyncBoxBody<Bytes, Error>
 where
     B: Body<Data = Bytes, Error = Error> + Send + Unpin + 'static,
@@ -46,7 +46,7 @@ where
     boxed(frames)
 }
 
-/// Passes a watch until it is ended, or so many events of it.
+/// Passes a watch until it is ended by request, or until its number of events is reached.
 pub(super) fn watch<B>(
     body: B,
     path: String,
@@ -77,14 +77,14 @@ where
 struct Watch<B> {
     body: BodyDataStream<B>,
     path: String,
-    /// Events that are still to pass, and what comes then.
+    /// Number of events that are still to pass, and the end after them.
     end: Option<(usize, WatchEnd)>,
     ends: broadcast::Receiver<(String, WatchEnd)>,
-    /// The beginning of an event that has not come completely.
+    /// The beginning of an event that is not received completely yet.
     rest: BytesMut,
 }
 
-/// The next piece of a stream, and the stream after it.
+/// The next frame of a stream, and the rest of the stream.
 type Step<W> = Option<(Result<Frame<Bytes>, Error>, Option<W>)>;
 
 impl<B> Watch<B>
@@ -117,14 +117,14 @@ where
         }
     }
 
-    /// Takes a complete event.
+    /// Takes a complete event from the buffer.
     fn event(&mut self) -> Option<Bytes> {
         let end = self.rest.iter().position(|byte| *byte == b'\n')?;
         Some(self.rest.split_to(end + 1).freeze())
     }
 }
 
-/// The last piece of a watch.
+/// Returns the last frame of a watch.
 fn finish<W>(how: &WatchEnd) -> Step<W> {
     match how {
         WatchEnd::Error(status) => {
@@ -151,7 +151,7 @@ mod tests {
         StreamBody::new(frames.chain(futures::stream::pending()))
     }
 
-    /// All that comes, and whether it ends as it should.
+    /// Reads all content, and returns true with it if the body ends regularly.
     async fn read(body: UnsyncBoxBody<Bytes, Error>) -> (String, bool) {
         let mut body = BodyDataStream::new(body);
         let mut text = String::new();

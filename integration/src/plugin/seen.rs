@@ -1,4 +1,4 @@
-//! A plugin whose requests are seen.
+//! A plugin whose requests are recorded.
 
 use std::process::Command;
 
@@ -11,7 +11,8 @@ use crate::manifest::object;
 use crate::namespace::TestNamespace;
 use crate::sites::TemporaryKubeconfig;
 
-/// Runs the plugin through a stand-in of the API server, as an account that may do everything.
+/// Runs the plugin through a fault injector that records its requests, with an account that has all
+/// rights.
 pub struct SeenPlugin<'a> {
     ns: &'a TestNamespace,
     faults: Faults,
@@ -19,7 +20,7 @@ pub struct SeenPlugin<'a> {
 }
 
 impl TestNamespace {
-    /// A plugin whose requests are seen.
+    /// Prepares a plugin whose requests are recorded.
     pub async fn seen_plugin(&self) -> SeenPlugin<'_> {
         let faults = Faults::start(&Endpoint::of_bed(self.cluster().kubeconfig())).await;
         let account = object("v1", "ServiceAccount", "reader").within(self.name());
@@ -43,7 +44,7 @@ impl TestNamespace {
 }
 
 impl SeenPlugin<'_> {
-    /// A command, to be run beside this runtime, which passes its requests on.
+    /// Returns a command. It must run outside of this runtime, which passes its requests on.
     #[must_use]
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = self.ns.plugin_command(args);
@@ -51,14 +52,14 @@ impl SeenPlugin<'_> {
         command
     }
 
-    /// The requests so far.
+    /// Returns the requests so far.
     #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         self.faults.seen()
     }
 
-    /// Runs a command, which must not end in an error, and returns the last parts of the paths that it asks for, in
-    /// order of the alphabet.
+    /// Runs a command, which must not end in an error, and returns the last segments of the
+    /// requested paths, in alphabetical order.
     pub async fn asks_for(&self, args: &[&str]) -> Vec<String> {
         let before = self.seen().len();
         let mut command = self.command(args);

@@ -1,4 +1,5 @@
-//! A thread of a program that stands still while the others go on, as on a machine that has no processor for it.
+//! A thread that is stopped while the rest of the program continues, as on a machine without a free
+//! processor.
 
 use std::fs;
 use std::marker::PhantomData;
@@ -10,14 +11,16 @@ use nix::unistd::Pid;
 
 use super::Program;
 
-/// Holds a thread by tracing it, also while the program as a whole is stopped and goes on. Dropped, it lets it go on.
+/// Stops a thread by tracing it, even if the whole program is stopped and continued meanwhile. The
+/// thread continues when the value is dropped.
 ///
-/// It borrows the program: one that is ended while a thread of it is traced cannot be waited for.
+/// The value borrows the program: a program that is ended while one of its threads is traced cannot
+/// be waited for.
 #[derive(Debug)]
 pub struct Stalled<'a> {
     thread: Pid,
     _program: &'a Program,
-    /// Only the thread that began to trace may end it.
+    /// Only the thread that began to trace may stop tracing.
     _here: PhantomData<*const ()>,
 }
 
@@ -40,13 +43,14 @@ impl<'a> Stalled<'a> {
 impl Drop for Stalled<'_> {
     fn drop(&mut self) {
         if ptrace::detach(self.thread, None) == Err(Errno::ESRCH) {
-            // It was killed meanwhile, and its process ends when that is known here.
+            // The thread was killed meanwhile. Its process ends once the end of the thread is read
+            // here.
             let _ = waitpid(self.thread, Some(WaitPidFlag::__WALL));
         }
     }
 }
 
-/// The id of a process's thread of this name.
+/// Returns the id of the thread of this name.
 fn thread(process: u32, name: &str) -> Pid {
     let tasks = format!("/proc/{process}/task");
     let found = fs::read_dir(&tasks).unwrap().find_map(|task| {

@@ -15,17 +15,17 @@ use super::Facts;
 use super::line::{Line, PIECE};
 use super::switch::{Fate, Switch};
 
-/// How much may be on the way in one direction. A reader that is slower holds the sender up.
+/// Number of bytes that may be in transit per direction. A slower reader blocks the sender.
 const ROOM: usize = 256 * 1024;
 
-/// Why a connection does not go on.
+/// The reason for the end of a connection.
 #[derive(Debug)]
 enum End {
-    /// It is to be reset.
+    /// The proxy resets the connection.
     Reset,
     /// The line is dead.
     Lost,
-    /// One of its ends has failed.
+    /// The client's or the server's side has failed.
     Broken,
 }
 
@@ -35,7 +35,7 @@ impl From<io::Error> for End {
     }
 }
 
-/// A direction.
+/// A direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     ToServer,
@@ -43,14 +43,14 @@ enum Way {
 }
 
 pub(super) struct Connection {
-    /// The turns of the switch before it began.
+    /// Number of turns of the switch before the connection began.
     pub(super) born: u64,
     pub(super) switch: watch::Receiver<Switch>,
     pub(super) facts: watch::Sender<Facts>,
 }
 
 impl Connection {
-    /// Carries it to its end. Returns whether the proxy was to reset it.
+    /// Carries the connection until it ends. Returns true if the proxy had to reset it.
     pub(super) async fn carry(mut self, mut client: TcpStream, upstream: SocketAddr) -> bool {
         let mut server = None;
         let end = match self.open(upstream).await {
@@ -58,12 +58,12 @@ impl Connection {
             Err(end) => Err(end),
         };
         let end = match end {
-            // The server's side is left as it is, as good as dead too.
+            // The server's side is left open: it is half-open as well.
             Err(End::Lost) => self.swallow(&mut client).await,
             end => end,
         };
         if matches!(end, Err(End::Reset | End::Broken)) {
-            // Without it the connection would be closed in good order.
+            // Without this option the connection would be closed regularly instead of reset.
             for stream in [Some(&client), server.as_ref()].into_iter().flatten() {
                 let _ = stream.set_zero_linger();
             }
@@ -71,7 +71,7 @@ impl Connection {
         matches!(end, Err(End::Reset))
     }
 
-    /// Connects to the server, as soon as bytes may pass.
+    /// Connects to the server as soon as bytes may pass.
     async fn open(&mut self, upstream: SocketAddr) -> Result<TcpStream, End> {
         loop {
             match self.fate() {
@@ -121,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// Takes what the client sends without an answer, until it gives up.
+    /// Discards all bytes of the client without an answer, until the client closes the connection.
     async fn swallow(&mut self, client: &mut TcpStream) -> Result<(), End> {
         let mut lost = vec![0; 4096];
         loop {
@@ -146,12 +146,12 @@ struct Pump {
     born: u64,
     switch: watch::Receiver<Switch>,
     facts: watch::Sender<Facts>,
-    /// The turn that the fields below stand for.
+    /// The turn of the switch that the following fields are derived from.
     turn: Option<u64>,
     line: Line,
     reset_after: Option<u64>,
     held: bool,
-    /// What is on the way, with the time of its arrival.
+    /// The bytes in transit, each piece with the time of its arrival.
     queue: VecDeque<(Instant, Bytes)>,
     queued: usize,
 }
@@ -167,7 +167,7 @@ impl Pump {
                 continue;
             }
             if !open && self.queue.is_empty() {
-                // The other end may have gone already.
+                // The other end may be gone already.
                 let _ = to.shutdown().await;
                 return Ok(());
             }
@@ -185,7 +185,7 @@ impl Pump {
         }
     }
 
-    /// Takes note of a turn of the switch.
+    /// Applies a turn of the switch.
     fn obey(&mut self) -> Result<(), End> {
         let switch = *self.switch.borrow_and_update();
         if self.turn.replace(switch.turns()) == Some(switch.turns()) {
@@ -200,7 +200,7 @@ impl Pump {
             Fate::Flow { slow, reset_after } => {
                 self.line.set(slow);
                 if slow.is_none() {
-                    // What was late is not late any more.
+                    // A line that is fast again delivers delayed bytes at once.
                     let now = Instant::now();
                     self.queue.iter_mut().for_each(|(due, _)| *due = now);
                 }
@@ -243,8 +243,8 @@ impl Pump {
     }
 }
 
-/// Writes of the piece that comes next what may pass, when it is due. Nothing was written when this is
-/// dropped before it returns.
+/// Writes the allowed part of the next piece when it is due. If the future is dropped before it
+/// returns, nothing is written.
 async fn write(
     to: &mut WriteHalf<'_>,
     next: Option<&(Instant, Bytes)>,
@@ -259,7 +259,7 @@ async fn write(
     to.write(&piece[..end]).await
 }
 
-/// Waits for the next turn of the switch. A proxy that is gone resets its connections.
+/// Waits for the next turn of the switch. A dropped proxy resets its connections.
 async fn changed(switch: &mut watch::Receiver<Switch>) -> Result<(), End> {
     switch.changed().await.map_err(|_| End::Reset)
 }

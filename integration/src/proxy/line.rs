@@ -1,4 +1,4 @@
-//! When bytes arrive at the end of a slow line.
+//! Arrival times of bytes on a slow line.
 
 use std::time::Duration;
 
@@ -7,15 +7,16 @@ use tokio::time::Instant;
 /// The largest piece that is read at once.
 pub(super) const PIECE: usize = 16 * 1024;
 
-/// Pieces per second on a line that is limited, so that bytes trickle instead of coming in bursts.
+/// Pieces per second on a line with limited bandwidth, so that bytes trickle instead of arriving in
+/// bursts.
 const PIECES_PER_SECOND: u64 = 20;
 
 /// A slow line, the same in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slow {
-    /// How much later everything arrives.
+    /// The delay of every byte.
     pub delay: Duration,
-    /// How much fits through, if that is limited: bytes per second and direction.
+    /// The bandwidth, if it is limited: bytes per second and direction.
     pub bytes_per_second: Option<u32>,
 }
 
@@ -23,7 +24,7 @@ pub struct Slow {
 #[derive(Debug)]
 pub(super) struct Line {
     slow: Option<Slow>,
-    /// When the last byte so far has entered it.
+    /// The time at which the last byte so far has entered the line.
     free: Instant,
 }
 
@@ -39,7 +40,7 @@ impl Line {
         self.slow = slow;
     }
 
-    /// How many bytes to read at once.
+    /// Returns the number of bytes to read at once.
     pub(super) fn piece(&self) -> usize {
         let rate = self.slow.and_then(|slow| slow.bytes_per_second);
         let piece = rate.map(|rate| u64::from(rate) / PIECES_PER_SECOND);
@@ -47,13 +48,13 @@ impl Line {
         piece.map_or(PIECE, |piece| piece.clamp(1, PIECE))
     }
 
-    /// Sends so many bytes and returns when the last of them arrives.
+    /// Sends a number of bytes, and returns the time at which the last of them arrives.
     pub(super) fn send(&mut self, now: Instant, bytes: usize) -> Instant {
         let Some(slow) = self.slow else {
             return now;
         };
         let took = slow.bytes_per_second.map_or(Duration::ZERO, |rate| {
-            // A piece is small, so nothing is lost here.
+            // A piece is small, so the conversion is exact.
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
             Duration::from_secs_f64(f64::from(bytes) / f64::from(rate.max(1)))
         });
@@ -78,7 +79,7 @@ mod tests {
             delay: Duration::from_secs(1),
             bytes_per_second: None,
         }));
-        // Two pieces travel side by side.
+        // Without a limit of bandwidth, two pieces are in transit side by side.
         assert_eq!(line.send(now, 10), after(1));
         assert_eq!(line.send(now, 10), after(1));
 
@@ -87,7 +88,7 @@ mod tests {
             bytes_per_second: Some(100),
         }));
         assert_eq!(line.piece(), 5);
-        // One waits for the other, and an idle line saves nothing up.
+        // With a limit, one piece waits for the other, and idle time is not credited.
         assert_eq!(line.send(now, 100), after(2));
         assert_eq!(line.send(now, 200), after(4));
         assert_eq!(line.send(after(10), 100), after(12));

@@ -1,31 +1,35 @@
-//! What becomes of a connection, given how the network was switched since it began.
+//! The fate of a connection, derived from the turns of the switch since it began.
 
 use super::line::Slow;
 
-/// How the network behaves.
+/// The behaviour of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Mode {
     /// Everything passes.
     #[default]
     Pass,
-    /// The host is gone: living connections are reset and new ones refused.
+    /// The host is gone: open connections are reset and new ones refused.
     Cut,
-    /// The line is dead without notice: whatever clients send is swallowed, no answer and no end comes. New
-    /// connections are accepted and swallowed as well. Connections that were open or began under it stay half-open,
-    /// also after the next switch.
+    /// The line is dead without notice: all bytes of clients are swallowed, without an answer or an
+    /// end.
+    ///
+    /// New connections are accepted and swallowed as well. Connections that were open or began in
+    /// this mode stay half-open, also after the next switch.
     BlackHole,
-    /// Nothing moves. What lives or begins under it goes on, with nothing lost, after the next switch.
+    /// Nothing moves. Connections that are open or begin in this mode continue after the next
+    /// switch, without a loss.
     Stall,
-    /// Everything passes, late and bit by bit.
+    /// Everything passes, but delayed and with limited bandwidth.
     Slow(Slow),
-    /// Every connection that lives now is reset when so many more bytes have reached its client; 0 resets
-    /// it at once. New ones pass.
+    /// Each open connection is reset after this number of further bytes has reached its client; 0
+    /// resets it at once. New connections pass.
     ResetLivingAfter(u64),
-    /// As [`Mode::ResetLivingAfter`], and each new connection is reset after as many bytes.
+    /// As [`Mode::ResetLivingAfter`], and each new connection is reset after the same number of
+    /// bytes.
     ResetEachAfter(u64),
 }
 
-/// All turns of a proxy's switch, as far as they still matter.
+/// The turns of a proxy's switch, as far as they still matter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Switch {
     mode: Mode,
@@ -36,21 +40,21 @@ pub(super) struct Switch {
     lost_before: u64,
 }
 
-/// What becomes of a connection.
+/// The fate of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fate {
     /// Bytes pass.
     Flow {
-        /// Not at once, if so.
+        /// The slow line, or `None` if bytes pass at once.
         slow: Option<Slow>,
-        /// It is reset when so many have reached its client, if so.
+        /// Number of bytes to the client after which the connection is reset, if any.
         reset_after: Option<u64>,
     },
     /// Bytes wait.
     Hold,
-    /// Bytes get lost, from now on.
+    /// From now on bytes are lost.
     Swallow,
-    /// It is reset.
+    /// The connection is reset.
     Reset,
 }
 
@@ -61,7 +65,8 @@ impl Switch {
         if mode == Mode::Cut {
             self.reset_before = self.turns;
         }
-        // On the way in for those that lived, on the way out for those that began meanwhile.
+        // The mode starts: open connections are lost. The mode ends: connections that began in it
+        // are lost.
         if mode == Mode::BlackHole || before == Mode::BlackHole {
             self.lost_before = self.turns;
         }
@@ -71,12 +76,12 @@ impl Switch {
         self.mode
     }
 
-    /// How often it was turned.
+    /// Returns the number of turns.
     pub(super) fn turns(&self) -> u64 {
         self.turns
     }
 
-    /// The fate of a connection that began after so many turns.
+    /// Returns the fate of a connection that began after this number of turns.
     pub(super) fn fate(&self, born: u64) -> Fate {
         let flow = |slow, reset_after| Fate::Flow { slow, reset_after };
         if born < self.reset_before {
@@ -110,7 +115,7 @@ mod tests {
         reset_after: Some(5),
     };
 
-    /// The fates of connections that began before these turns, between them, and after them.
+    /// Checks the fates of connections that began before these turns, between them, and after them.
     #[track_caller]
     fn check(modes: &[Mode], expected: &[Fate]) {
         let mut switch = Switch::default();

@@ -1,4 +1,4 @@
-//! The proxy in front of a server that sends back what it gets.
+//! The proxy in front of an echo server.
 
 use std::io::ErrorKind;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
 
-/// A server that returns every byte, and the end of them.
+/// A server that returns every byte, and closes when the client does.
 async fn echo() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -34,7 +34,7 @@ impl Proxy {
     }
 }
 
-/// Sends a text and waits until it is back.
+/// Sends a text and waits until it returns.
 async fn ask(client: &mut TcpStream, text: &str) {
     client.write_all(text.as_bytes()).await.unwrap();
     let mut answer = vec![0; text.len()];
@@ -42,7 +42,8 @@ async fn ask(client: &mut TcpStream, text: &str) {
     assert_eq!(answer, text.as_bytes());
 }
 
-/// How a connection ends that gets nothing, which may be before it is made.
+/// Returns the end of a connection without an answer. The connection may fail before it is
+/// established.
 async fn end(proxy: &Proxy) -> Result<(), ErrorKind> {
     match TcpStream::connect(proxy.address()).await {
         Ok(client) => rest(client).await.1,
@@ -50,7 +51,7 @@ async fn end(proxy: &Proxy) -> Result<(), ErrorKind> {
     }
 }
 
-/// What is left to read, and how it ended.
+/// Returns the rest of the content, and the end of the connection.
 async fn rest(mut client: TcpStream) -> (String, Result<(), ErrorKind>) {
     let mut text = Vec::new();
     let end = client.read_to_end(&mut text).await;
@@ -167,12 +168,13 @@ async fn a_slow_line_takes_its_time() {
     };
     proxy.set(Mode::Slow(slow)).await;
     let asked = Instant::now();
-    // A delay each way, and what 100 bytes take; the way back begins before the way there ends.
+    // Both directions have the delay, and the limited bandwidth for 100 bytes; the way back begins
+    // before the way there ends.
     ask(&mut client, &"x".repeat(100)).await;
     let took = asked.elapsed();
     assert!(took >= Duration::from_millis(200), "{took:?}");
 
-    // What is late is not late any more when the line is good again.
+    // A line that is fast again delivers delayed bytes at once.
     let slow = Slow {
         delay: Duration::from_hours(1),
         bytes_per_second: None,

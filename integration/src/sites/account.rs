@@ -1,4 +1,4 @@
-//! Service accounts, and tokens that end.
+//! Service accounts, and tokens that can be revoked or expire.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,19 +12,21 @@ use crate::cluster::Cluster;
 use crate::endpoint::Endpoint;
 use crate::namespace::INTERVAL;
 
-/// How long an API server may go on to accept a token that it has seen before. It remembers for 10 s.
+/// Time for which an API server may accept a token that it has seen before. It caches tokens for 10
+/// s.
 const REMEMBERED: Duration = Duration::from_secs(20);
 
-/// How much later than its time a token expires for an API server: differences of clocks are forgiven.
+/// Seconds by which the API server accepts a token after its expiry, to tolerate differences of
+/// clocks.
 const LEEWAY: u64 = 60;
 
-/// The name of a site's account, in a namespace of its own.
+/// The name of a site's account, which has its own namespace.
 const NAME: &str = "hub";
 
 /// A `ServiceAccount`.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// That of the administrator of its cluster.
+    /// The administrator's kubeconfig for the account's cluster.
     kubeconfig: PathBuf,
     endpoint: Endpoint,
     namespace: String,
@@ -35,14 +37,14 @@ pub struct Account {
 /// A bearer token.
 #[derive(Clone, Debug)]
 pub struct Token {
-    /// What is sent.
+    /// The token as it is sent.
     pub text: String,
-    /// The Secret that it lives as long as.
+    /// The Secret that the token is bound to. The token is invalid once the Secret is deleted.
     bound_to: String,
 }
 
 impl Site {
-    /// An account that may do everything.
+    /// Creates an account with all rights.
     pub async fn account(&self) -> Account {
         self.account_with(&json!([
             { "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] },
@@ -51,8 +53,8 @@ impl Site {
         .await
     }
 
-    /// An account that may do what these rules of a `ClusterRole` say, in a namespace of its own. It stays
-    /// until the end of the process: what it has to clean up outlives the test.
+    /// Creates an account with the rights of these `ClusterRole` rules, in its own namespace. The
+    /// account stays until the end of the process, because its deletions outlast the test.
     pub async fn account_with(&self, rules: &Value) -> Account {
         let cluster = self.cluster().await;
         let namespace = json!({
@@ -77,7 +79,7 @@ impl Site {
 }
 
 impl Account {
-    /// Makes an account without rights, unless there is one.
+    /// Creates an account without rights, unless it exists.
     pub(super) async fn create(
         kubeconfig: &Path,
         endpoint: &Endpoint,
@@ -103,7 +105,8 @@ impl Account {
         Cluster::connect(&self.kubeconfig).await
     }
 
-    /// Replaces the rights of a site's account. The API server learns of it within moments, not at once.
+    /// Replaces the rights of a site's account. The API server applies them within moments, not at
+    /// once.
     pub async fn allow(&self, rules: &Value) {
         let role = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -113,7 +116,7 @@ impl Account {
         cluster.apply(&role, "tests").await.unwrap();
     }
 
-    /// A token of its own for an hour, which can be revoked before.
+    /// Creates a token that is valid for an hour and can be revoked earlier.
     pub async fn token(&self) -> Token {
         let cluster = self.cluster().await;
         let secret = json!({
@@ -135,7 +138,8 @@ impl Account {
         }
     }
 
-    /// A token that expires so much later. The API server may accept it for 10 s more, if it has seen it.
+    /// Creates a token with this lifetime. The API server may accept it for 10 s more, if it has
+    /// seen it before.
     #[must_use]
     pub fn expiring_token(&self, lifetime: Duration) -> String {
         let now = jiff::Timestamp::now().as_second().cast_unsigned();
@@ -155,7 +159,7 @@ impl Account {
         sign(&self.endpoint.key, &claims)
     }
 
-    /// Takes a token away, and returns when the API server refuses it.
+    /// Revokes a token, and returns when the API server refuses it.
     pub async fn revoke(&self, token: &Token) {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
@@ -168,19 +172,19 @@ impl Account {
 }
 
 impl Site {
-    /// Waits until the API server does not accept a token (any more).
+    /// Waits until the API server refuses a token.
     pub async fn until_refused(&self, token: &str) {
         self.endpoint().until_refused(token).await;
     }
 
-    /// Whether the API server knows who sends a token.
+    /// True if the API server accepts a token.
     pub async fn accepts(&self, token: &str) -> bool {
         self.endpoint().accepts(token).await
     }
 }
 
 impl Endpoint {
-    /// Waits until the API server does not accept a token (any more).
+    /// Waits until the API server refuses a token.
     pub async fn until_refused(&self, token: &str) {
         let asked = Instant::now();
         while self.accepts(token).await {
@@ -189,7 +193,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether the API server knows who sends a token.
+    /// True if the API server accepts a token.
     pub async fn accepts(&self, token: &str) -> bool {
         let kubeconfig = TemporaryKubeconfig::new(&self.kubeconfig(token));
         let cluster = Cluster::connect(kubeconfig.path()).await;

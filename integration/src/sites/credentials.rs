@@ -13,12 +13,12 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
 use crate::program::temporary;
 
-/// A kubeconfig in a file, which goes when this is dropped.
+/// A kubeconfig in a file, which is removed when the value is dropped.
 #[derive(Debug)]
 pub struct TemporaryKubeconfig(PathBuf);
 
 impl TemporaryKubeconfig {
-    /// Writes one.
+    /// Writes a kubeconfig to a file.
     #[must_use]
     pub fn new(text: &str) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -28,7 +28,7 @@ impl TemporaryKubeconfig {
         Self(path)
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
@@ -41,7 +41,7 @@ impl Drop for TemporaryKubeconfig {
     }
 }
 
-/// A token with these claims, signed by a key (PEM).
+/// Returns a token with these claims, signed by a key (PEM).
 pub(super) fn sign(key: &str, claims: &Value) -> String {
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
     let key = RsaKeyPair::from_der(key.secret_der()).unwrap();

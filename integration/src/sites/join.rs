@@ -1,4 +1,4 @@
-//! A site as the hub knows it: a Cluster and its Secret.
+//! A site as an object of the hub: a Cluster and its Secret.
 
 use std::time::Instant;
 
@@ -21,15 +21,16 @@ pub struct Join<'a> {
     ns: &'a TestNamespace,
     name: String,
     spec: Value,
-    /// The content of the Secret; made up if nothing is said.
+    /// The content of the Secret; made up unless it is set.
     secret: Option<Value>,
     annotations: Value,
 }
 
 /// A site that has joined the hub of a test's namespace.
 ///
-/// The site has a namespace of the same name. Dropped, both disappear in the background; if the test fails,
-/// what the hub knows of the site and what is there is printed before.
+/// The site has a namespace of the same name. When the value is dropped, the Cluster and the site's
+/// namespace are removed in the background. If the test fails, the Cluster and the objects on the
+/// site are printed first.
 pub struct Joined {
     site: Site,
     hub: Cluster,
@@ -38,8 +39,8 @@ pub struct Joined {
 }
 
 impl Site {
-    /// Joins it to the hub of a test's namespace, under a name that no other test has, pushed to with all
-    /// rights. All of it can be changed before [`Join::create`].
+    /// Starts to join the site to the hub of a test's namespace. By default the name is unique, and
+    /// the manager pushes with all rights; both can be changed before [`Join::create`].
     pub fn join<'a>(&'a self, ns: &'a TestNamespace) -> Join<'a> {
         Join {
             site: self,
@@ -53,35 +54,35 @@ impl Site {
 }
 
 impl Join<'_> {
-    /// Gives it another name, unique to the test as well.
+    /// Sets another name, which must be unique to the test as well.
     pub fn named(mut self, name: &str) -> Self {
         self.name = self.ns.unique(name);
         self
     }
 
-    /// Lets the hub connect to this URL instead of the API server's own.
+    /// Makes the hub connect to this URL instead of the API server's own.
     pub fn through(self, url: &str) -> Self {
         self.spec("apiMaster", url)
     }
 
-    /// Lets the hub use this token.
+    /// Sets the token that the hub uses.
     pub fn token(self, token: &str) -> Self {
         let ca = self.site.ca().to_owned();
         self.secret(json!({ "token": token, "ca.crt": ca }))
     }
 
-    /// Makes the Secret of the Cluster hold exactly this: keys and texts.
+    /// Sets the whole content of the Cluster's Secret: keys and texts.
     pub fn secret(mut self, content: Value) -> Self {
         self.secret = Some(content);
         self
     }
 
-    /// Makes no Secret.
+    /// Creates no Secret.
     pub fn without_secret(self) -> Self {
         self.secret(Value::Null)
     }
 
-    /// Leaves it to an agent, which has no Secret and no address on the hub.
+    /// Makes an agent deliver. The hub has neither a Secret nor an address of the cluster then.
     pub fn pull(mut self) -> Self {
         self.spec = json!({ "region": "tests", "connection": "Pull" });
         self.without_secret()
@@ -121,7 +122,7 @@ impl Join<'_> {
         if self.spec["connection"] == "Pull" {
             joined.admit_agent().await;
         }
-        // Names the namespace that it is removed after.
+        // The label names the test's namespace; the Cluster is removed after that namespace.
         let run = std::process::id().to_string();
         cluster["metadata"]["labels"] = json!({ LABEL_TEST: joined.ns, LABEL_RUN: run });
         cluster["spec"] = self.spec;
@@ -132,48 +133,48 @@ impl Join<'_> {
 }
 
 impl Joined {
-    /// The name of the Cluster.
+    /// Returns the name of the Cluster.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The class of phases that are delivered into it.
+    /// Returns the class of phases that are delivered into the site.
     #[must_use]
     pub fn class(&self) -> String {
         format!("cluster.{}", self.name)
     }
 
-    /// The site itself.
+    /// Returns the site.
     #[must_use]
     pub fn site(&self) -> &Site {
         &self.site
     }
 
-    /// The identity of the Cluster.
+    /// Returns the identity of the Cluster.
     #[must_use]
     pub fn reference(&self) -> Value {
         reference(&self.name)
     }
 
-    /// The identity of its Secret.
+    /// Returns the identity of the Secret.
     #[must_use]
     pub fn secret_reference(&self) -> Value {
         secret_reference(&self.name)
     }
 
-    /// The hub that it has joined.
+    /// Returns the hub that the site has joined.
     pub(super) fn hub(&self) -> &Cluster {
         &self.hub
     }
 
-    /// The API server of the hub.
+    /// Returns the API server of the hub.
     #[must_use]
     pub fn hub_endpoint(&self) -> Endpoint {
         Endpoint::of_bed(self.hub.kubeconfig())
     }
 
-    /// Creates its Secret (again), with these keys and texts.
+    /// Creates the Secret (again), with these keys and texts.
     pub async fn create_secret(&self, content: &Value, annotations: &Value) {
         let home = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": CLUSTERS_NAMESPACE },
@@ -185,14 +186,14 @@ impl Joined {
         self.hub.create(&secret).await.unwrap();
     }
 
-    /// Changes keys of its Secret, as somebody does who rotates credentials.
+    /// Changes keys of the Secret, as a rotation of credentials does.
     pub async fn change_secret(&self, content: &Value) {
         let patch = json!({ "stringData": content });
         let secret = self.secret_reference();
         self.hub.merge(&secret, &patch).await.unwrap();
     }
 
-    /// Deletes its Secret.
+    /// Deletes the Secret.
     pub async fn delete_secret(&self) {
         let deleted = self
             .hub
@@ -248,14 +249,14 @@ impl Joined {
         }
     }
 
-    /// Removes the Cluster and its Secret from the hub. What it has made on the site stays there.
+    /// Removes the Cluster and its Secret from the hub. The delivered objects stay on the site.
     pub async fn leave(&self) {
         for object in [self.reference(), self.secret_reference()] {
             self.hub.delete(&object, "Background").await;
         }
     }
 
-    /// What a failed test leaves to look at.
+    /// Returns the output that explains a failed test.
     async fn dump(&self) -> String {
         let hub = Cluster::connect(self.hub.kubeconfig()).await;
         let cluster = hub.get(&self.reference()).await.unwrap_or_default();
@@ -273,7 +274,8 @@ impl Joined {
 impl Drop for Joined {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // On a thread of its own, as the runtime of the test cannot be waited in any more.
+            // The dump runs on a thread of its own, because the runtime of the test cannot block
+            // any more.
             let dump = std::thread::scope(|scope| {
                 let work = scope.spawn(|| {
                     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -294,7 +296,7 @@ impl Drop for Joined {
             ns: self.ns.clone(),
             name: self.name.clone(),
         };
-        // A panic in there is printed, and ends nothing else.
+        // A panic in the task is printed and ends nothing else.
         network().spawn(left.clear());
     }
 }

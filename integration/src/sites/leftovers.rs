@@ -1,4 +1,4 @@
-//! What is left of joins when their tests are over.
+//! The cleanup of joins after their tests.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,25 +14,25 @@ use crate::cluster::Cluster;
 use crate::namespace::{INTERVAL, LABEL_TEST};
 use crate::network::network;
 
-/// On Clusters: the process that has made them.
+/// The label of a Cluster that names the process that created it.
 pub(super) const LABEL_RUN: &str = "baton.run/integration-run";
 
-/// How long a namespace of the hub may take to go, with everything that it has on a site.
+/// Time limit for the removal of a namespace of the hub, with all its objects on a site.
 const TEARDOWN: Duration = Duration::from_mins(2);
 
-/// What a join leaves when its test is over.
+/// The objects of a join that are left when its test is over.
 pub(super) struct Leftovers {
-    /// None when it has ended with the process that started it.
+    /// The site; `None` if it ended with the process that started it.
     pub(super) site: Option<Site>,
     pub(super) hub: PathBuf,
     /// The namespace of the test.
     pub(super) ns: String,
-    /// Of the Cluster.
+    /// The name of the Cluster.
     pub(super) name: String,
 }
 
 impl Leftovers {
-    /// Waits until nothing on the hub needs the site any more, and removes the rest.
+    /// Waits until no object on the hub needs the site any more, and removes the rest.
     pub(super) async fn clear(self) {
         let hub = Cluster::connect(&self.hub).await;
         let cluster = reference(&self.name);
@@ -69,7 +69,7 @@ impl Leftovers {
         }
     }
 
-    /// Lets the phases of the Cluster go, whatever is left in it.
+    /// Abandons the phases of the Cluster, even if objects are left in it.
     async fn give_up(&self, hub: &Cluster) {
         let class = format!("package-operator.run/phase-class=cluster.{}", self.name);
         let abandon = json!({ "metadata": { "annotations": { "baton.run/abandon": "true" } } });
@@ -83,7 +83,7 @@ impl Leftovers {
                         "name": found["metadata"]["name"],
                         "namespace": found["metadata"]["namespace"],
                     });
-                    // It may be gone by now.
+                    // The phase may be gone by now.
                     let _ = hub.merge(&phase, &abandon).await;
                 }
             }
@@ -92,8 +92,8 @@ impl Leftovers {
     }
 }
 
-/// Clears what earlier processes have left on a hub that was kept, once. Their sites are gone, so what was
-/// delivered there is given up.
+/// Clears the objects of earlier processes on a hub that was preserved, once per hub. The sites of
+/// those processes are gone, so their phases are abandoned.
 pub(super) async fn give_up_on_others(hub: &Cluster, run: &str) {
     static DONE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     if !DONE.lock().unwrap().insert(hub.kubeconfig().to_owned()) {

@@ -1,4 +1,4 @@
-//! What there is on the hub for the agent of a pull cluster.
+//! The objects on the hub that belong to the agent of a pull cluster.
 
 use std::time::Instant;
 
@@ -9,21 +9,21 @@ use super::names::mirrors;
 use super::{Account, Joined};
 use crate::namespace::{INTERVAL, PATIENCE};
 
-/// The name of an agent's account on the hub, and of what gives it rights.
+/// The name of an agent's account on the hub, and of its role and binding.
 const AGENT: &str = "agent";
 
 /// The name of the mirror whose status is an agent's heartbeat.
 const HEARTBEAT: &str = "agent";
 
 impl Joined {
-    /// The namespace of the hub where an agent finds its phases.
+    /// Returns the namespace of the hub that holds the agent's mirrors.
     #[must_use]
     pub fn mirrors(&self) -> String {
         mirrors(self.name())
     }
 
-    /// Makes what an agent needs on the hub, as `baton cluster join --pull` does, unless it is there: the
-    /// namespace of the mirrors, and an account with rights in it.
+    /// Creates the objects that an agent needs on the hub, as `baton cluster join --pull` does,
+    /// unless they exist: the namespace of the mirrors, and an account with rights in it.
     pub async fn admit_agent(&self) -> Account {
         let namespace = self.mirrors();
         let home = json!({
@@ -59,7 +59,7 @@ impl Joined {
         account
     }
 
-    /// Waits until its agent knows that it is to write nothing, if it has one.
+    /// Waits until the agent reports all mirrors as paused, if the site has an agent.
     pub async fn until_frozen(&self) {
         let asked = Instant::now();
         loop {
@@ -80,7 +80,7 @@ impl Joined {
         }
     }
 
-    /// The mirrors of its phases, without that of the heartbeat.
+    /// Returns the mirrors of the site's phases, without the mirror of the heartbeat.
     pub async fn mirrored(&self) -> Vec<Value> {
         let mut all = self.hub().list(&mirror(&self.mirrors(), ""), "").await;
         all.retain(|mirror| mirror["metadata"]["name"] != HEARTBEAT);

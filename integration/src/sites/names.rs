@@ -1,11 +1,11 @@
-//! Names of what a hub knows of a cluster.
+//! Names of the objects that a hub has for a cluster.
 
 use serde_json::{Value, json};
 
 /// The namespace of the hub that holds the Secrets of Clusters by default.
 pub const CLUSTERS_NAMESPACE: &str = "baton-system";
 
-/// The identity of a Cluster.
+/// Returns the identity of a Cluster.
 pub(super) fn reference(name: &str) -> Value {
     json!({
         "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster",
@@ -13,7 +13,7 @@ pub(super) fn reference(name: &str) -> Value {
     })
 }
 
-/// The identity of the Secret of a Cluster.
+/// Returns the identity of the Secret of a Cluster.
 pub(super) fn secret_reference(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -21,7 +21,7 @@ pub(super) fn secret_reference(name: &str) -> Value {
     })
 }
 
-/// The namespace of the hub where the agent of a Cluster finds its phases.
+/// Returns the namespace of the hub that holds the mirrors of a Cluster.
 pub(super) fn mirrors(name: &str) -> String {
     format!("baton-cluster-{name}")
 }

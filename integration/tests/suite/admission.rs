@@ -1,4 +1,4 @@
-//! What the API server refuses by the schema alone.
+//! Writes that the schema alone refuses.
 
 use baton_integration::prelude::*;
 
@@ -9,7 +9,7 @@ both_scopes! {
     revision_is_immutable;
 }
 
-/// An available revision with one object.
+/// Creates an available revision with one object.
 async fn available(scope: Scope) -> TestNamespace {
     let ns = TestNamespace::new(scope).await;
     ns.revision(1)

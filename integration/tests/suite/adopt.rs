@@ -1,4 +1,5 @@
-//! The plugin's `adopt`: releases of a real helm and objects of a real kubectl as a first revision, and the way back.
+//! The plugin's `adopt` and its undo: releases of a real helm and objects of a real kubectl become
+//! a first revision.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +10,7 @@ use baton_integration::prelude::*;
 use baton_integration::tools::Helm;
 use tempfile::TempDir;
 
-/// A chart with what charts have: settings, a password, a workload, a service, a hook.
+/// A chart with typical templates: settings, a password, a workload, a service, a hook.
 const CHART: [(&str, &str); 6] = [
     ("Chart.yaml", "{apiVersion: v2, name: shop, version: 1.2.3}"),
     (
@@ -95,7 +96,7 @@ fn web() -> Entry {
     object("apps/v1", "Deployment", "web")
 }
 
-/// Applies what `adopt` has printed, changed or not, as the plugin would.
+/// Applies the output of `adopt`, changed or not, as the plugin would.
 pub(crate) async fn apply(ns: &TestNamespace, deployment: &Value) {
     let args = [
         "apply",
@@ -107,10 +108,11 @@ pub(crate) async fn apply(ns: &TestNamespace, deployment: &Value) {
     let _ = ns.kubectl(&args, deployment).await;
 }
 
-/// How long pods may take to start: these tests are the first of a whole run, while others start whole clusters.
+/// Time limit for the start of pods. These tests are the first of a run, while others start whole
+/// clusters.
 const STARTS: Duration = Duration::from_mins(3);
 
-/// The pods of the workload, which has to have this many.
+/// Returns the UIDs of the workload's pods, once this number of them is ready.
 async fn pods(ns: &TestNamespace, count: usize) -> BTreeSet<String> {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": ns.name()}});
     let list = async || ns.cluster().list(&pod, "app=shop").await;
@@ -128,7 +130,7 @@ async fn pods(ns: &TestNamespace, count: usize) -> BTreeSet<String> {
     pods.iter().map(|pod| uid(pod).to_owned()).collect()
 }
 
-/// Installs the chart, and returns the pods of its workload.
+/// Installs the chart, and returns the UIDs of its workload's pods.
 async fn installed(ns: &TestNamespace, helm: &Helm<'_>, args: &[&str]) -> BTreeSet<String> {
     let chart = chart();
     let install = ["install", "shop", text(&chart)];
@@ -138,13 +140,13 @@ async fn installed(ns: &TestNamespace, helm: &Helm<'_>, args: &[&str]) -> BTreeS
 
 const ADOPT: [&str; 4] = ["adopt", "shop", "--helm", "shop"];
 
-/// The deployment that would be made, as JSON.
+/// Returns the deployment that `adopt` would create, as JSON.
 fn deployment(ns: &TestNamespace, args: &[&str]) -> Value {
     let printed = ns.plugin(&[args, &["-o", "json"]].concat()).done();
     serde_json::from_str(&printed.stdout).unwrap()
 }
 
-/// The objects of all phases of a deployment.
+/// Returns the objects of all phases of a deployment.
 fn objects(deployment: &Value) -> Vec<&Value> {
     let phases = deployment["spec"]["template"]["spec"]["phases"].as_array();
     let phases = phases.unwrap().iter();
@@ -157,14 +159,14 @@ fn object_of<'d>(deployment: &'d Value, kind: &str, name: &str) -> &'d Value {
     objects(deployment).into_iter().find(is).unwrap()
 }
 
-/// Takes over what a release has, drops some of it, and gives the rest back.
+/// Adopts a release, drops a part of its content, and undoes the adoption.
 async fn there_and_back(args: &[&str]) {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let helm = ns.helm().await;
     let before = installed(&ns, &helm, args).await;
     let was = ns.live(&web()).await;
 
-    // As it is written by hand, without what servers add.
+    // The manifests are as if written by hand, without fields that the server adds.
     let made = deployment(&ns, &ADOPT);
     let container =
         &object_of(&made, "Deployment", "web")["spec"]["template"]["spec"]["containers"][0];
@@ -186,7 +188,7 @@ async fn there_and_back(args: &[&str]) {
     assert_eq!(uid(&is), uid(&was));
     assert_eq!(controller(&is), shop.set(1).await.json["metadata"]["name"]);
 
-    // What the next revision drops goes, although Helm has made it.
+    // Content that the next revision drops is removed, although Helm has created it.
     let mut next = made.clone();
     let phases = next["spec"]["template"]["spec"]["phases"].as_array_mut();
     for phase in phases.unwrap() {
@@ -214,7 +216,7 @@ async fn there_and_back(args: &[&str]) {
     let variables = &live["spec"]["template"]["spec"]["containers"][0]["env"];
     assert_eq!(variables, &json!([{"name": "GREETING", "value": "hello"}]));
 
-    // Back: nothing happens to the objects, and helm goes on as if nothing had been.
+    // The undo does not change the objects, and helm continues as if nothing had happened.
     let between = pods(&ns, 2).await;
     let shown = ns.plugin(&["adopt", "shop", "--undo"]).done();
     assert!(shown.stdout.contains("left as it is"), "{}", shown.stdout);
@@ -257,7 +259,7 @@ async fn a_release_is_taken_over_without_a_restart_and_given_back() {
     there_and_back(&[]).await;
 }
 
-/// As Helm 3 does it: its entry owns the server's defaults as well.
+/// Releases of Helm 3, whose managed fields contain the server's defaults as well.
 #[tokio::test]
 async fn a_release_without_server_side_apply_is_taken_over_without_a_restart_and_given_back() {
     there_and_back(&["--server-side=false"]).await;
@@ -281,13 +283,14 @@ async fn a_release_is_shown_before_it_is_taken_over() {
     );
     let live = ns.live(&web()).await;
     assert!(!is_labelled(&live));
-    // A Secret may stay where it is.
+    // A Secret may be left out of the adoption.
     let ran = ns.plugin(&[&ADOPT[..], &["--no-secrets"]].concat()).done();
     assert!(ran.stderr.contains("db is left out"), "{}", ran.stderr);
     assert!(!ran.stdout.contains("Secret"), "{}", ran.stdout);
 }
 
-/// What has drifted stays as it is, unless the record is asked for; then pods may be replaced, which has to be allowed.
+/// Drift stays as it is, unless the user requests the content of Helm's record. Then pods may be
+/// replaced, which must be allowed.
 #[tokio::test]
 async fn what_has_drifted_from_a_release_is_told() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -353,7 +356,7 @@ async fn what_cannot_be_adopted_is_told_before_anything_is_written() {
     ] {
         assert!(errors.contains(expected), "{errors}");
     }
-    // The way of one is open, that of the other is not.
+    // The missing object can be skipped, but the controlled one cannot.
     let skipped = said(&[&ADOPT[..], &["--skip-missing"]].concat());
     assert!(skipped.contains("settings is controlled by"), "{skipped}");
     ns.merge(
@@ -364,7 +367,7 @@ async fn what_cannot_be_adopted_is_told_before_anything_is_written() {
     ns.plugin(&[&ADOPT[..], &["--skip-missing", "--apply", "--no-wait"]].concat())
         .done();
     ns.existing("shop").concluded().await;
-    // Its objects are a revision's now.
+    // The objects belong to a revision now.
     let again = said(&["adopt", "other", "deployment/web"]);
     assert!(
         again.contains("is controlled by ObjectSet.package-operator.run shop-"),
@@ -376,7 +379,7 @@ async fn what_cannot_be_adopted_is_told_before_anything_is_written() {
     ns.create(&free).await;
     let named = said(&["adopt", "shop", "configmap/free"]);
     assert!(named.contains("od/shop exists already"), "{named}");
-    // A release that helm is at work on.
+    // helm is working on the release.
     let record = object("v1", "Secret", "sh.helm.release.v1.shop.v1");
     ns.merge(
         &record,
@@ -400,7 +403,7 @@ async fn what_cannot_be_adopted_is_told_before_anything_is_written() {
     );
 }
 
-/// Objects of kubectl, with a record of what was applied and without one.
+/// Adopts objects of kubectl with and without a record of the last apply.
 #[tokio::test]
 async fn objects_are_adopted_by_name_and_by_labels() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -421,7 +424,7 @@ async fn objects_are_adopted_by_name_and_by_labels() {
     let _ = ns.kubectl(&["apply", "-f", "-"], &workload.manifest).await;
     let before = pods(&ns, 2).await;
 
-    // Pods and ReplicaSets have the label too.
+    // Pods and ReplicaSets have the label as well.
     let by_label = deployment(&ns, &["adopt", "shop", "-l", "team=shop"]);
     let names = |deployment: &Value| {
         let objects = objects(deployment).into_iter();
@@ -452,7 +455,7 @@ async fn objects_are_adopted_by_name_and_by_labels() {
     let shop = ns.existing("shop");
     shop.concluded().await;
     assert_eq!(pods(&ns, 2).await, before);
-    // What is dropped goes, also of what was created without a record.
+    // Dropped content is removed, also from the object without a record.
     let mut next = by_label.clone();
     let drop = |next: &mut Value, name: &str| {
         for phase in next["spec"]["template"]["spec"]["phases"]
@@ -481,7 +484,7 @@ async fn objects_are_adopted_by_name_and_by_labels() {
     ns.until_garbage_is_collected().await;
     ns.until_owners_are_observed().await;
     ns.plugin(&["adopt", "shop", "--undo", "--apply"]).done();
-    // kubectl goes on where it was.
+    // kubectl continues as before the adoption.
     let _ = ns.kubectl(&["apply", "-f", "-"], &applied.manifest).await;
     assert_eq!(ns.live(&applied).await["data"]["a"], "1");
     assert!(owners(&ns.live(&created).await).is_empty());

@@ -1,11 +1,11 @@
-//! The plugin's `adopt` with what kapp, Argo CD and Flux leave in a cluster. The tools themselves are not run: their
-//! records are written as they write them.
+//! The plugin's `adopt` with the inventories of kapp, Argo CD and Flux. The tools are not run: the
+//! tests write their records in the same format.
 
 use baton_integration::prelude::*;
 
 use crate::adopt::apply;
 
-/// A kind of another tool, as open as it may be.
+/// Returns the definition of another tool's kind, whose schema accepts everything.
 fn definition(plural: &str, kind: &str, group: &str, version: &str) -> Entry {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     object(
@@ -22,7 +22,7 @@ fn definition(plural: &str, kind: &str, group: &str, version: &str) -> Entry {
     )
 }
 
-/// Installs a kind for good, and creates an object of it as soon as it is served.
+/// Installs a kind permanently, and creates an object of it once it is served.
 async fn create_of(ns: &TestNamespace, definition: &Entry, custom: &Entry) {
     let cluster = ns.cluster();
     let created = cluster.create(&definition.manifest).await;
@@ -39,7 +39,7 @@ fn keys(names: &[&str]) -> Entry {
     names.iter().fold(settings, |it, key| it.data(key, "1"))
 }
 
-/// Adopts, drops a field, and returns what is left of the object.
+/// Adopts an object, drops a field, and returns the object afterwards.
 async fn after_dropping(ns: &TestNamespace, args: &[&str]) -> Value {
     let args = [&["adopt", "shop"], args].concat();
     let printed = ns.plugin(&[&args[..], &["-o", "json"]].concat()).done();
@@ -75,7 +75,7 @@ async fn an_app_of_kapp_is_adopted_by_its_label() {
         .apply(&ns.reference(&applied), "kapp")
         .await
         .unwrap();
-    // Of another app, and a record.
+    // An object of another app, and kapp's record.
     ns.create(&configmap("other").label("kapp.k14s.io/app", "other"))
         .await;
     let spec = json!({
@@ -93,7 +93,7 @@ async fn an_app_of_kapp_is_adopted_by_its_label() {
         "{missing}"
     );
     let live = after_dropping(&ns, &["--kapp", "shop"]).await;
-    // kapp finds its object and knows what it has applied.
+    // kapp still finds its object and the content of its last apply.
     assert_eq!(live["metadata"]["labels"]["kapp.k14s.io/app"], label);
     let annotations = &live["metadata"]["annotations"];
     assert_eq!(annotations["kapp.k14s.io/original"], text);
@@ -161,7 +161,7 @@ async fn a_kustomization_of_flux_is_adopted_by_its_inventory() {
     ns.plugin(&["adopt", "shop", "--undo", "--apply"]).done();
     let free = ns.live(&keys(&[])).await;
     assert!(has_manager(&free, "kustomize-controller"), "{free}");
-    // What Flux drops goes again.
+    // Fields that Flux drops are removed again.
     let _ = ns
         .cluster()
         .apply(&ns.reference(&keys(&["c"])), "kustomize-controller")

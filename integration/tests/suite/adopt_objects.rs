@@ -1,8 +1,10 @@
-//! The plugin's `adopt` of objects by name and by labels: whose fields go along, and what may not be read.
+//! The plugin's `adopt` of objects by name and by labels: the fields that are taken over, and
+//! missing rights.
 
 use baton_integration::prelude::*;
 
-/// Whose fields become the revision's is decided for each object by itself.
+/// The field managers whose fields the revision takes over are determined for each object
+/// separately.
 #[tokio::test]
 async fn what_an_edit_has_added_stays_although_another_object_was_made_by_the_same_manager() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -36,7 +38,7 @@ async fn what_an_edit_has_added_stays_although_another_object_was_made_by_the_sa
     assert_eq!(former(&ns.live(&made).await), "kubectl-edit");
 }
 
-/// Whoever may not read a record, or not try what it would do, is told so.
+/// Missing rights to read an object, or to try the adoption in a dry run, are reported.
 #[tokio::test]
 async fn rights_that_are_missing_are_named() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -70,7 +72,7 @@ async fn rights_that_are_missing_are_named() {
         "{}",
         patch.stderr
     );
-    // Half of what somebody names is not adopted.
+    // The command does not adopt a part of the selected objects.
     let selected = [
         "adopt",
         "shop",

@@ -1,4 +1,4 @@
-//! The plugin's `adopt --undo`: what it leaves, and what becomes of it where something stands in its way.
+//! The plugin's `adopt --undo`: the state that it leaves, and its behaviour if a step fails.
 
 use baton_integration::prelude::*;
 
@@ -6,7 +6,7 @@ const API_VERSION: &str = "package-operator.run/v1alpha1";
 const HOLD: &str = "integration.test/hold";
 const UNDO: [&str; 4] = ["adopt", "shop", "--undo", "--apply"];
 
-/// Settings that are too many to stay in the revision itself.
+/// Returns settings that are too many for the revision itself, so that they are in a slice.
 fn large() -> Entry {
     let settings = configmap("settings");
     (0..130).fold(settings, |it, number| it.data(&format!("k{number}"), "1"))
@@ -21,7 +21,8 @@ async fn slices(ns: &TestNamespace) -> Vec<String> {
     names.collect()
 }
 
-/// Adopts the settings, and returns the revision. Garbage collection may not know yet who owns what.
+/// Adopts the settings, and returns the revision. Garbage collection may not have observed the
+/// owner references yet.
 async fn adopted(ns: &TestNamespace) -> Entry {
     let _ = ns.kubectl(&["create", "-f", "-"], &large().manifest).await;
     ns.plugin(&["adopt", "shop", "cm/settings", "--apply"])
@@ -60,7 +61,8 @@ async fn finalizers(ns: &TestNamespace, entry: &Entry, change: impl Fn(&mut Vec<
     .await;
 }
 
-/// Nobody owns the slices of revisions that were deleted without what they hold.
+/// The slices of revisions that were deleted without their objects have no owner, so the command
+/// deletes them.
 #[tokio::test]
 async fn slices_of_all_revisions_go() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -81,10 +83,10 @@ async fn slices_of_all_revisions_go() {
     ];
     let _ = ns.kubectl(&args, &Value::Null).await;
     ns.existing("shop").concluded_as(2).await;
-    // Otherwise garbage collection may take the slices along, which it is not to be needed for.
+    // Otherwise garbage collection could delete the slices. The command must not depend on that.
     ns.until_garbage_is_collected().await;
     ns.until_owners_are_observed().await;
-    // That of the archived revision is still there.
+    // The slice of the archived revision still exists.
     let before = slices(&ns).await;
     assert_eq!(before.len(), 2);
     let ran = ns.plugin(&UNDO).done();
@@ -101,7 +103,8 @@ async fn slices_of_all_revisions_go() {
     );
 }
 
-/// The deployment is gone then, and nothing has an owner.
+/// After an interruption the deployment is gone and nothing has an owner. A second run finishes the
+/// deletion.
 #[tokio::test]
 async fn what_was_interrupted_is_run_again() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -133,7 +136,8 @@ async fn what_was_interrupted_is_run_again() {
     assert!(is_free(&ns).await);
 }
 
-/// Whatever garbage collection does then, it takes no object along. And until then there is a way forth and one back.
+/// When the deletion begins, the objects have no owner, so garbage collection deletes none of them.
+/// If the deletion is refused, the user can repeat the undo or resume the deployment.
 #[tokio::test]
 async fn nothing_is_owned_any_more_when_the_deletion_begins() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -20,7 +20,7 @@ fn settings() -> Entry {
     configmap("cm").data("k", "v")
 }
 
-/// Waits for the collision about `cm`, and checks that the object was left as it was.
+/// Waits for the collision about `cm`, and checks that the object is unchanged.
 async fn collides(ns: &TestNamespace, before: &Value) {
     let written = match ns.scope() {
         Scope::Namespaced => "",
@@ -57,7 +57,7 @@ async fn is_taken(ns: &TestNamespace, before: &Value) -> Value {
     live
 }
 
-/// A revision of an object that exists already.
+/// Creates an object, and then a revision of it.
 async fn revision_of(scope: Scope, there: &Entry, entry: Entry) -> (TestNamespace, Value) {
     let ns = TestNamespace::new(scope).await;
     let before = ns.create(there).await;
@@ -128,11 +128,11 @@ async fn none_adopts_an_object_without_a_controller(scope: Scope) {
     adopted(scope, &settings(), settings().collision("None")).await;
 }
 
-/// The other reference stays, and does not control any more.
+/// The reference of the foreign controller stays, as a plain owner.
 async fn none_takes_an_object_from_a_foreign_controller(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
-    // Garbage collection would remove an object whose only owner it does not find, so it gets one
-    // that exists.
+    // Garbage collection would remove an object whose only owner does not exist, so the owner is
+    // created.
     let owner = ns.create(&configmap("owner")).await;
     let mut reference = foreign_controller();
     reference["apiVersion"] = "v1".into();
@@ -150,7 +150,7 @@ async fn none_takes_an_object_from_a_foreign_controller(scope: Scope) {
     assert!(owners(&live).contains(&reference), "{live}");
 }
 
-/// `Prevent` takes over from listed previous revisions only.
+/// `Prevent` takes over from revisions in `previous` only.
 async fn prevent_refuses_objects_of_an_unlisted_revision(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     ns.set("v0")
@@ -192,13 +192,13 @@ async fn two_revisions_of_one_number_collide(scope: Scope) {
     .await;
 }
 
-/// Whatever the collision protection.
+/// The package manager's own objects are adopted under every collision protection.
 async fn objects_of_the_package_manager_are_always_adopted(scope: Scope) {
     let own = settings().label("package-operator.run/package", "package-operator");
     adopted(scope, &settings(), own).await;
 }
 
-/// A number left behind on an object that no revision controls hides nothing.
+/// A revision number on an object that no revision controls does not hide the collision.
 #[tokio::test]
 async fn a_stale_revision_annotation_does_not_hide_a_collision() {
     let stale = settings().annotation("package-operator.run/revision", "7");
@@ -218,7 +218,7 @@ async fn a_stale_revision_annotation_does_not_prevent_adoption() {
         .await;
 }
 
-/// An object that appears between the look and the create is not merged into.
+/// A revision never merges into an object that appears between its read and its create.
 #[tokio::test]
 async fn a_create_never_merges_into_the_object_of_somebody_else() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -230,7 +230,7 @@ async fn a_create_never_merges_into_the_object_of_somebody_else() {
             .revision(1)
             .phase("a", [object.clone().data("ours", "1")]);
         let (_, theirs) = tokio::join!(set.create(), async {
-            // Later in each round, to meet different moments of the pass.
+            // Each round has a longer delay, to cover different moments of the pass.
             tokio::time::sleep(Duration::from_millis(round)).await;
             ns.cluster().create(&stranger).await
         });
@@ -254,7 +254,7 @@ async fn a_create_never_merges_into_the_object_of_somebody_else() {
     }
 }
 
-/// What the create of an object rests on: no object has the version 1.
+/// The create of an object relies on this: no object has the resource version 1.
 #[tokio::test]
 async fn an_apply_with_a_version_that_no_object_has_creates_and_never_changes() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -271,7 +271,7 @@ async fn an_apply_with_a_version_that_no_object_has_creates_and_never_changes() 
     assert_eq!(ns.live(&configmap("cm")).await["data"], created["data"]);
 }
 
-/// No 30 s of waiting: the revision reacts to what happens to the object in its way.
+/// The revision is triggered by the deletion of the colliding object, and does not wait for 30 s.
 #[tokio::test]
 async fn a_collision_is_resolved_as_soon_as_the_object_goes() {
     let ns = refused(Scope::Namespaced, &settings(), settings()).await;

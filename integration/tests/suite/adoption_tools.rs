@@ -1,8 +1,8 @@
-//! Objects that people apply with other tools before a revision takes them over.
+//! Objects that users apply with other tools before a revision takes them over.
 
 use baton_integration::prelude::*;
 
-/// A workload whose container has these variables.
+/// Returns a workload whose container has these variables.
 fn workload(variables: &[(&str, &str)]) -> Entry {
     let variables = variables.iter();
     let variables = variables.map(|(name, value)| json!({ "name": name, "value": value }));
@@ -23,7 +23,7 @@ fn settings(keys: &[&str]) -> Entry {
     keys.iter().fold(settings, |it, key| it.data(key, "1"))
 }
 
-/// The names of the variables of a workload.
+/// Returns the names of a workload's variables.
 fn variables(live: &Value) -> Vec<&str> {
     let list = &live["spec"]["template"]["spec"]["containers"][0]["env"];
     let list = list.as_array().unwrap().iter();
@@ -32,15 +32,15 @@ fn variables(live: &Value) -> Vec<&str> {
 
 const APPLY: &[&str] = &["apply", "-f", "-"];
 
-/// What kubectl has applied, by whichever of its ways, goes with the revision that drops it. What others have set
-/// stays, and no pod is touched by the take-over.
+/// Fields that kubectl has applied, in any way, are removed by the revision that drops them. Fields
+/// of other managers stay, and the take-over changes no pod.
 #[tokio::test]
 async fn what_kubectl_applied_goes_when_a_revision_drops_it() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (both, one) = (workload(&[("A", "1"), ("B", "1")]), workload(&[("A", "1")]));
     let keys = settings(&["a", "b"]);
     ns.kubectl(APPLY, &both.manifest).await;
-    // It owns the variable now, which is applied all the same.
+    // `kubectl set env` owns the variable now, but kubectl has also applied it.
     ns.kubectl(&["set", "env", "deployment/web", "B=2"], &Value::Null)
         .await;
     ns.kubectl(&["set", "env", "deployment/web", "OTHER=1"], &Value::Null)
@@ -69,7 +69,8 @@ async fn what_kubectl_applied_goes_when_a_revision_drops_it() {
     assert_eq!(note(&after), note(&before), "kubectl can go on from there");
 }
 
-/// Helm's fields become ours, and those of managers that the manifest names; nobody else's.
+/// The revision takes over the fields of Helm and of managers that the manifest names, and no
+/// others.
 #[tokio::test]
 async fn fields_of_other_tools_become_ours_when_they_are_named() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

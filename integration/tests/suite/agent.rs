@@ -1,7 +1,7 @@
-//! Phases of the class `cluster.<name>` of a pull cluster: the hub shows them to the agent of the cluster, which
-//! delivers them and reports their status.
+//! Phases of the class `cluster.<name>` of a pull cluster. The hub mirrors them for the agent of
+//! the cluster, which delivers them and reports their status.
 //!
-//! What a user sees is what the manager would have done by itself; see `push`.
+//! The results are those of a delivery by the manager; see `push`.
 
 use baton_integration::agent::Agent;
 use baton_integration::manifest::BLOCKING_FINALIZER;
@@ -24,19 +24,19 @@ both_scopes! {
     phases_of_one_name_in_both_scopes_have_mirrors_of_their_own;
 }
 
-/// The owners of objects in other clusters than theirs.
+/// The annotation with the owners of an object whose owners are in another cluster.
 pub(crate) const OWNERS: &str = "package-operator.run/owners";
 
-/// A pull cluster whose agent is at work, and a namespace to deliver into it from.
+/// A pull cluster with a running agent, and a namespace of the hub to deliver from.
 pub(crate) struct Pulled {
     pub(crate) agent: Agent,
     pub(crate) joined: Joined,
-    // Dropped last, as in tests that have each of them in a variable of its own.
+    // Dropped last, as in tests that have each field in a variable.
     pub(crate) ns: TestNamespace,
 }
 
 impl Pulled {
-    /// Directly connected to both sides.
+    /// Connects the agent directly to both sides.
     pub(crate) async fn new(scope: Scope) -> Self {
         let ns = TestNamespace::new(scope).await;
         let site = Site::get(PULL).await;
@@ -65,36 +65,36 @@ impl Pulled {
             .await
     }
 
-    /// The class of phases that are delivered there.
+    /// Returns the class of phases that are delivered into the site.
     pub(crate) fn class(&self) -> String {
         self.joined.class()
     }
 
-    /// An object there, which exists.
+    /// Returns an object in the site, which must exist.
     pub(crate) async fn live(&self, entry: &Entry) -> Value {
         self.joined.site().live(&self.ns, entry).await
     }
 
-    /// An object there.
+    /// Reads an object in the site.
     pub(crate) async fn read(&self, entry: &Entry) -> Option<Value> {
         self.joined.site().read(&self.ns, entry).await
     }
 
-    /// Merge-patches an object there as somebody else.
+    /// Merge-patches an object in the site as another client.
     pub(crate) async fn merge(&self, entry: &Entry, patch: &Value) -> Value {
         let site = self.joined.site().cluster().await;
         let reference = self.ns.reference(entry);
         site.merge(&reference, patch).await.unwrap()
     }
 
-    /// Deletes an object there as somebody else.
+    /// Deletes an object in the site as another client.
     pub(crate) async fn delete(&self, entry: &Entry) {
         let site = self.joined.site().cluster().await;
         let reference = self.ns.reference(entry);
         assert!(site.delete(&reference, "Background").await);
     }
 
-    /// Waits until an object there satisfies a predicate, and returns it.
+    /// Waits until an object in the site satisfies a predicate, and returns it.
     pub(crate) async fn object_becomes(
         &self,
         entry: &Entry,
@@ -107,14 +107,14 @@ impl Pulled {
         self.live(entry).await
     }
 
-    /// Waits until there is no such object there.
+    /// Waits until the object does not exist in the site.
     pub(crate) async fn gone(&self, entry: &Entry) {
         let text = format!("{} {} to be gone", entry.kind(), entry.name());
         let gone = async || self.read(entry).await.is_none();
         self.ns.eventually(&text, gone).await;
     }
 
-    /// Changes a key of an object there and waits until that is undone.
+    /// Changes a key of an object in the site and waits until it is repaired.
     pub(crate) async fn is_repaired(&self, entry: &Entry) {
         let before = self.live(entry).await;
         self.merge(entry, &json!({ "data": { "k": "drifted" } }))
@@ -126,14 +126,14 @@ impl Pulled {
         assert_eq!(uid(&after), uid(&before));
     }
 
-    /// The name of the object of a delegated phase.
+    /// Returns the name of the object of a delegated phase.
     fn phase_name(&self, set: &str, phase: &str) -> String {
         let reference = self.ns.phase_ref(set, phase);
         reference["metadata"]["name"].as_str().unwrap().to_owned()
     }
 }
 
-/// The owners that the annotation of an object lists, their controllers marked.
+/// Returns the owners in the annotation of an object, each with true for the controller.
 pub(crate) fn remote_owners(live: &Value) -> Vec<(String, bool)> {
     let list: Vec<Value> = serde_json::from_str(annotation(live, OWNERS)).unwrap_or_default();
     let entry = |owner: &Value| {
@@ -143,12 +143,13 @@ pub(crate) fn remote_owners(live: &Value) -> Vec<(String, bool)> {
     list.iter().map(entry).collect()
 }
 
-/// The object that most tests deliver.
+/// Returns the object that most tests deliver.
 pub(crate) fn settings() -> Entry {
     configmap("cm").data("k", "v")
 }
 
-/// In-process, by the manager's own controller of phases, and by the agent: in this order, and back.
+/// The objects of one revision are delivered in-process, by the manager's own controller of phases,
+/// and by the agent.
 async fn objects_are_delivered_through_all_kinds_of_phases(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let ns = &pulled.ns;
@@ -187,7 +188,7 @@ async fn objects_are_delivered_through_all_kinds_of_phases(scope: Scope) {
     ns.reaches("v1", &[Is("Succeeded", "True"), Controls(&all)])
         .await;
 
-    // It looks as if the manager had delivered it.
+    // The status is the same as after a delivery by the manager.
     let phase = ns.phase_object("v1", "c").await.unwrap();
     phase.assert(&[
         Because("Available", "True", "Available"),
@@ -218,7 +219,7 @@ async fn objects_are_delivered_through_all_kinds_of_phases(scope: Scope) {
     assert!(pulled.joined.mirrored().await.is_empty());
 }
 
-/// Made, changed in place, handed over, taken away.
+/// Objects are created, changed in place, handed over and removed.
 async fn a_later_revision_takes_objects_over(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let (ns, class) = (&pulled.ns, pulled.class());
@@ -265,7 +266,7 @@ async fn a_later_revision_takes_objects_over(scope: Scope) {
     assert_eq!(pulled.read(&new).await, None);
 }
 
-/// A revision that never gets ready is followed by one with the content of the first.
+/// A revision that never becomes ready is followed by one with the content of the first.
 async fn a_rollback_restores_the_earlier_content(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let (ns, class) = (&pulled.ns, pulled.class());
@@ -305,7 +306,7 @@ async fn a_rollback_restores_the_earlier_content(scope: Scope) {
     assert_eq!(remote_owners(&left), [(pulled.phase_name("v3", "a"), true)]);
 }
 
-/// The agent of the cluster knows nothing of revisions: the manager tells it who gets what back.
+/// The agent knows no revisions, so the manager passes on which owner gets an object back.
 async fn objects_are_handed_back_on_deletion(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let ns = &pulled.ns;
@@ -397,7 +398,7 @@ async fn probe_results_are_reported_and_waited_for(scope: Scope) {
     pulled.merge(&gate, &named).await;
     ns.reaches("v1", &[Is("Available", "True"), Is("Succeeded", "True")])
         .await;
-    // What ceases to hold is reported as well.
+    // A probe that fails later is reported as well.
     let nameless = json!({ "metadata": { "annotations": { "name": "another" } } });
     pulled.merge(&gate, &nameless).await;
     ns.reaches("v1", &[Because("Available", "False", "ProbeFailure")])
@@ -492,7 +493,7 @@ async fn orphaned_objects_stay(scope: Scope) {
     .await;
 }
 
-/// Objects there that nobody controls, or somebody in that cluster.
+/// The objects in the site have no controller, or a controller of that cluster.
 async fn objects_of_other_owners_are_left_alone(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let ns = &pulled.ns;
@@ -511,7 +512,7 @@ async fn objects_of_other_owners_are_left_alone(scope: Scope) {
         ];
         ns.reaches(&name, &wanted).await;
         assert_eq!(pulled.live(&settings()).await, before);
-        // Once it is gone, the phase goes on.
+        // Once the object is gone, the phase continues.
         assert!(site.delete(&there, "Background").await);
         ns.reaches(&name, &[Is("Succeeded", "True")]).await;
         ns.delete_set(&name, "Background").await;
@@ -519,7 +520,8 @@ async fn objects_of_other_owners_are_left_alone(scope: Scope) {
     }
 }
 
-/// An `ObjectSetPhase` and a `ClusterObjectSetPhase` of the same name have mirrors in the same namespace.
+/// An `ObjectSetPhase` and a `ClusterObjectSetPhase` of the same name have different mirrors in the
+/// same namespace.
 async fn phases_of_one_name_in_both_scopes_have_mirrors_of_their_own(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let (ns, class) = (&pulled.ns, pulled.class());
@@ -553,7 +555,7 @@ async fn phases_of_one_name_in_both_scopes_have_mirrors_of_their_own(scope: Scop
     pulled.gone(&configmap("of-the-other")).await;
 }
 
-/// Who delivers can be exchanged, and nothing is written for that.
+/// A cluster can change between push and pull, and no object is written for that.
 #[tokio::test]
 async fn a_cluster_changes_from_push_to_pull_and_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -573,7 +575,7 @@ async fn a_cluster_changes_from_push_to_pull_and_back() {
             pulled.joined.mirrored().await.is_empty() == (connection == "Push")
         })
         .await;
-        // Whoever delivers now does so, and nobody else.
+        // The present deliverer repairs, and the other one writes nothing.
         pulled.is_repaired(&settings()).await;
         let answered = async || {
             let reported = ns.phase_object("v1", "a").await.unwrap();
@@ -585,7 +587,7 @@ async fn a_cluster_changes_from_push_to_pull_and_back() {
         let recorded = recording.so_far().await;
         assert_eq!(recorded.count(Change::Deleted), 0);
         let changes = recorded.changes();
-        // The drift and its repair, in each round.
+        // The drift and its repair, once per round.
         assert_eq!(changes.get("cm"), Some(&(2 * (round + 1))), "{connection}");
         assert_eq!(changes.get("still"), None, "{connection}");
     }

@@ -1,4 +1,4 @@
-//! What the credentials of an agent are worth to a thief.
+//! The rights of somebody who has stolen an agent's credentials.
 
 use std::pin::pin;
 
@@ -13,7 +13,7 @@ use crate::cluster_commands_pull::{
     GROUP, client, document, documents, home, mounted, phase, watched,
 };
 
-/// What an agent may do in the namespace of its cluster, as the server reports it.
+/// The agent's rights in the namespace of its cluster, as the server reports them.
 const RIGHTS: [&str; 5] = [
     "get objectsetphases",
     "list objectsetphases",
@@ -22,7 +22,7 @@ const RIGHTS: [&str; 5] = [
     "watch objectsetphases",
 ];
 
-/// Requests that are sent as the agent.
+/// A client with the agent's credentials.
 struct Thief(Client);
 
 impl Thief {
@@ -31,7 +31,7 @@ impl Thief {
         Self(client(&dir.path().join("kubeconfig")).await)
     }
 
-    /// The status code of the answer, and its body if the request was granted.
+    /// Sends a request. Returns the status code, and the body if the request was granted.
     async fn sends(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         self.sends_with(method, path, body, &[]).await
     }
@@ -65,7 +65,8 @@ impl Thief {
         }
     }
 
-    /// What it may do in a namespace beyond what the server allows to everybody who is known: `get secrets`.
+    /// Returns the agent's rights in a namespace, without those of every authenticated user: `get
+    /// secrets`.
     async fn rights(&self, namespace: &str) -> Vec<String> {
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
@@ -86,7 +87,7 @@ impl Thief {
         };
         let mut rights = Vec::new();
         for rule in review["status"]["resourceRules"].as_array().unwrap() {
-            // Reviews of oneself, which every user may ask for.
+            // Self-reviews, which every user may request.
             if rule["apiGroups"] == json!(["authorization.k8s.io"])
                 || rule["apiGroups"] == json!(["authentication.k8s.io"])
             {
@@ -106,8 +107,8 @@ impl Thief {
     }
 }
 
-/// Two sites: what was stolen from the first one opens the phases of the first one, to look at them and to report
-/// how they are, and nothing else on the hub.
+/// With two sites, the credentials of the first agent allow reads of the first site's phases and
+/// writes of their status, and nothing else on the hub.
 #[tokio::test]
 async fn stolen_credentials_of_an_agent_open_its_own_phases_and_nothing_else() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -127,7 +128,7 @@ async fn stolen_credentials_of_an_agent_open_its_own_phases_and_nothing_else() {
     let phases = |namespace: &str| format!("/apis/{GROUP}/namespaces/{namespace}/objectsetphases");
     let (mine, theirs) = (phases(&here), phases(&there));
 
-    // What it is for. Rights take effect in the server's own time.
+    // The rights that the agent needs. They take effect with a delay.
     ns.eventually("the agent to have its rights", async || {
         thief.sends("GET", &mine, &Value::Null).await.0 == 200
     })
@@ -149,7 +150,7 @@ async fn stolen_credentials_of_an_agent_open_its_own_phases_and_nothing_else() {
 
     for request in forbidden(&own, &other, ns.name()).lines() {
         let (method, path) = request.trim().split_once(' ').unwrap();
-        // Rights are looked at before the body is.
+        // The server checks the rights before the body.
         let body = match method {
             "GET" | "DELETE" => Value::Null,
             _ => json!({}),
@@ -169,9 +170,13 @@ async fn stolen_credentials_of_an_agent_open_its_own_phases_and_nothing_else() {
     }
 }
 
-/// Requests that the agent of the cluster `own` has to be refused: about the phases of others, and its own other than
-/// by their status; about what phases are made from, and where clusters are known; about credentials, its own among
-/// them; about rights; and about anything else in the namespace where it is at home.
+/// Returns requests that the server must refuse to the agent of the cluster `own`:
+///
+/// - requests about phases of other clusters, and about its own phases except for their status,
+/// - about the objects that phases are made from, and about Clusters,
+/// - about credentials, including its own,
+/// - about rights,
+/// - about all other objects in its own namespace.
 fn forbidden(own: &str, other: &str, ns: &str) -> String {
     let (here, there) = (home(own), home(other));
     let (rbac, clusters) = (
@@ -234,7 +239,7 @@ fn forbidden(own: &str, other: &str, ns: &str) -> String {
     text.replace("\n\n", "\n")
 }
 
-/// Whatever is sent to the status of a phase changes its status alone.
+/// A write to the status of a phase changes only the status, whatever the body contains.
 async fn writes_nothing_but_the_status(hub: &Cluster, thief: &Thief, here: &str, mine: &str) {
     let web = phase(here, "web").manifest;
     let before = hub.get(&web).await.unwrap();
@@ -276,7 +281,7 @@ async fn assert_only_the_status_differs(hub: &Cluster, before: &Value, condition
     let mut before = before.clone();
     for object in [&mut before, &mut after] {
         object["status"] = Value::Null;
-        // Both are about the write itself.
+        // Both fields change with every write.
         for part in ["managedFields", "resourceVersion"] {
             object["metadata"][part] = Value::Null;
         }

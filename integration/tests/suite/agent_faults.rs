@@ -1,8 +1,8 @@
-//! Delivery by an agent whose networks fail, to the hub and to its own cluster, whose API servers do, and that is
-//! killed itself.
+//! Delivery by an agent over networks that fail, with API servers that fail, and with an agent that
+//! is killed.
 //!
-//! However it is disturbed, a rollout ends as one that the manager delivers undisturbed: nothing is lost, and no
-//! object changes more often than it has to.
+//! Each rollout must end as one that the manager delivers undisturbed: nothing is lost, and no
+//! object changes more often than necessary.
 
 mod answers;
 mod crashes;
@@ -26,7 +26,7 @@ enum Side {
 impl Side {
     const BOTH: [Self; 2] = [Self::Hub, Self::Site];
 
-    /// The real one.
+    /// Returns the real endpoint of the side.
     async fn endpoint(self, site: &Site) -> Endpoint {
         match self {
             Self::Hub => Endpoint::of_bed(Cluster::shared().await.kubeconfig()),
@@ -34,7 +34,7 @@ impl Side {
         }
     }
 
-    /// Lets an agent find it elsewhere.
+    /// Sets the endpoint at which an agent reaches the side.
     fn at<'a>(self, setup: Setup<'a>, endpoint: &Endpoint) -> Setup<'a> {
         match self {
             Self::Hub => setup.hub(endpoint),
@@ -43,7 +43,7 @@ impl Side {
     }
 }
 
-/// A rollout of its own, delivered by an agent. Both are at work, and recorded unless the API server is to be stopped.
+/// Starts a rollout and its agent. The objects are recorded, unless the test stops the API server.
 async fn pulled(
     site: &Site,
     setup: impl for<'a> FnOnce(Setup<'a>) -> Setup<'a>,

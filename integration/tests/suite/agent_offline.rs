@@ -1,7 +1,8 @@
-//! An agent whose hub is away, and a hub whose agent is.
+//! An agent without its hub, and a hub without its agent.
 //!
-//! Being offline is normal for a site: what was delivered is kept as it should be, over restarts of the agent as
-//! well, and what has changed on the hub meanwhile is done once it is back, not more.
+//! A site may be offline at any time. Delivered objects are repaired meanwhile, also after a
+//! restart of the agent. Changes on the hub are carried out once the hub is reachable, and nothing
+//! beyond them.
 
 use baton_integration::faults::{Faults, Seen, Verb};
 use baton_integration::prelude::*;
@@ -13,11 +14,11 @@ use crate::agent::{Pulled, settings};
 /// The reason of a Cluster whose agent has sent no heartbeat for three intervals.
 pub(crate) const SILENT: &str = "AgentSilent";
 
-/// A pull cluster with a network of its own between its agent and the hub, and all requests of the agent on
-/// record.
+/// A pull cluster with a proxy between its agent and the hub, and a record of all requests of the
+/// agent.
 struct Remote {
     pulled: Pulled,
-    /// To the hub.
+    /// The line to the hub.
     line: Proxy,
     hub: Faults,
     site: Faults,
@@ -45,7 +46,7 @@ impl Remote {
         }
     }
 
-    /// Delivers [`settings`] and some more.
+    /// Delivers [`settings`] and another object.
     async fn deliver(&self) {
         let ns = &self.pulled.ns;
         ns.revision(1)
@@ -54,19 +55,19 @@ impl Remote {
             .await;
     }
 
-    /// Cuts the line, and waits until the hub knows.
+    /// Cuts the line, and waits until the hub reports it.
     async fn cut(&self) {
         self.line.set(Mode::Cut).await;
         self.pulled.joined.because("Connected", SILENT).await;
     }
 
-    /// Mends the line, and waits until the hub knows.
+    /// Restores the line, and waits until the hub reports it.
     async fn mend(&self) {
         self.line.set(Mode::Pass).await;
         self.pulled.joined.becomes("Connected", "True").await;
     }
 
-    /// The statuses of phases that the hub has taken from the agent.
+    /// Returns the number of phase statuses that the hub has accepted from the agent.
     fn reports(&self) -> usize {
         let heartbeat = "/objectsetphases/agent/status";
         let seen = self.hub.seen();
@@ -75,7 +76,8 @@ impl Remote {
         seen.iter().filter(of).count()
     }
 
-    /// The writes that the site has carried out, of objects whose path contains this.
+    /// Returns the number of writes that the site has carried out, of objects whose path contains a
+    /// text.
     fn writes(&self, path: &str) -> usize {
         let seen = self.site.seen();
         let of = |seen: &&Seen| seen.is_write() && seen.carried_out && seen.path.contains(path);
@@ -83,7 +85,7 @@ impl Remote {
     }
 }
 
-/// What was delivered is kept as it should be, whoever is restarted.
+/// Delivered objects are repaired without the hub, after each kind of restart.
 #[tokio::test]
 async fn drift_is_repaired_without_the_hub_over_restarts() {
     let mut remote = Remote::new(Scope::Namespaced).await;
@@ -104,9 +106,9 @@ async fn drift_is_repaired_without_the_hub_over_restarts() {
             .pulled
             .object_becomes(&settings(), "repaired", |live| live["data"]["k"] == "v")
             .await;
-        // It goes on, not only begins.
+        // The agent keeps repairing, not only at its start.
         remote.pulled.is_repaired(&settings()).await;
-        // What is gone is made again.
+        // A deleted object is created again.
         let old = remote.pulled.live(&settings()).await;
         remote.pulled.delete(&settings()).await;
         remote
@@ -123,7 +125,8 @@ async fn drift_is_repaired_without_the_hub_over_restarts() {
     assert_eq!(remote.pulled.live(&configmap("other")).await, before);
 }
 
-/// Where nothing has happened, nothing is written when the hub is back; new results of probes are reported.
+/// If nothing has changed, nothing is written when the hub is reachable again; new results of
+/// probes are reported.
 #[tokio::test]
 async fn statuses_are_caught_up_when_the_hub_is_back() {
     let remote = Remote::new(Scope::Namespaced).await;
@@ -164,7 +167,8 @@ async fn statuses_are_caught_up_when_the_hub_is_back() {
     );
 }
 
-/// Two revisions were made while the agent was away, and the first of them was given up: the site never sees it.
+/// Two revisions are created while the agent is away, and the first one is archived. It never
+/// reaches the site.
 #[tokio::test]
 async fn what_was_archived_meanwhile_is_never_written() {
     let remote = Remote::new(Scope::Namespaced).await;
@@ -214,12 +218,12 @@ async fn what_was_archived_meanwhile_is_never_written() {
     let mut values: Vec<_> = values.collect();
     values.dedup();
     assert_eq!(values, ["v1", "v3"]);
-    // Taken over, made, left by the first revision, deleted.
+    // One object is taken over, one created, one released by the first revision, and one deleted.
     let done = remote.writes("/configmaps/") - writes;
     assert!(done <= 4, "{done} writes");
 }
 
-/// As a deployment makes them: the templates between the first and the last one are passed over.
+/// The same for a deployment: the templates between the first and the last one are skipped.
 #[tokio::test]
 async fn templates_of_a_deployment_that_were_replaced_meanwhile_are_never_written() {
     let remote = Remote::new(Scope::Namespaced).await;
@@ -254,7 +258,7 @@ async fn templates_of_a_deployment_that_were_replaced_meanwhile_are_never_writte
     assert!(done <= 4, "{done} writes");
 }
 
-/// The hub says since when, and everything else goes on.
+/// The hub reports the time at which the agent became silent, and other phases are delivered.
 #[tokio::test]
 async fn a_silent_agent_is_reported_and_blocks_no_other_phase() {
     let remote = Remote::new(Scope::Namespaced).await;
@@ -284,10 +288,10 @@ async fn a_silent_agent_is_reported_and_blocks_no_other_phase() {
     let reported = ns.reaches("v1", &lost).await;
     assert_eq!(reported.controller_of(), delivered.controller_of());
     ns.phase_object("v1", "a").await.unwrap().assert(&lost);
-    // Said once, it does not change.
+    // The condition is reported once and does not change.
     let condition = reported.condition("Available").cloned();
 
-    // In the hub itself, into another cluster, and back.
+    // Delivers into the hub itself and into another cluster, and deletes both revisions.
     for name in ["local", "pushed"] {
         let class = if name == "local" {
             String::new()
@@ -309,7 +313,7 @@ async fn a_silent_agent_is_reported_and_blocks_no_other_phase() {
     ns.reaches("v1", &[Is("Available", "True")]).await;
 }
 
-/// Nothing is forgotten: the deletion waits, says for what, and is done when the agent is back.
+/// The deletion waits, reports the reason, and is carried out when the agent is back.
 #[tokio::test]
 async fn a_deletion_waits_for_the_agent() {
     let remote = Remote::new(Scope::Namespaced).await;
@@ -319,7 +323,7 @@ async fn a_deletion_waits_for_the_agent() {
     let set = ns.set_ref("v1");
     assert!(ns.cluster().delete(&set, "Background").await);
     is_waited_for(ns).await;
-    // The agent does not know, and goes on.
+    // The agent has not observed the deletion, and repairs as before.
     remote.pulled.is_repaired(&settings()).await;
     remote.mend().await;
     ns.eventually("the revision to be gone", async || {
@@ -333,7 +337,7 @@ async fn a_deletion_waits_for_the_agent() {
     assert_eq!(deletions.count(), 2, "each is deleted once");
 }
 
-/// Somebody who knows that a site is lost gives up on what is there. Should it come back, nothing happens to it.
+/// A user abandons the phase of a lost site. If the site comes back, its objects are unchanged.
 #[tokio::test]
 async fn a_lost_site_can_be_given_up() {
     let remote = Remote::new(Scope::Namespaced).await;
@@ -357,7 +361,7 @@ async fn a_lost_site_can_be_given_up() {
     .await;
     assert_eq!(remote.pulled.live(&settings()).await, before);
     remote.mend().await;
-    // It has forgotten the phase: nobody repairs the object any more.
+    // The agent has dropped the phase, so the object is not repaired any more.
     let drift = json!({ "data": { "k": "drifted" } });
     let drifted = async || {
         let drifted = remote.pulled.merge(&settings(), &drift).await;
@@ -369,7 +373,7 @@ async fn a_lost_site_can_be_given_up() {
     assert_eq!(uid(&left), uid(&before));
 }
 
-/// The revision says that its deletion waits, and what can be done.
+/// Waits until the revision reports that its deletion waits, and names the way to abandon it.
 async fn is_waited_for(ns: &TestNamespace) {
     ns.eventually("the wait to be reported", async || {
         let reported = ns.read_set("v1").await;

@@ -1,5 +1,5 @@
-//! An agent that is to take objects away which it has not delivered, and what becomes of objects when what the hub has
-//! for an agent goes: its Cluster, or its namespace.
+//! An agent that must remove objects that it has not delivered, and the fate of objects if the
+//! agent's Cluster or namespace on the hub is deleted.
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
@@ -7,7 +7,7 @@ use baton_integration::sites::{Joined, PULL, Site};
 
 use crate::agent::{Pulled, settings};
 
-/// The namespace of an agent on the hub.
+/// Returns the namespace of an agent on the hub.
 fn place(joined: &Joined) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": joined.mirrors() } })
 }
@@ -25,13 +25,14 @@ async fn close(pulled: &Pulled) {
         .await;
 }
 
-/// Makes the namespace of an agent, and gives the agent its rights again.
+/// Creates the namespace of an agent, and grants the agent its rights again.
 async fn reopen(pulled: &Pulled) {
     let token = pulled.joined.admit_agent().await.token().await;
     pulled.agent.replace_hub_token(&token.text);
 }
 
-/// A pull cluster with the revisions `v1` and `going`, and the object that the first one has delivered there.
+/// Delivers the revisions `v1` and `going` into a pull cluster, and returns the object of the first
+/// one.
 async fn with_two_revisions() -> (Pulled, Value) {
     let pulled = Pulled::new(Scope::Namespaced).await;
     pulled.deliver([settings()]).await;
@@ -77,7 +78,7 @@ async fn an_agent_takes_away_what_the_manager_has_delivered_before() {
     }
 }
 
-/// It was never joined, so nothing was ever delivered.
+/// The cluster was never joined, so nothing was delivered.
 #[tokio::test]
 async fn phases_of_a_cluster_without_a_place_for_an_agent_can_be_deleted() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -112,7 +113,7 @@ async fn no_object_goes_with_the_namespace_of_an_agent() {
             .await;
     }
     assert_eq!(pulled.live(&settings()).await, before);
-    // What is deleted meanwhile waits, so that it is not left behind.
+    // A deletion waits meanwhile, so that no object is left behind.
     let set = ns.set_ref("going");
     assert!(ns.cluster().delete(&set, "Background").await);
     ns.eventually("the phase to wait", async || {
@@ -135,8 +136,8 @@ async fn no_object_goes_with_the_namespace_of_an_agent() {
     assert_eq!(pulled.read(&settings()).await, None);
 }
 
-/// Deleted by mistake and made again, it goes on; what is deleted in between is taken away by the agent, which is still
-/// there.
+/// A Cluster is deleted by mistake and created again, and the agent continues. The agent also
+/// carries out the deletions in between.
 #[tokio::test]
 async fn an_agent_serves_its_phases_while_there_is_no_cluster() {
     let (pulled, before) = with_two_revisions().await;
@@ -160,7 +161,7 @@ async fn an_agent_serves_its_phases_while_there_is_no_cluster() {
     ns.reaches("v1", &[Is("Available", "True")]).await;
     assert_eq!(uid(&pulled.live(&settings()).await), uid(&before));
 
-    // Gone for good, with what the hub has for its agent.
+    // The Cluster is gone for good, together with the agent's namespace.
     pulled.joined.leave().await;
     ns.reaches("v1", &[UNREACHABLE]).await;
     close(&pulled).await;

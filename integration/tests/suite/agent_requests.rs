@@ -1,4 +1,5 @@
-//! What an agent costs its hub and its own cluster: sites are many, and their lines are thin.
+//! Requests of an agent to the hub and to its own cluster. They must be few: there are many sites,
+//! and their lines are slow.
 
 use baton_integration::faults::{Faults, Seen, Verb};
 use baton_integration::prelude::*;
@@ -6,22 +7,23 @@ use baton_integration::sites::{PULL, Site};
 
 use crate::agent::Pulled;
 
-/// Objects of a phase.
+/// Number of objects of a phase.
 const OBJECTS: usize = 5;
 
-/// The heartbeat of an agent.
+/// True for the heartbeat of an agent.
 fn is_heartbeat(seen: &Seen) -> bool {
     seen.path.ends_with("/objectsetphases/agent/status")
 }
 
-/// Requests of an agent to both sides, without heartbeats and what is asked for them.
+/// Requests of an agent to both sides, without heartbeats and the requests for `/version` that
+/// belong to them.
 #[derive(Debug, PartialEq)]
 struct Cost {
     hub: Vec<(Verb, String)>,
     site: Vec<(Verb, String)>,
 }
 
-/// What was asked of both sides since so many requests to each.
+/// Returns the requests to both sides since the given number of requests to each.
 fn since(hub: &Faults, site: &Faults, (at_hub, at_site): (usize, usize)) -> Cost {
     let of = |seen: &[Seen]| {
         let work = seen
@@ -39,7 +41,8 @@ fn now(hub: &Faults, site: &Faults) -> (usize, usize) {
     (hub.seen().len(), site.seen().len())
 }
 
-/// One report for a phase that is delivered, one request per object, and nothing but heartbeats when nothing happens.
+/// A delivered phase costs one report, an object costs one request plus a dry run, and an idle
+/// agent sends only heartbeats.
 #[tokio::test]
 async fn delivery_is_cheap_and_idleness_costs_a_heartbeat() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -69,7 +72,7 @@ async fn delivery_is_cheap_and_idleness_costs_a_heartbeat() {
     let cost = since(&hub, &site, start);
     assert_eq!(cost.hub.len(), 1, "one report: {cost:#?}");
     let applies = count(&cost.site, &[Verb::Apply]);
-    // Each but the first one is tried before any is written.
+    // Each object but the first has a dry run before the first write.
     assert_eq!(applies, 2 * OBJECTS - 1, "{cost:#?}");
     let start = now(&hub, &site);
     create("v2", &["v1"]).await;
@@ -77,7 +80,8 @@ async fn delivery_is_cheap_and_idleness_costs_a_heartbeat() {
     ns.reaches("v1", &[Is("InTransition", "True"), Controls(&[])])
         .await;
     let cost = since(&hub, &site, start);
-    // That the new revision has them, and that the old one has not.
+    // The new phase reports that it controls the objects, and the old phase reports that it does
+    // not.
     assert!(cost.hub.len() <= 3, "{cost:#?}");
     let changes = count(&cost.site, &[Verb::Apply, Verb::Patch, Verb::Update]);
     assert!(changes <= 2 * OBJECTS, "{cost:#?}");

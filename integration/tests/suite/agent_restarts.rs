@@ -1,5 +1,5 @@
-//! A manager that ends and starts while an agent serves a cluster, an agent that does, and another one that takes
-//! its place.
+//! Restarts of a manager while an agent serves a cluster, restarts of an agent, and a second agent
+//! that takes over.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::agent::{Pulled, settings};
 use crate::agent_offline::SILENT;
 use crate::requests::settle;
 
-/// What a restart could change, on both sides.
+/// Returns all objects that a restart could change, on both sides.
 async fn picture(pulled: &Pulled) -> Vec<Value> {
     let ns = &pulled.ns;
     let hub = ns.cluster();
@@ -29,7 +29,8 @@ async fn picture(pulled: &Pulled) -> Vec<Value> {
     all
 }
 
-/// A chain with what may make a fresh process doubt: objects handed over, a failing probe, a pause, a collision.
+/// Creates a chain with all situations that a new process could misjudge: objects handed over, a
+/// failing probe, a pause, a collision.
 async fn populate(pulled: &Pulled) {
     let (ns, class) = (&pulled.ns, pulled.class());
     ns.revision(1)
@@ -69,7 +70,8 @@ async fn populate(pulled: &Pulled) {
         .await;
 }
 
-/// Nothing differs, so nothing is written by anybody, whether the agent is at work, silent, or back.
+/// Nothing differs, so neither process writes anything, no matter if the agent runs, is silent, or
+/// is back.
 #[tokio::test]
 async fn a_restart_of_the_manager_writes_nothing() {
     let mut bed = Exclusive::acquire().await;
@@ -105,11 +107,11 @@ async fn a_restart_of_the_manager_writes_nothing() {
     pulled.ns.reaches("v2", &[Is("Available", "True")]).await;
     let failing = [Because("Available", "False", "ProbeFailure")];
     pulled.ns.reaches("failing", &failing).await;
-    // It is at work, not only silent.
+    // The agent works, it is not only silent.
     pulled.is_repaired(&settings()).await;
 }
 
-/// Ends the manager in both ways and fails if the next one writes anything.
+/// Ends the manager in both ways, and fails if the next one writes anything.
 async fn restart(bed: &mut Exclusive, pulled: &Pulled, text: &str) {
     for end in ["killed", "terminated"] {
         let manager = bed.take_manager();
@@ -125,7 +127,7 @@ async fn restart(bed: &mut Exclusive, pulled: &Pulled, text: &str) {
     }
 }
 
-/// As little is written by an agent that starts anew, and its short absence is not reported.
+/// A restarted agent writes nothing, and its short absence is not reported.
 #[tokio::test]
 async fn a_restart_of_the_agent_writes_nothing() {
     let mut pulled = Pulled::new(Scope::Namespaced).await;
@@ -142,10 +144,10 @@ async fn a_restart_of_the_agent_writes_nothing() {
             .ns
             .eventually("the agent to be ready", async || pulled.agent.is_ready())
             .await;
-        // What comes after the start's own work.
+        // The repair is queued behind the work of the start.
         pulled.is_repaired(&settings()).await;
         let mut after = picture(&pulled).await;
-        // But for what was repaired just now.
+        // The object that was just repaired is left out.
         let other = |object: &Value| object["metadata"]["name"] != settings().name();
         after.retain(other);
         let expected: Vec<_> = before.iter().filter(|object| other(object)).collect();
@@ -153,8 +155,8 @@ async fn a_restart_of_the_agent_writes_nothing() {
     }
 }
 
-/// Of two agents one works, and what it does the other one goes on with: at once if it has ended in good order. Nobody
-/// hears of it.
+/// Of two agents one is the leader. The other one continues its work, at once if the leader has
+/// ended regularly. No condition changes.
 #[tokio::test]
 async fn the_second_agent_takes_over_at_once() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

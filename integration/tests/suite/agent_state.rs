@@ -1,4 +1,5 @@
-//! What an agent keeps on its disk, and what it does when that is damaged, older than the hub, or not its own.
+//! The state of an agent on its disk, and the agent's behaviour if the state is damaged, outdated,
+//! or of another cluster.
 
 use std::path::Path;
 
@@ -33,14 +34,14 @@ impl Damage {
     }
 }
 
-/// What the agent has warned of since a line of its log.
+/// Returns the number of the agent's warnings about its state file.
 fn warnings(pulled: &Pulled) -> usize {
     let file = pulled.agent.log().about("mirrors.json", usize::MAX);
     let warned = |line: &&str| line.contains(" WARN ") || line.contains("ERROR ");
     file.lines().filter(warned).count()
 }
 
-/// It is reported, and what the hub says counts.
+/// The damage is reported, and the agent uses the objects of the hub.
 #[tokio::test]
 async fn a_damaged_state_is_reported_and_nothing_is_lost() {
     let mut pulled = Pulled::new(Scope::Namespaced).await;
@@ -73,7 +74,8 @@ async fn a_damaged_state_is_reported_and_nothing_is_lost() {
         let after = pulled.live(&settings()).await;
         assert_eq!(uid(&after), uid(&before), "{damage:?}");
         before = after;
-        // It is written anew, though nothing has changed: the next start finds nothing to complain about.
+        // The state is written again although nothing has changed, so the next start reports no
+        // damage.
         is_replaced(&pulled, &damaged).await;
         let known = warnings(&pulled);
         pulled.agent.kill();
@@ -87,7 +89,7 @@ async fn a_damaged_state_is_reported_and_nothing_is_lost() {
     }
 }
 
-/// Without the hub and without a state that it can trust, an agent leaves everything as it is.
+/// Without the hub and without a valid state, an agent changes nothing.
 #[tokio::test]
 async fn a_damaged_state_without_the_hub_changes_nothing() {
     let (mut pulled, line) = Pulled::behind_a_proxy().await;
@@ -120,7 +122,7 @@ async fn a_damaged_state_without_the_hub_changes_nothing() {
     }
 }
 
-/// The state of another cluster, from a volume that was mixed up, is none.
+/// The state of another cluster, from a mixed-up volume, is not used.
 #[tokio::test]
 async fn the_state_of_another_cluster_is_not_used() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -169,8 +171,8 @@ async fn the_state_of_another_cluster_is_not_used() {
         .await;
 }
 
-/// A state from before the last rollout, as from a backup of the volume, with the hub in reach: what the hub says
-/// counts before anything is done.
+/// The state is from before the last rollout, as from a backup of the volume, and the hub is
+/// reachable. The agent reads the phases of the hub before it writes.
 #[tokio::test]
 async fn a_stale_state_does_nothing_wrong() {
     let mut pulled = Pulled::new(Scope::Namespaced).await;
@@ -181,7 +183,7 @@ async fn a_stale_state_does_nothing_wrong() {
     let site = pulled.joined.site().cluster().await;
     let recording = Recording::start(&site, &configmaps, "").await;
     pulled.agent.start();
-    // What comes after the start's own work, in the order of the queue.
+    // The repair is queued behind the work of the start.
     pulled.is_repaired(&configmap("new")).await;
     pulled.ns.reaches("v2", &[Is("Available", "True")]).await;
     let recorded = recording.so_far().await;
@@ -190,8 +192,8 @@ async fn a_stale_state_does_nothing_wrong() {
     is_replaced(&pulled, &old_state).await;
 }
 
-/// The same while the hub is away: the agent cannot know better, but takes nothing back that was handed over, and
-/// does as the hub says once it is back.
+/// The same without the hub. The agent takes no object back that was handed over, and follows the
+/// hub once it is reachable.
 #[tokio::test]
 async fn a_stale_state_without_the_hub_takes_nothing_back() {
     let (mut pulled, line) = Pulled::behind_a_proxy().await;
@@ -225,7 +227,7 @@ async fn is_replaced(pulled: &Pulled, before: &[u8]) {
         .await;
 }
 
-/// One revision after the other; returns the state from between them.
+/// Rolls out two revisions, and returns the state from between them.
 async fn roll_over(pulled: &mut Pulled) -> Vec<u8> {
     let class = pulled.class();
     let ns = &pulled.ns;
@@ -238,7 +240,7 @@ async fn roll_over(pulled: &mut Pulled) -> Vec<u8> {
             .await;
     };
     create("v1", &[], "old").await;
-    // Written for good when the agent has ended.
+    // The state is complete when the agent has ended.
     pulled.agent.stop();
     let state = std::fs::read(pulled.agent.state()).unwrap();
     pulled.agent.start();

@@ -1,4 +1,4 @@
-//! Taking objects away and keeping the revision as history.
+//! Archival: objects are removed and the revision stays as history.
 
 use baton_integration::prelude::*;
 
@@ -11,7 +11,7 @@ both_scopes! {
     a_released_object_keeps_the_cache_label;
 }
 
-/// Each phase waits until the objects of the one after it are gone for good.
+/// Each phase waits until the objects of the following phase are gone.
 async fn archival_goes_in_reverse_order(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let [first, second, third] = ["cm-1", "cm-2", "cm-3"].map(|name| configmap(name).blocked());
@@ -80,7 +80,7 @@ async fn archival_deletes_the_objects_of_slices(scope: Scope) {
         Some(1),
         "{phases}"
     );
-    // The revision owns the slice without controlling it.
+    // The revision is an owner of the slice, but not its controller.
     let slice = ns.cluster().get(&ns.slice_ref("slice")).await.unwrap();
     assert_eq!(owner_names(&slice), [set.name()]);
     assert_eq!(controller(&slice), "");
@@ -92,7 +92,8 @@ async fn archival_deletes_the_objects_of_slices(scope: Scope) {
     }
 }
 
-/// By archival and by deletion alike, whichever of the annotations says so; the same goes for what is marked by hand.
+/// Objects with either annotation stay after an archival and after a deletion, also if a user has
+/// added the annotation to the live object.
 async fn what_is_to_be_kept_stays_without_an_owner(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let annotated = |name: &str, annotation: &str, value: &str| {
@@ -159,7 +160,7 @@ async fn a_revision_created_archived_writes_nothing(scope: Scope) {
     ns.delete_set("v1", "Background").await;
 }
 
-/// Later wishes are ignored.
+/// A later change of the life cycle state has no effect.
 async fn an_archived_revision_stays_archived(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
@@ -176,13 +177,14 @@ async fn an_archived_revision_stays_archived(scope: Scope) {
             && ns.get(&cm).await.is_none()
     })
     .await;
-    // Deleting the tombstone touches nothing, even if an object of that name has appeared since.
+    // The deletion of an archived revision removes nothing, even if an object of the same name
+    // exists by then.
     ns.create(&cm).await;
     ns.delete_set("v1", "Background").await;
     ns.live(&cm).await;
 }
 
-/// Before the archival is over there is a way back.
+/// An archival can be cancelled before it is complete.
 #[tokio::test]
 async fn archival_can_be_called_off() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -197,7 +199,7 @@ async fn archival_can_be_called_off() {
     ns.reaches("v1", &[Is("Archived", "False"), No("Available")])
         .await;
     ns.set_lifecycle("v1", "Active").await;
-    // Until the manager has seen that, it may go on with the phase before.
+    // Until the manager has observed the change, it may continue with the previous phase.
     ns.reaches("v1", &[Because("Available", "False", "ProbeFailure")])
         .await;
     ns.unblock(&second).await;
@@ -212,7 +214,7 @@ async fn archival_can_be_called_off() {
     assert_eq!(uid(&ns.live(&first).await), uid(&before));
 }
 
-/// The watch of the new owner selects by the label, and nobody has to put it back.
+/// The released object keeps the label that the new owner's watch selects by.
 async fn a_released_object_keeps_the_cache_label(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
@@ -223,7 +225,7 @@ async fn a_released_object_keeps_the_cache_label(scope: Scope) {
         .await;
     ns.reaches("v1", &[Controls(&[])]).await;
     let before = ns.live(&cm).await;
-    // A later owner that somebody else wrote must survive the removal of ours.
+    // The older revision releases the object with one write.
     ns.set_lifecycle("v1", "Archived").await;
     let released = ns
         .object_becomes(&cm, "released by v1", |live| {
@@ -241,7 +243,8 @@ async fn a_released_object_keeps_the_cache_label(scope: Scope) {
     );
 }
 
-/// With the slice gone nobody knows what else there is to remove, and that is said.
+/// Without the slice the objects of the revision are not known, so the archival waits, and the
+/// status names the slice.
 #[tokio::test]
 async fn a_missing_slice_holds_up_archival() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -256,7 +259,7 @@ async fn a_missing_slice_holds_up_archival() {
             .delete(&ns.slice_ref("slice"), "Background")
             .await
     );
-    // Until the manager has seen that, it may go by what was in the slice.
+    // Until the manager has observed the deletion of the slice, it may use the slice's content.
     ns.reaches("v1", &[Because("Available", "False", "PreflightError")])
         .await;
     ns.set_lifecycle("v1", "Archived").await;

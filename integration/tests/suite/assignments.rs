@@ -1,4 +1,5 @@
-//! `SiteAssignments`: which namespaces may deliver into which clusters, and how far.
+//! `SiteAssignments`: the namespaces that may deliver into a cluster, and the scope of their
+//! deliveries.
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
@@ -10,7 +11,7 @@ use crate::cluster_commands::{baton, messages, refused, turn};
 const AVAILABLE: [Want<'_>; 1] = [Is("Available", "True")];
 const REFUSED: [Want<'_>; 1] = [Because("Available", "False", "PreflightError")];
 
-/// A `SiteAssignment` that goes with the test's namespace.
+/// Creates a `SiteAssignment` that is deleted with the test's namespace.
 pub(crate) async fn assign(ns: &TestNamespace, name: &str, spec: Value) -> Value {
     let entry = object("baton.run/v1alpha1", "SiteAssignment", &ns.unique(name));
     ns.create_elsewhere(&entry.with("/spec", spec)).await
@@ -39,7 +40,7 @@ fn missing(ns: &TestNamespace, joined: &Joined) -> String {
     )
 }
 
-/// A change of somebody else in the site.
+/// Changes an object in the site as another client.
 async fn drift(ns: &TestNamespace, site: &Site) {
     let patch = json!({ "data": { "k": "drifted" } });
     let cluster = site.cluster().await;
@@ -51,7 +52,7 @@ async fn content(ns: &TestNamespace, site: &Site) -> Value {
     site.live(ns, &settings()).await["data"]["k"].clone()
 }
 
-/// Refused, allowed, withdrawn, allowed again, withdrawn, and deleted.
+/// The delivery is refused, allowed, withdrawn, allowed again, withdrawn, and deleted.
 async fn follows_assignments(ns: &TestNamespace, joined: &Joined) {
     let hub = ns.cluster();
     let site = joined.site();
@@ -98,18 +99,18 @@ async fn follows_assignments(ns: &TestNamespace, joined: &Joined) {
     .await;
     ns.reaches("v1", &AVAILABLE).await;
 
-    // The end takes away what is owned, whoever may deliver by then.
+    // A deletion removes the revision's objects even if the namespace may not deliver any more.
     allow(&[]).await;
     ns.reaches("v1", &REFUSED).await;
     ns.delete_set("v1", "Background").await;
     assert_eq!(site.read(ns, &settings()).await, None);
 
-    // Nothing was delivered, so nothing is in the way.
+    // Nothing was delivered, so nothing delays the deletion.
     deliver(ns, "v2", joined, &[settings()]).await;
     ns.reaches("v2", &REFUSED).await;
     ns.delete_set("v2", "Background").await;
 
-    // Without an assignment the cluster is open.
+    // Without an assignment every namespace may deliver into the cluster.
     deliver(ns, "v3", joined, &[settings()]).await;
     ns.reaches("v3", &REFUSED).await;
     assert!(hub.delete(&assignment, "Background").await);
@@ -130,7 +131,7 @@ async fn pulled_phases_follow_the_assignments_of_their_cluster() {
     follows_assignments(&pulled.ns, &pulled.joined).await;
 }
 
-/// Labels of namespaces and of clusters, changed one after the other.
+/// The labels of the namespace and of the cluster change one after the other.
 #[tokio::test]
 async fn assignments_select_by_labels() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -161,7 +162,7 @@ async fn assignments_select_by_labels() {
     ns.reaches("v1", &REFUSED).await;
 }
 
-/// The namespaces of the site, and what has none.
+/// An assignment limits the namespaces of the site, and cluster-scoped objects.
 async fn reaches_as_far_as_assigned(ns: &TestNamespace, joined: &Joined) {
     let site = joined.site();
     let other = format!("{}-other", ns.name());
@@ -194,7 +195,7 @@ async fn reaches_as_far_as_assigned(ns: &TestNamespace, joined: &Joined) {
     deliver(ns, "v3", joined, std::slice::from_ref(&home)).await;
     ns.reaches("v3", &AVAILABLE).await;
 
-    // What is out of reach now stays, until its revision ends.
+    // Objects that are out of scope now stay until their revision is deleted.
     let narrow = json!({ "spec": { "scope": "Namespace" } });
     hub.merge(&assignment, &narrow).await.unwrap();
     let cluster = site.cluster().await;
@@ -223,7 +224,8 @@ async fn pulled_phases_reach_as_far_as_assigned() {
     reaches_as_far_as_assigned(&pulled.ns, &pulled.joined).await;
 }
 
-/// With `--require-site-assignments` a cluster is closed until somebody opens it, but for cluster revisions.
+/// With `--require-site-assignments` no namespace may deliver into a cluster without an assignment.
+/// Cluster-scoped revisions still may.
 #[tokio::test]
 async fn assignments_can_be_required() {
     let mut bed = Exclusive::acquire().await;
@@ -231,7 +233,7 @@ async fn assignments_can_be_required() {
     bed.spawn_manager(&["--leader-elect=false", "--require-site-assignments"]);
     let ns = bed.namespace(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
-    // Secrets have to name their server, too.
+    // With this flag, Secrets must also name their server.
     let server = ("baton.run/server", &*site.url());
     let join = site.join(&ns).secret_annotation(server.0, server.1);
     let joined = join.create().await;
@@ -308,7 +310,7 @@ async fn assignments_that_cannot_be_decided_are_refused() {
     }
 }
 
-/// What joining writes opens the cluster for those that it names, and goes with it.
+/// A join writes an assignment for the namespaces that it names, which is removed with the cluster.
 #[tokio::test]
 async fn joining_says_who_may_deliver() {
     let _turn = turn().await;
@@ -332,7 +334,7 @@ async fn joining_says_who_may_deliver() {
 
     messages(join("--for-all"));
     assert_eq!(namespaces().await, json!({ "selector": {} }));
-    // It may now; the manager of the test has no Secret for it.
+    // The delivery is allowed now, but the test's manager has no Secret for the cluster.
     ns.reaches(
         "v1",
         &[Because("Available", "Unknown", "ClusterUnreachable")],
@@ -352,7 +354,7 @@ async fn joining_says_who_may_deliver() {
     assert!(removed.contains(&step), "{removed}");
     assert_eq!(hub.get(&assignment).await, None);
 
-    // One that somebody else has written is theirs.
+    // The command does not change an assignment that another client has written.
     let own = json!({ "namespaces": names(&["own"]), "clusters": names(&[&name]) });
     let entry = object("baton.run/v1alpha1", "SiteAssignment", &name);
     ns.create_elsewhere(&entry.with("/spec", own)).await;

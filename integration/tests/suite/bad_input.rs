@@ -1,5 +1,5 @@
-//! What cannot be rolled out: each time a condition names the object and the cause, nothing of the
-//! phase is written, and what can heal does.
+//! Revisions that cannot be rolled out. A condition names the object and the cause, nothing of the
+//! phase is written, and a revision whose cause disappears recovers.
 
 use baton_integration::prelude::*;
 
@@ -26,7 +26,7 @@ async fn refused(ns: &TestNamespace, name: &str, texts: &[&str]) -> Revision {
     set
 }
 
-/// However bad a revision is, it can be archived and deleted.
+/// Every bad revision can be archived and deleted.
 async fn ends(ns: &TestNamespace, name: &str) {
     ns.set_lifecycle(name, "Archived").await;
     ns.reaches(
@@ -56,7 +56,7 @@ async fn duplicate_objects_are_refused(scope: Scope) {
     ends(&ns, "v1").await;
 }
 
-/// Later phases are looked at when they are reached.
+/// The objects of a later phase are checked when the phase is reached.
 async fn an_unknown_kind_is_refused(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let first = configmap("first");
@@ -75,7 +75,7 @@ async fn an_unknown_kind_is_refused(scope: Scope) {
     assert_eq!(ns.get(&first).await, None);
 }
 
-/// The server's own words are passed on.
+/// The message of the server is passed on.
 async fn an_invalid_manifest_is_refused(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let beside = configmap("beside");
@@ -98,7 +98,8 @@ async fn an_invalid_manifest_is_refused(scope: Scope) {
     ends(&ns, "v2").await;
 }
 
-/// The schema lets them pass: it would have to look into each manifest on every write of the revision.
+/// The schema accepts these manifests: it would have to check each manifest on every write of the
+/// revision.
 async fn manifests_with_odd_metadata_are_refused(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let beside = configmap("beside");
@@ -155,8 +156,10 @@ async fn a_revision_that_is_its_own_previous_is_refused(scope: Scope) {
     ends(&ns, "v1").await;
 }
 
-/// Numbers decide, so revisions that name each other do not fight. (Two without numbers are met in
-/// `restart`, because a running manager numbers the first before the second is there.)
+/// Revisions that name each other do not fight, because their numbers decide.
+///
+/// (Two such revisions without numbers are covered in `restart`, because a running manager numbers
+/// the first one before the second one exists.)
 async fn numbers_decide_between_revisions_that_name_each_other(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
@@ -201,8 +204,8 @@ async fn an_unknown_collision_protection_is_refused(scope: Scope) {
     );
 }
 
-/// CEL would not see it in a map of which only some fields are declared. What got through such a schema, the manager
-/// sees: `crates/engine` tests that.
+/// A CEL rule cannot detect the change in a map of which only some fields are declared. Manifests
+/// that such a schema has accepted are covered by tests in `crates/engine`.
 async fn a_renamed_key_of_a_template_is_refused(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm").data("k", "dGVzdA==");
@@ -241,7 +244,7 @@ async fn an_invalid_cel_rule_is_reported(scope: Scope) {
         refused(&ns, name, &[]).await;
         assert_eq!(ns.get(&cm).await, None);
     }
-    // The others go on.
+    // Other revisions are not affected.
     ns.set("v4")
         .revision(1)
         .phase("a", [configmap("v4")])
@@ -266,7 +269,7 @@ async fn a_missing_slice_is_reported(scope: Scope) {
     ns.reaches("v1", &[Is("Available", "True"), all]).await;
 }
 
-/// The scope of a kind is known from discovery, whatever the manifest says.
+/// The scope of a kind is taken from discovery, whatever the manifest contains.
 #[tokio::test]
 async fn a_cluster_scoped_object_in_a_namespaced_revision_is_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -330,14 +333,14 @@ async fn a_missing_namespace_is_reported_until_it_exists() {
         .await;
     set.assert(&[Says("Available", &name), Says("Available", "not found")]);
     ns.create_elsewhere(&object("v1", "Namespace", &name)).await;
-    // There is no watch of namespaces, only the retry after 30 s.
+    // Namespaces are not watched, so the retry after 30 s detects the new namespace.
     ns.within(Duration::from_secs(40))
         .reaches("v1", &[Is("Available", "True")])
         .await;
     ns.live(&cm).await;
 }
 
-/// What a cluster-scoped revision is for.
+/// A cluster-scoped revision may contain a namespace and the objects in it.
 #[tokio::test]
 async fn cluster_set_with_its_own_namespace() {
     let ns = TestNamespace::new(Scope::Cluster).await;
@@ -360,7 +363,7 @@ async fn cluster_set_with_its_own_namespace() {
     assert!(entry.get("namespace").is_none(), "{entry}");
     assert_managed_by(&ns.live(&cm).await, &set);
     ns.set_lifecycle("v1", "Archived").await;
-    // The cluster takes its time for a namespace, and the revision waits for it.
+    // The deletion of a namespace takes time, and the revision waits for it.
     ns.within(Duration::from_mins(2))
         .eventually("the namespace to go", async || {
             ns.get(&namespace).await.is_none()
@@ -370,7 +373,7 @@ async fn cluster_set_with_its_own_namespace() {
         .await;
 }
 
-/// `previous` names revisions of the own kind only.
+/// `previous` may name only revisions of the same kind.
 #[tokio::test]
 async fn previous_of_another_kind() {
     for (scope, other) in [
@@ -391,7 +394,7 @@ async fn previous_of_another_kind() {
     }
 }
 
-/// Exactly one kind of probe per entry.
+/// Each entry has exactly one kind of probe.
 #[tokio::test]
 async fn ambiguous_probes() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

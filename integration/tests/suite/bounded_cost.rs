@@ -1,4 +1,4 @@
-//! What one bad revision may cost: time, memory, requests, and room in its status.
+//! The cost of one bad revision is bounded: time, memory, requests, and the size of its status.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ both_scopes! {
     a_status_is_written_however_long_its_texts_are;
 }
 
-/// Names that are longer than those of servers, messages that are longer than those of the schema.
+/// The names exceed the limits of servers, and the messages exceed the limit of the schema.
 async fn a_status_is_written_however_long_its_texts_are(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let probe = |i: usize| {
@@ -36,12 +36,13 @@ async fn a_status_is_written_however_long_its_texts_are(scope: Scope) {
     assert_eq!(waiting.len(), 16);
     let size = set.json["status"].to_string().len();
     assert!(size < 80 * 1024, "{size}");
-    // It is no obstacle to anything that comes later.
+    // The revision can be archived nevertheless.
     ns.set_lifecycle("v1", "Archived").await;
     ns.reaches("v1", &[Is("Archived", "True")]).await;
 }
 
-/// Searches of this pattern through this text would take half a minute, and the patterns 300 MiB.
+/// A search for the first pattern in this text would take half a minute, and the compiled patterns
+/// of the last rule would take 300 MiB.
 #[tokio::test]
 async fn rules_that_cost_too_much_hold_nothing_up() {
     let bed = Exclusive::acquire().await;
@@ -66,7 +67,7 @@ async fn rules_that_cost_too_much_hold_nothing_up() {
     }
     let calls = (0..300).map(|i| format!("self.data.text.matches(r'\\w{{20}}x{i}')"));
     let rule = calls.collect::<Vec<_>>().join("||");
-    // Some 7 KiB, which is as long as a rule may be.
+    // About 7 KiB, which is the longest allowed rule.
     let rule = rule.get(..rule.len().min(7_900)).unwrap();
     let rule = rule.rsplit_once("||").unwrap().0;
     let large = ns.set("large").revision(1).phase("a", [configmap("cm")]);
@@ -97,12 +98,12 @@ async fn rules_that_cost_too_much_hold_nothing_up() {
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
     let grown = memory().unwrap() - before;
     assert!(grown < f64::from(64 << 20), "{grown} bytes more");
-    // Others are served.
+    // Other revisions are delivered meanwhile.
     let other = ns.set("other").revision(1).phase("a", [configmap("other")]);
     other.available().await;
 }
 
-/// One invalid object among others: their dry runs are not repeated twice a minute for ever.
+/// The dry runs of a phase with an invalid object are repeated with a growing delay.
 #[tokio::test]
 async fn what_is_refused_is_tried_again_later_and_later() {
     const OBJECTS: u64 = 5;
@@ -136,7 +137,7 @@ async fn what_is_refused_is_tried_again_later_and_later() {
             .await;
         pauses.push(asked.elapsed().as_secs());
     }
-    // A change of kinds does not wait for the next minute or two.
+    // A change of kinds triggers a reconcile without that delay.
     let before = dry_runs();
     let (crd, _) = definition(&ns);
     ns.create_elsewhere(&crd).await;

@@ -1,4 +1,4 @@
-//! Chains of revisions in the hands of people who do not wait for anything.
+//! Chains of revisions whose users do not wait for any result.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// Chains that are worked on side by side.
+/// Number of chains side by side.
 const CHAINS: u64 = 8;
 
-/// What is done to each of them.
+/// Number of steps in each chain.
 const STEPS: u64 = 40;
 
 /// Names of the objects that revisions choose from.
 const POOL: [&str; 6] = ["cm-0", "cm-1", "cm-2", "cm-3", "cm-4", "cm-5"];
 
-/// A chain as it was asked for.
+/// A chain with its desired state.
 struct Chain<'a> {
     ns: &'a TestNamespace,
     random: StdRng,
     name: String,
     newest: i64,
-    /// Existing revisions by number, and whether they were asked to be archived.
+    /// Existing revisions by number; true for those that are to be archived.
     revisions: BTreeMap<i64, bool>,
     /// The objects of the newest revision with their data.
     content: BTreeMap<String, String>,
@@ -77,7 +77,7 @@ impl<'a> Chain<'a> {
         self.revisions.insert(self.newest, false);
     }
 
-    /// One of the revisions before the newest one.
+    /// Returns one of the revisions before the newest one.
     fn older(&mut self) -> Option<i64> {
         let older: Vec<i64> = self
             .revisions
@@ -93,9 +93,11 @@ impl<'a> Chain<'a> {
         self.ns.patch_set(&self.set(number), &patch).await.unwrap();
     }
 
-    /// Deletes a revision, unless it is brand new: the API server removes an object at once when it
-    /// had no finalizer at the moment of the request, even if it has got one in between. Then there
-    /// is no teardown, and objects that were taken over already are nobody's.
+    /// Deletes a revision, unless it is new.
+    ///
+    /// The API server removes an object at once if it had no finalizer at the time of the request,
+    /// even if one was added meanwhile. Then there is no teardown, and objects that the revision
+    /// has already taken over have no controller.
     async fn delete(&mut self, number: i64) {
         let name = self.set(number);
         let set = self.ns.read_set(&name).await;
@@ -142,7 +144,7 @@ impl<'a> Chain<'a> {
         tokio::time::sleep(pause).await;
     }
 
-    /// Whatever happened before: the newest revision gets what it wants, and the rest goes.
+    /// Fails unless the newest revision gets its content and all other objects are removed.
     async fn settle(&mut self) {
         self.lifecycle(self.newest, "Active").await;
         let name = self.set(self.newest);
@@ -152,7 +154,7 @@ impl<'a> Chain<'a> {
             No("InTransition"),
             No("Paused"),
         ];
-        // A queue of impatient wishes takes its time on a busy machine.
+        // The queue of earlier requests takes time on a busy machine.
         let patient = self.ns.within(Duration::from_mins(1));
         patient.reaches(&name, &done).await;
         for number in self

@@ -1,7 +1,7 @@
 //! `baton cluster join`, `list` and `remove` between a real hub and a real site.
 //!
-//! What joining makes on a site has fixed names, so the tests that join one take turns ([`turn`]). On the hub each
-//! works in the namespace of its own.
+//! The objects of a join on a site have fixed names, so the tests that join a site take turns
+//! ([`turn`]). On the hub, each test has its own namespace.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,13 +13,14 @@ use baton_integration::sites::{PUSH, Site, TemporaryKubeconfig};
 use kube::config::Kubeconfig;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// The right to join sites.
+/// Waits for the right to join a site.
 pub(crate) async fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::const_new(());
     TURN.lock().await
 }
 
-/// Runs `baton cluster` between the hub of the test and a site, with the test's namespace as that of the Secrets.
+/// Runs `baton cluster` between the hub of the test and a site. The Secrets are in the test's
+/// namespace.
 pub(crate) fn baton(ns: &TestNamespace, site: Option<&Path>, args: &[&str]) -> Ran {
     baton_on(ns.cluster().kubeconfig(), ns, site, args)
 }
@@ -46,14 +47,14 @@ fn baton_on(hub: &Path, ns: &TestNamespace, site: Option<&Path>, args: &[&str]) 
     }
 }
 
-/// The standard error of a run that had to succeed without any data.
+/// Returns the standard error of a run that must succeed without data.
 #[track_caller]
 pub(crate) fn messages(ran: Ran) -> String {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
     ran.stderr
 }
 
-/// The one line of a run that had to fail.
+/// Returns the last line of a run that must fail.
 #[track_caller]
 pub(crate) fn refused(ran: &Ran) -> &str {
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran:?}");
@@ -64,7 +65,7 @@ pub(crate) fn cluster(name: &str) -> Value {
     object("shipper.booking.com/v1alpha1", "Cluster", name).manifest
 }
 
-/// What joining makes on a site: token, binding, role, account.
+/// Returns the objects of a join on a site: token, binding, role, account.
 fn made() -> [Value; 4] {
     let here = |entry: Entry| entry.within("baton-system").manifest;
     let rbac = "rbac.authorization.k8s.io/v1";
@@ -76,8 +77,10 @@ fn made() -> [Value; 4] {
     ]
 }
 
-/// Waits until the manager of the suite has said this of a Cluster: it keeps its Secrets elsewhere, so nothing follows
-/// `NoSecret`, nor, for the time being, `Connecting` where an agent is awaited.
+/// Waits until the suite's manager reports this reason for a Cluster.
+///
+/// The manager reads Secrets of another namespace, so `NoSecret` stays, and so does `Connecting`,
+/// for some time, if an agent is expected.
 pub(crate) async fn reported(ns: &TestNamespace, name: &str, reason: &str) {
     ns.eventually("a report on the Cluster", async || {
         let live = ns.cluster().get(&cluster(name)).await.unwrap();
@@ -88,7 +91,7 @@ pub(crate) async fn reported(ns: &TestNamespace, name: &str, reason: &str) {
     .await;
 }
 
-/// Versions of objects, to see that nothing was written.
+/// Returns the resource versions of objects, to check that nothing was written.
 pub(crate) async fn versions(cluster: &Cluster, objects: &[Value]) -> Vec<Value> {
     let mut versions = Vec::new();
     for object in objects {
@@ -98,7 +101,7 @@ pub(crate) async fn versions(cluster: &Cluster, objects: &[Value]) -> Vec<Value>
     versions
 }
 
-/// A value of a Secret.
+/// Returns a value of a Secret.
 pub(crate) fn value(secret: &Value, key: &str) -> String {
     let encoded = secret["data"][key].clone();
     let bytes: k8s_openapi::ByteString = serde_json::from_value(encoded).unwrap();
@@ -119,7 +122,7 @@ async fn a_cluster_is_joined_kept_up_to_date_and_removed() {
     let join = |flags: &[&str]| baton(&ns, Some(&path), &[&["join", &name], flags].concat());
     let identity = secret(&name).within(ns.name()).manifest;
 
-    // Nothing is done before it is asked for.
+    // A dry run writes nothing.
     let planned = messages(join(&["--dry-run"]));
     assert!(
         planned.contains(&format!("Would create cluster {name}\n")),
@@ -141,7 +144,7 @@ Waiting for the token in secret baton-hub-token... done
 On the hub ",
         url = site.url()
     );
-    // An earlier test may have left the namespace, as the command does.
+    // An earlier test may have left the namespace, because the command does not delete it.
     let first = first.replace(
         "baton-system... already exists. Skipping",
         "baton-system... done",
@@ -158,7 +161,7 @@ On the hub ",
     assert_eq!(joined["spec"]["apiMaster"], site.url());
     assert_eq!(joined["spec"]["connection"], "Push");
 
-    // What the hub keeps opens the site, and is enough to deliver.
+    // The token on the hub is valid on the site, and has enough rights to deliver.
     let kept = hub.get(&identity).await.unwrap();
     assert_eq!(owner_names(&kept), [name.as_str()]);
     assert_eq!(value(&kept, "ca.crt").trim(), site.ca().trim());
@@ -188,7 +191,7 @@ On the hub ",
     );
     assert_eq!(versions(&there, &made()).await, before_there);
 
-    // What others have changed stays; what is asked for is done.
+    // Changes of other clients stay, and requested changes are made.
     let own = json!({ "metadata": { "labels": { "mine": "yes" } }, "spec": { "scheduler": { "weight": 7 } } });
     hub.merge(&cluster(&name), &own).await.unwrap();
     let narrow = json!({ "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"] }] });
@@ -207,7 +210,7 @@ On the hub ",
     let role = there.get(&made()[2]).await.unwrap();
     assert_eq!(role["rules"], narrow["rules"]);
 
-    // A token ends with its account; the next one is that of the next account.
+    // A token becomes invalid with its account, and the next one belongs to a new account.
     assert!(there.delete(&made()[3], "Background").await);
     ns.eventually("the token to go with its account", async || {
         there.get(&made()[0]).await.is_none()
@@ -223,7 +226,7 @@ On the hub ",
     assert!(site.accepts(&value(&kept, "token")).await);
     site.until_refused(&token).await;
 
-    // The same, by a file.
+    // The same by a file.
     let contexts: Value = serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     let listed = json!({
@@ -264,7 +267,7 @@ On the hub ",
         "{names}"
     );
 
-    // The site is that of this cluster.
+    // The site is joined under another name already.
     let other = ns.unique("other");
     let ran = baton(&ns, Some(&path), &["join", &other]);
     assert!(
@@ -285,7 +288,7 @@ async fn removed(ns: &TestNamespace, there: &Cluster, path: &Path, name: &str) {
             "package-operator.run/phase-class",
             &format!("cluster.{name}"),
         )
-        // Its cluster is going to be gone.
+        // The cluster of the phase will be gone.
         .annotation("baton.run/abandon", "true")
         .with("/spec/revision", 1)
         .with("/spec/objects", json!([]));
@@ -334,7 +337,8 @@ async fn removed(ns: &TestNamespace, there: &Cluster, path: &Path, name: &str) {
     hub.delete(&phase.manifest, "Background").await;
 }
 
-/// Whatever can be known to fail fails before anything is written, in one line that says which cluster is meant.
+/// Errors that can be detected are reported before anything is written, in one line that names the
+/// cluster.
 #[tokio::test]
 async fn what_cannot_work_is_refused_before_anything_is_written() {
     let _turn = turn().await;
@@ -414,7 +418,7 @@ async fn what_cannot_work_is_refused_before_anything_is_written() {
         hub.get(&secret(&name).within(ns.name()).manifest).await,
         None
     );
-    // All that the last one made, and none before it.
+    // The last join has written objects, and the earlier ones have written none.
     let undone = messages(baton(&ns, Some(&path), &["remove", &name]));
     assert!(
         undone.contains("Deleting secret baton-hub-token... done"),
@@ -431,7 +435,8 @@ fn hub_url(kubeconfig: &Path) -> String {
     cluster.server.clone().unwrap()
 }
 
-/// Refused in the middle, it says what is there and what is not, and goes on from there.
+/// A join that fails halfway reports the steps that are done and those that are not, and a second
+/// run continues.
 #[tokio::test]
 async fn a_partial_join_is_reported_and_completed_by_a_second_run() {
     let _turn = turn().await;
@@ -460,7 +465,7 @@ async fn a_partial_join_is_reported_and_completed_by_a_second_run() {
     assert!(hub.get(&cluster(&name)).await.is_some());
     ns.delete(&quota).await;
     ns.gone(&quota).await;
-    // The quota is remembered for some seconds.
+    // The server caches the quota for some seconds.
     ns.eventually("the second run to go on", async || {
         let ran = baton(&ns, Some(&path), &["join", &name]);
         ran.code == 0

@@ -1,4 +1,4 @@
-//! `baton cluster join --pull` and what follows, between a real hub and a real site.
+//! `baton cluster join --pull` and the commands after it, between a real hub and a real site.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::cluster_commands::{baton, cluster, messages, refused, reported, turn,
 
 pub(crate) const GROUP: &str = "package-operator.run/v1alpha1";
 
-/// A manifest that was printed, document by document.
+/// Returns the documents of a printed manifest.
 pub(crate) fn documents(text: &str) -> Vec<Value> {
     let documents = text.split("---\n").filter(|text| !text.is_empty());
     documents
@@ -23,13 +23,13 @@ pub(crate) fn documents(text: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The document of a kind.
+/// Returns the document of a kind.
 pub(crate) fn document<'a>(documents: &'a [Value], kind: &str) -> &'a Value {
     let mut documents = documents.iter();
     documents.find(|one| one["kind"] == kind).unwrap()
 }
 
-/// The files of an agent's Secret, as its pod has them.
+/// Writes an agent's Secret to files, as in its pod.
 pub(crate) fn mounted(secret: &Value) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     for key in ["kubeconfig", "token"] {
@@ -38,12 +38,12 @@ pub(crate) fn mounted(secret: &Value) -> TempDir {
     dir
 }
 
-/// The namespace of a cluster's agent on the hub.
+/// Returns the namespace of a cluster's agent on the hub.
 pub(crate) fn home(name: &str) -> String {
     format!("baton-cluster-{name}")
 }
 
-/// What joining makes on the hub: token, binding, role, account, Cluster.
+/// Returns the objects of a join on the hub: token, binding, role, account, Cluster.
 fn made_on_hub(name: &str) -> [Value; 5] {
     let here = |api_version: &str, kind: &str, name_: &str| {
         object(api_version, kind, name_)
@@ -60,7 +60,7 @@ fn made_on_hub(name: &str) -> [Value; 5] {
     ]
 }
 
-/// A phase that no controller looks at, as an agent would find it.
+/// Returns a phase as an agent would find it, with a class that no controller serves.
 pub(crate) fn phase(namespace: &str, name: &str) -> Entry {
     object(GROUP, "ObjectSetPhase", name)
         .within(namespace)
@@ -70,7 +70,7 @@ pub(crate) fn phase(namespace: &str, name: &str) -> Entry {
         .with("/spec/objects", json!([]))
 }
 
-/// A connection by a kubeconfig. What is refused is not tried again.
+/// Connects with a kubeconfig. Refused requests are not repeated.
 pub(crate) async fn client(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let options = KubeConfigOptions::default();
@@ -80,7 +80,7 @@ pub(crate) async fn client(kubeconfig: &Path) -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// What happens to a phase, until a watch of some seconds ends.
+/// Returns the events of a phase until its watch ends after some seconds.
 pub(crate) async fn watched(
     client: Client,
     phase: &Value,
@@ -136,7 +136,7 @@ Printing the manifest of the agent",
     assert_eq!(joined["spec"]["connection"], "Pull");
     assert_eq!(joined["spec"]["region"], "eu");
     assert_eq!(joined["spec"].get("apiMaster"), None);
-    // Nobody but the agent has its token.
+    // No Secret outside of the agent's namespace contains the token.
     assert_eq!(
         hub.get(&secret(&name).within(ns.name()).manifest).await,
         None
@@ -159,7 +159,7 @@ Printing the manifest of the agent",
     let row = listed.stdout.lines().find(|line| line.starts_with(&name));
     assert!(row.unwrap().contains("   Pull         eu "), "{listed:?}");
 
-    // Applied as kubectl would, it is what --apply makes.
+    // The printed manifest, applied as by kubectl, results in the same objects as `--apply`.
     let agent = documents(&first.stdout);
     for document in &agent {
         there.apply(document, "kubectl").await.unwrap();
@@ -170,7 +170,7 @@ Printing the manifest of the agent",
         again.ends_with("was joined already; nothing was changed\n"),
         "{again}"
     );
-    // The controller of deployments may have written its status.
+    // The deployment controller may have written the status of the Deployment.
     let is_written = |one: &&Value| one["kind"] != "Deployment";
     let constant: Vec<Value> = agent.iter().filter(is_written).cloned().collect();
     let constant_before: Vec<Value> = agent
@@ -185,7 +185,7 @@ Printing the manifest of the agent",
     only_as_it_is(&ns, &path, &name).await;
     a_new_token(&ns, &there, &path, &name, &agent).await;
 
-    // By a file: what was asked for before is still there.
+    // A join by a file keeps the flags of the previous join.
     let contexts: Value = serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     let listed = json!({ "applicationClusters": [{
@@ -205,7 +205,7 @@ Printing the manifest of the agent",
     site.forget(ns.name()).await;
 }
 
-/// The account that the manifest makes in the site delivers objects there, and holds a lease.
+/// The account of the manifest may deliver objects in the site, and hold a lease.
 async fn has_the_rights_of_an_agent(ns: &TestNamespace, there: &Cluster, site: &Site, name: &str) {
     let token = there.token("baton-system", "baton-agent").await;
     let kubeconfig = TemporaryKubeconfig::new(&site.endpoint().kubeconfig(&token));
@@ -229,7 +229,7 @@ async fn has_the_rights_of_an_agent(ns: &TestNamespace, there: &Cluster, site: &
         .unwrap();
 }
 
-/// The lease of a cluster's agent.
+/// Returns the lease of a cluster's agent.
 fn lease(name: &str) -> Value {
     object(
         "coordination.k8s.io/v1",
@@ -240,7 +240,7 @@ fn lease(name: &str) -> Value {
     .manifest
 }
 
-/// What cannot be joined as it is asked for, on either side.
+/// Joins with wrong arguments are refused, on either side.
 async fn only_as_it_is(ns: &TestNamespace, path: &Path, name: &str) {
     let other = ns.unique("other");
     let dead = std::net::TcpListener::bind("127.0.0.1:0")
@@ -286,7 +286,7 @@ async fn only_as_it_is(ns: &TestNamespace, path: &Path, name: &str) {
         assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
     }
     assert_eq!(ns.cluster().get(&cluster(&other)).await, None);
-    // An address that only the agent reaches is a doubt, and is remembered.
+    // An address that only the agent can reach results in a note, and is stored.
     let elsewhere = format!("https://{dead}");
     let ran = baton(
         ns,
@@ -350,7 +350,7 @@ async fn a_new_token(
     for (secret, expected) in [(&new, true), (old, false)] {
         let dir = mounted(secret);
         let agent = Cluster::connect(&dir.path().join("kubeconfig")).await;
-        // The server remembers tokens for some seconds.
+        // The server caches tokens for some seconds.
         ns.eventually("the server to know the token that counts", async || {
             agent.is_known().await == expected
         })
@@ -358,8 +358,8 @@ async fn a_new_token(
     }
 }
 
-/// Removes a cluster that a phase is delivered into. To its agent the phases are gone, and none of them is ever being
-/// deleted, as it would take their objects away then.
+/// Removes a cluster that a phase is delivered into. The agent observes that its phases are gone.
+/// It never observes a deletion timestamp, which would make it delete the objects.
 async fn removed(ns: &TestNamespace, there: &Cluster, path: &Path, name: &str, agent: &[Value]) {
     let hub = ns.cluster();
     let delivered = phase(ns.name(), "web-app")
@@ -367,7 +367,7 @@ async fn removed(ns: &TestNamespace, there: &Cluster, path: &Path, name: &str, a
             "package-operator.run/phase-class",
             &format!("cluster.{name}"),
         )
-        // Its cluster is going to be gone.
+        // The cluster of the phase will be gone.
         .annotation("baton.run/abandon", "true");
     hub.create(&delivered.manifest).await.unwrap();
     let mut mirror = phase(&home(name), "web-app-1").manifest;
@@ -394,7 +394,7 @@ async fn removed(ns: &TestNamespace, there: &Cluster, path: &Path, name: &str, a
         })
         .collect()
         .await;
-    // Its finalizer goes in a write of its own.
+    // The finalizer is removed in a separate write.
     assert!(matches!(seen[..], [WatchEvent::Modified(_)]), "{seen:?}");
     for line in [
         format!("Deleting cluster {name}... done\n"),

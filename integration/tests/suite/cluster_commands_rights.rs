@@ -1,4 +1,4 @@
-//! `baton cluster join --rights`: what whoever delivers into a cluster may do there.
+//! `baton cluster join --rights`: the rights of the account that delivers into a cluster.
 
 use std::path::Path;
 
@@ -15,14 +15,14 @@ const RBAC: &str = "rbac.authorization.k8s.io/v1";
 struct ForTenants<'a> {
     ns: &'a TestNamespace,
     joined: &'a Joined,
-    /// Of whoever delivers there.
+    /// The account that delivers in the cluster.
     account: &'static str,
-    /// Of the join.
+    /// Additional flags of the join.
     flags: &'static [&'static str],
 }
 
 impl ForTenants<'_> {
-    /// Runs `baton cluster join`, and returns what it says.
+    /// Runs `baton cluster join`, and returns its messages.
     fn join(&self, flags: &[&str]) -> String {
         let path = self.joined.site().kubeconfig();
         let args = [
@@ -37,7 +37,8 @@ impl ForTenants<'_> {
         object(RBAC, "ClusterRole", self.account).manifest
     }
 
-    /// What lets the account act as others in a namespace.
+    /// Returns the identity of the role binding that lets the account impersonate accounts in a
+    /// namespace.
     fn binding(&self, namespace: &str) -> Value {
         let name = format!("{}-tenant", self.account);
         object(RBAC, "RoleBinding", &name)
@@ -49,7 +50,8 @@ impl ForTenants<'_> {
         self.joined.site().cluster().await
     }
 
-    /// A revision without an account is refused, one with an account is written, handed over, archived and deleted.
+    /// A revision without an account is refused; one with an account is delivered, handed over,
+    /// archived and deleted.
     async fn delivers_as_accounts_only(&self) {
         let Self { ns, joined, .. } = self;
         let (site, there) = (joined.site(), self.there().await);
@@ -89,7 +91,7 @@ impl ForTenants<'_> {
         ns.reaches("v1", &[Is("Archived", "True")]).await;
         assert_eq!(site.read(ns, &gone).await, None);
 
-        // The account counts there, not the one that delivers.
+        // The rights of the revision's account apply, not those of the delivering account.
         let hidden = secret("hidden");
         ns.set("more")
             .delegated("a", &joined.class(), [hidden.clone()])
@@ -107,7 +109,8 @@ impl ForTenants<'_> {
         assert_eq!(site.read(ns, &kept).await, None);
     }
 
-    /// The token of whoever delivers changes nothing by itself, and acts as nobody outside of the namespaces.
+    /// The token of the delivering account can change nothing by itself, and can impersonate no
+    /// account outside of the namespaces.
     async fn token_is_worth_little(&self, token: &str) {
         let kubeconfig = self.joined.site().endpoint().kubeconfig(token);
         let connected = async |kubeconfig: &str| {
@@ -135,7 +138,7 @@ impl ForTenants<'_> {
         let refused = itself.try_delete(&self.role()).await;
         assert_eq!(refused.unwrap_err().code, 403);
 
-        // As somebody else: the account of a tenant may be one, that of a controller may not.
+        // Impersonation is allowed for a tenant's account, but not for a controller's account.
         for (namespace, account, expected) in [
             (self.ns.name(), DEPLOYER, None),
             (
@@ -158,7 +161,7 @@ impl ForTenants<'_> {
         }
     }
 
-    /// What is asked for counts, and what is not asked for stays.
+    /// Requested rights are applied, and everything else stays unchanged.
     async fn rights_are_what_was_asked_for(&self) {
         let there = self.there().await;
         let rules = async || there.get(&self.role()).await.unwrap()["rules"].clone();
@@ -176,7 +179,7 @@ impl ForTenants<'_> {
             );
         }
 
-        // Kinds that somebody has added, until the mode is asked for again.
+        // Kinds that a user has added stay, until the mode is requested again.
         let mut wider = for_tenants.clone();
         wider[0]["resources"] = json!(["configmaps", "pods"]);
         let edit = json!({ "rules": wider });
@@ -192,7 +195,7 @@ impl ForTenants<'_> {
         assert!(again.contains(&title), "{again}");
         assert_eq!(rules().await, for_tenants);
 
-        // Exactly these namespaces.
+        // The bindings are exactly those for these namespaces.
         let other = self.ns.unique("other");
         let again = self.join(&["--for-namespaces", &other]);
         let deleted = format!(
@@ -218,7 +221,7 @@ impl ForTenants<'_> {
         self.joined.site().forget(&other).await;
     }
 
-    /// Nothing of the rights stays.
+    /// No rights are left after the removal.
     async fn removed(&self, path: &Path) {
         let name = self.joined.name();
         let args = ["remove", name, "-n", CLUSTERS_NAMESPACE];

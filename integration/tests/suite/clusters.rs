@@ -1,5 +1,5 @@
-//! Clusters that the manager connects to: what their status says, and what their Secrets, addresses and
-//! servers do to the connection.
+//! Clusters that the manager connects to: their status, and the effect of their Secrets, addresses
+//! and servers on the connection.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ async fn lost(joined: &Joined, reason: &str) -> String {
     condition["message"].as_str().unwrap().to_owned()
 }
 
-/// The CA of the hub, which no site's certificate is from.
+/// Returns the CA of the hub, which signs no certificate of a site.
 fn ca_of_the_hub(ns: &TestNamespace) -> String {
     Endpoint::of_bed(ns.cluster().kubeconfig()).ca
 }
@@ -56,7 +56,7 @@ async fn the_address_is_needed_to_connect_to_only() {
     let pull = cluster(json!({ "region": "a", "connection": "Pull" }));
     let made = ns.cluster().create(&pull).await.unwrap();
     assert_eq!(made["spec"]["capabilities"], json!([]));
-    // The status is part of the main resource, as Shipper's.
+    // The status is part of the main resource, as in Shipper.
     let status = json!({ "status": { "inService": true } });
     let merged = ns.cluster().merge(&pull, &status).await.unwrap();
     assert_eq!(merged["status"]["inService"], true);
@@ -67,7 +67,7 @@ async fn the_address_is_needed_to_connect_to_only() {
 async fn a_cluster_that_answers_is_connected() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
-    // The slash at the end and the missing scheme are as good.
+    // An address may lack the scheme and end with a slash.
     let address = format!("{}/", site.address());
     let joined = site.join(&ns).through(&address).create().await;
     let condition = joined.becomes("Connected", "True").await;
@@ -78,14 +78,14 @@ async fn a_cluster_that_answers_is_connected() {
     assert!(version.starts_with("v1."), "{version}");
     assert!(status["lastContactTime"].is_string(), "{status}");
 
-    // What somebody else takes away is reported again.
+    // A status that another client has removed is reported again.
     let nothing = json!({ "status": null });
     let cluster = joined.reference();
     ns.cluster().merge(&cluster, &nothing).await.unwrap();
     joined.becomes("Connected", "True").await;
 }
 
-/// Each by its own reason, and none of them is in the way of a cluster that works.
+/// Each invalid cluster has its own reason, and none of them affects a valid cluster.
 #[tokio::test]
 async fn invalid_clusters_are_reported() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -160,7 +160,7 @@ async fn invalid_clusters_are_reported() {
     }
 }
 
-/// What arrives at an address, and is answered with this.
+/// Listens on a port, records all requests, and answers each with this text.
 async fn listen(answer: &'static str) -> (u16, Arc<Mutex<String>>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -170,7 +170,7 @@ async fn listen(answer: &'static str) -> (u16, Arc<Mutex<String>>) {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut buffer = vec![0; 8192];
-            // One that says nothing has arrived as well.
+            // A connection without a request is recorded as well.
             let read = stream.read(&mut buffer).await.unwrap_or(0);
             let text = String::from_utf8_lossy(&buffer[..read]).into_owned();
             *all.lock().unwrap() += &["connection: ", &text].concat();
@@ -180,7 +180,7 @@ async fn listen(answer: &'static str) -> (u16, Arc<Mutex<String>>) {
     (port, heard)
 }
 
-/// Whoever may change a Cluster does not learn its token by it.
+/// A user who may change a Cluster cannot obtain its token by that.
 #[tokio::test]
 async fn credentials_go_to_no_other_server_and_nowhere_in_plain_text() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -194,7 +194,7 @@ async fn credentials_go_to_no_other_server_and_nowhere_in_plain_text() {
         .await;
     joined.becomes("Connected", "True").await;
 
-    // Not the loopback address, though it leads to the listener.
+    // This is no loopback address, although it leads to the listener.
     let plain = format!("http://0.0.0.0:{port}");
     joined.change_spec(&address(&plain)).await;
     let message = lost(&joined, "InvalidSpec").await;
@@ -243,7 +243,7 @@ async fn a_redirection_is_not_followed() {
     assert_eq!(*elsewhere.lock().unwrap(), "", "{message}");
 }
 
-/// It is given up after some seconds, during which others are connected to.
+/// An attempt to connect ends after some seconds, and other clusters are connected meanwhile.
 #[tokio::test]
 async fn a_server_that_does_not_answer_blocks_no_other_cluster() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -261,13 +261,13 @@ async fn a_server_that_does_not_answer_blocks_no_other_cluster() {
     assert_eq!(cluster["status"]["conditions"][0]["reason"], "Connecting");
     let message = lost(&mute, "Unreachable").await;
     assert!(message.ends_with("no answer within 8 s"), "{message}");
-    // On a new connection: the old ones stay dead.
+    // The connection is a new one: the old ones stay dead.
     proxy.set(Mode::Pass).await;
     mute.becomes("Connected", "True").await;
 }
 
-/// New credentials are used at once, also by watches that come back, and nobody has noticed: neither
-/// the Cluster nor the objects that are delivered.
+/// New credentials are used at once, also by watches that are reopened. Neither the Cluster nor the
+/// delivered objects are affected.
 #[tokio::test]
 async fn credentials_are_exchanged_without_a_gap() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -327,7 +327,7 @@ async fn revoked_credentials_are_reported_and_can_be_replaced() {
     let joined = join.create().await;
     joined.becomes("Connected", "True").await;
     account.revoke(&token).await;
-    // The watches come back and are refused, which is noticed before the next check is due.
+    // The reopened watches are refused, which is detected before the next check is due.
     proxy.set(Mode::ResetLivingAfter(0)).await;
     lost(&joined, "Unauthorized").await;
     let new = account.token().await;
@@ -384,7 +384,7 @@ async fn a_cluster_that_goes_is_let_go() {
     let facts = proxy
         .until("the connections to end", |facts| facts.open == 0)
         .await;
-    // A check would be due after a second if anybody still wanted to connect.
+    // A check would be due after a second if the cluster still had a connection.
     ns.stays(
         Duration::from_millis(1_500),
         "nobody connects",
@@ -393,7 +393,7 @@ async fn a_cluster_that_goes_is_let_go() {
     .await;
 }
 
-/// With a client certificate; beside a token the annotation does not count.
+/// The annotation applies to a client certificate, but not to a token.
 #[tokio::test]
 async fn the_servers_certificate_can_be_trusted_unseen() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -415,7 +415,7 @@ async fn the_servers_certificate_can_be_trusted_unseen() {
     lost(&joined, "Unreachable").await;
 }
 
-/// Whatever their state, there is nothing new to say about them.
+/// A restart writes no status, for a connected cluster and for an invalid one.
 #[tokio::test]
 async fn a_restart_writes_nothing_about_clusters() {
     let mut bed = Exclusive::acquire().await;
@@ -445,7 +445,8 @@ async fn a_restart_writes_nothing_about_clusters() {
     assert_eq!(bed.manager().metrics().writes(), 0);
 }
 
-/// The shipped rights let the manager read Secrets in the one namespace, whatever rights revisions give it.
+/// With the shipped rights, the manager can read Secrets in one namespace only, without the rights
+/// for the objects of revisions.
 #[tokio::test]
 async fn secrets_are_read_in_their_namespace_only() {
     let mut bed = Exclusive::acquire().await;
@@ -474,7 +475,7 @@ async fn secrets_are_read_in_their_namespace_only() {
             .await
     );
     bed.take_manager().kill();
-    // It starts all the same.
+    // The manager starts without this right.
     bed.start_manager_as(NAMESPACE, ACCOUNT).await;
     let message = lost(&joined, "NoSecret").await;
     let secret = format!("cannot read Secret {NAMESPACE}/{}: ", joined.name());

@@ -1,8 +1,8 @@
-//! Namespaces and definitions of kinds that a newer revision leaves out although it has objects in them.
+//! Namespaces and definitions of kinds that a newer revision omits although it has objects in them.
 
 use baton_integration::prelude::*;
 
-/// A namespace beside that of the test, and an object in it.
+/// Returns a namespace other than the test's, and an object in it.
 fn contents(ns: &TestNamespace) -> (Entry, Entry) {
     let name = ns.unique("inner");
     let inner = object("v1", "Namespace", &name);
@@ -10,14 +10,16 @@ fn contents(ns: &TestNamespace) -> (Entry, Entry) {
     (inner, cm)
 }
 
-/// Nothing of it was touched.
+/// Fails if the object is being deleted.
 async fn is_untouched(ns: &TestNamespace, inner: &Entry) {
     let live = ns.live(inner).await;
     assert!(live["metadata"]["deletionTimestamp"].is_null(), "{live}");
 }
 
-/// A revision that would lose its objects with a namespace that only the one before has is refused before it writes
-/// anything, until the namespace is to be kept. Then it is left behind.
+/// A revision is refused before it writes anything if the deletion of an omitted namespace would
+/// delete its objects.
+///
+/// Once the namespace is to be kept, the revision is rolled out and the namespace is orphaned.
 #[tokio::test]
 async fn a_namespace_with_objects_of_a_newer_revision_is_never_deleted() {
     let ns = TestNamespace::new(Scope::Cluster).await;
@@ -57,7 +59,8 @@ async fn a_namespace_with_objects_of_a_newer_revision_is_never_deleted() {
     ns.delete(&inner).await;
 }
 
-/// Where it is too late to refuse, because the note that it is to be kept has gone again, it is kept all the same.
+/// If the annotation is removed after the rollout, it is too late for a refusal, and the namespace
+/// is kept nevertheless.
 #[tokio::test]
 async fn a_namespace_in_use_is_let_go_whatever_its_annotations_say() {
     let ns = TestNamespace::new(Scope::Cluster).await;
@@ -81,13 +84,13 @@ async fn a_namespace_in_use_is_let_go_whatever_its_annotations_say() {
     ns.delete_set("v1", "Background").await;
     is_untouched(&ns, &inner).await;
     assert_eq!(owner_names(&ns.live(&inner).await), [""; 0]);
-    // Without a newer revision in force it goes as before.
+    // Without a newer active revision, the namespace would be deleted as usual.
     ns.delete_set("v2", "Background").await;
     ns.gone(&cm).await;
     ns.delete(&inner).await;
 }
 
-/// With the definition of a kind all its objects would go.
+/// The deletion of a kind's definition would delete all its objects.
 #[tokio::test]
 async fn a_definition_with_objects_of_a_newer_revision_is_never_deleted() {
     let ns = TestNamespace::new(Scope::Cluster).await;

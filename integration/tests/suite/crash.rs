@@ -1,4 +1,4 @@
-//! A manager that is killed again and again in the middle of its work.
+//! A manager that is killed repeatedly in the middle of its work.
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::picture::{assert_same, forget};
@@ -9,18 +9,19 @@ use rand::{RngExt as _, SeedableRng as _};
 
 use crate::requests::settle;
 
-/// Rollouts that are disturbed. Each of their five stages meets one kill or two.
+/// Number of disturbed rollouts. In each of their five stages the manager is killed once or twice.
 const ROUNDS: u64 = 8;
 
-/// A kill comes at most this squared milliseconds after the stage has begun, mostly early: a stage
-/// takes a tenth of a second, and a manager that was started in between needs some time first.
+/// The square root of the longest delay of a kill in milliseconds. Most kills come early: a stage
+/// takes a tenth of a second, and a new manager needs some time to start.
 const LATEST: u64 = 20;
 
-/// What disturbs a rollout, if anything does.
+/// The disturbance of a rollout, if any.
 struct Fate(Option<StdRng>);
 
 impl Fate {
-    /// Kills the manager at some moment of the stage that has just begun, and starts another one.
+    /// Kills the manager at a random moment of the stage that has just begun, and starts another
+    /// one.
     async fn strike(&mut self, bed: &mut Exclusive) -> u64 {
         let Some(random) = &mut self.0 else {
             return 0;
@@ -36,8 +37,8 @@ impl Fate {
     }
 }
 
-/// Creates a revision: two objects in place and one of its own in each of two phases, the second
-/// phase behind a probe that is passed at once.
+/// Creates a revision. Each of its two phases has two objects that all revisions share, and one of
+/// this revision only. The second phase follows a probe that passes at once.
 async fn create(ns: &TestNamespace, number: i64) {
     let name = format!("r{number}");
     let phase = |phase: &str| {
@@ -58,7 +59,7 @@ async fn create(ns: &TestNamespace, number: i64) {
         .await;
 }
 
-/// Three revisions, each archiving the one before it. Returns how often the manager was killed.
+/// Rolls out three revisions and archives each predecessor. Returns the number of kills.
 async fn roll_out(ns: &TestNamespace, bed: &mut Exclusive, fate: &mut Fate) -> u64 {
     let done = [
         Is("Available", "True"),
@@ -73,8 +74,8 @@ async fn roll_out(ns: &TestNamespace, bed: &mut Exclusive, fate: &mut Fate) -> u
         ns.reaches(&format!("r{number}"), &done).await;
         if number > 1 {
             let before = format!("r{}", number - 1);
-            // An archived revision keeps what it has said; whether it comes to say this would
-            // otherwise be a matter of luck.
+            // An archived revision keeps its conditions, so this condition must be reported before
+            // the archival in every run.
             ns.reaches(&before, &[Is("InTransition", "True")]).await;
             ns.set_lifecycle(&before, "Archived").await;
             kills += fate.strike(bed).await;
@@ -99,7 +100,7 @@ async fn roll_out(ns: &TestNamespace, bed: &mut Exclusive, fate: &mut Fate) -> u
     kills
 }
 
-/// All objects and revisions, without what differs between any two runs.
+/// Returns all objects and revisions, without the values that differ between any two runs.
 async fn picture(ns: &TestNamespace) -> Vec<String> {
     let like = |api_version: &str, kind: &str| {
         json!({
@@ -129,8 +130,8 @@ async fn picture(ns: &TestNamespace) -> Vec<String> {
     texts
 }
 
-/// At least 30 kills in all; each rollout ends as an undisturbed one does, and a further restart has
-/// nothing to write.
+/// There are at least 30 kills. Each rollout ends as an undisturbed one does, and a further restart
+/// writes nothing.
 #[tokio::test]
 async fn killed_managers_leave_nothing_behind() {
     let first = first_seed();
@@ -141,7 +142,8 @@ async fn killed_managers_leave_nothing_behind() {
     let expected = picture(&calm).await;
 
     let mut kills = 0;
-    // All of them are left until the end: taking one down would be work for the next manager.
+    // All namespaces are kept until the end: the deletion of one would be work for the next
+    // manager.
     let mut namespaces = vec![calm];
     for seed in first..first + ROUNDS {
         println!("{SEED}={seed}");

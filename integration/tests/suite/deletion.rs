@@ -1,4 +1,4 @@
-//! Revisions, and namespaces, that are deleted.
+//! Deletion of revisions and of namespaces.
 
 use baton_integration::prelude::*;
 
@@ -57,7 +57,8 @@ async fn deleted(scope: Scope, propagation: &str) {
     }
 }
 
-/// The old revision goes, its objects that somebody needs stay, with no trace of it.
+/// The objects of the deleted revision that a newer one has taken over stay, without a trace of the
+/// deleted revision.
 async fn deletion_leaves_what_was_handed_over(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (shared, own) = (configmap("shared"), configmap("own"));
@@ -88,7 +89,7 @@ async fn deletion_leaves_what_was_handed_over(scope: Scope) {
         .await;
 }
 
-/// With background propagation the phases wait for each other as they do on archival.
+/// With background propagation, the phases wait for one another as in an archival.
 async fn deletion_goes_in_reverse_order(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (first, second) = (configmap("cm-1"), configmap("cm-2").blocked());
@@ -114,7 +115,8 @@ async fn deletion_goes_in_reverse_order(scope: Scope) {
     .await;
 }
 
-/// The older revision, which is still active, makes again what goes with the newer one.
+/// The older revision is still active and recreates the objects that are deleted with the newer
+/// one.
 async fn objects_of_a_deleted_newest_revision_return_to_the_one_before(scope: Scope) {
     gives_back_after(scope, "Background").await;
 }
@@ -158,7 +160,7 @@ async fn a_paused_revision_can_be_deleted(scope: Scope) {
     ns.gone(&cm).await;
 }
 
-/// Nothing holds up the end of a namespace, and nothing is made in it any more.
+/// Nothing delays the deletion of a namespace, and nothing is created in it meanwhile.
 #[tokio::test]
 async fn a_deleted_namespace_goes() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -10,17 +10,17 @@ both_scopes! {
     owner_references_and_controller_of_agree;
 }
 
-/// A `ConfigMap` passes when its data holds its own name.
+/// Returns a probe that passes for a `ConfigMap` whose data contains its own name.
 fn name_in_data_probe() -> Value {
     fields_equal("", "ConfigMap", ".metadata.name", ".data.name")
 }
 
-/// A `ConfigMap` that passes that probe.
+/// Returns a `ConfigMap` that passes the probe.
 fn passing(name: &str) -> Entry {
     configmap(name).data("name", name)
 }
 
-/// A `Deployment` of two pods. Pods with an image of this name never get ready if it says so.
+/// Returns a `Deployment` of two pods. Pods of certain images never become ready.
 pub(crate) fn workload(name: &str, image: &str) -> Entry {
     let labels = json!({ "workload": name });
     object("apps/v1", "Deployment", name).with(
@@ -36,7 +36,7 @@ pub(crate) fn workload(name: &str, image: &str) -> Entry {
     )
 }
 
-/// The probes of a `Deployment` as everybody writes them.
+/// Returns the usual probes of a `Deployment`.
 pub(crate) fn workload_probe() -> Value {
     json!({
         "selector": { "kind": { "group": "apps", "kind": "Deployment" } },
@@ -88,8 +88,8 @@ async fn a_deployment_creates_its_first_revision(scope: Scope) {
     assert_managed_by(&ns.live(&configmap("cm-1")).await, &set);
 }
 
-/// One chain: a revision that fails, one with the same names that passes, one with other objects
-/// that never gets ready, and one that passes again.
+/// Rolls out a chain of four revisions: one fails, one with the same objects passes, one with other
+/// objects never becomes ready, and one passes again.
 async fn a_deployment_recovers_from_failing_revisions(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let content = |cm: Entry, workload: Entry| {
@@ -116,7 +116,7 @@ async fn a_deployment_recovers_from_failing_revisions(scope: Scope) {
     web.has_sets(&[1]).await;
     assert_eq!(ns.get(&workload("app", "")).await, None);
 
-    // The same objects, and they pass.
+    // The objects are the same, and they pass.
     web.edit(content(passing("cm"), workload("app", "app:1")))
         .await;
     web.concluded().await;
@@ -126,7 +126,7 @@ async fn a_deployment_recovers_from_failing_revisions(scope: Scope) {
     assert_eq!(previous(&second), [first.name()]);
     web.has_sets(&[1, 2]).await;
 
-    // All objects are others, and one of them never gets ready.
+    // All objects differ, and one of them never becomes ready.
     web.edit(content(passing("cm-b"), workload("app-b", "app:invalid")))
         .await;
     let third = web
@@ -143,7 +143,7 @@ async fn a_deployment_recovers_from_failing_revisions(scope: Scope) {
         .await;
     assert_eq!(reported.json["status"]["revision"], 3);
     assert_eq!(previous(&third), [first.name(), second.name()]);
-    // What is to stay has had the time to go: the manager has nothing left to do.
+    // A wrong archival would have happened by now: the manager has nothing left to do.
     ns.stays(
         Duration::from_secs(2),
         "the second revision is at work",
@@ -156,7 +156,7 @@ async fn a_deployment_recovers_from_failing_revisions(scope: Scope) {
     web.set(1).await.assert(&[Is("Archived", "True")]);
     web.has_sets(&[1, 2, 3]).await;
 
-    // Others again, and they pass.
+    // The objects differ again, and they pass.
     web.edit(content(passing("cm-c"), workload("app-c", "app:2")))
         .await;
     web.concluded().await;
@@ -205,13 +205,13 @@ async fn changes_of_a_paused_deployment_wait(scope: Scope) {
     let message = "Latest revision is paused: Lifecycle state set to paused.";
     web.reaches(&[Because("Paused", "True", "Paused"), Says("Paused", message)])
         .await;
-    // It comes to no pass over the paused revision either.
+    // No pass repairs the drift of the paused revision.
     ns.merge(&first, &json!({ "data": { "name": "drifted" } }))
         .await;
 
     web.edit(content().phase("a", [first.clone(), second.clone()]))
         .await;
-    // The change has been seen, so a new revision would have been made by now.
+    // The change is observed, so a new revision would exist by now.
     web.observed().await.assert(&[Is("Paused", "True")]);
     ns.stays(Duration::from_secs(2), "all is paused", async || {
         let sets = web.sets().await;

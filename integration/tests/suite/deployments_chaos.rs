@@ -1,4 +1,4 @@
-//! Deployments in the hands of people who do not wait, and of a manager that does not live long.
+//! Deployments with users who do not wait, and with a manager that is killed often.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,15 +13,15 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::deployments::{workload, workload_probe};
 use crate::requests::settle;
 
-/// Deployments that are edited side by side.
+/// Number of deployments that are edited side by side.
 const CHAINS: u64 = 3;
 
 both_scopes! {
     ten_edits_in_a_second_leave_one_chain;
 }
 
-/// Each edit may become a revision or be passed over, but the chain stays one: no number twice, each
-/// revision names all before it.
+/// Each edit may become a revision or be skipped, but the chain stays linear: no number occurs
+/// twice, and each revision names all earlier ones.
 async fn ten_edits_in_a_second_leave_one_chain(scope: Scope) {
     let ns = &TestNamespace::new(scope).await;
     let names: Vec<String> = (0..CHAINS).map(|at| format!("web-{at}")).collect();
@@ -69,7 +69,7 @@ async fn edit_ten_times(ns: &TestNamespace, name: &str) {
     }
 }
 
-/// The names of all config maps that revisions have written.
+/// Returns the names of all config maps that revisions have written.
 async fn managed(ns: &TestNamespace) -> BTreeSet<String> {
     let like = ns.reference(&configmap(""));
     let objects = ns
@@ -80,40 +80,40 @@ async fn managed(ns: &TestNamespace) -> BTreeSet<String> {
     objects.iter().map(name).collect()
 }
 
-/// How often the template of each chain is changed.
+/// Number of edits of each chain's template.
 const EDITS: u64 = 50;
 
-/// How many archived revisions are kept.
+/// Number of archived revisions that are kept.
 const HISTORY: usize = 5;
 
-/// Names of the config maps that contents choose from, and change in place.
+/// Names of the config maps that contents choose from and change.
 const POOL: [&str; 5] = ["cm-0", "cm-1", "cm-2", "cm-3", "cm-4"];
 
-/// What keeps a content from ever being available.
+/// The reason that a content never becomes available.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
-    /// Nothing does.
+    /// The content becomes available.
     None,
     /// An object never passes its probe.
     Probe,
     /// The server refuses an object.
     Invalid,
-    /// A kind that nobody serves.
+    /// The server does not serve the kind of an object.
     Unserved,
-    /// A slice that is not there.
+    /// A slice does not exist.
     Slice,
-    /// Pods whose image cannot be pulled.
+    /// The image of pods cannot be pulled.
     Image,
 }
 
 /// A content of the template.
 #[derive(Clone, Debug, PartialEq)]
 struct Shape {
-    /// The number of the edit that made it up, which is in all of its objects.
+    /// The number of the edit that created the content. It is in all objects.
     edit: u64,
-    /// Which objects of the pool are in which of three phases.
+    /// The phase of each object of the pool, one of three.
     pool: BTreeMap<&'static str, usize>,
-    /// Whether it also has objects under names of its own.
+    /// True if the content also has objects with unique names.
     beside: bool,
     fault: Fault,
 }
@@ -143,7 +143,7 @@ impl Shape {
         }
     }
 
-    /// Objects by the phase they are in.
+    /// Returns the objects by their phase.
     fn objects(&self) -> [Vec<Entry>; 3] {
         let edit = self.edit.to_string();
         let mut phases: [Vec<Entry>; 3] = Default::default();
@@ -180,7 +180,7 @@ impl Shape {
     }
 }
 
-/// A deployment that is edited all the time.
+/// A deployment that is edited repeatedly.
 struct Chain<'a> {
     ns: &'a TestNamespace,
     web: TestDeployment<'a>,
@@ -213,7 +213,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// One edit, and now and then something else that people do.
+    /// Changes the template, and sometimes does something else that users do.
     async fn edit(&mut self, edit: u64) {
         match self.random.random_range(0..12) {
             0 => drop(self.web.pause().await),
@@ -243,7 +243,7 @@ impl<'a> Chain<'a> {
         self.shapes.push(shape);
     }
 
-    /// Whatever happened before: the last content is there, and nothing else.
+    /// Applies a last content, and fails unless exactly its objects are left.
     async fn settle(&mut self) {
         let last = Shape {
             fault: Fault::None,
@@ -305,8 +305,8 @@ impl<'a> Chain<'a> {
         self.check_numbers().await;
     }
 
-    /// Each revision that was ever made had the next number, and named all those before it that were
-    /// still there.
+    /// Fails unless each created revision had the next number, and named all earlier revisions that
+    /// still existed.
     async fn check_numbers(&self) {
         let recorded = self.sets.so_far().await;
         let states = recorded.states();
@@ -322,7 +322,7 @@ impl<'a> Chain<'a> {
             assert_eq!(set.number(), Some(number), "{:#}", set.json);
             let named: BTreeSet<&str> = previous(&set).into_iter().collect();
             let missed = before.iter().find(|(name, old)| {
-                // One that is on its way out may be gone for the manager already.
+                // A revision that is being deleted may be gone for the manager already.
                 old["metadata"]["deletionTimestamp"].is_null() && !named.contains(name.as_str())
             });
             assert_eq!(missed.map(|(name, _)| name), None, "{:#}", set.json);
@@ -331,7 +331,7 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// Two chains, one of each scope, and a manager that is killed at random moments.
+/// Two chains, one of each scope, survive a manager that is killed at random moments.
 #[tokio::test]
 async fn a_long_chain_survives_its_users_and_its_manager() {
     let seed = first_seed();
@@ -351,7 +351,8 @@ async fn a_long_chain_survives_its_users_and_its_manager() {
         for chain in &mut chains {
             chain.edit(edit).await;
         }
-        // The next one comes before this one is seen, in the middle of its rollout, or at its end.
+        // The next edit comes before the manager has observed this one, in the middle of its
+        // rollout, or at its end.
         if random.random_range(0..2) == 0 {
             for chain in &chains {
                 chain.web.observed().await;

@@ -1,4 +1,4 @@
-//! What is kept of earlier revisions, and going back to them.
+//! The history of revisions, and rollbacks.
 
 use baton_integration::prelude::*;
 
@@ -13,7 +13,7 @@ both_scopes! {
 const CREATED: &str = "package_operator_object_set_created_timestamp_seconds";
 const SUCCEEDED: &str = "package_operator_object_set_succeeded_timestamp_seconds";
 
-/// The predecessor goes as soon as its successor has settled, and so do its metrics.
+/// The predecessor and its metrics are removed once its successor has settled.
 async fn a_history_limit_of_zero_keeps_no_archived_revision(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (shared, own) = (configmap("shared"), configmap("own"));
@@ -62,7 +62,7 @@ async fn a_history_limit_of_zero_keeps_no_archived_revision(scope: Scope) {
     .await;
 }
 
-/// A limit counts in every pass, whenever it is set, and never for what is not archived.
+/// A changed limit applies in the next pass, and only to archived revisions.
 #[tokio::test]
 async fn a_lowered_history_limit_applies_at_once() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -82,7 +82,7 @@ async fn a_lowered_history_limit_applies_at_once() {
         web.patch(&json!({ "spec": { "revisionHistoryLimit": limit } }))
             .await;
     };
-    // With a limit of one a predecessor goes one rollout later.
+    // With a limit of one, a predecessor is removed one rollout later.
     for version in 2..=3 {
         web.edit(content(version)).await;
         web.concluded().await;
@@ -97,7 +97,7 @@ async fn a_lowered_history_limit_applies_at_once() {
     web.has_sets(&[2, 3, 4, 5, 6]).await;
     limit(3).await;
     web.has_sets(&[3, 4, 5, 6]).await;
-    // One that somebody has robbed of its finalizers goes like the others.
+    // A revision whose finalizers a user has removed is deleted like the others.
     let third = web.set(3).await;
     let robbed = json!({ "metadata": { "finalizers": null } });
     ns.patch_set(third.name(), &robbed).await.unwrap();
@@ -111,7 +111,8 @@ async fn a_lowered_history_limit_applies_at_once() {
     web.reaches(&[Controls(&entries), Because("Progressing", "False", "Idle")])
         .await;
 
-    // What is not archived yet is not history, however long that takes.
+    // A revision that is not archived yet does not count as history, however long its archival
+    // takes.
     let held = configmap("held").blocked();
     web.edit(ns.content().phase("a", [cm.clone(), held.clone()]))
         .await;
@@ -157,8 +158,8 @@ async fn a_rollback_to_an_archived_template_is_a_new_revision(scope: Scope) {
         web.set(2).await.name().to_owned(),
     ];
 
-    // There and back again, each time as the next revision under a new name. The count is part of
-    // the name, so it only rises when that is not enough.
+    // Each rollback is the next revision under a new name. The collision count is part of the name,
+    // so it increases only if the name exists already.
     for (content, number, collisions) in [(one(), 3, 1), (two(), 4, 1), (one(), 5, 2)] {
         web.edit(content).await;
         let reported = web.concluded().await;
@@ -181,15 +182,15 @@ async fn a_rollback_to_an_archived_template_is_a_new_revision(scope: Scope) {
     assert_eq!(ns.get(&second).await, None);
     assert_eq!(web.set(1).await, tombstone, "nothing is used again");
 
-    // The count never falls.
+    // The count never decreases.
     web.edit(ns.content().phase("a", [shared.clone()])).await;
     assert_eq!(web.concluded().await.json["status"]["collisionCount"], 2);
     web.set_reaches(5, &[Is("Archived", "True")]).await;
     web.has_sets(&[1, 2, 3, 4, 5, 6]).await;
 }
 
-/// Everything about an object that is not whose it is. Annotations count as the specification of a
-/// `Deployment`, so its generation says nothing here.
+/// Returns an object without the fields that depend on its owner. A `Deployment` counts annotations
+/// as part of its specification, so its generation is left out as well.
 fn content_of(live: &Value) -> Value {
     let mut live = live.clone();
     live["status"]["observedGeneration"].take();
@@ -255,8 +256,8 @@ async fn a_restart_is_a_revision_of_the_same_content(scope: Scope) {
     assert_eq!(names().await, before.2, "no pod was replaced");
 }
 
-/// The deployment's annotations are those of its revisions, but for what only says how it was applied.
-/// The reason of the last change is brought up to date where it stands.
+/// Revisions have the annotations of the deployment, except for those that only record how it was
+/// applied. A changed reason is updated on the current revision.
 #[tokio::test]
 async fn revisions_carry_annotations_and_the_change_cause() {
     const CAUSE: &str = "kubernetes.io/change-cause";
@@ -280,7 +281,7 @@ async fn revisions_carry_annotations_and_the_change_cause() {
     let before = ns.live(&cm).await;
     let of_first = async || annotation(&web.set(1).await.json, CAUSE).to_owned();
 
-    // In words only: no new revision, and nothing of its objects changes.
+    // A changed reason creates no revision, and changes nothing in the objects.
     web.annotate(CAUSE, "better words").await;
     ns.eventually("the new words", async || of_first().await == "better words")
         .await;
@@ -290,10 +291,10 @@ async fn revisions_carry_annotations_and_the_change_cause() {
         first.json["metadata"]["generation"]
     );
     assert_eq!(again.json["spec"], first.json["spec"]);
-    // Other annotations are those of the time when the revision was made.
+    // Other annotations keep the value from the creation of the revision.
     web.annotate("example.com/team", "warehouse").await;
 
-    // With the change, as one would write it, or afterwards, as kubectl does.
+    // The reason is set together with the change, or afterwards as by kubectl.
     let mut patch = json!({ "metadata": { "annotations": { CAUSE: "second" } } });
     patch["spec"] = json!({ "template": { "spec": content("2").manifest()["spec"] } });
     web.patch(&patch).await;

@@ -1,18 +1,19 @@
-//! Revisions of a deployment never come without end.
+//! The number of a deployment's revisions is bounded.
 
 use baton_integration::deployment::LABEL_APP;
 use baton_integration::prelude::*;
 
 use crate::deployments_status::change_revisions;
 
-/// How long a deployment has time to make what it must not make. Without a bound it makes dozens of revisions.
+/// Time in which a deployment must create no revision. Without a bound it creates dozens.
 const QUIET: Duration = Duration::from_secs(4);
 
 both_scopes! {
     after_the_highest_number_nothing_is_made;
 }
 
-/// A revision that carries the labels of a deployment's is adopted, and its number is the highest there is.
+/// A revision with the labels of a deployment is adopted, and its number is the highest possible
+/// one.
 async fn after_the_highest_number_nothing_is_made(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
@@ -53,7 +54,7 @@ async fn after_the_highest_number_nothing_is_made(scope: Scope) {
     web.has_sets(&[1, 2]).await;
 }
 
-/// A revision without a number, after one that leaves none for it, says so instead of being numbered anew.
+/// A revision without a number reports an error if its predecessor has the highest possible number.
 #[tokio::test]
 async fn a_revision_after_the_highest_number_is_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -77,7 +78,7 @@ async fn a_revision_after_the_highest_number_is_refused() {
     ns.reaches("next", &[Is("Available", "True")]).await;
 }
 
-/// No revision is stored as it was made, so none is what the template asks for.
+/// The server changes every revision, so none matches the template.
 #[tokio::test]
 async fn what_is_never_stored_as_it_was_made_is_made_ever_more_seldom() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -100,7 +101,7 @@ async fn what_is_never_stored_as_it_was_made_is_made_ever_more_seldom() {
     ])
     .await;
     web.has_sets(&[1, 2, 3, 4, 5]).await;
-    // It goes on by itself, and waits again.
+    // The deployment creates one more revision after a delay, and waits again.
     web.reaches(&[Says("Progressing", "The last 6 revisions")])
         .await;
     ns.stays(QUIET, "nothing is made", async || {

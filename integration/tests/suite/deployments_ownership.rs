@@ -1,4 +1,4 @@
-//! Whose revisions are whose, and what becomes of them when somebody deletes something.
+//! The owners of revisions, and the effects of deletions.
 
 use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
@@ -15,8 +15,8 @@ both_scopes! {
     a_deployment_deleted_and_created_again_at_once_is_rolled_out;
 }
 
-/// Two deployments whose selectors and templates match all revisions of both; and a revision of
-/// nobody's that they match as well.
+/// Two deployments whose selectors and templates match the revisions of both, and an uncontrolled
+/// revision that they match as well.
 async fn deployments_with_overlapping_selectors_keep_apart(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let labels = json!({ "shared": "label" });
@@ -48,7 +48,7 @@ async fn deployments_with_overlapping_selectors_keep_apart(scope: Scope) {
     before.push(ns.read_set("nobodys").await);
     let two_before = two.read().await;
 
-    // Rollouts, archival, history and pause of one of them.
+    // One of the deployments has rollouts, archival, history and a pause.
     for version in ["2", "3"] {
         one.edit(content("one", version)).await;
         one.concluded().await;
@@ -69,7 +69,7 @@ async fn deployments_with_overlapping_selectors_keep_apart(scope: Scope) {
     assert_eq!(count, Value::Null);
 }
 
-/// No new revision comes up while the old ones go.
+/// No new revision is created while the old ones are being deleted.
 async fn foreground_deletion_creates_nothing_new(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let [first, second, blocked] = ["first", "second", "blocked"].map(configmap);
@@ -89,9 +89,9 @@ async fn foreground_deletion_creates_nothing_new(scope: Scope) {
     web.delete("Foreground").await;
     let is_going = |live: &Value| !live["metadata"]["deletionTimestamp"].is_null();
     ns.object_becomes(&blocked, "deleted", is_going).await;
-    // The archived one has nothing to wait for, but goes in a time of its own.
+    // The archived revision waits for nothing, but is removed asynchronously.
     web.has_sets(&[2]).await;
-    // The deployment has to wait, and whatever happens to it meanwhile makes no revision.
+    // The deployment waits for its revision, and no change creates a new one meanwhile.
     web.edit(content(vec![configmap("third")])).await;
     web.annotate("changed", "meanwhile").await;
     ns.stays(Duration::from_secs(2), "the revision waits", async || {
@@ -109,7 +109,8 @@ async fn foreground_deletion_creates_nothing_new(scope: Scope) {
     }
 }
 
-/// A deployment deleted with its revisions left behind, and made again: it takes them as they are.
+/// A deployment is deleted without its revisions and created again. It adopts the revisions
+/// unchanged.
 async fn orphaned_revisions_are_adopted(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (shared, old) = (configmap("shared"), configmap("old"));
@@ -134,7 +135,7 @@ async fn orphaned_revisions_are_adopted(scope: Scope) {
     }
     assert_eq!(ns.live(&shared).await, before);
 
-    // What comes next builds upon them.
+    // The next revision builds upon the adopted ones.
     web.edit(first()).await;
     web.concluded().await;
     let third = web.set_reaches(3, &[Is("Available", "True")]).await;
@@ -146,8 +147,9 @@ async fn orphaned_revisions_are_adopted(scope: Scope) {
     assert_eq!(live["data"], json!({ "k": "1" }));
 }
 
-/// A deployment is deleted without its revisions and made again, and the manager learns of the second deployment before
-/// it learns what became of the revisions: their watches are independent of each other.
+/// A deployment is deleted without its revisions and created again, and the manager observes the
+/// second deployment before the changes of the revisions: their watches are independent of each
+/// other.
 #[tokio::test]
 async fn revisions_that_are_orphaned_unobserved_are_adopted() {
     let mut bed = Exclusive::acquire().await;
@@ -187,10 +189,11 @@ async fn revisions_that_are_orphaned_unobserved_are_adopted() {
     drop(manager);
 }
 
-/// Nothing may come of it but other owner references.
+/// Deletes the deployment without its revisions and creates it again. Only owner references may
+/// change.
 async fn orphan_and_make_again(ns: &TestNamespace, web: &TestDeployment<'_>, like: SetBuilder<'_>) {
     let before = web.sets().await;
-    // What garbage collection does not know as a dependent yet it would collect.
+    // Garbage collection would delete a revision that it has not observed as a dependent yet.
     ns.until_owners_are_observed().await;
     web.delete("Orphan").await;
     web.gone().await;
@@ -222,7 +225,7 @@ async fn orphan_and_make_again(ns: &TestNamespace, web: &TestDeployment<'_>, lik
         assert_eq!(controller(&after.json), web.name());
     }
     assert_eq!(sets.so_far().await.count(Change::Added), 0);
-    // It never reported anything else in between.
+    // The deployment reports no other revision in between.
     for state in deployments.so_far().await.states() {
         if let Some(reported) = state.get(web.name()) {
             let status = &reported["status"];
@@ -235,7 +238,7 @@ async fn orphan_and_make_again(ns: &TestNamespace, web: &TestDeployment<'_>, lik
     }
 }
 
-/// An orphan that the selector does not match stays one.
+/// An orphan that the selector does not match is not adopted.
 #[tokio::test]
 async fn an_orphan_of_another_selector_is_left_alone() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -254,7 +257,7 @@ async fn an_orphan_of_another_selector_is_left_alone() {
     assert_eq!(ns.read_set("stray").await, before);
 }
 
-/// A selector that changes, or selects nothing, changes nothing about what is owned.
+/// A selector that changes, or matches nothing, changes nothing about the owned revisions.
 #[tokio::test]
 async fn a_changed_selector_loses_nothing() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -273,14 +276,14 @@ async fn a_changed_selector_loses_nothing() {
     web.has_sets(&[1, 2]).await;
 }
 
-/// The name that a revision would have is another's: somebody else's revision is left alone.
+/// A revision of another owner has the name that the next revision would have. It is left alone.
 async fn a_taken_name_is_a_collision(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let content = |version: &str| {
         ns.content()
             .phase("a", [configmap("cm").data("k", version)])
     };
-    // Only the manager can compute that name.
+    // Only the manager can compute the name.
     let web = ns.deployment("web").content(content("1")).create().await;
     let first = web.concluded().await.json["status"]["templateHash"].clone();
     web.edit(content("2")).await;
@@ -309,13 +312,13 @@ async fn a_taken_name_is_a_collision(scope: Scope) {
     assert_ne!(set.name(), theirs.name());
     assert_eq!(ns.read_set(&second).await, theirs);
     assert_eq!(ns.live(&configmap("cm")).await["data"]["k"], "2");
-    // Nothing is made again for as long as the template stays.
+    // No further revision is created as long as the template stays the same.
     web.set_reaches(1, &[Is("Archived", "True")]).await;
     web.has_sets(&[1, 2]).await;
 }
 
-/// Somebody deletes the revision that is at work. Its replacement has all objects in the end, and
-/// nothing that goes with the deleted one is missing afterwards.
+/// A user deletes the current revision. The replacement gets all objects, and none is deleted
+/// together with the old revision.
 async fn a_deleted_current_revision_is_replaced(scope: Scope) {
     for propagation in ["Background", "Foreground"] {
         let ns = TestNamespace::new(scope).await;
@@ -329,7 +332,8 @@ async fn a_deleted_current_revision_is_replaced(scope: Scope) {
         let second = web.set_reaches(2, &[Is("Succeeded", "True")]).await;
 
         ns.delete_set(&made_name(&ns, &second), propagation).await;
-        // Its number is free again if it was gone before its replacement was made, and so is its name.
+        // The number and the name are free again if the revision is gone before its replacement is
+        // created.
         ns.eventually("another revision to be at work", async || {
             let sets = web.sets().await;
             let newest = sets.last().filter(|set| set.uid() != second.uid());
@@ -357,7 +361,7 @@ async fn a_deleted_current_revision_is_replaced(scope: Scope) {
     }
 }
 
-/// The name of a revision within the test.
+/// Returns the name of a revision within the test.
 fn made_name(ns: &TestNamespace, set: &Revision) -> String {
     match ns.scope() {
         Scope::Namespaced => set.name().to_owned(),
@@ -365,7 +369,7 @@ fn made_name(ns: &TestNamespace, set: &Revision) -> String {
     }
 }
 
-/// An archived revision that somebody deletes is missed by nobody.
+/// A user deletes an archived revision, and the other revisions continue.
 #[tokio::test]
 async fn an_archived_revision_may_be_deleted_by_hand() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -387,7 +391,8 @@ async fn an_archived_revision_may_be_deleted_by_hand() {
     web.reaches(&[Controls(&entries), Because("Progressing", "False", "Idle")])
         .await;
     assert_eq!(ns.live(&cm).await, before);
-    // One that names it as previous goes on as well, and so does the next one.
+    // The revision that names the deleted one in `previous` continues, and so does the next
+    // revision.
     web.edit(content("4")).await;
     web.concluded().await;
     let fourth = web.set_reaches(4, &[Is("Succeeded", "True")]).await;
@@ -395,8 +400,8 @@ async fn an_archived_revision_may_be_deleted_by_hand() {
     assert_eq!(uid(&ns.live(&cm).await), uid(&before));
 }
 
-/// The revisions of the deployment before are on their way out and still hold the objects, under the
-/// very names that the new ones would have.
+/// The revisions of the deleted deployment are being deleted and still have the objects. They also
+/// have the names that the new revisions would have.
 async fn a_deployment_deleted_and_created_again_at_once_is_rolled_out(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (cm, held) = (configmap("cm").data("k", "v"), configmap("held").blocked());
@@ -426,7 +431,7 @@ async fn a_deployment_deleted_and_created_again_at_once_is_rolled_out(scope: Sco
     assert_eq!(controller(&ns.live(&cm).await), sets[0].name());
 }
 
-/// Somebody finds a way to change a manifest of the revision at work: the template counts.
+/// A user changes a manifest of the current revision. The template prevails.
 #[tokio::test]
 async fn a_changed_revision_is_replaced() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

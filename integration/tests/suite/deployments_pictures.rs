@@ -1,5 +1,5 @@
-//! The three pictures of what a rollout looks like: in place, beside the old one, and over a revision
-//! that failed.
+//! The three forms of a rollout: objects change in place, new objects stand beside the old ones,
+//! and a rollout follows a revision that failed.
 
 use baton_integration::prelude::*;
 use baton_integration::recording::State;
@@ -43,7 +43,7 @@ async fn an_edit_in_place_leaves_no_object_without_a_controller(scope: Scope) {
 
     web.edit(content("2", "app:2")).await;
     web.concluded().await;
-    // Nobody asks for it.
+    // The archival needs no action of a user.
     web.set_reaches(1, &[Is("Archived", "True"), Controls(&[])])
         .await;
     let second = web
@@ -65,7 +65,7 @@ async fn an_edit_in_place_leaves_no_object_without_a_controller(scope: Scope) {
         assert_managed_by(after, &second);
         assert_eq!(owner_names(after), [second.name()]);
     }
-    // Handed over: at no moment was one of them without a controller, or not there.
+    // No object was missing or without a controller at any moment.
     let both = [first.name(), second.name()];
     for (recording, object) in recordings.iter().zip(&objects) {
         let recorded = recording.so_far().await;
@@ -82,7 +82,7 @@ async fn an_edit_in_place_leaves_no_object_without_a_controller(scope: Scope) {
     );
 }
 
-/// Pods that get requests: ready, and not on their way out.
+/// Returns the number of pods that get requests: they are ready and not being deleted.
 fn ready_pods(state: &State) -> usize {
     let is_ready = |pod: &&Value| {
         let conditions = pod["status"]["conditions"].as_array();
@@ -95,7 +95,7 @@ fn ready_pods(state: &State) -> usize {
     state.values().filter(is_ready).count()
 }
 
-/// Addresses that a service sends requests to.
+/// Returns the number of addresses that a Service sends requests to.
 fn ready_endpoints(state: &State) -> usize {
     let endpoints = state
         .values()
@@ -161,7 +161,7 @@ async fn objects_beside_the_old_ones_replace_them_without_downtime(scope: Scope)
         assert_eq!(ns.get(&configmap(&format!("my-config-{gone}"))).await, None);
     }
     ns.live(&configmap("my-config-v3")).await;
-    // The pods of deleted workloads go in the time of the cluster.
+    // The pods of deleted workloads are removed asynchronously.
     ns.eventually("the old pods to go", async || {
         let last = pods.so_far().await.states().pop().unwrap_or_default();
         last.len() == 2 && ready_pods(&last) == 2
@@ -192,7 +192,7 @@ fn of(web: &TestDeployment<'_>) -> String {
     format!("package-operator.run/object-deployment={}", web.name())
 }
 
-/// An old revision is not so much as paused before a newer one is available.
+/// Fails if an old revision was paused or archived before a newer one was available.
 fn assert_old_ones_wait(sets: &State, scope: Scope) {
     let sets: Vec<_> = sets
         .values()
@@ -212,8 +212,8 @@ fn assert_old_ones_wait(sets: &State, scope: Scope) {
     }
 }
 
-/// The configuration is handed 1 -> 2 -> 3, the workloads are others each time. The image of 2 is
-/// broken, and 3 is held up for as long as the test wants.
+/// The configuration is handed over from 1 to 2 to 3, and each revision has its own workload. The
+/// image of 2 is broken, and 3 waits until the test lets it pass.
 async fn a_rollout_over_a_failed_intermediate_revision_concludes(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let config = configmap(CONFIG);
@@ -266,7 +266,7 @@ async fn a_rollout_over_a_failed_intermediate_revision_concludes(scope: Scope) {
         .await;
 
     web.edit(content(3, app(3, "app:3"))).await;
-    // As soon as 3 holds the configuration nobody needs 2.
+    // Once 3 has the configuration, 2 is not needed.
     web.set_reaches(2, &[Is("Archived", "True"), Controls(&[])])
         .await;
     let third = web.set_reaches(3, &[Is("Available", "False")]).await;
@@ -308,13 +308,13 @@ async fn a_rollout_over_a_failed_intermediate_revision_concludes(scope: Scope) {
     assert_eq!(handed, [first.name(), second.name(), third.name()]);
     for state in sets.so_far().await.states() {
         let mut rest = state;
-        // The failed one does not wait; the other one does.
+        // The failed revision may be archived early; the other one must wait.
         rest.remove(second.name());
         assert_old_ones_wait(&rest, ns.scope());
     }
 }
 
-/// Who controlled an object one after the other.
+/// Returns the controllers of an object, one after the other.
 fn controllers_of(recorded: &Recorded, name: &str) -> Vec<String> {
     let states = recorded.states();
     let all = states

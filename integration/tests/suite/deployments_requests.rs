@@ -1,4 +1,4 @@
-//! What a deployment costs, and who may work on it.
+//! The number of a deployment's requests, and leader election.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use baton_integration::prelude::*;
 
 use crate::requests::{Count, settle};
 
-/// Objects of a revision, all of them changed by an edit.
+/// Number of objects of a revision, all of which an edit changes.
 const OBJECTS: u64 = 4;
 
-/// How often an edit may write the deployment's status: there is a new revision, it is done, and history
-/// has lost another one.
+/// Number of status writes of the deployment per edit: a new revision exists, it is complete, and
+/// history has lost a revision.
 const STATUSES: usize = 3;
 
-/// An edit of a settled deployment, in place, with a history that is full.
+/// Edits a settled deployment in place, with a full history.
 #[tokio::test]
 async fn an_edit_costs_a_few_requests_and_nothing_else_costs_any() {
     let mut bed = Exclusive::acquire().await;
@@ -55,17 +55,17 @@ async fn an_edit_costs_a_few_requests_and_nothing_else_costs_any() {
 
         let counts = count.so_far(&bed);
         let changes = deployments.so_far().await.changes();
-        // The user's edit is a change too.
+        // The user's edit is one of the changes.
         let statuses = changes[web.name()] - 1;
         assert!(statuses <= STATUSES, "{statuses}: {counts:?}");
         assert_eq!(of(&counts, "create"), 1, "the revision: {counts:?}");
         assert_eq!(of(&counts, "delete"), 1, "history: {counts:?}");
         assert_eq!(of(&counts, "apply"), OBJECTS, "{counts:?}");
-        // The write of one object goes first, without a dry run.
+        // One object is written first, without a dry run.
         assert_eq!(of(&counts, "dry-run"), OBJECTS - 1, "{counts:?}");
-        // Pause, archival, and one removal of finalizers each when archived and when deleted; and
-        // each object is let go of by its former owner. A pause may find that the revision has changed
-        // meanwhile, and so may archival.
+        // Patches for pause, archival, and the finalizers of an archived and of a deleted revision,
+        // and for the release of each object by its former owner. A pause or an archival may be
+        // repeated if the revision has changed meanwhile.
         let patches = 4 + OBJECTS;
         assert!(
             (patches..=patches + 2).contains(&of(&counts, "patch")),
@@ -73,13 +73,15 @@ async fn an_edit_costs_a_few_requests_and_nothing_else_costs_any() {
         );
         assert_eq!(of(&counts, "get"), 0, "{counts:?}");
         let recorded = sets.so_far().await.changes();
-        // Pause and archival, asked for and reported, handover, and the finalizer.
+        // The revision is paused and archived, reports both, and reports its handover; then its
+        // finalizer is removed.
         assert!(recorded[left[0].name()] <= 6, "{recorded:?}");
-        // It is made, and available.
+        // The revision is created, and becomes available.
         assert_eq!(recorded[left[1].name()], 2, "{recorded:?}");
     }
     let count = Count::start(&bed);
-    // Settled means a second without a request, so all timers of bursts have passed.
+    // A settled manager has sent no request for a second, so all timers of debounced writes have
+    // expired.
     settle(&namespaces[0], &bed).await;
     assert_eq!(
         count.so_far(&bed),
@@ -106,7 +108,8 @@ fn of(counts: &BTreeMap<&'static str, u64>, verb: &str) -> u64 {
     counts.get(verb).copied().unwrap_or_default()
 }
 
-/// One leads; the other one does nothing, and goes on where the first one ends.
+/// One manager is the leader. The other one does nothing until the leader ends, and then continues
+/// its work.
 #[tokio::test]
 async fn of_two_managers_one_works() {
     let mut bed = Exclusive::acquire().await;
@@ -131,7 +134,7 @@ async fn of_two_managers_one_works() {
     web.set_reaches(1, &[Is("Archived", "True")]).await;
     assert_eq!(bed.manager().metrics().writes(), 0, "the second one waits");
 
-    // In the middle of a rollout: what one has begun the other one ends.
+    // The leader ends in the middle of a rollout, and the other manager completes it.
     let label = format!("package-operator.run/object-deployment={}", web.name());
     let sets = Recording::start(ns.cluster(), &ns.set_ref("any"), &label).await;
     web.edit(content(3)).await;

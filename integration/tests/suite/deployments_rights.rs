@@ -1,11 +1,12 @@
-//! Deployments with the rights that the manager is shipped with, and with fewer.
+//! Deployments with the rights that the manager ships with, and with fewer rights.
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 
 use crate::rights::{ACCOUNT, NAMESPACE, apply_shipped_rights};
 
-/// All that a deployment has done for it, and then one without the right to make revisions.
+/// Covers everything that a deployment requires, and then a manager without the right to create
+/// revisions.
 #[tokio::test]
 async fn the_shipped_rights_are_enough_and_a_missing_one_is_reported() {
     let mut bed = Exclusive::acquire().await;
@@ -34,7 +35,8 @@ async fn the_shipped_rights_are_enough_and_a_missing_one_is_reported() {
             .create()
             .await;
         web.concluded().await;
-        // A revision is made, paused, archived and deleted; paused and resumed; left and adopted.
+        // A revision is created, paused, archived and deleted; paused and resumed; orphaned and
+        // adopted.
         edit(&web, ns, "2").await;
         web.concluded().await;
         let sets = web.has_sets(&[2]).await;
@@ -42,7 +44,7 @@ async fn the_shipped_rights_are_enough_and_a_missing_one_is_reported() {
         web.set_reaches(2, &[Is("Paused", "True")]).await;
         web.resume().await;
         web.set_reaches(2, &[No("Paused")]).await;
-        // What garbage collection does not know as a dependent yet it would collect.
+        // Garbage collection would delete a revision that it has not observed as a dependent yet.
         ns.until_owners_are_observed().await;
         web.delete("Orphan").await;
         web.gone().await;
@@ -72,7 +74,7 @@ async fn the_shipped_rights_are_enough_and_a_missing_one_is_reported() {
     for ns in &namespaces {
         let web = ns.existing("web");
         let version = std::cell::Cell::new(2);
-        // Rights take effect in the server's own time; until then a revision is still made.
+        // Changed rights take effect with a delay; until then a revision is still created.
         ns.eventually("a refusal", async || {
             version.set(version.get() + 1);
             edit(&web, ns, &version.get().to_string()).await;
@@ -107,7 +109,7 @@ async fn the_shipped_rights_are_enough_and_a_missing_one_is_reported() {
     }
 }
 
-/// Takes the right to create away from the manager, but for config maps.
+/// Removes the manager's right to create objects, except for config maps.
 async fn forbid_creation(cluster: &Cluster) {
     let group = "rbac.authorization.k8s.io/v1";
     let children = object(group, "ClusterRole", "baton-children").manifest;

@@ -1,4 +1,5 @@
-//! Which old revisions are archived when, and which ones have to wait.
+//! The rules for the archival of old revisions: which of them are archived at once, and which must
+//! wait.
 
 use baton_integration::prelude::*;
 
@@ -8,12 +9,13 @@ both_scopes! {
     objects_of_newer_revisions_make_no_older_one_available;
 }
 
-/// A phase that holds up those after it until its `ConfigMap` is annotated with its name.
+/// Returns an object that holds back the following phases until it is annotated with its own name.
 fn gate(name: &str) -> Entry {
     configmap(name)
 }
 
-/// Nothing is controlled any more: that is something else than nothing reported, and waits for nobody.
+/// The revision reports that it controls nothing, which differs from no report, so its archival
+/// need not wait.
 #[tokio::test]
 async fn a_failed_revision_with_nothing_left_is_archived_at_once() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -47,8 +49,10 @@ async fn a_failed_revision_with_nothing_left_is_archived_at_once() {
     web.has_sets(&[1, 2, 3]).await;
 }
 
-/// 1 works and fails later; 2 has nothing in common with it; 3 contains its object and has not come to
-/// it yet. 2 goes, 1 stays, and so does the object, until 3 has it.
+/// Revision 1 is available and fails later, revision 2 shares no object with it, and revision 3
+/// contains its object in a later phase.
+///
+/// Revision 2 is archived. Revision 1 and its object stay until revision 3 controls the object.
 async fn objects_that_a_newer_revision_has_yet_to_take_stay(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let object = configmap("object");
@@ -74,7 +78,7 @@ async fn objects_that_a_newer_revision_has_yet_to_take_stay(scope: Scope) {
     )
     .await;
     web.set_reaches(2, &[Is("Archived", "True")]).await;
-    // Its first object is lost, and with it what the deployment could fall back upon.
+    // The first object of revision 1 is deleted, so the deployment has no available revision left.
     ns.set_lifecycle(&in_test(&ns, &web.set(1).await), "Paused")
         .await;
     web.set_reaches(1, &[Is("Paused", "True")]).await;
@@ -114,7 +118,7 @@ async fn objects_that_a_newer_revision_has_yet_to_take_stay(scope: Scope) {
     assert_managed_by(&live, &third);
 }
 
-/// The name of a revision within the test.
+/// Returns the name of a revision within the test.
 fn in_test(ns: &TestNamespace, set: &Revision) -> String {
     match ns.scope() {
         Scope::Namespaced => set.name().to_owned(),
@@ -122,8 +126,8 @@ fn in_test(ns: &TestNamespace, set: &Revision) -> String {
     }
 }
 
-/// A template with slices: rolled out, handed over, seen by the rules, and missed when they are not
-/// there.
+/// Slices of a template are rolled out and handed over, the archival rules read them, and missing
+/// ones are reported.
 async fn objects_in_slices_that_a_newer_revision_has_yet_to_take_stay(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (sliced, gone) = (configmap("sliced"), configmap("gone"));
@@ -134,7 +138,7 @@ async fn objects_in_slices_that_a_newer_revision_has_yet_to_take_stay(scope: Sco
             .probe(fields_equal("", "ConfigMap", ".data.ready", ".data.ready"))
     };
     let ready = |entry: &Entry| entry.clone().data("ready", "yes");
-    // It fails, and controls what is in its slice.
+    // The revision fails, and controls the objects of its slice.
     ns.create_slice("one", [sliced.clone(), gone.clone()]).await;
     let web = ns
         .deployment("web")
@@ -146,7 +150,7 @@ async fn objects_in_slices_that_a_newer_revision_has_yet_to_take_stay(scope: Sco
         .await;
     let before = ns.live(&sliced).await;
 
-    // The next one has it in a slice as well, and comes to it later.
+    // The next revision has the object in a slice as well, in a later phase.
     ns.create_slice("two", [ready(&sliced)]).await;
     web.edit(content(&["two"], vec![gate("gate")])).await;
     web.set_reaches(
@@ -172,7 +176,7 @@ async fn objects_in_slices_that_a_newer_revision_has_yet_to_take_stay(scope: Sco
     assert_eq!(uid(&live), uid(&before));
     assert_managed_by(&live, &second);
 
-    // One of its slices is missing: nobody knows what it contains, so nothing else goes.
+    // A slice is missing, so its objects are unknown, and no revision is archived.
     web.edit(content(&["two", "three"], vec![ready(&configmap("other"))]))
         .await;
     let reported = web
@@ -200,8 +204,8 @@ async fn objects_in_slices_that_a_newer_revision_has_yet_to_take_stay(scope: Sco
     assert_eq!(uid(&ns.live(&sliced).await), uid(&before));
 }
 
-/// All of the first revision has been taken over by one that fails. It still says that it is available,
-/// because its own probes pass; nobody should rely on that.
+/// A failing revision has taken over all objects of the first one. The first one still reports that
+/// it is available, because its own probes pass. The deployment does not rely on that.
 async fn objects_of_newer_revisions_make_no_older_one_available(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
@@ -232,7 +236,7 @@ async fn objects_of_newer_revisions_make_no_older_one_available(scope: Scope) {
     web.set_reaches(1, &[Is("Archived", "True")]).await;
 }
 
-/// What is wrong with the newest revision is reported by the deployment until its cause goes.
+/// The deployment reports an error of the newest revision until its cause is gone.
 #[tokio::test]
 async fn a_collision_is_reported_by_the_deployment() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -1,4 +1,4 @@
-//! Deployments whose revisions keep the objects of large phases in slices.
+//! Deployments whose revisions store the objects of large phases in slices.
 
 use baton_integration::deployment::{TestDeployment, generation};
 use baton_integration::exclusive::Exclusive;
@@ -14,7 +14,7 @@ both_scopes! {
     a_rollback_puts_the_objects_back_into_the_template;
 }
 
-/// Objects of a phase that is worth a slice.
+/// Number of objects of a phase that is large enough for a slice.
 const LARGE: usize = 20;
 
 fn content<'a>(ns: &'a TestNamespace, large: &str, small: &str) -> SetBuilder<'a> {
@@ -24,7 +24,7 @@ fn content<'a>(ns: &'a TestNamespace, large: &str, small: &str) -> SetBuilder<'a
         .phase("small", [configmap("small").data("k", small)])
 }
 
-/// A deployment whose first revision is rolled out, both phases with the content "1".
+/// Creates a deployment whose first revision is rolled out, with the content "1" in both phases.
 async fn rolled_out(ns: &TestNamespace) -> TestDeployment<'_> {
     let web = ns.deployment("web").content(content(ns, "1", "1"));
     let web = web.create().await;
@@ -32,13 +32,13 @@ async fn rolled_out(ns: &TestNamespace) -> TestDeployment<'_> {
     web
 }
 
-/// The slices that a deployment made.
+/// Returns the slices that a deployment has created.
 async fn slices(ns: &TestNamespace, web: &TestDeployment<'_>) -> Vec<Value> {
     let label = format!("package-operator.run/object-deployment={}", web.name());
     ns.cluster().list(&ns.slice_ref("any"), &label).await
 }
 
-/// The name of the slice that a revision keeps its large phase in.
+/// Returns the name of the slice with a revision's large phase.
 fn slice_of(set: &Revision) -> String {
     let phases = &set.json["spec"]["phases"];
     assert_eq!(phases[0]["objects"], Value::Null, "{phases}");
@@ -76,7 +76,7 @@ async fn revisions_share_the_slices_of_phases_that_have_not_changed(scope: Scope
     let first = web.set(1).await;
     let name = slice_of(&first);
     let slice = slice_ref(&ns, &name);
-    // The deployment has left it to the revision.
+    // The deployment has left the slice to the revision.
     assert_eq!(
         owners(&ns.cluster().get(&slice).await.unwrap()),
         [first.name()]
@@ -84,7 +84,8 @@ async fn revisions_share_the_slices_of_phases_that_have_not_changed(scope: Scope
 
     web.edit(content(&ns, "1", "2")).await;
     web.concluded_as(2).await;
-    // An owner that goes before garbage collection knows its kind is asked for ever more seldom.
+    // Garbage collection retries with a growing delay if an owner is deleted before it has
+    // discovered the owner's kind.
     ns.until_garbage_is_collected().await;
     let second = web.set(2).await;
     assert_eq!(slice_of(&second), name);
@@ -99,7 +100,7 @@ async fn revisions_share_the_slices_of_phases_that_have_not_changed(scope: Scope
     let third = web.set(3).await;
     assert_ne!(slice_of(&third), name);
     web.has_sets(&[2, 3]).await;
-    // The reference of the revision that is gone is taken out by garbage collection, in its own time.
+    // Garbage collection removes the reference of the deleted revision asynchronously.
     ns.eventually("history alone to have it", async || {
         let left = ns.cluster().get(&slice).await.unwrap();
         owners(&left) == [second.name()]
@@ -140,7 +141,8 @@ async fn a_lost_slice_of_the_current_revision_is_made_again(scope: Scope) {
     web.has_sets(&[1]).await;
 }
 
-/// Whoever may create slices, and guesses what a deployment would name its own, gains nothing by it.
+/// A user who creates a slice under the name that a deployment would use cannot change the rolled
+/// out content.
 async fn the_name_of_a_slice_may_be_taken(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let web = rolled_out(&ns).await;
@@ -198,7 +200,8 @@ async fn a_rollback_puts_the_objects_back_into_the_template(scope: Scope) {
     assert_eq!(ns.live(&configmap("cm-0")).await["data"]["k"], "1");
 }
 
-/// A revision whose large phase has not changed costs no creation of a slice, and slices are not read one by one.
+/// A revision whose large phase has not changed creates no slice, and slices are not read one by
+/// one.
 #[tokio::test]
 async fn slices_cost_few_requests() {
     let mut bed = Exclusive::acquire().await;
@@ -215,7 +218,8 @@ async fn slices_cost_few_requests() {
     let of = |verb: &str| counts.get(verb).copied().unwrap_or_default();
     assert_eq!(of("create"), 1, "the revision: {counts:?}");
     assert_eq!(of("get"), 0, "{counts:?}");
-    // Each object is let go of by its former owner; pause, archival and the finalizer; and the slice has a new owner.
+    // One patch per object, because the former owner releases it; three for pause, archival and the
+    // finalizer; and one for the new owner of the slice.
     let patches = LARGE as u64 + 1 + 3 + 1;
     assert!((patches..=patches + 2).contains(&of("patch")), "{counts:?}");
 

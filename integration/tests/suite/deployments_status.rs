@@ -1,4 +1,4 @@
-//! What a deployment reports, and what delays it.
+//! The status of a deployment, and causes of delays.
 
 use baton_integration::prelude::*;
 
@@ -11,7 +11,8 @@ both_scopes! {
     a_deployment_may_be_empty_first;
 }
 
-/// A revision is late, goes on all the same, and gets there; the next one has its own time.
+/// A revision exceeds its deadline, continues nevertheless, and becomes available. The next
+/// revision has a deadline of its own.
 async fn a_late_revision_is_reported_until_it_is_available(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
@@ -44,7 +45,7 @@ async fn a_late_revision_is_reported_until_it_is_available(scope: Scope) {
     assert_eq!(reported.message("Progressing"), expected);
     assert_eq!(ns.get(&configmap("after")).await, None);
 
-    // More time is given from now on.
+    // The deadline is extended.
     web.patch(&json!({ "spec": { "progressDeadlineSeconds": 600 } }))
         .await;
     web.reaches(&[Because(
@@ -58,7 +59,7 @@ async fn a_late_revision_is_reported_until_it_is_available(scope: Scope) {
     let late = Because("Progressing", "False", "ProgressDeadlineExceeded");
     web.reaches(&[late]).await;
 
-    // While it is paused no time counts.
+    // A pause does not count towards the deadline.
     web.pause().await;
     let paused = Because("Progressing", "Unknown", "DeploymentPaused");
     web.reaches(&[paused, Is("Paused", "True")]).await;
@@ -69,7 +70,7 @@ async fn a_late_revision_is_reported_until_it_is_available(scope: Scope) {
     web.concluded().await;
     ns.live(&configmap("after")).await;
 
-    // The annotation is the user's and stays, so the next one is in time.
+    // The annotation is the user's and stays, so the next revision becomes available in time.
     web.edit(content("2")).await;
     web.concluded().await;
     ns.merge(
@@ -98,7 +99,7 @@ async fn a_late_revision_is_reported_until_it_is_available(scope: Scope) {
     }
 }
 
-/// Two revisions are at work, one of them fails; both are paused and go on as they were.
+/// Two active revisions, one of which fails, are paused and continue in the same state.
 async fn a_rollout_paused_halfway_goes_on_as_it_was(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (shared, held) = (configmap("shared"), configmap("held"));
@@ -131,7 +132,7 @@ async fn a_rollout_paused_halfway_goes_on_as_it_was(scope: Scope) {
         .reaches(&[Is("Paused", "True"), Is("Progressing", "True")])
         .await;
     assert_eq!(reported.json["status"]["revision"], 2);
-    // Another change, and one back: what counts is the template at the end of the pause.
+    // The template changes and changes back: the template at the end of the pause decides.
     web.edit(content("3", "own-3")).await;
     web.edit(content("2", "own-2")).await;
     web.observed().await.assert(&[Is("Paused", "True")]);
@@ -153,7 +154,7 @@ async fn a_rollout_paused_halfway_goes_on_as_it_was(scope: Scope) {
     web.concluded().await;
     web.set_reaches(1, &[Is("Archived", "True")]).await;
 
-    // An archived one is not paused any more.
+    // An archived revision is not paused.
     web.pause().await;
     web.set_reaches(2, &[Is("Paused", "True")]).await;
     let first = web.set(1).await;
@@ -166,8 +167,8 @@ async fn a_rollout_paused_halfway_goes_on_as_it_was(scope: Scope) {
 
 const PAUSED_BY_PARENT: &str = "package-operator.run/paused-by-parent";
 
-/// Somebody pauses the current revision by hand: the deployment reports it, and leaves it paused until it
-/// was itself paused and unpaused once.
+/// A user pauses the current revision. The deployment reports it, and does not end the pause until
+/// the deployment itself is paused and resumed.
 #[tokio::test]
 async fn a_revision_paused_by_hand_stays_paused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -202,7 +203,7 @@ async fn a_revision_paused_by_hand_stays_paused() {
     ns.object_becomes(&cm, "repaired", |live| live["data"]["k"] == "1")
         .await;
 
-    // One that is paused by hand is superseded like any other.
+    // A revision that a user has paused is superseded like any other.
     ns.set_lifecycle(first.name(), "Paused").await;
     web.reaches(&[Is("Paused", "True")]).await;
     web.edit(content("2")).await;
@@ -210,7 +211,7 @@ async fn a_revision_paused_by_hand_stays_paused() {
     web.set_reaches(1, &[Is("Archived", "True")]).await;
 }
 
-/// Paused before it ever made anything.
+/// The deployment is paused before it creates its first revision.
 #[tokio::test]
 async fn a_deployment_may_be_created_paused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -245,7 +246,7 @@ async fn mapped_conditions_come_from_the_current_revision(scope: Scope) {
     let minimum = "MinimumReplicasAvailable";
     web.reaches(&[Because("example.com/Workload", "True", minimum)])
         .await;
-    // The current revision speaks, not the one that is available.
+    // The condition is that of the current revision, not that of an available older one.
     web.edit(content(app("two", "app:broken"))).await;
     let wanted = [
         Because(
@@ -276,7 +277,8 @@ async fn a_deployment_may_be_empty_first(scope: Scope) {
     let cm = configmap("cm");
     web.edit(ns.content().phase("a", [cm.clone()])).await;
     web.concluded().await;
-    // And later: the template has nothing to roll out, and what there is stays.
+    // A template without phases has nothing to roll out later either, and the current revision
+    // stays.
     web.patch(&json!({ "spec": { "template": { "spec": { "phases": [] } } } }))
         .await;
     web.observed().await.assert(&[
@@ -291,7 +293,7 @@ async fn a_deployment_may_be_empty_first(scope: Scope) {
     web.has_sets(&[1]).await;
 }
 
-/// A name of up to 253 characters is fine for a deployment, but it becomes the value of a label.
+/// A deployment's name may have up to 253 characters, but it becomes the value of a label.
 #[tokio::test]
 async fn a_name_too_long_for_a_label_is_reported() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -321,8 +323,8 @@ async fn a_name_too_long_for_a_label_is_reported() {
     deployment(&fits).create().await.concluded().await;
 }
 
-/// Manifests that the server stores in another form than they were written in are the same content:
-/// one revision comes of each. An absent list and an empty one are the same, and so is no delay.
+/// Manifests that the server stores in another format have the same content, so each results in one
+/// revision. An absent list equals an empty one, and an absent delay equals zero.
 #[tokio::test]
 async fn odd_manifests_make_one_revision() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -360,7 +362,8 @@ async fn odd_manifests_make_one_revision() {
     assert_eq!(web.has_sets(&[1]).await, before);
 }
 
-/// A quota forbids the next revision; the one at work stays, and a raised quota is found by itself.
+/// A quota forbids the next revision. The current one stays, and a raised quota is detected without
+/// another change.
 #[tokio::test]
 async fn a_refused_revision_is_reported_and_created_later() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -401,7 +404,7 @@ async fn a_refused_revision_is_reported_and_created_later() {
     assert_eq!(ns.live(&cm).await["data"]["k"], "2");
 }
 
-/// A webhook changes revisions on their way into the server, so none is stored as its template has it.
+/// A webhook changes revisions when they are created, so none is stored as the template has it.
 #[tokio::test]
 async fn a_revision_that_is_stored_otherwise_is_made_once() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -425,7 +428,7 @@ async fn a_revision_that_is_stored_otherwise_is_made_once() {
     assert_eq!(sets[2].json["spec"]["successDelaySeconds"], 1);
 }
 
-/// Has the server change all revisions of a namespace that are created, from now on.
+/// Makes the server change all revisions of a namespace at their creation.
 pub(crate) async fn change_revisions(
     ns: &TestNamespace,
     expression: &str,

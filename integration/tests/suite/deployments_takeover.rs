@@ -1,4 +1,5 @@
-//! A deployment whose revision Package Operator made, for a hash that nobody else can compute.
+//! A deployment whose revision Package Operator has created, with a hash that no other program can
+//! compute.
 
 use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
@@ -15,7 +16,7 @@ both_scopes! {
     a_foreign_hash_causes_no_new_revision;
 }
 
-/// What Package Operator computes is not known here; any text of its form will do.
+/// Package Operator's hash cannot be computed here; any text of the same format will do.
 const HASH: &str = "7c5d9bf6c4";
 
 fn objects() -> [Entry; 2] {
@@ -43,7 +44,7 @@ fn passing() -> Value {
     fields_equal("", "ConfigMap", ".metadata.name", ".metadata.name")
 }
 
-/// A deployment with a revision, which Package Operator has rolled out.
+/// Creates a deployment with a revision that Package Operator has rolled out.
 async fn rolled_out_by_package_operator(ns: &TestNamespace) -> Revision {
     let manifest = ns.deployment("web").content(content(ns)).manifest();
     let template = manifest["spec"]["template"].clone();
@@ -67,7 +68,8 @@ async fn rolled_out_by_package_operator(ns: &TestNamespace) -> Revision {
         .await
 }
 
-/// Waits for what only the manager writes: all else is as it is to be from the start.
+/// Waits for the fields that only the manager writes. All other fields have their final values from
+/// the start.
 async fn until_taken_over(web: &TestDeployment<'_>) {
     let wanted = [Phase("Available"), Is("Succeeded", "True")];
     let is_observed =
@@ -85,11 +87,12 @@ async fn until_taken_over(web: &TestDeployment<'_>) {
     }
 }
 
-/// Fails unless a manager has changed as much as it takes since it was started: the mark of the template's metadata,
-/// and what the revision and the deployment are like.
+/// Fails unless a manager has made only the necessary changes since its start: the mark of the
+/// template's metadata, and the statuses of the revision and of the deployment.
 ///
-/// The mark is the deployment's controller's, the first status that of the revision's: where these meet, the later one
-/// is refused and decided anew. So only what was carried out is counted.
+/// The deployment's controller writes the mark, and the revision's controller writes the first
+/// status. If both write at the same time, the later write is refused and decided anew, so only
+/// successful writes are counted.
 fn assert_cost(manager: &Manager) {
     let metrics = manager.metrics();
     let done = |verb| metrics.successes(verb);
@@ -106,8 +109,8 @@ fn assert_cost(manager: &Manager) {
     );
 }
 
-/// The content of the revision is what the template asks for, so it stays the current one, and not
-/// one of its objects is made anew or rewritten. The next change goes on from it.
+/// The content of the revision matches the template, so the revision stays current, and none of its
+/// objects is recreated or rewritten. The next change builds upon it.
 async fn a_foreign_hash_causes_no_new_revision(scope: Scope) {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(scope).await;
@@ -127,7 +130,7 @@ async fn a_foreign_hash_causes_no_new_revision(scope: Scope) {
     assert_eq!(reported.json["status"]["templateHash"], HASH);
     assert_eq!(reported.json["status"]["collisionCount"], Value::Null);
 
-    // A restart of the same content is still a new revision, and the next content as well.
+    // A restart of the same content is a new revision nevertheless, and so is the next content.
     let restart = json!({"spec": {"template": {"metadata": {
         "annotations": { "baton.run/restartedAt": "2026-01-01T00:00:00Z" },
     }}}});
@@ -146,7 +149,7 @@ async fn a_foreign_hash_causes_no_new_revision(scope: Scope) {
     }
 }
 
-/// The mark is on its way while the first status of the revision is written.
+/// The mark is in transit while the first status of the revision is written.
 #[tokio::test]
 async fn writes_of_a_takeover_meet() {
     let mut bed = Exclusive::acquire().await;

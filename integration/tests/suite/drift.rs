@@ -1,4 +1,5 @@
-//! What others change of managed objects is told: by an event, by metrics, and by `kubectl baton drift`.
+//! Foreign changes of managed objects are reported by an event, by metrics, and by `kubectl baton
+//! drift`.
 
 use baton_integration::prelude::*;
 
@@ -10,10 +11,10 @@ both_scopes! {
 
 const OBJECTS: &str = "baton_repaired_objects_total";
 const FIELDS: &str = "baton_repaired_fields_total";
-/// What no output may hold.
+/// A secret value that no output may contain.
 const PIN: &str = "geheim-4711";
 
-/// How the plugin names the revision of a scope.
+/// Returns the plugin's name for the revision of a scope.
 fn target(ns: &TestNamespace, name: &str) -> String {
     let kind = match ns.scope() {
         Scope::Namespaced => "os",
@@ -31,7 +32,7 @@ async fn revision_of(scope: Scope, entry: &Entry) -> TestNamespace {
     ns
 }
 
-/// What `kubectl apply --server-side --force-conflicts --field-manager=intruder` does.
+/// Does the same as `kubectl apply --server-side --force-conflicts --field-manager=intruder`.
 async fn intrude(ns: &TestNamespace, object: Value) {
     ns.cluster().apply(&object, "intruder").await.unwrap();
 }
@@ -76,7 +77,7 @@ async fn a_field_that_is_taken_by_force_is_told_with_its_manager(scope: Scope) {
         ("repaired_kind", "ConfigMap"),
         ("manager", "other"),
     ];
-    // Those of the cluster scope are shared by all tests.
+    // All tests share the series of the cluster scope.
     assert!(ns.metrics().sum(OBJECTS, &labels) >= Some(1.0));
     assert!(ns.metrics().sum(FIELDS, &labels) >= Some(2.0));
     if scope == Scope::Namespaced {
@@ -107,7 +108,7 @@ async fn a_field_that_is_taken_by_force_is_told_with_its_manager(scope: Scope) {
     );
 }
 
-/// What is removed has no owner any more, and the server does not say who removed it.
+/// A removed field has no owner any more, and the server does not report which client removed it.
 #[tokio::test]
 async fn a_removed_field_is_told_without_blaming_anybody() {
     let cm = configmap("cm").data("k", "v").label("app", "demo");
@@ -128,7 +129,7 @@ async fn a_removed_field_is_told_without_blaming_anybody() {
     assert_eq!(ns.metrics().sum(OBJECTS, &labels), Some(1.0));
 }
 
-/// An autoscaler writes to a subresource, and its entry says so.
+/// An autoscaler writes to a subresource, and the managed fields entry names the subresource.
 #[tokio::test]
 async fn a_change_of_the_scale_is_told_with_its_manager() {
     let web = object("apps/v1", "Deployment", "web")
@@ -158,7 +159,8 @@ async fn a_change_of_the_scale_is_told_with_its_manager() {
     .await;
 }
 
-/// A paused revision repairs nothing, so there is no event: the command looks for itself. Values are told by nobody.
+/// A paused revision repairs nothing, so there is no event: the command compares the objects
+/// itself. No output contains values.
 #[tokio::test]
 async fn what_a_paused_revision_leaves_is_told_by_the_command() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -200,7 +202,7 @@ async fn what_a_paused_revision_leaves_is_told_by_the_command() {
         );
     }
 
-    // Whoever applies a text owns it by another name than the data that it becomes.
+    // The field manager of `stringData` owns another path than the `data` that results from it.
     let text = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pin", "namespace": ns.name() },
         "stringData": { "pin": format!("{PIN}-3") },
@@ -212,7 +214,7 @@ async fn what_a_paused_revision_leaves_is_told_by_the_command() {
         "{told:?}"
     );
 
-    // Resumed, it is repaired, and then that is what is told.
+    // The resumed revision repairs the objects, and then the repair is reported.
     ns.set_lifecycle("v1", "Active").await;
     ns.object_becomes(&gone, "made again", |live| !live.is_null())
         .await;
@@ -236,7 +238,7 @@ async fn what_a_paused_revision_leaves_is_told_by_the_command() {
     );
 }
 
-/// Where nothing was looked at, nothing is said to be as it should.
+/// Objects that could not be compared are not reported as free of drift.
 #[tokio::test]
 async fn what_could_not_be_compared_is_told() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -254,7 +256,7 @@ async fn what_could_not_be_compared_is_told() {
         (0, "No drift found.\n")
     );
 
-    // Neither events nor Secrets; what of the rest is missing is found.
+    // The user may read neither events nor Secrets; drift of the other objects is found.
     let user = ns.unique("narrow");
     let rules = json!([
         { "apiGroups": ["package-operator.run"], "resources": ["*"], "verbs": ["get", "list"] },
@@ -285,7 +287,8 @@ async fn what_could_not_be_compared_is_told() {
     );
 }
 
-/// Whoever may read a revision learns of its objects no more than the account that they are written as.
+/// A user who may read a revision gets no more information about its objects than the revision's
+/// account may read.
 #[tokio::test]
 async fn an_account_that_may_not_read_an_object_is_told_the_fields_only() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -308,7 +311,8 @@ async fn an_account_that_may_not_read_an_object_is_told_the_fields_only() {
     .await;
 }
 
-/// An apply in the manager's own name adds a field that is then the manager's, and that no manifest has.
+/// An apply under the manager's own name adds a field that then belongs to the manager, although no
+/// manifest has it.
 #[tokio::test]
 async fn a_field_that_was_added_in_our_name_is_told_to_whoever_may_read_the_object() {
     for account in [None, Some(DEPLOYER)] {
@@ -352,7 +356,7 @@ async fn a_field_that_was_added_in_our_name_is_told_to_whoever_may_read_the_obje
     }
 }
 
-/// A value in the server's own form is no drift, and others' fields are theirs.
+/// A value in the server's own format is no drift, and neither are the fields of other managers.
 #[tokio::test]
 async fn what_only_looks_different_is_no_drift() {
     let quota = object("v1", "ResourceQuota", "quota")
@@ -366,7 +370,7 @@ async fn what_only_looks_different_is_no_drift() {
     intrude(&ns, theirs).await;
     let none = ns.plugin(&["drift"]);
     assert_eq!((none.code, none.stdout.as_str()), (0, ""), "{none:?}");
-    // The path of a real change is told, and not that of a value in another form.
+    // The path of a real change is reported, but not the path of a value in another format.
     let patch = json!({ "spec": { "hard": { "pods": "3" } } });
     ns.merge(&quota, &patch).await;
     ns.object_becomes(&quota, "repaired", |live| {

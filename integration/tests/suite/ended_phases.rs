@@ -1,4 +1,4 @@
-//! What a delegated phase controls in another cluster after all its objects were taken away: writes that came late.
+//! Objects of a delegated phase that are written to another cluster after the phase has ended.
 
 use baton_integration::prelude::*;
 use baton_integration::sites::{PUSH, Site};
@@ -22,7 +22,7 @@ async fn what_comes_late_to_a_pull_cluster_is_taken_away(scope: Scope) {
     late_objects_go(&pulled.ns, pulled.joined.site(), &pulled.class()).await;
 }
 
-/// An object that has a phase as owner, and a controller besides, if that is somebody else.
+/// Returns an object with a phase as owner, and with another controller if one is given.
 fn late(name: &str, phase: &Revision, controller: Option<&str>) -> Entry {
     let mut owners = vec![json!({
         "apiVersion": "package-operator.run/v1alpha1", "kind": phase.json["kind"], "name": phase.name(),
@@ -40,7 +40,8 @@ fn late(name: &str, phase: &Revision, controller: Option<&str>) -> Entry {
         .annotation(OWNERS, &Value::from(owners).to_string())
 }
 
-/// What has the ended phase as owner goes; what a phase has left on purpose stays, and so does what others control.
+/// Objects of the ended phase are deleted. Objects that a phase has orphaned stay, and so do
+/// objects with another controller.
 async fn late_objects_go(ns: &TestNamespace, site: &Site, class: &str) {
     let there = site.cluster().await;
     let create = async |entry: &Entry| {
@@ -51,7 +52,7 @@ async fn late_objects_go(ns: &TestNamespace, site: &Site, class: &str) {
         let set = ns.set(set).delegated("a", class, [configmap(object)]);
         set.reaching(&[Is("Succeeded", "True")]).await
     };
-    // Somebody watches the kind all the time.
+    // Another phase has the same kind, so the kind is watched all the time.
     deliver("other", "other").await;
     deliver("left", "left").await;
     deliver("ended", "cm").await;
@@ -96,7 +97,7 @@ async fn late_objects_go(ns: &TestNamespace, site: &Site, class: &str) {
     let left = ns.reference(&configmap("left"));
     let touched = json!({ "metadata": { "labels": { "touched": "true" } } });
     there.merge(&left, &touched).await.unwrap();
-    // After the deletion of the revision too, which is nothing new for the phase.
+    // Late objects are deleted after the deletion of the revision as well.
     ns.delete_set("ended", "Background").await;
     create(&stray).await;
     gone(&stray).await;

@@ -1,4 +1,4 @@
-//! What one tenant does is not the others' delay.
+//! The work of one tenant does not delay other tenants.
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::namespace::PATIENCE;
@@ -7,19 +7,20 @@ use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{PUSH, Site};
 use futures::{StreamExt as _, stream};
 
-/// Revisions of a tenant that fail.
+/// Number of failing revisions of a tenant.
 const FAILING: usize = 300;
 
-/// Revisions for a cluster: more than there are workers.
+/// Number of revisions for a cluster: more than there are workers.
 const STUCK: usize = 20;
 
-/// The version of an object. Versions count up with each write in the cluster, and so tell the order.
+/// Returns the resource version of an object. Versions increase with each write in the cluster, so
+/// they give the order of writes.
 fn version(object: &Value) -> u64 {
     let version = object["metadata"]["resourceVersion"].as_str();
     version.unwrap().parse().unwrap()
 }
 
-/// The versions of the revisions of a namespace that have been reported on for this reason: when that was written.
+/// Returns the resource versions of the revisions in a namespace that report this reason.
 async fn reports(ns: &TestNamespace, reason: &str) -> Vec<u64> {
     let like = ns.set_ref("any");
     let sets = ns.cluster().list(&like, "").await;
@@ -33,7 +34,8 @@ async fn reports(ns: &TestNamespace, reason: &str) -> Vec<u64> {
     sets.iter().filter(has_reason).map(version).collect()
 }
 
-/// Waits until that many revisions of a namespace have been reported on for this reason; the versions of all that have.
+/// Waits until this number of revisions in a namespace report this reason, and returns their
+/// resource versions.
 async fn all_reports(ns: &TestNamespace, reason: &str, count: usize) -> Vec<u64> {
     let patient = ns.within(PATIENCE * 4);
     patient
@@ -42,8 +44,8 @@ async fn all_reports(ns: &TestNamespace, reason: &str, count: usize) -> Vec<u64>
     reports(ns, reason).await
 }
 
-/// A manager that starts looks at all revisions, and those of the tenant come first in the list. When the revision of
-/// the other tenant is rolled out, most of them still wait for their turn.
+/// A manager that starts reconciles all revisions, and the tenant's come first in the list. Most of
+/// them still wait when the revision of the other tenant is rolled out.
 #[tokio::test]
 async fn a_tenant_with_hundreds_of_failing_revisions_delays_nobody_else() {
     let mut bed = Exclusive::acquire().await;
@@ -58,7 +60,7 @@ async fn a_tenant_with_hundreds_of_failing_revisions_delays_nobody_else() {
     };
     bed.take_manager().kill();
     let create = |at: usize| {
-        // Refused by the dry run.
+        // The dry run is refused.
         let bad = configmap("bad").data("no valid key!", "v");
         let set = tenant.set(&format!("bad-{at}")).phase("a", [bad]);
         async move {
@@ -80,7 +82,8 @@ async fn a_tenant_with_hundreds_of_failing_revisions_delays_nobody_else() {
     assert!(before < FAILING / 2, "{before} of {FAILING}");
 }
 
-/// More passes than there are workers stand still in a cluster. Nobody waits until it is found lost but they.
+/// More passes than there are workers are blocked by a cluster. Only they wait until the cluster is
+/// reported as lost.
 #[tokio::test]
 async fn a_cluster_that_swallows_requests_delays_nobody_else() {
     let bed = Exclusive::acquire().await;
@@ -94,7 +97,7 @@ async fn a_cluster_that_swallows_requests_delays_nobody_else() {
         let set = tenant.set(name);
         set.delegated("a", &joined.class(), [configmap(name)])
     };
-    // Now its objects are watched.
+    // The objects of the cluster are watched from now on.
     deliver("first").available().await;
 
     proxy.set(Mode::BlackHole).await;
@@ -106,7 +109,7 @@ async fn a_cluster_that_swallows_requests_delays_nobody_else() {
     let good = other.set("good");
     let good = good.delegated("a", "default", [configmap("good")]);
     let good = good.available().await;
-    // The one that was delivered before is as lost as the others.
+    // The revision that was delivered before is lost like the others.
     let lost = all_reports(&tenant, "ClusterUnreachable", STUCK + 1).await;
     let rolled_out = version(&good.json);
     assert!(

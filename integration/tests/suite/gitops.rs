@@ -1,4 +1,5 @@
-//! What tools around Baton make of its objects: kstatus, by which Flux and Helm wait, and Argo CD's health.
+//! The view that common tools have of Baton's objects: kstatus, which Flux and Helm wait with, and
+//! Argo CD's health.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -18,7 +19,7 @@ const UNDERWAY: (&str, &str) = ("InProgress", "Progressing");
 const FINISHED: (&str, &str) = ("Current", "Healthy");
 const FAILED: (&str, &str) = ("Failed", "Degraded");
 
-/// The health script that users give to Argo CD.
+/// Returns the health script that users give to Argo CD.
 fn script() -> String {
     let settings = include_str!("../../../config/gitops/argocd-cm.yaml");
     let settings: Value = serde_saphyr::from_str(settings).unwrap();
@@ -30,7 +31,7 @@ fn script() -> String {
     script.to_owned()
 }
 
-/// The kinds of sites are judged by the same script.
+/// The same script judges the kinds of sites.
 #[tokio::test]
 async fn general_tools_tell_a_rollout_over_sites_that_failed() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -56,7 +57,7 @@ async fn general_tools_tell_a_rollout_over_sites_that_failed() {
     assert_eq!(judged(&aborted), expected(FAILED));
 }
 
-/// The words of kstatus and of Argo CD for objects.
+/// Returns the results of kstatus and of Argo CD for objects.
 fn judge(objects: &[Value]) -> Vec<(String, String)> {
     let program = std::env::var_os("BATON_HEALTH_BIN").expect("`cargo dev test` names it");
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -88,7 +89,7 @@ fn assert_judged(reported: &Revision, expected: (&str, &str)) {
     assert_eq!((&*judged.0, &*judged.1), expected, "{object:#}");
 }
 
-/// What `kubectl get` prints of a deployment: its state in one word, and why.
+/// Returns the state and the message that `kubectl get` prints for a deployment.
 async fn words(ns: &TestNamespace, reported: &Revision) -> [String; 2] {
     let table = ns.cluster().table(&reported.json).await;
     let columns = table["columnDefinitions"].as_array().unwrap();
@@ -125,7 +126,7 @@ async fn general_tools_tell_finished_from_failed(scope: Scope) {
     assert_eq!(words(&ns, &reported).await[0], "Ready");
     assert_judged(&reported, FINISHED);
     assert_judged(&web.set_reaches(1, &finished).await, FINISHED);
-    // A change that the manager has not seen yet.
+    // A change that the manager has not observed yet.
     let mut changed = reported;
     let generation = changed.json["metadata"]["generation"].as_i64().unwrap();
     changed.json["metadata"]["generation"] = json!(generation + 1);
@@ -158,7 +159,7 @@ async fn general_tools_tell_finished_from_failed(scope: Scope) {
     assert_judged(&archived, FINISHED);
 }
 
-/// As kubectl and Argo CD show it: nothing is to be waited for, and nothing goes on.
+/// For kubectl and Argo CD a paused deployment is neither in progress nor failed.
 #[tokio::test]
 async fn a_pause_is_told_apart_from_work() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -175,7 +176,7 @@ async fn a_pause_is_told_apart_from_work() {
     assert_judged(&paused, ("Current", "Suspended"));
 }
 
-/// Phase objects say it too, as they may be looked at on their own.
+/// Phase objects are judged as well, because users may inspect them separately.
 #[tokio::test]
 async fn phase_objects_are_judged_as_revisions_are() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

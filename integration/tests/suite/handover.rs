@@ -1,4 +1,4 @@
-//! Taking objects over from previous revisions.
+//! Handover of objects from previous revisions.
 
 use baton_integration::prelude::*;
 
@@ -94,7 +94,7 @@ async fn a_missing_previous_revision_is_tolerated(scope: Scope) {
     let missing = ns.set_name("never-was");
     let text = format!("previous: there is no {kind} {missing}, so nothing is taken over from it");
     ns.has_event("Warning", &text).await;
-    // Without a number it is computed, and stored where it would have been given.
+    // A missing number is computed and stored in `spec.revision`.
     let previous = ["never-was", "v1", "v2"];
     let v3 = ns
         .set("v3")
@@ -107,7 +107,7 @@ async fn a_missing_previous_revision_is_tolerated(scope: Scope) {
     assert_managed_by(&ns.live(&cm).await, &v3);
 }
 
-/// `previous` with a kind and a group, as users write it.
+/// `previous` may contain a kind and a group, as users write it.
 #[tokio::test]
 async fn revisions_without_numbers_are_numbered() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -131,14 +131,15 @@ async fn revisions_without_numbers_are_numbered() {
         .await;
 }
 
-/// Revisions without numbers may arrive in any order: each waits for those before it, and no timer.
+/// Revisions without numbers may be created in any order. Each waits for its predecessors and is
+/// triggered by them, not by a timer.
 #[tokio::test]
 async fn numbers_follow_those_of_previous_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let cm = configmap("cm");
     let names = ["v1", "v2", "v3", "v4"];
     for name in names {
-        // Each names all that are there already, and nobody waits in between.
+        // Each revision names all earlier ones, and is created without a wait.
         let previous: Vec<_> = names
             .into_iter()
             .take_while(|earlier| *earlier != name)
@@ -184,7 +185,7 @@ async fn an_object_moves_between_phases(scope: Scope) {
     assert_eq!(uid(&ns.live(&b).await), uid(&before.1));
 }
 
-/// What only the old revision had goes, what somebody else has written stays.
+/// Fields that only the old revision has are removed, and fields of other clients stay.
 async fn a_dropped_field_is_removed(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
@@ -245,7 +246,7 @@ async fn rollback_is_a_new_revision(scope: Scope) {
     ns.reaches("v1", &[Is("Archived", "True")]).await;
     assert_eq!(ns.get(&first).await, None);
 
-    // Archived revisions are tombstones: going back is going on.
+    // An archived revision stays archived, so a rollback is a new revision.
     ns.set("v3")
         .revision(3)
         .previous(&["v1", "v2"])
@@ -269,7 +270,7 @@ async fn rollback_is_a_new_revision(scope: Scope) {
     ns.reaches("v1", &[Is("Archived", "True")]).await;
 }
 
-/// Both revisions are active and contain the object; only the newer one makes it again.
+/// Both revisions are active and contain the object, but only the newer one recreates it.
 async fn only_the_newer_revision_creates_a_deleted_object_again(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
@@ -283,7 +284,7 @@ async fn only_the_newer_revision_creates_a_deleted_object_again(scope: Scope) {
         .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
         .await;
     for _ in 0..3 {
-        // It does not own the object that was created again, and has to notice it all the same.
+        // The older revision does not own the recreated object, but must observe it.
         ns.reaches("v1", &[Is("Available", "True")]).await;
         let before = ns.live(&cm).await;
         ns.delete(&cm).await;
@@ -295,7 +296,7 @@ async fn only_the_newer_revision_creates_a_deleted_object_again(scope: Scope) {
     }
     ns.reaches("v2", &[Is("Available", "True")]).await;
 
-    // Nor does it help out when the newer one may not.
+    // The older revision does not recreate the object either if the newer one is paused.
     ns.set_lifecycle("v2", "Paused").await;
     ns.reaches("v2", &[Is("Paused", "True")]).await;
     ns.delete(&cm).await;
@@ -308,7 +309,8 @@ async fn only_the_newer_revision_creates_a_deleted_object_again(scope: Scope) {
     .await;
 }
 
-/// An object is left to the newer revision wherever that has its manifest, and so it is until that is known.
+/// The older revision leaves an object to the newer one if that has its manifest, and also as long
+/// as the content of the newer one is not known.
 async fn an_object_of_a_slice_is_left_to_a_paused_newer_revision(scope: Scope) {
     for (older, newer) in [("", ""), ("default", ""), ("", "default")] {
         let case = format!("from {older:?} to {newer:?}");
@@ -365,7 +367,7 @@ async fn an_object_of_a_slice_is_left_to_a_paused_newer_revision(scope: Scope) {
         ns.reaches("v2", &[Because("Available", "False", "PreflightError")])
             .await;
         look_again().await;
-        // A phase object has the manifests as well.
+        // The phase object has the manifests as well.
         is_missing(if newer.is_empty() { &doubt } else { &left }).await;
 
         let mut again = slice.clone();
@@ -380,8 +382,10 @@ async fn an_object_of_a_slice_is_left_to_a_paused_newer_revision(scope: Scope) {
     }
 }
 
-/// A revision that hands back what older ones want as well. Two of them are alive: the newer one gets all, and nobody
-/// sees an object without a controller, another one in its place, or the content of the oldest.
+/// A revision hands back objects that two older active revisions contain.
+///
+/// The newer of the two gets all of them. At no time is an object deleted, recreated or without a
+/// controller, and no object gets the content of the oldest revision.
 async fn objects_are_handed_back_on_deletion(scope: Scope) {
     for (older, deleted) in [
         ("", ""),
@@ -416,7 +420,7 @@ async fn objects_are_handed_back_on_deletion(scope: Scope) {
             .await;
         ns.reaches("v2", &[Is("InTransition", "True"), Controls(&[])])
             .await;
-        // No older revision is among the owners of what was made again.
+        // No older revision is an owner of the recreated object.
         let before = ns.live(&fresh).await;
         ns.delete(&fresh).await;
         let again = ns
@@ -458,7 +462,7 @@ async fn objects_are_handed_back_on_deletion(scope: Scope) {
             assert_eq!(live["data"], json!({ "from": "v2" }), "{case}");
             assert_eq!(revision_annotation(&live), "2", "{case}");
         }
-        // The oldest is still there, and the next one goes on from there.
+        // The oldest revision still exists, and the next revision continues the chain.
         ns.revision(3)
             .phase_of(older, "a", from("v3"))
             .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
@@ -468,7 +472,8 @@ async fn objects_are_handed_back_on_deletion(scope: Scope) {
     }
 }
 
-/// It is not listed by the deleted one, but by one in between that is archived.
+/// The deleted revision does not name the older revision as previous, but an archived revision in
+/// between does.
 async fn what_an_older_revision_has_in_a_slice_is_handed_back(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
@@ -499,7 +504,7 @@ async fn what_an_older_revision_has_in_a_slice_is_handed_back(scope: Scope) {
     assert_eq!(owner_names(&live), [v1.name()]);
 }
 
-/// Somebody writes to a shared object all the time; the older revision never gets it back.
+/// Another client writes to a shared object repeatedly, but the older revision never takes it back.
 #[tokio::test]
 async fn the_old_revision_never_takes_an_object_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -528,7 +533,7 @@ async fn the_old_revision_never_takes_an_object_back() {
     .await;
 }
 
-/// An absent `controllerOf` means two things; the phase in the status distinguishes them.
+/// `controllerOf` may be absent for two reasons; `status.phase` distinguishes them.
 #[tokio::test]
 async fn controlling_nothing_differs_from_reporting_nothing() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -555,7 +560,8 @@ async fn controlling_nothing_differs_from_reporting_nothing() {
     ns.reaches("v1", &wanted).await;
 }
 
-/// A revision that comes late, with a number below that of the owner, has nothing and says so.
+/// A revision that is created late, with a lower number than the owner's, controls nothing and
+/// reports it.
 #[tokio::test]
 async fn a_revision_without_control_is_not_available() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

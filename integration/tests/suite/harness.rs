@@ -1,11 +1,11 @@
-//! What the other tests rely on.
+//! The guarantees of the fixtures.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use baton_integration::guard::Guard;
 
-/// Nothing that a test process has started survives it.
+/// No process of a test survives the test process.
 #[test]
 fn a_guard_ends_its_process_when_the_test_process_is_gone() {
     let mut child = Command::new("sleep")

@@ -1,5 +1,5 @@
-//! Objects that do more than config maps: that become ready, that the server rewrites, whose kind
-//! comes and goes.
+//! Objects that do more than config maps: they become ready, the server rewrites them, or their
+//! kind is installed and removed.
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
@@ -15,7 +15,7 @@ fn web(image: &str) -> Entry {
     let container = json!({
         "name": "web",
         "image": image,
-        // The server writes these as "1" and "1Gi".
+        // The server stores these values as "1" and "1Gi".
         "resources": { "limits": { "cpu": "1000m", "memory": "1024Mi" } },
     });
     object("apps/v1", "Deployment", "web")
@@ -25,7 +25,7 @@ fn web(image: &str) -> Entry {
         .with("/spec/template/spec/containers", json!([container]))
 }
 
-/// The two probes that everybody uses on deployments.
+/// Returns the two usual probes of deployments.
 fn ready() -> Value {
     let mut probe = condition_probe("apps", "Deployment", "Available");
     let rolled_out = fields_equal(
@@ -57,7 +57,7 @@ async fn a_deployment_becomes_ready(scope: Scope) {
     let all = Controls(&["ConfigMap before", "Deployment.apps web", "ConfigMap after"]);
     ns.reaches("v1", &wanted).await.assert(&[all]);
 
-    // The pods of this image never become ready, so the rest waits.
+    // The pods of this image never become ready, so the following phases wait.
     ns.revision(2)
         .phase("a", [before.clone()])
         .phase("b", [web("broken:1")])
@@ -90,7 +90,7 @@ async fn a_deployment_becomes_ready(scope: Scope) {
         .await;
 }
 
-/// A definition of a kind that nobody else has.
+/// Returns a definition of a kind that no other test has.
 pub(crate) fn definition(ns: &TestNamespace) -> (Entry, String) {
     let group = format!("{}.example", ns.name());
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
@@ -136,7 +136,7 @@ async fn a_kind_goes_and_comes_back(scope: Scope) {
     ns.object_becomes(&thing, "repaired", |live| live["spec"]["size"] == 1)
         .await;
 
-    // With the definition all its objects go.
+    // The deletion of a definition deletes all its objects.
     ns.delete(&crd).await;
     ns.gone(&crd).await;
     ns.within(long)
@@ -148,7 +148,7 @@ async fn a_kind_goes_and_comes_back(scope: Scope) {
     ns.object_becomes(&thing, "repaired", |live| live["spec"]["size"] == 1)
         .await;
 
-    // What is not served has no objects to wait for.
+    // A kind that is not served has no objects, so the archival does not wait for them.
     ns.delete(&crd).await;
     ns.gone(&crd).await;
     ns.set_lifecycle("v1", "Archived").await;
@@ -158,8 +158,8 @@ async fn a_kind_goes_and_comes_back(scope: Scope) {
     assert_eq!(ns.get(&other).await, None);
 }
 
-/// The server keeps many values in another form than they were sent in. That is no drift, neither
-/// for the manager that wrote them nor for the next one.
+/// The server stores many values in another format than the one that was sent. The difference is no
+/// drift, neither for the manager that wrote the values nor for the next one.
 #[tokio::test]
 async fn normalised_values_are_no_drift() {
     let mut bed = Exclusive::acquire().await;
@@ -211,7 +211,7 @@ async fn normalised_values_are_no_drift() {
             "/spec",
             json!({ "podSelector": {}, "policyTypes": ["Ingress"], "ingress": [] }),
         ),
-        // A null is not a value, an empty map is hardly one.
+        // A null is no value, and the server drops an empty map.
         configmap("odd")
             .with("/data/k", "v")
             .with("/binaryData", json!({})),
@@ -226,7 +226,7 @@ async fn normalised_values_are_no_drift() {
     assert_eq!(set.controller_of().len(), count);
     settle(&ns, &bed).await;
     let counted = Count::start(&bed);
-    // An event of each kind's object makes the manager look again.
+    // An event of an object of each kind triggers a reconcile.
     for (kind, name) in [
         ("Secret", "plain"),
         ("ConfigMap", "null"),

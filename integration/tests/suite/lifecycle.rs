@@ -1,4 +1,5 @@
-//! Rollout phase by phase, pause, and archival at the end, with the one-word state.
+//! The life of a revision: rollout phase by phase, pause, and archival, with the phase in its
+//! status.
 
 use baton_integration::prelude::*;
 
@@ -11,7 +12,7 @@ both_scopes! {
     a_revision_without_objects_is_available;
 }
 
-/// Only `cm-4` carries what the probe selects.
+/// Returns a probe that selects `cm-4` only.
 fn labelled_probe() -> Value {
     let mut probe = name_annotation_probe();
     probe["selector"]["selector"] = json!({ "matchLabels": { "probed": "yes" } });
@@ -22,7 +23,7 @@ async fn a_revision_is_rolled_out_paused_and_archived(scope: Scope) {
     life(scope, "").await;
 }
 
-/// The same facts when the phases are run by the controller of the class `default`.
+/// The same for phases that the controller of the class `default` runs.
 async fn a_revision_of_delegated_phases_is_rolled_out_paused_and_archived(scope: Scope) {
     life(scope, "default").await;
 }
@@ -86,7 +87,7 @@ async fn rolls_out(ns: &TestNamespace, class: &str, cm4: &Entry, cm5: &Entry) {
     assert_eq!(set.json["status"]["revision"], 1);
 }
 
-/// An object carries what its owner gives it: the revision, or its delegated phase.
+/// Fails unless the object has the metadata of its owner: the revision or its delegated phase.
 async fn is_managed(ns: &TestNamespace, class: &str, phase: &str, entry: &Entry) {
     let live = ns.live(entry).await;
     if class.is_empty() {
@@ -107,7 +108,7 @@ async fn pauses(ns: &TestNamespace, class: &str, cm4: &Entry) {
     assert_eq!(set.message("Paused"), "Lifecycle state set to paused.");
     ns.merge(cm4, &json!({ "data": { "k": "drifted" } })).await;
     if !class.is_empty() {
-        // A delegated phase with something left to write is not available.
+        // A delegated phase that has something left to write is not available.
         let wanted = [Is("Paused", "True"), Is("Available", "False")];
         ns.reaches("v1", &wanted).await;
     }
@@ -149,7 +150,7 @@ async fn is_archived(ns: &TestNamespace, cm4: &Entry, cm5: &Entry) {
     let set = ns.reaches("v1", &wanted).await;
     assert_eq!(set.message("Archived"), "");
     assert_eq!(ns.get(cm4).await, None);
-    // What it was is kept as history.
+    // The condition is kept as history.
     assert!(set.condition("Succeeded").is_some(), "{}", set.status());
     assert!(
         set.json["status"].get("controllerOf").is_none(),
@@ -158,7 +159,7 @@ async fn is_archived(ns: &TestNamespace, cm4: &Entry, cm5: &Entry) {
     );
 }
 
-/// Neither drift nor deletion is undone, and both are reported.
+/// Drift and deletions are reported, but not repaired.
 async fn a_paused_revision_reports_and_writes_nothing(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (kept, deleted) = (configmap("kept").data("k", "v"), configmap("deleted"));
@@ -236,7 +237,7 @@ async fn a_revision_created_paused_writes_nothing(scope: Scope) {
     .await;
 }
 
-/// `Succeeded` never goes away, and the second phase keeps what it has.
+/// `Succeeded` stays, and so do the objects of the second phase.
 async fn a_later_probe_failure_is_reported(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (first, second) = (
@@ -306,7 +307,7 @@ async fn a_revision_without_objects_is_available(scope: Scope) {
     let set = ns.reaches("v1", &[Phase("Available")]).await;
     assert_eq!(set.number(), Some(1));
     assert_eq!(set.json["status"]["revision"], 1);
-    // It may not be given other content afterwards.
+    // The content cannot be set afterwards.
     let patch = json!({ "spec": { "phases": [{ "name": "late" }] } });
     let refused = ns.patch_set("v1", &patch).await.unwrap_err();
     assert!(

@@ -1,4 +1,4 @@
-//! The manager against a real API server: one module per subject, tests named after the behaviour they hold.
+//! The manager against a real API server: one module per subject, tests named after the behaviour that they check.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,15 +1,15 @@
-//! What others can make the manager remember.
+//! Memory of the manager that others can occupy.
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::namespace::PATIENCE;
 use baton_integration::prelude::*;
 use futures::{StreamExt as _, stream};
 
-/// ConfigMaps of somebody else with the label by which children are watched.
+/// Number of ConfigMaps of another client, with the label that the manager's watches select by.
 const STRANGERS: usize = 100;
-/// Almost as long as they may be.
+/// Size of the data, which is close to the limit of an object.
 const LENGTH: usize = 900_000;
-/// What all of them may cost. A few of them are in memory at a time, as they arrive.
+/// Limit of the memory for all of them. A few of them are in memory at a time, as they arrive.
 const MOST: u64 = 5 << 20;
 
 fn memory(bed: &Exclusive) -> u64 {
@@ -18,14 +18,16 @@ fn memory(bed: &Exclusive) -> u64 {
         .count("process_resident_memory_bytes")
 }
 
-/// Waits until the memory of the manager is no more than that above a mark; bursts go back within a second or two.
+/// Waits until the manager's memory exceeds a mark by less than the limit. Bursts are released
+/// within a second or two.
 async fn settles(ns: &TestNamespace, bed: &Exclusive, mark: u64, what: &str) {
     let above = || memory(bed).saturating_sub(mark);
     ns.eventually(what, async || above() < MOST).await;
     println!("{what}: {} KiB", above() / 1024);
 }
 
-/// Whoever may create a ConfigMap cannot make the manager keep it, neither when it is created nor at a restart.
+/// A user who may create ConfigMaps cannot make the manager cache them, neither at their creation
+/// nor at a restart.
 #[tokio::test]
 async fn objects_of_strangers_cost_next_to_nothing() {
     let mut bed = Exclusive::acquire().await;
@@ -57,7 +59,7 @@ async fn objects_of_strangers_cost_next_to_nothing() {
 
     bed.take_manager().kill();
     bed.start_manager();
-    // A manager that is not optimised takes its time to read all of them.
+    // A debug build of the manager needs some time to read all of them.
     let patient = ns.within(PATIENCE * 6);
     let listed = patient.eventually("the strangers to be listed", async || {
         let metrics = bed.manager().metrics();
@@ -73,7 +75,8 @@ async fn objects_of_strangers_cost_next_to_nothing() {
     println!("at most, after a restart: {} KiB", most / 1024);
     assert!(most < 4 * MOST, "{most} bytes at a restart");
 
-    // One of them is wanted after all: it is in the way, and read for that; then it goes.
+    // A revision contains one of these objects. The foreign object is read because it collides, and
+    // then it is deleted.
     let wanted = configmap("stranger-0").data("k", "ours");
     ns.revision(2)
         .previous(&["v1"])
@@ -87,7 +90,7 @@ async fn objects_of_strangers_cost_next_to_nothing() {
     assert_eq!(ns.live(&wanted).await["data"]["k"], "ours");
 }
 
-/// As long as the API server takes it: objects of a revision are not strangers.
+/// The size is close to the limit of the API server. Objects of a revision are cached.
 #[tokio::test]
 async fn a_revision_of_1400_kb_is_rolled_out_archived_and_listed() {
     let mut bed = Exclusive::acquire().await;

@@ -1,4 +1,4 @@
-//! Series per revision.
+//! The metrics of each revision, and those of the manager.
 
 use baton_integration::prelude::*;
 
@@ -46,7 +46,7 @@ async fn series_come_and_go_with_the_revision(scope: Scope) {
             && metrics.sum(SUCCEEDED, &image).is_some()
     })
     .await;
-    // The label is copied down to the objects as well.
+    // The label is copied to the objects as well.
     let live = ns.live(&configmap("cm")).await;
     assert_eq!(
         live["metadata"]["labels"]["package-operator.run/instance"],
@@ -67,7 +67,7 @@ async fn series_come_and_go_with_the_revision(scope: Scope) {
     .await;
 }
 
-/// What an operator of the manager looks at.
+/// The metrics for operators of the manager.
 #[tokio::test]
 async fn families_of_the_manager_are_exposed() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -1,4 +1,4 @@
-//! The metrics about deployments, revisions and clusters, and what `config/monitoring` asks for.
+//! The metrics about deployments, revisions and clusters, and the queries in `config/monitoring`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -50,7 +50,8 @@ async fn a_deployment_has_series_while_it_is_there(scope: Scope) {
     .await;
 }
 
-/// What nobody repairs or rolls out is seen without a look at each revision.
+/// A metric counts revisions that need the help of a user, so that users need not inspect each
+/// revision.
 #[tokio::test]
 async fn a_refused_revision_is_counted_by_its_reason() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -71,7 +72,7 @@ async fn a_refused_revision_is_counted_by_its_reason() {
     assert_eq!(ns.metrics().sum(REVISIONS, &archived), Some(1.0));
 }
 
-/// A cluster that is not there is a series as well, as long as its Cluster is.
+/// Creates a Cluster that is unreachable. It has a series as long as the Cluster exists.
 async fn lost_cluster(ns: &TestNamespace) -> Value {
     let cluster = json!({
         "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster",
@@ -99,7 +100,7 @@ async fn a_cluster_that_is_not_connected_is_told() {
     .await;
 }
 
-/// Whoever renames a metric or a label has to look at the rules and at the dashboard as well.
+/// A renamed metric or label must be renamed in the rules and in the dashboard as well.
 #[tokio::test]
 async fn the_rules_and_the_dashboard_ask_for_what_there_is() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -117,7 +118,7 @@ async fn the_rules_and_the_dashboard_ask_for_what_there_is() {
     Fleet::new(&ns).deployment("web", json!({})).await;
 
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/monitoring");
-    // Names of rules have colons, and are asked for by the dashboard.
+    // The names of recording rules contain colons, and the dashboard queries them.
     let name =
         Regex::new(r"[a-z]+(:[a-z0-9_]+)+|\b(baton|process|package_operator|shipper)_[a-z_]+")
             .unwrap();
@@ -138,7 +139,7 @@ async fn the_rules_and_the_dashboard_ask_for_what_there_is() {
         let is_there = |name: &String| {
             recorded.contains(name.as_str())
                 || metrics.family(name).next().is_some()
-                // A label.
+                // The name may be that of a label.
                 || [CONDITION, REVISIONS, CONNECTED].iter().any(|family| {
                     metrics.family(family).any(|(labels, _)| labels.get(name).is_some())
                 })
@@ -153,7 +154,7 @@ async fn the_rules_and_the_dashboard_ask_for_what_there_is() {
     assert!(ns.cluster().delete(&cluster, "Background").await);
 }
 
-/// What the rules compute, and what the dashboard shows.
+/// Returns the expressions of the rules and of the dashboard.
 fn expressions(rules: &str, dashboard: &str) -> Vec<String> {
     let rules: Value = serde_saphyr::from_str(rules).unwrap();
     let dashboard: Value = serde_json::from_str(dashboard).unwrap();

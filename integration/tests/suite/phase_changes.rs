@@ -1,4 +1,4 @@
-//! What of a phase object nobody may change, and somebody changes all the same: its class, and its manifests.
+//! Changes of a phase object's class and manifests, which are not allowed but may happen.
 
 use baton_integration::agent::Agent;
 use baton_integration::exclusive::Exclusive;
@@ -16,7 +16,8 @@ async fn label(ns: &TestNamespace, class: &str) {
     ns.cluster().merge(&phase, &patch).await.unwrap();
 }
 
-/// Of the class `default`, delivered by the manager into another cluster, and by an agent.
+/// Covers the class `default`, delivery into another cluster by the manager, and delivery by an
+/// agent.
 #[tokio::test]
 async fn a_phase_keeps_the_class_that_it_was_delivered_by() {
     for (index, to) in [None, Some(PUSH), Some(PULL)].into_iter().enumerate() {
@@ -52,7 +53,7 @@ async fn a_phase_keeps_the_class_that_it_was_delivered_by() {
             );
             ns.reaches("v1", &[CHANGED, Says("Available", &text)]).await;
         }
-        // Back again it goes on as if nothing had happened.
+        // With the old class the phase continues, and its object is the same.
         label(&ns, &class).await;
         ns.reaches("v1", &[Is("Available", "True")]).await;
         assert_eq!(uid(&live().await.unwrap()), before);
@@ -63,7 +64,7 @@ async fn a_phase_keeps_the_class_that_it_was_delivered_by() {
     }
 }
 
-/// The definition of phase objects.
+/// Returns the identity of the definition of phase objects.
 fn definition() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -71,7 +72,8 @@ fn definition() -> Value {
     })
 }
 
-/// The versions of a definition without the rule that compares manifests, as another definition of the kind may be.
+/// Returns the versions of a definition without the rule that compares manifests, as another
+/// program's definition may have them.
 fn without_rule(definition: &Value) -> Value {
     let mut versions = definition["spec"]["versions"].clone();
     let objects = "/0/schema/openAPIV3Schema/properties/spec/properties/objects";
@@ -81,7 +83,8 @@ fn without_rule(definition: &Value) -> Value {
     versions
 }
 
-/// In this cluster, in another one, and by an agent: in the phase object, and in what the agent reads.
+/// Covers this cluster, another cluster, and an agent with a changed phase object or a changed
+/// mirror.
 #[tokio::test]
 async fn changed_manifests_of_a_phase_are_not_rolled_out() {
     let bed = Exclusive::acquire().await;
@@ -122,7 +125,7 @@ async fn changed_manifests_of_a_phase_are_not_rolled_out() {
         objects[0]["object"]["data"]["k"] = "changed".into();
         objects.as_array_mut().unwrap().truncate(1);
         let patch = json!({ "spec": { "objects": objects } });
-        // The server may not know the new definition at once.
+        // The server may not use the new definition at once.
         ns.eventually("the manifests to be changed", async || {
             hub.merge(&changed, &patch).await.is_ok()
         })
@@ -135,7 +138,7 @@ async fn changed_manifests_of_a_phase_are_not_rolled_out() {
         };
         let now = live(&kept).await.unwrap();
         assert_eq!(now["data"], json!({ "k": "v" }), "{name}");
-        // What is not named any more is taken away all the same.
+        // An object that the phase no longer names is removed nevertheless.
         ns.delete_set(name, "Background").await;
         assert_eq!(live(&kept).await, None, "{name}");
         assert_eq!(live(&left_out).await, None, "{name}");

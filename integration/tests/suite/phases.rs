@@ -1,5 +1,5 @@
-//! Phases of the class `default`: adoption, handover in any combination with in-process phases, and the life of the
-//! phase objects. Pause and archival are in `lifecycle`.
+//! Phases of the class `default`: adoption, handover in any combination with in-process phases, and
+//! the life of phase objects. Pause and archival are covered in `lifecycle`.
 
 use baton_integration::manifest::BLOCKING_FINALIZER;
 use baton_integration::prelude::*;
@@ -27,7 +27,8 @@ fn settings() -> Entry {
     configmap("cm").data("k", "v")
 }
 
-/// The object is controlled by the phase object, and the revision and the phase object report so.
+/// Waits until the phase object controls the object, and the revision and the phase object report
+/// it.
 async fn is_taken(ns: &TestNamespace, set: &str, entry: &Entry) -> Value {
     let name = format!(
         "ConfigMap {}",
@@ -65,7 +66,7 @@ async fn refused(scope: Scope, there: Entry) {
     );
     assert_eq!(message, expected);
     assert_eq!(ns.live(&settings()).await, before);
-    // Nobody polls: once it is gone, the phase goes on.
+    // The deletion of the object triggers the phase, without polling.
     ns.delete(&there).await;
     is_taken(&ns, "v1", &settings()).await;
 }
@@ -96,7 +97,8 @@ async fn none_adopts_an_object_without_a_controller(scope: Scope) {
     taken(scope, "None").await;
 }
 
-/// The same objects go from in-process phases to delegated ones, on to other delegated ones and back.
+/// The same objects move from in-process phases to delegated ones, to other delegated ones, and
+/// back.
 async fn handover_between_processes_and_classes_in_any_combination(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let kept = |version: &str| configmap("kept").data("k", version);
@@ -112,7 +114,7 @@ async fn handover_between_processes_and_classes_in_any_combination(scope: Scope)
     for (at, (name, first, second)) in chain.into_iter().enumerate() {
         let number = i64::try_from(at).unwrap() + 1;
         let own = configmap(&format!("own-{number}"));
-        // The moved object changes its phase each time.
+        // The moved object changes its phase in each revision.
         let (a, b) = if at % 2 == 0 {
             (vec![kept(name), own.clone()], vec![moved(name)])
         } else {
@@ -160,7 +162,7 @@ async fn handover_between_processes_and_classes_in_any_combination(scope: Scope)
     }
 }
 
-/// Revisions without a deployment hand delegated phases over by the label alone.
+/// Without a deployment, delegated phases find their siblings by the label alone.
 async fn siblings_of_the_deployment_label_hand_over(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let label = "package-operator.run/object-deployment";
@@ -189,7 +191,7 @@ async fn siblings_of_the_deployment_label_hand_over(scope: Scope) {
         .await;
 }
 
-/// `a-b` and `c` give the same name as `a` and `b-c`.
+/// The set `a-b` with phase `c` results in the same name as the set `a` with phase `b-c`.
 async fn phase_objects_whose_names_collide_get_different_ones(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let [one, two] = ["one", "two"].map(configmap);
@@ -212,7 +214,7 @@ async fn phase_objects_whose_names_collide_get_different_ones(scope: Scope) {
         "{name}"
     );
     assert_eq!(controller(&ns.live(&two).await), name);
-    // It stays when the better name becomes free.
+    // The name stays when the plain name becomes free.
     ns.delete_set("a-b", "Background").await;
     ns.gone(&one).await;
     let patch = json!({ "spec": { "lifecycleState": "Paused" } });
@@ -223,7 +225,8 @@ async fn phase_objects_whose_names_collide_get_different_ones(scope: Scope) {
     assert_eq!(controller(&ns.live(&two).await), name);
 }
 
-/// Its objects go first, then the revision creates it again.
+/// The objects of a deleted phase object are removed first, and then the revision recreates the
+/// phase object.
 async fn a_deleted_phase_object_is_created_again(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let set = ns.revision(1);
@@ -296,7 +299,7 @@ async fn orphaned_phase_objects_stay(scope: Scope) {
     })
     .await;
     assert_eq!(ns.live(&settings()).await, before);
-    // Orphaned as well, it leaves its object behind.
+    // If the phase object is orphaned as well, its object stays.
     assert!(
         ns.cluster()
             .delete(&ns.phase_ref("v1", "a"), "Orphan")
@@ -306,7 +309,7 @@ async fn orphaned_phase_objects_stay(scope: Scope) {
         owners(live).is_empty()
     })
     .await;
-    // A delegated phase does not adopt it, whatever its protection.
+    // A delegated phase does not adopt the object, whatever the collision protection.
     ns.set("v2")
         .revision(2)
         .delegated("a", CLASS, [settings().collision("None")])
@@ -347,7 +350,7 @@ async fn a_later_phase_waits_for_a_delegated_one(scope: Scope) {
     .await;
 }
 
-/// Nobody acts on the phase, and the revision says so.
+/// No controller acts on the phase, and the revision reports it.
 async fn an_unknown_class_is_reported(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let reported = ns
@@ -364,12 +367,12 @@ async fn an_unknown_class_is_reported(scope: Scope) {
     assert_eq!(labels["package-operator.run/phase-class"], "elsewhere");
     assert_eq!(phase.json["status"], Value::Null);
     assert_eq!(ns.get(&settings()).await, None);
-    // It can be taken back: nothing holds the phase object.
+    // The revision can be deleted, because the phase object has no finalizer.
     ns.delete_set("v1", "Background").await;
     assert!(ns.phase_object("v1", "a").await.is_none());
 }
 
-/// Invalid objects of a delegated phase are reported by the phase object and the revision.
+/// Invalid objects of a delegated phase are reported by the phase object and by the revision.
 async fn invalid_objects_are_reported(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cases = [
@@ -416,8 +419,8 @@ async fn invalid_objects_are_reported(scope: Scope) {
     }
 }
 
-/// The status that notes the contents waits for a moment; a change of them is seen all the same. No rule of the API
-/// server is about a slice that is made anew.
+/// The status that records the content is debounced; a change of the content is detected
+/// nevertheless. The rules of the API server do not cover a recreated slice.
 async fn a_changed_slice_is_noticed_from_the_first_write(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     ns.create_slice("slice", [settings().data("k", "1")]).await;

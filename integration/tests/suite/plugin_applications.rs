@@ -1,5 +1,5 @@
-//! The plugin's commands about Shipper's Applications and Releases, on objects as controllers leave them. No manager
-//! runs there: nobody changes them but these tests.
+//! The plugin's commands about Shipper's Applications and Releases, on objects in the state that
+//! the controllers leave. No manager runs, so only these tests change the objects.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use baton_integration::unmanaged;
 const API: &str = "shipper.booking.com/v1alpha1";
 const THEN: &str = "2026-01-01T00:00:00Z";
 
-/// Compares what people read with the snapshot of this name. Conditions were written long ago.
+/// Compares the printed text with the snapshot of this name. The conditions were written long ago.
 macro_rules! assert_shows {
     ($ns:expr, $name:literal, $text:expr) => {
         dated_snapshots(&$ns).bind(|| insta::assert_snapshot!($name, $text));
@@ -40,7 +40,8 @@ fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
     })
 }
 
-/// What the strategy says of a step: all of it was reached but what is named.
+/// Returns the strategy's status of a step. All of the step is achieved, except for the given
+/// condition.
 fn strategy(step: i64, lacks: Option<(&str, &str)>) -> Value {
     let types = [
         "ContenderAchievedCapacity",
@@ -61,7 +62,7 @@ fn strategy(step: i64, lacks: Option<(&str, &str)>) -> Value {
     json!({ "conditions": conditions })
 }
 
-/// The status of a Release that has reached a step, and is complete at the last.
+/// Returns the status of a Release that has achieved a step, and is complete at the last one.
 fn reached(step: i64, name: &str) -> Value {
     let mut conditions = vec![condition("Scheduled", "True", "", "")];
     if step == 2 {
@@ -103,7 +104,8 @@ fn release(name: &str, generation: i64, target_step: i64, environment: &Value) -
         )
 }
 
-/// What a cluster has: its name, percent wanted, pods of 6, weight wanted and achieved.
+/// The state of a cluster: name, wanted percentage, pods out of 6, wanted weight and achieved
+/// weight.
 type InCluster<'a> = (&'a str, i64, i64, i64, i64);
 
 /// Creates the targets of a Release with their statuses.
@@ -155,7 +157,7 @@ async fn targets(ns: &TestNamespace, release: &str, clusters: &[InCluster<'_>]) 
     }
 }
 
-/// What is rendered for a Release, and its revisions in both clusters.
+/// Creates the rendered objects of a Release, and its revisions in both clusters.
 async fn content(ns: &TestNamespace, release: &Value, number: i64, data: &str) {
     let name = release["metadata"]["name"].as_str().unwrap();
     let owner = json!([{
@@ -186,7 +188,7 @@ async fn content(ns: &TestNamespace, release: &Value, number: i64, data: &str) {
     }
 }
 
-/// An Application in the middle of a rollout: its second step lacks pods in a cluster.
+/// Creates an Application in the middle of a rollout, whose second step lacks pods in one cluster.
 async fn mid_rollout(ns: &TestNamespace) {
     let (old, new) = (environment("1.0.0"), environment("1.1.0"));
     ns.create(&application("shop", &new)).await;
@@ -212,7 +214,7 @@ async fn mid_rollout(ns: &TestNamespace) {
     .await;
 }
 
-/// The words of a text but for ages.
+/// Returns the words of a text, without ages.
 fn ageless(text: &str) -> Vec<&str> {
     let is_age = |word: &&str| {
         word.strip_suffix('s')
@@ -314,7 +316,7 @@ async fn what_a_file_would_make_of_an_application() {
         wrong.stdout.contains("the server would refuse that"),
         "{wrong:?}"
     );
-    // What `pack` makes is taken, and asks for what is there.
+    // The output of `pack` is accepted, and only differences are shown.
     let made = ns.plugin(&[
         "pack",
         "--application",
@@ -368,7 +370,7 @@ async fn a_rollout_is_watched_and_promoted() {
     let step = async || ns.live(&newest).await["spec"]["targetStep"].clone();
     assert_eq!(step().await, 1);
 
-    // It waits until the step is achieved, as does who only watches.
+    // The command waits until the step is achieved, and so does `status --watch`.
     let mut commands = Vec::new();
     for args in [&["promote", "shop"][..], &["status", "app/shop", "--watch"]] {
         let mut command = ns.plugin_command(args);
@@ -387,7 +389,7 @@ async fn a_rollout_is_watched_and_promoted() {
     }
     let refused = ns.plugin(&["promote", "shop", "--full"]).failed();
     assert!(refused.contains("there is nothing to promote"), "{refused}");
-    // Back is always possible.
+    // A Release can always go back to an earlier step.
     let back = ns
         .plugin(&["promote", "shop", "--step=0", "--no-wait"])
         .fine();
@@ -416,7 +418,7 @@ async fn a_rollout_is_aborted_or_rolled_back() {
     assert_eq!(template().await, environment("1.0.0"));
     let again = ns.plugin(&["rollback", "rel/shop-old-0"]).fine();
     assert!(again.contains("not rolled back"), "{again}");
-    // Nobody makes its release here.
+    // No controller creates the Release here.
     let forth = [
         "rollback",
         "app/shop",
@@ -468,7 +470,7 @@ async fn what_is_missing_or_forbidden_is_said() {
         assert!(refused.contains(expected), "{args:?}: {refused}");
         assert!(!refused.contains('\u{7}'), "{refused}");
     }
-    // Names that no label can hold have no releases.
+    // An Application whose name is too long for a label has no Releases.
     let long = "a".repeat(100);
     ns.create(&application(&long, &environment("1.0.0"))).await;
     let tree = ns.plugin(&["tree", &format!("app/{long}")]).fine();

@@ -1,5 +1,5 @@
-//! What `kubectl baton` says before it happens: what goes along with what is deleted, what a take-over removes and
-//! leaves to others, and what is in other clusters.
+//! The previews of `kubectl baton`: the objects that are deleted together with others, the fields
+//! that a take-over removes or leaves, and objects in other clusters.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use baton_integration::sites::{PUSH, Site, TemporaryKubeconfig};
 use kube::config::Kubeconfig;
 use tempfile::TempDir;
 
-/// A file for the plugin.
+/// Writes a manifest to a file for the plugin, and returns its path.
 fn file(dir: &TempDir, manifest: &Value) -> String {
     let path = dir.path().join("given.yaml");
     fs::write(&path, manifest.to_string()).unwrap();
@@ -22,7 +22,7 @@ fn contains_all(text: &str, wanted: &[&str]) {
     }
 }
 
-/// Objects that take others along, by themselves.
+/// Objects whose deletion also deletes other objects or data.
 struct Precious {
     inner: Entry,
     crd: Entry,
@@ -54,7 +54,7 @@ impl Precious {
             crd: object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &name).with("/spec", spec),
             claim: claim("data").with("/spec/volumeName", volume.clone()),
             kept: claim("kept").annotation("baton.run/deletion", "keep"),
-            // Reserved: without that any claim may get it, that of another test as well.
+            // The volume is reserved. Otherwise any claim could get it, even that of another test.
             volume: object("v1", "PersistentVolume", &volume).with(
                 "/spec",
                 json!({ "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"],
@@ -74,8 +74,8 @@ impl Precious {
     }
 }
 
-/// Every way to let a namespace, a definition, a claim or a `StatefulSet` go tells before what goes along; what is to
-/// be kept is not among it.
+/// Every command that would delete a namespace, a definition, a claim or a `StatefulSet` warns of
+/// the objects that are deleted with it. Objects that are to be kept are not among them.
 #[tokio::test]
 async fn what_goes_along_is_told_before() {
     let ns = TestNamespace::new(Scope::Cluster).await;
@@ -165,7 +165,7 @@ async fn what_goes_along_is_told_before() {
     );
 }
 
-/// Two revisions side by side, and the way back to the one without the claim.
+/// Compares two revisions, and rolls back to the one without the claim.
 #[tokio::test]
 async fn comparisons_and_rollbacks_warn_of_what_would_go() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -188,7 +188,7 @@ async fn comparisons_and_rollbacks_warn_of_what_would_go() {
         &[&format!("db (phase a): removed\n  warning: {warning}")],
     );
     assert_eq!(ran.stdout.matches("warning: ").count(), 1, "{}", ran.stdout);
-    // The other way round nothing goes.
+    // In the other direction nothing is deleted.
     let ran = ns.plugin(&["diff", "web"]);
     assert!(!ran.stdout.contains("warning: "), "{}", ran.stdout);
     let ran = ns.plugin(&["rollback", "web", "--to-revision", "1", "--dry-run"]);
@@ -200,7 +200,7 @@ async fn comparisons_and_rollbacks_warn_of_what_would_go() {
     web.set_reaches(2, &[Is("Available", "True")]).await;
 }
 
-/// What a user may not see is unknown, and no failure.
+/// Objects that a user may not read are reported as unknown, which is no failure.
 #[tokio::test]
 async fn what_may_not_be_seen_is_unknown() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -217,7 +217,7 @@ async fn what_may_not_be_seen_is_unknown() {
     let next = ns.set("v2").previous(&["v1"]).phase("a", [configmap("cm")]);
     let path = file(&dir, &next.manifest());
     let account = format!("--as={user}");
-    // The server takes its time to see new rights.
+    // The server applies new rights with a delay.
     ns.eventually("the rights to be there", async || {
         ns.plugin(&["diff", "-f", &path, &account]).code == 1
     })
@@ -229,7 +229,7 @@ async fn what_may_not_be_seen_is_unknown() {
     );
     contains_all(&ran.stdout, &[&expected]);
 
-    // What may not even be listed goes all the same.
+    // Objects that the user may not list would be deleted nevertheless.
     let user = ns.unique("narrow");
     let verbs = ["get", "list", "patch", "create"];
     let rules = json!([
@@ -251,7 +251,7 @@ async fn what_may_not_be_seen_is_unknown() {
         ],
     );
 
-    // A comparison of revisions is one for who may read nothing else, too.
+    // Two revisions can be compared by a user who may read nothing else.
     ns.set("v2")
         .previous(&["v1"])
         .phase("a", [configmap("cm")])
@@ -270,7 +270,7 @@ async fn what_may_not_be_seen_is_unknown() {
     contains_all(&ran.stdout, &[expected]);
 }
 
-/// A workload with these variables and a Secret, as people apply them.
+/// Returns a workload with these variables.
 fn workload(variables: &[&str]) -> Entry {
     let variables = variables.iter();
     let variables: Vec<_> = variables
@@ -288,8 +288,8 @@ fn workload(variables: &[&str]) -> Entry {
         .collision("IfNoController")
 }
 
-/// What the preview of a take-over shows is what it does: the fields that kubectl applied and the revision leaves out
-/// go, defaults and the fields of others stay.
+/// The preview of a take-over matches the take-over: it removes the fields that kubectl applied and
+/// the revision omits, and leaves defaults and the fields of other managers.
 #[tokio::test]
 async fn a_takeover_is_shown_as_it_will_be() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -356,7 +356,7 @@ async fn a_takeover_is_shown_as_it_will_be() {
         .collect();
     assert_eq!(names, ["A", "OTHER"]);
     assert_eq!(ns.live(&wanted()[1]).await["data"], json!({ "a": hidden }));
-    // It is ours now, but for one field.
+    // All fields but one belong to the manager now.
     let live = ns.plugin(&["diff", "os/v1", "--live"]);
     let expected = format!(
         "Deployment.apps {}/web (phase a): as wanted, with fields of others\n  set by kubectl-set, and left alone: \
@@ -366,7 +366,7 @@ async fn a_takeover_is_shown_as_it_will_be() {
     assert_eq!((live.code, live.stdout), (0, expected));
 }
 
-/// A kubeconfig with the contexts `hub` and `site`.
+/// Returns a kubeconfig with the contexts `hub` and `site`.
 fn kubeconfig(ns: &TestNamespace, site: &Site) -> TemporaryKubeconfig {
     let read = |path: &std::path::Path, name: &str| {
         let mut config = Kubeconfig::read_from(path).unwrap();
@@ -388,7 +388,8 @@ fn kubeconfig(ns: &TestNamespace, site: &Site) -> TemporaryKubeconfig {
     TemporaryKubeconfig::new(&serde_saphyr::to_string(&merged).unwrap())
 }
 
-/// Through a context of the user's own, phases in another cluster are compared as those in this one.
+/// Phases in another cluster are compared through a context of the user, like phases in this
+/// cluster.
 #[tokio::test]
 async fn another_cluster_is_looked_at_through_a_context() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -464,7 +465,8 @@ async fn another_cluster_is_looked_at_through_a_context() {
     assert!(stderr.contains("nobody"), "{stderr}");
 }
 
-/// A server validates nothing in a namespace that does not exist; so it is asked about one that does.
+/// A server validates nothing in a namespace that does not exist, so the request names a namespace
+/// that exists.
 #[tokio::test]
 async fn a_refusal_is_told_although_the_namespace_is_made_by_the_revision() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -1,10 +1,11 @@
-//! The plugin's `status` and `tree` of many deployments, and what is completed on a command line.
+//! The plugin's `status` and `tree` for many deployments, and shell completion.
 
 use baton_integration::faults::Seen;
 use baton_integration::plugin::snapshots;
 use baton_integration::prelude::*;
 
-/// Deployments `web`, whose second revision fails, and `api`, which is fine, and the revision `v1` without one.
+/// Creates the deployment `web`, whose second revision fails, the deployment `api`, which is
+/// available, and the revision `v1` without a deployment.
 async fn three(ns: &TestNamespace) {
     let content = |name: &str| {
         ns.content()
@@ -115,7 +116,7 @@ async fn many_are_shown_line_by_line_and_chosen_by_labels() {
     }
 }
 
-/// However many deployments there are: a list of each kind.
+/// The number of requests does not depend on the number of deployments: one list for each kind.
 #[tokio::test]
 async fn many_cost_a_list_of_each_kind() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -137,7 +138,7 @@ async fn many_cost_a_list_of_each_kind() {
     }
 }
 
-/// The other revisions of the namespace can be many, and large.
+/// The other revisions of the namespace are not read, because they can be many and large.
 #[tokio::test]
 async fn of_one_deployment_only_its_own_revisions_are_read() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -170,7 +171,7 @@ async fn of_one_deployment_only_its_own_revisions_are_read() {
     }
 }
 
-/// Whoever may write a revision may take the label off it. Its controller is what counts.
+/// A user who may write a revision may remove its label. The controller reference decides.
 #[tokio::test]
 async fn a_revision_without_the_label_of_its_deployment_is_shown() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -195,7 +196,7 @@ async fn a_revision_without_the_label_of_its_deployment_is_shown() {
     assert!(web.sets().await.is_empty());
 }
 
-/// What completion knows of the cluster, and what it says to those who may know nothing.
+/// Completion offers values from the cluster, and nothing to users without rights.
 #[tokio::test]
 async fn values_of_flags_are_completed_with_what_the_cluster_has() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -1,4 +1,4 @@
-//! The plugin's `pack`: what it makes of manifests, and what a cluster makes of that.
+//! The plugin's `pack`: its output for manifests, and the rollout of the output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::discovery::{Discovery, Scope as KindScope};
 use tempfile::TempDir;
 
-/// An application: settings, a workload, and who may reach it.
+/// An application: settings, a workload, and access to it.
 const SHOP: [(&str, &str); 3] = [
     (
         "10-settings.yaml",
@@ -84,7 +84,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Config maps with some text each.
+/// Returns config maps with some text each.
 fn config_maps(count: usize, changed: Option<usize>) -> String {
     let config_map = |index| {
         let content = if changed == Some(index) { "y" } else { "x" }.repeat(400);
@@ -148,7 +148,7 @@ async fn a_directory_is_rolled_out_and_changed() {
     deployment.set_reaches(1, &[Is("Archived", "True")]).await;
 }
 
-/// A kustomization is built by kubectl, and its namespace is that of the result.
+/// kubectl builds a kustomization, and the namespace of the result is used.
 #[tokio::test]
 async fn a_kustomization_is_built_by_kubectl() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -196,7 +196,8 @@ async fn a_kustomization_is_built_by_kubectl() {
     );
 }
 
-/// Slices are made before what refers to them, and a changed object renames one of them.
+/// Slices are created before the objects that refer to them, and a changed object gives its slice a
+/// new name.
 #[tokio::test]
 async fn slices_are_created_first_and_renamed_on_change() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -234,7 +235,7 @@ async fn slices_are_created_first_and_renamed_on_change() {
     })
     .await;
 
-    // What --apply sends is what is printed.
+    // The command without `--apply` prints the same objects that `--apply` sends.
     let printed = &args[..args.len() - 1];
     let printed = ns.plugin_with_input(printed, &changed).done().stdout;
     for line in second.lines() {
@@ -243,7 +244,8 @@ async fn slices_are_created_first_and_renamed_on_change() {
     }
 }
 
-/// Objects of the kinds that have probes, among them those that a careless probe would wait for for ever.
+/// Returns objects of all kinds with probes, including those that a wrong probe would never find
+/// available.
 fn zoo() -> Vec<Value> {
     let pods = |name: &str| {
         json!({
@@ -309,7 +311,7 @@ fn zoo() -> Vec<Value> {
     ]
 }
 
-/// Whatever a well-known kind looks like in the end, its probes do not wait for more.
+/// The probes of a well-known kind pass in every final state of its objects.
 #[tokio::test]
 async fn probes_pass_on_live_objects() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -332,7 +334,7 @@ async fn probes_pass_on_live_objects() {
         .collect();
     assert_eq!(probed, kinds);
 
-    // Changed pods are rolled out, but for those that the strategy holds back.
+    // A change of the pods is rolled out, except for pods that the update strategy holds back.
     let mut changed = objects.clone();
     for object in &mut changed {
         let changeable = ["Deployment", "StatefulSet", "DaemonSet"];
@@ -353,7 +355,7 @@ async fn probes_pass_on_live_objects() {
         live["status"]["currentRevision"]
     );
 
-    // And they can be packed again as they are.
+    // The live objects can be packed again.
     let mut live = Vec::new();
     for object in &changed {
         live.push(ns.cluster().get(&within(object, ns.name())).await.unwrap());
@@ -379,8 +381,8 @@ fn within(object: &Value, namespace: &str) -> Value {
     object
 }
 
-/// Kinds that the package defines: their definition comes first, their objects last, and the scope
-/// is known.
+/// A package may contain definitions of kinds. They come first and their objects last, and the
+/// scope of the kinds is taken from them.
 #[tokio::test]
 async fn definitions_come_before_their_custom_resources() {
     let ns = TestNamespace::new(Scope::Cluster).await;
@@ -446,7 +448,7 @@ async fn definitions_come_before_their_custom_resources() {
     assert_eq!(own[0]["object"]["metadata"]["namespace"], ns.name());
     assert_eq!(own[1]["object"]["metadata"].get("namespace"), None);
 
-    // Without the definitions, the server knows.
+    // Without the definitions, the server reports the scope.
     let lone = ns.set_name("lone");
     let args = [&args[..], &[&lone]].concat();
     let gadget = custom("Gadget", &ns.unique("other"));
@@ -462,7 +464,7 @@ async fn definitions_come_before_their_custom_resources() {
     lone.gone().await;
 }
 
-/// A rollback is a patch of ours, and no conflict for the next package.
+/// The plugin's rollback does not conflict with the next package.
 #[tokio::test]
 async fn a_package_follows_a_rollback_without_a_conflict() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -483,7 +485,7 @@ async fn a_package_follows_a_rollback_without_a_conflict() {
     assert_eq!(annotations["kubernetes.io/change-cause"], Value::Null);
 }
 
-/// Revisions do not change, and the error says what to do.
+/// The content of a revision is immutable, and the error names the next step.
 #[tokio::test]
 async fn a_changed_revision_is_refused_with_advice() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -520,12 +522,12 @@ async fn a_changed_revision_is_refused_with_advice() {
     assert_eq!(next.number(), Some(2));
 }
 
-/// Somebody who types manifests may think better of it.
+/// A user may interrupt the command while it reads from a terminal.
 #[tokio::test]
 async fn reading_stdin_can_be_interrupted() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let more_than_a_pipe_holds = config_maps(1000, None);
-    // Which of the two is looked at first, the input or the signal, is a matter of luck.
+    // The plugin may handle the input or the signal first.
     for _ in 0..5 {
         let mut typing = ns.plugin_started(&["pack", "-", "--name=web"]);
         typing.reads(&more_than_a_pipe_holds);
@@ -567,7 +569,7 @@ async fn invalid_flags_are_refused() {
     }
 }
 
-/// What the server refuses is refused before anything is written.
+/// Manifests that the server refuses are refused before anything is written.
 #[tokio::test]
 async fn manifests_that_the_server_refuses_are_refused_before_writing() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -610,7 +612,8 @@ async fn manifests_that_the_server_refuses_are_refused_before_writing() {
     web.concluded().await;
 }
 
-/// The table of kinds is that of the server: each kind it keeps objects of is known, with its scope.
+/// The table of kinds matches the server: it contains each kind whose objects are stored, with its
+/// scope.
 #[tokio::test]
 async fn every_built_in_kind_is_known() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -621,7 +624,8 @@ async fn every_built_in_kind_is_known() {
     let mut scopes = BTreeMap::new();
     let mut objects = Vec::new();
     for group in discovery.groups() {
-        // Groups of extensions have a dot, and those of the project's own ones an x.
+        // Groups of extensions have a dot, and those of other projects of Kubernetes end with
+        // `.x-k8s.io`.
         let name = group.name();
         if name.contains('.') && (!name.ends_with(".k8s.io") || name.ends_with(".x-k8s.io")) {
             continue;

@@ -1,4 +1,4 @@
-//! The plugin's commands that change nothing, and what people read of them.
+//! The plugin's reading commands, and their output.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
@@ -9,14 +9,14 @@ use baton_integration::prelude::*;
 use baton_integration::sites::{PUSH, Site};
 use tokio::task::spawn_blocking;
 
-/// Compares what people read with the snapshot of this name.
+/// Compares the printed text with the snapshot of this name.
 macro_rules! assert_shows {
     ($ns:expr, $name:literal, $text:expr) => {
         snapshots(&$ns).bind(|| insta::assert_snapshot!($name, $text));
     };
 }
 
-/// A namespace with one revision, `v1`, that is available.
+/// Creates a namespace with one available revision, `v1`.
 async fn one_revision() -> TestNamespace {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     ns.revision(1)
@@ -26,8 +26,8 @@ async fn one_revision() -> TestNamespace {
     ns
 }
 
-/// A deployment whose first revision is available, and whose second one is not before [`FAILING`] is annotated
-/// with its name.
+/// Creates a deployment whose first revision is available. The second one becomes available once
+/// [`FAILING`] is annotated with its own name.
 async fn failing(ns: &TestNamespace) -> TestDeployment<'_> {
     let app = configmap("app-1");
     let content = ns
@@ -61,7 +61,7 @@ async fn failing(ns: &TestNamespace) -> TestDeployment<'_> {
     web.edit(content).await;
     web.set_reaches(2, &[Because("Available", "False", "ProbeFailure")])
         .await;
-    // The first revision has seen that it lost an object.
+    // The first revision has observed the loss of an object.
     web.set_reaches(1, &[Is("InTransition", "True"), Is("Available", "True")])
         .await;
     web.reaches(&[Is("Available", "True"), Is("Progressing", "True")])
@@ -69,7 +69,7 @@ async fn failing(ns: &TestNamespace) -> TestDeployment<'_> {
     web
 }
 
-/// What the second revision of [`failing`] waits for.
+/// The object that the second revision of [`failing`] waits for.
 const FAILING: &str = "app-2";
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn a_chain_is_shown_from_its_failure_to_its_end() {
     assert_eq!((waited.code, waited.stdout.as_str()), (1, ""));
     assert_shows!(ns, "wait_in_vain", waited.stderr);
 
-    // A follower sees it through.
+    // A command with `--watch` follows the rollout to its end.
     let mut follower = ns.plugin_started(&["tree", "web", "--watch"]);
     follower.writes("the first picture", |lines| {
         lines.iter().any(|line| line.contains("missing"))
@@ -167,7 +167,7 @@ async fn only_events_of_the_chain_are_shown() {
     assert_eq!(follower.interrupt(), 130);
 }
 
-/// Every kind of owner that an object may have, in both scopes.
+/// Creates objects with each kind of owner, in both scopes.
 async fn owners_of_all_kinds(scope: Scope) -> (TestNamespace, String) {
     let ns = TestNamespace::new(scope).await;
     let (own, gone, free, taken) = (
@@ -188,7 +188,7 @@ async fn owners_of_all_kinds(scope: Scope) -> (TestNamespace, String) {
     let owners = |list: Value| json!({ "metadata": { "ownerReferences": list } });
     ns.merge(&free, &owners(json!([]))).await;
     let stranger = json!([baton_integration::manifest::foreign_controller()]);
-    // What a stranger takes is its own in every respect.
+    // A foreign controller removes the labels as well.
     let mut patch = owners(stranger);
     patch["metadata"]["labels"] = Value::Null;
     ns.merge(&taken, &patch).await;
@@ -252,7 +252,7 @@ async fn delegated_phases_are_shown() {
     let far = "(phase there): not compared: class elsewhere writes it\n";
     assert!(live.ends_with(far) && live.lines().count() == 1, "{live}");
 
-    // What another manager would report.
+    // Another manager could report this status.
     let condition = |status: &str| {
         json!({ "status": { "conditions": [{
             "type": "Available", "status": status, "reason": "ProbeFailure", "message": "not yet",
@@ -269,7 +269,7 @@ async fn delegated_phases_are_shown() {
         (
             "False",
             "└─ phase there (class elsewhere) 0/1 not yet",
-            // The phase does not say which of its objects is to blame.
+            // The status of the phase does not name the failing object.
             "Unknown",
         ),
         ("True", "└─ phase there (class elsewhere) 1/1", "True"),
@@ -286,7 +286,7 @@ async fn delegated_phases_are_shown() {
         );
     }
 
-    // Those of the class `default` are looked at themselves.
+    // The objects of the class `default` are inspected one by one.
     ns.set_lifecycle("v1", "Paused").await;
     ns.eventually("the phase to be paused", async || {
         let near = ns.phase_object("v1", "near").await.unwrap();
@@ -336,7 +336,7 @@ async fn only_orphans_are_found() {
         *uid(&ns.live(&left).await)
     );
     assert_eq!(list["items"][0]["kind"], "ConfigMap");
-    // Everywhere, other tests have theirs.
+    // With `-A`, the objects of other tests are listed as well.
     let all = ns.plugin(&["orphans", "-A"]).fine();
     let row = format!("{}   configmap/left", ns.name());
     assert!(all.lines().any(|line| line.starts_with(&row)), "{all}");
@@ -412,7 +412,7 @@ async fn a_server_without_our_kinds_is_reported() {
     }
 }
 
-/// Without rights, what cannot be looked at is said, and it is no failure.
+/// Kinds that the user may not list are reported, which is no failure.
 #[tokio::test]
 async fn orphans_that_cannot_be_read_are_no_failure() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -427,7 +427,7 @@ async fn orphans_that_cannot_be_read_are_no_failure() {
     assert!(ran.stderr.contains("deployments.apps"), "{ran:?}");
 }
 
-/// A right to list revisions and some of their objects, and none to read any object by itself.
+/// The user may list revisions and some of their objects, but read no single object.
 #[tokio::test]
 async fn unreadable_objects_are_reported() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -435,7 +435,7 @@ async fn unreadable_objects_are_reported() {
         .phase("a", [secret("hidden"), configmap("seen")])
         .available()
         .await;
-    // No `get`: what there is to see takes lists, whose number does not grow with the objects.
+    // Without `get`, the plugin uses lists. Their number does not depend on the number of objects.
     let rules = json!([
         { "apiGroups": ["package-operator.run"], "resources": ["*"], "verbs": ["list"] },
         { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"] },
@@ -443,7 +443,7 @@ async fn unreadable_objects_are_reported() {
     let user = ns.unique("reader");
     ns.grant(&user, rules).await;
     let account = format!("--as={user}");
-    // The server takes its time to see new rights.
+    // The server applies new rights with a delay.
     ns.eventually("the rights to be there", async || {
         ns.plugin(&["tree", "v1", &account]).code == 0
     })
@@ -492,7 +492,7 @@ async fn colours_depend_on_flags_and_the_environment() {
     assert!(!plain.contains('\x1b'), "{plain:?}");
     let colours = ns.plugin(&["tree", "v1", "--color=always"]).fine();
     assert!(colours.contains("\x1b[32mTrue\x1b[0m"), "{colours:?}");
-    // Tables are made by somebody else.
+    // Another part of the plugin formats the tables.
     let colours = ns.plugin(&["history", "v1", "--color=always"]).fine();
     assert!(colours.contains('\x1b'), "{colours:?}");
     let output = ns
@@ -541,7 +541,7 @@ async fn deletions_are_waited_for() {
     assert_eq!(output.stdout, b"os/v1 is deleted\n");
 }
 
-/// Slices are never written again, so each is read once, however often the state changes.
+/// Slices are immutable, so each is read once, no matter how often the state changes.
 #[tokio::test]
 async fn objects_in_slices_are_counted() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -570,7 +570,7 @@ async fn objects_in_slices_are_counted() {
         .spawn()
         .unwrap();
     let mut progress = BufReader::new(follow.stderr.take().unwrap()).lines();
-    // Its requests are passed on by this runtime.
+    // This runtime passes the plugin's requests on, so it must not block.
     let first = spawn_blocking(move || (progress.next(), progress));
     let (first, progress) = first.await.unwrap();
     assert!(
@@ -587,7 +587,7 @@ async fn objects_in_slices_are_counted() {
         ns.object_becomes(entry, "written", |_| true).await;
         ns.annotate_with_name(entry).await;
     }
-    // How many lines follow depends on how fast this went.
+    // The number of further lines depends on timing.
     let followed = spawn_blocking(move || (progress.count(), follow.wait_with_output()));
     let (_, followed) = followed.await.unwrap();
     let followed = followed.unwrap();

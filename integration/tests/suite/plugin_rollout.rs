@@ -1,10 +1,10 @@
-//! The plugin's `pack --apply --wait`: how it ends, and what it goes back to.
+//! The plugin's `pack --apply --wait`: its results, and its rollback.
 
 use baton_integration::plugin::Ran;
 use baton_integration::prelude::*;
 use tokio::task::spawn_blocking;
 
-/// A package whose only object is available while its state is `good`.
+/// Returns a package whose only object is available while its state is `good`.
 fn package(state: &str) -> String {
     format!(
         "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: settings}}, data: {{state: {state}}}}}\n"
@@ -61,7 +61,7 @@ async fn a_rollout_that_fails_is_rolled_back_and_told() {
              available"
         )
     );
-    // Why, as `status` tells it.
+    // The output contains the reason, as `status` reports it.
     for reason in [
         format!("Revision 2 ({bad}): NotReady"),
         "ProgressDeadlineExceeded".to_owned(),
@@ -103,7 +103,7 @@ async fn what_was_not_there_or_never_worked_is_not_gone_back_to() {
     let never = format!("revision 1 ({name}), which was there before, has never succeeded");
     assert_eq!(last(&second), format!("{not_back}{never}"));
 
-    // What is there now is the newest.
+    // The failed revisions stay, and the next package becomes revision 3.
     let good = apply(&ns, "good", &[]).done();
     assert!(good.stdout.contains("revision 3"), "{good:?}");
     ns.merge(
@@ -115,7 +115,7 @@ async fn what_was_not_there_or_never_worked_is_not_gone_back_to() {
     assert!(template.contains("good"), "{template}");
 }
 
-/// Whoever changes a deployment while it is waited for has the last word.
+/// A change of the deployment by another client during the wait prevents the rollback.
 #[tokio::test]
 async fn a_deployment_that_somebody_else_has_changed_is_left_alone() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -155,7 +155,7 @@ async fn a_deployment_that_somebody_else_has_changed_is_left_alone() {
     assert!(template.contains("bad"), "{template}");
 }
 
-/// A Secret stays out of a package, and none that a revision has is lost by that.
+/// A Secret is left out of the package, and a Secret of a revision is not deleted by that.
 #[tokio::test]
 async fn secrets_are_left_out_unless_a_revision_would_delete_them() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -184,7 +184,7 @@ async fn secrets_are_left_out_unless_a_revision_would_delete_them() {
     assert!(last(&refused).starts_with(&expected), "{refused:?}");
     web.has_sets(&[1]).await;
 
-    // Whoever may not read Secrets is told by the revision that has it.
+    // For a user who may not read Secrets, the content of the revision names the Secret.
     let blind = ns.unique("blind");
     let rules = json!([
         { "apiGroups": ["package-operator.run"], "resources": ["*"], "verbs": ["get", "list", "patch", "create"] },
@@ -208,7 +208,7 @@ async fn secrets_are_left_out_unless_a_revision_would_delete_them() {
     let package = web.read().await.json.to_string();
     assert!(!package.contains("Secret"), "{package}");
 
-    // What is missing is told; without the right to look, that.
+    // A missing Secret is reported, or that the user may not look for it.
     ns.delete(&secret("db")).await;
     let missing = run(&["--no-secrets"]).done();
     let expected = format!(
@@ -235,7 +235,7 @@ async fn secrets_are_left_out_unless_a_revision_would_delete_them() {
     );
 }
 
-/// That an older revision is available makes no rollout of the newest one.
+/// An available older revision does not make the newest one rolled out.
 #[tokio::test]
 async fn what_failed_is_not_rolled_out_although_an_older_revision_is_available() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -254,7 +254,7 @@ async fn what_failed_is_not_rolled_out_although_an_older_revision_is_available()
     let status = ns.plugin(&["status", "od/web"]);
     assert_eq!(status.code, 1, "{status:?}");
     assert!(!status.stdout.contains("is rolled out"), "{status:?}");
-    // The looser meaning has a name of its own.
+    // `--for=available` also accepts an older revision.
     let available = ns.plugin(&["wait", "od/web", "--for=available"]);
     assert_eq!(available.code, 0, "{available:?}");
 }

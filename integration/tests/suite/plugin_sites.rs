@@ -1,5 +1,5 @@
-//! The plugin's commands about deployments to sites, on objects as controllers leave them. No manager runs there:
-//! nobody changes them but these tests.
+//! The plugin's commands about deployments to sites, on objects in the state that the controllers
+//! leave. No manager runs, so only these tests change the objects.
 
 use std::process::Stdio;
 
@@ -11,7 +11,7 @@ const API: &str = "baton.run/v1alpha1";
 const OURS: &str = "package-operator.run/v1alpha1";
 const THEN: &str = "2026-01-01T00:00:00Z";
 
-/// Compares what people read with the snapshot of this name. Conditions were written long ago.
+/// Compares the printed text with the snapshot of this name. The conditions were written long ago.
 macro_rules! assert_shows {
     ($ns:expr, $name:literal, $text:expr) => {
         dated_snapshots(&$ns).bind(|| insta::assert_snapshot!($name, $text));
@@ -25,7 +25,7 @@ fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
     })
 }
 
-/// A site that no other test has.
+/// Returns the name of a site that no other test has.
 fn site(ns: &TestNamespace, letter: &str) -> String {
     format!("{}-{letter}", ns.name())
 }
@@ -53,7 +53,7 @@ async fn report(ns: &TestNamespace, created: &Value, status: Value) {
     ns.cluster().merge_status(created, &patch).await.unwrap();
 }
 
-/// A revision of a site: which, its number, version, rollout, wave and conditions.
+/// A revision of a site: letter of the site, number, version, rollout, wave and conditions.
 type Given<'a> = (&'a str, i64, &'a str, i64, i32, &'a [Value]);
 
 async fn revision(ns: &TestNamespace, (letter, number, version, rollout, wave, said): Given<'_>) {
@@ -91,7 +91,7 @@ fn deployment() -> Entry {
     )
 }
 
-/// The status of a deployment in the second wave of its second rollout.
+/// Returns the status of a deployment in the second wave of its second rollout.
 fn under_way() -> Value {
     json!({
         "observedGeneration": 1, "rollout": 2, "version": "1.1.0", "previousVersion": "1.0.0",
@@ -101,7 +101,7 @@ fn under_way() -> Value {
     })
 }
 
-/// The application, its two versions, and their content.
+/// Creates the application, its two versions, and their content.
 async fn application(ns: &TestNamespace) {
     let application = object(API, "SiteApplication", "shop").with("/spec", template("1.1.0"));
     ns.create(&application).await;
@@ -144,7 +144,7 @@ fn password(version: &str) -> Value {
     } })
 }
 
-/// Six sites in the middle of a rollout, two by two.
+/// Creates six sites in the middle of a rollout, two in each state.
 async fn mid_rollout(ns: &TestNamespace) {
     let available = || condition("Available", "True", "Available", "");
     let started = || condition("baton.run/Started", "True", "Started", "");
@@ -226,7 +226,7 @@ async fn a_rollout_over_sites_is_shown() {
     );
 }
 
-/// However many sites there are.
+/// The number of requests does not depend on the number of sites.
 #[tokio::test]
 async fn a_rollout_over_sites_costs_a_read_and_three_lists() {
     let ns = unmanaged::namespace().await;
@@ -454,7 +454,7 @@ async fn a_rollout_over_sites_is_waited_for() {
     assert_eq!(output.stdout, b"sitedeploy/shop is deleted\n");
 }
 
-/// Clusters belong to nobody's namespace, so tenants may not be able to read them.
+/// Clusters are cluster-scoped, so tenants may not be able to read them.
 #[tokio::test]
 async fn who_may_not_read_clusters_sees_what_revisions_tell() {
     let ns = unmanaged::namespace().await;

@@ -1,4 +1,4 @@
-//! The plugin's `history`, `diff`, `rollback`, `pause`, `resume` and `restart` as their user sees them.
+//! The plugin's `history`, `diff`, `rollback`, `pause`, `resume` and `restart`, and their output.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,10 +11,10 @@ use tempfile::TempDir;
 /// A value that no output may contain, and its base64.
 const SECRET: [&str; 2] = ["hunter2-hunter2", "aHVudGVyMi1odW50ZXIy"];
 
-/// The annotation that says why a revision was made.
+/// The annotation with the reason of a revision.
 const CAUSE: &str = "kubernetes.io/change-cause";
 
-/// What a run has come to, all of it.
+/// Returns the whole output of a run, which must not contain the secret values.
 fn whole(ran: &Ran) -> String {
     let mut text = format!("exit code {}\n", ran.code);
     for (name, stream) in [
@@ -31,14 +31,14 @@ fn whole(ran: &Ran) -> String {
     text
 }
 
-/// As for all of the plugin, and without the time at which something was created.
+/// As the snapshots of the whole plugin, without creation times.
 fn snapshots(ns: &TestNamespace) -> insta::Settings {
     let mut settings = plugin::snapshots(ns);
     settings.add_filter(r"[-0-9]+T[:0-9]+Z \(\d+s ago\)", "[time] ([age] ago)");
     settings
 }
 
-/// Compares what a run has come to with a snapshot.
+/// Compares the output of a run with a snapshot.
 macro_rules! assert_ran {
     ($ns:expr, $name:literal, $args:expr) => {
         let ran = $ns.plugin($args);
@@ -47,7 +47,7 @@ macro_rules! assert_ran {
     };
 }
 
-/// The content of a revision: a greeting, a password, and objects besides.
+/// Returns the content of a revision: a greeting, a password, and additional objects.
 fn content<'a>(
     ns: &'a TestNamespace,
     greeting: &str,
@@ -65,7 +65,8 @@ fn hopeless() -> Value {
     cel_probe("", "ConfigMap", "false", "never")
 }
 
-/// Changes the content of a deployment and says why, in one go: the cause of the present revision stays.
+/// Changes the content and the cause of a deployment in one write. The cause of the current
+/// revision stays.
 async fn edit(web: &TestDeployment<'_>, cause: &str, content: SetBuilder<'_>) {
     let spec = content.manifest()["spec"].take();
     web.patch(&json!({
@@ -75,7 +76,7 @@ async fn edit(web: &TestDeployment<'_>, cause: &str, content: SetBuilder<'_>) {
     .await;
 }
 
-/// A deployment with revisions 1 to 3, of which the last one is rolled out.
+/// Creates a deployment with revisions 1 to 3, the last of which is rolled out.
 async fn three(ns: &TestNamespace) -> TestDeployment<'_> {
     let first = content(ns, "hello", SECRET[0], [configmap("old")]);
     let web = ns
@@ -171,7 +172,7 @@ async fn diff_compares_revisions() {
     );
 }
 
-/// Slices are a way of writing things down: what is in them is compared, not where it stands.
+/// Objects in slices are compared by content, no matter which slice contains them.
 #[tokio::test]
 async fn diff_compares_the_content_of_slices() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -250,7 +251,7 @@ async fn diff_compares_with_live_objects() {
     web.concluded().await;
     assert_ran!(ns, "live_same", &["diff", "web", "--live"]);
 
-    // While nobody repairs anything.
+    // A paused revision repairs nothing.
     web.pause().await;
     web.set_reaches(1, &[Is("Paused", "True")]).await;
     ns.merge(
@@ -334,7 +335,8 @@ async fn diff_shows_what_applying_a_file_would_change() {
     );
 }
 
-/// As `kubectl apply` does it on the client's side: what was in the file before, and is no longer, goes.
+/// A client-side `kubectl apply` removes the fields that the previous file had and the new one
+/// lacks.
 #[tokio::test]
 async fn diff_shows_what_a_client_side_apply_would_change() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -351,7 +353,7 @@ async fn diff_shows_what_a_client_side_apply_would_change() {
     ns.cluster().create(&applied).await.unwrap();
     let web = ns.existing("web");
     web.concluded().await;
-    // Somebody else's decision stays.
+    // A field that another client has set stays.
     web.patch(&json!({ "spec": { "revisionHistoryLimit": 3 } }))
         .await;
     let given = ns.deployment("web").content(content()).manifest();
@@ -398,7 +400,7 @@ async fn diff_shows_what_applying_plain_manifests_would_change() {
     );
     let ran = ns.plugin(&["diff", "-f", &plain]);
     snapshots(&ns).bind(|| insta::assert_snapshot!("file_plain", whole(&ran)));
-    // Packed as `pack` does it, with the hooks of Helm.
+    // Manifests are packed as by `pack`, with Helm's hooks.
     let mut hook = configmap("hook").manifest;
     hook["metadata"]["annotations"]["helm.sh/hook"] = "pre-install".into();
     let hook = file(&dir, "hook.yaml", &hook);
@@ -423,7 +425,7 @@ async fn diff_shows_what_applying_plain_manifests_would_change() {
 }
 
 both_scopes! {
-    /// The last one that succeeded, with its cause, its labels and its content.
+    /// Covers the cause, the labels and the content of the last revision that succeeded.
     rollback_returns_to_the_last_revision_that_succeeded;
     chains_without_a_deployment_are_rolled_back;
     pause_and_resume_apply_to_every_kind;
@@ -469,7 +471,7 @@ async fn rollback_returns_to_the_last_revision_that_succeeded(scope: Scope) {
     );
     let live = ns.live(&configmap("web")).await;
     assert_eq!(live["data"]["greeting"], "hello");
-    // What is applied later has another cause, or none.
+    // The cause does not stay on the deployment for later changes.
     let deployment = web.concluded().await;
     let annotations = &deployment.json["metadata"]["annotations"];
     assert_eq!(annotations[CAUSE], Value::Null);
@@ -519,7 +521,7 @@ async fn chains_without_a_deployment_are_rolled_back(scope: Scope) {
         "hello"
     );
 
-    // The same content once more.
+    // A restart rolls out the same content again.
     let ran = ns.plugin(&["restart", &target("web-v3")]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let fourth = ns.reaches("web-v4", &[Is("Succeeded", "True")]).await;
@@ -598,7 +600,7 @@ async fn impossible_rollbacks_are_refused() {
     web.has_sets(&[1, 2]).await;
 }
 
-/// Waiting ends with the reason when it does not come to anything.
+/// A wait for a rollout that fails ends with the reason.
 #[tokio::test]
 async fn a_failing_rollback_ends_with_the_reason() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -725,11 +727,11 @@ async fn restart_creates_a_revision_of_the_same_content() {
     assert_eq!(first.json["spec"]["phases"], second.json["spec"]["phases"]);
     assert_eq!(uid(&ns.live(&configmap("web")).await), uid(&before));
     assert_ran!(ns, "restart_diff", &["diff", "web"]);
-    // There is nothing else to go back to.
+    // No revision has another content, so there is no rollback.
     assert_ran!(ns, "restart_rollback", &["rollback", "web"]);
 }
 
-/// One that fails does not keep the others from being done.
+/// Other targets are processed if one fails.
 #[tokio::test]
 async fn one_failing_target_does_not_stop_the_others() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -753,7 +755,8 @@ async fn one_failing_target_does_not_stop_the_others() {
     assert_ran!(ns, "pause_no_kind", &["pause", "deploy/web"]);
 }
 
-/// What is refused for lack of rights names the verb and the resource, and a reader can read.
+/// An error about a missing right names the verb and the resource, and a reader can use the reading
+/// commands.
 #[tokio::test]
 async fn missing_rights_are_named() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -4,7 +4,7 @@ use baton_integration::prelude::*;
 
 const PREFLIGHT: &str = "baton.run/preflight";
 
-/// What no server accepts.
+/// Returns an object that every server refuses.
 fn bad() -> Entry {
     configmap("Bad").data("k", "v")
 }
@@ -31,14 +31,15 @@ async fn a_revision_that_checks_all_writes_nothing_when_a_later_phase_is_refused
     );
     assert_eq!(refused.controller_of(), [""; 0]);
     assert_eq!(ns.get(&first("all")).await, None);
-    // A change of mind counts at once.
+    // A changed annotation takes effect at once.
     let phase = json!({ "metadata": { "annotations": { PREFLIGHT: "Phase" } } });
     ns.patch_set("all", &phase).await.unwrap();
     ns.reaches("all", &[REFUSED, Controls(&["ConfigMap first-all"])])
         .await;
 }
 
-/// The same with slices, and with a value that means nothing: who asks for more is not to get less.
+/// The check includes slices. An invalid value of the annotation is an error, because it must not
+/// mean a weaker check.
 #[tokio::test]
 async fn slices_are_checked_too_and_typing_errors_are_told() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -61,7 +62,7 @@ async fn slices_are_checked_too_and_typing_errors_are_told() {
     let mended = json!({ "metadata": { "annotations": { PREFLIGHT: "All" } } });
     ns.patch_set("typo", &mended).await.unwrap();
     ns.reaches("typo", &[Is("Available", "True")]).await;
-    // It has written, so that nothing is refused any more.
+    // After the revision has written, an invalid value is ignored.
     let again = json!({ "metadata": { "annotations": { PREFLIGHT: "x" } } });
     ns.patch_set("typo", &again).await.unwrap();
     ns.merge(
@@ -103,7 +104,8 @@ async fn a_deployment_says_it_for_its_revisions_the_current_one_included() {
     web.concluded_as(2).await;
 }
 
-/// What comes with an earlier phase cannot be looked at before; the rest of the phase can.
+/// Objects whose namespace or kind is part of an earlier phase cannot be checked beforehand; the
+/// rest of the phase can.
 #[tokio::test]
 async fn namespaces_and_kinds_of_earlier_phases_are_waited_for() {
     let ns = TestNamespace::new(Scope::Cluster).await;
@@ -140,7 +142,7 @@ async fn namespaces_and_kinds_of_earlier_phases_are_waited_for() {
     assert_eq!(ns.get(&inner).await, None);
     ns.delete_set("bad", "Background").await;
     set("good", Vec::new()).available().await;
-    // Now they are there, so that what is in them is checked as well.
+    // The namespace and the kind exist now, so their objects are checked as well.
     let wrong = tool.clone().with("/spec/size", "x");
     let next = ns
         .set("next")

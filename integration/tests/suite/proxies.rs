@@ -1,4 +1,4 @@
-//! `baton` and the plugin behind an HTTP proxy: the one way to the API server is through it.
+//! `baton` and the plugin behind an HTTP proxy, which is the only way to the API server.
 
 use std::process::{Command, Output, Stdio};
 
@@ -9,7 +9,7 @@ use baton_integration::sites::TemporaryKubeconfig;
 use baton_integration::tunnel::{Asked, Tunnel};
 use tokio::task::spawn_blocking;
 
-/// A kubeconfig that names the server as only the proxy knows it.
+/// Returns a kubeconfig whose server name only the proxy can resolve.
 fn kubeconfig(ns: &TestNamespace, more: &Value) -> TemporaryKubeconfig {
     let text = std::fs::read_to_string(ns.cluster().kubeconfig()).unwrap();
     let mut config: Value = serde_saphyr::from_str(&text).unwrap();
@@ -109,7 +109,7 @@ async fn servers_are_reached_through_the_proxy_of_the_environment_or_the_kubecon
     }
 }
 
-/// The proxy of the environment is for what is far away.
+/// The proxy of the environment is not used for the local machine.
 #[tokio::test]
 async fn this_very_machine_is_reached_without_a_proxy() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

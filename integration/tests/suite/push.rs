@@ -1,4 +1,4 @@
-//! Phases of the class `cluster.<name>`, delivered by the manager.
+//! Phases of the class `cluster.<name>` that the manager delivers.
 
 use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PUSH, Site};
@@ -19,7 +19,7 @@ fn settings() -> Entry {
     configmap("cm").data("k", "v")
 }
 
-/// The owners that the annotation of an object lists, their controllers marked.
+/// Returns the owners in the annotation of an object, each with true for the controller.
 fn remote_owners(live: &Value) -> Vec<(String, bool)> {
     let list: Vec<Value> = serde_json::from_str(annotation(live, OWNERS)).unwrap_or_default();
     let entry = |owner: &Value| {
@@ -29,7 +29,7 @@ fn remote_owners(live: &Value) -> Vec<(String, bool)> {
     list.iter().map(entry).collect()
 }
 
-/// One revision after the other in another cluster: made, changed, handed over, taken away.
+/// The objects of two revisions are created, changed, handed over and removed in another cluster.
 async fn objects_are_delivered_into_another_cluster(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let site = Site::get(PUSH).await;
@@ -64,7 +64,7 @@ async fn objects_are_delivered_into_another_cluster(scope: Scope) {
     let labels = &before["metadata"]["labels"];
     assert_eq!(labels["package-operator.run/cache"], "True");
     assert_eq!(labels["app.kubernetes.io/managed-by"], "boxcutter");
-    // Nothing of it is here.
+    // None of the objects is in the hub.
     assert_eq!(ns.get(&kept).await, None);
 
     ns.revision(2)
@@ -98,7 +98,7 @@ async fn objects_are_delivered_into_another_cluster(scope: Scope) {
     assert_eq!(site.read(&ns, &kept).await, None);
 }
 
-/// The test's own cluster under the name of another one.
+/// Joins the test's own cluster under another name.
 pub(crate) async fn itself(ns: &TestNamespace, site: &Site) -> Joined {
     let config = Kubeconfig::read_from(ns.cluster().kubeconfig()).unwrap();
     let read = |path: &Option<String>| std::fs::read_to_string(path.as_ref().unwrap()).unwrap();
@@ -118,7 +118,8 @@ pub(crate) async fn itself(ns: &TestNamespace, site: &Site) -> Joined {
     joined
 }
 
-/// The same object, as the other cluster is this one: in-process, `default`, remote, and back.
+/// The object is the same in all steps, because the other cluster is the hub itself: in-process,
+/// `default`, remote, and back.
 async fn handover_between_processes_classes_and_clusters(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let site = Site::get(PUSH).await;
@@ -163,7 +164,7 @@ async fn handover_between_processes_classes_and_clusters(scope: Scope) {
             .collect();
         if class == remote {
             assert_eq!(remote_controllers, [owner]);
-            // None whose end would take the object along.
+            // No owner reference is left, so no owner's deletion deletes the object.
             assert!(owners(&live).is_empty(), "{live}");
         } else {
             assert_eq!(controller(&live), owner);
@@ -182,7 +183,8 @@ async fn handover_between_processes_classes_and_clusters(scope: Scope) {
     assert!(remote_owners(&last).is_empty());
 }
 
-/// The older revision gets its objects back as they are; what only the deleted one has goes.
+/// The older revision gets its objects back unchanged. Objects that only the deleted revision has
+/// are removed.
 async fn objects_in_another_cluster_are_handed_back_on_deletion(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let site = Site::get(PUSH).await;
@@ -196,7 +198,7 @@ async fn objects_in_another_cluster_are_handed_back_on_deletion(scope: Scope) {
         .delegated("a", &class, [own.clone(), cm.clone().data("from", "v2")])
         .reaching(&[Is("Succeeded", "True")])
         .await;
-    // It is decided late what becomes of them.
+    // The annotation is set after the rollout.
     let annotations = json!({ "baton.run/on-deletion": "hand-back" });
     let patch = json!({ "metadata": { "annotations": annotations } });
     let annotated = ns.cluster().merge(&ns.set_ref("v2"), &patch).await;
@@ -252,7 +254,7 @@ async fn drift_and_deletion_are_undone(scope: Scope) {
     ns.reaches("v1", &[Is("Available", "True")]).await;
 }
 
-/// Objects there that nobody controls, or somebody in that cluster.
+/// The objects in the site have no controller, or a controller of that cluster.
 async fn objects_of_other_owners_are_left_alone(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let site = Site::get(PUSH).await;
@@ -279,7 +281,8 @@ async fn objects_of_other_owners_are_left_alone(scope: Scope) {
     }
 }
 
-/// Nothing can be done, which is reported; nor does a deletion wait for what was never delivered.
+/// An unknown cluster is reported, and a deletion does not wait for objects that were never
+/// delivered.
 async fn an_unknown_cluster_is_reported(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let class = format!("cluster.{}", ns.unique("nowhere"));
@@ -297,7 +300,7 @@ async fn an_unknown_cluster_is_reported(scope: Scope) {
     assert!(ns.phase_object("v1", "a").await.is_none());
 }
 
-/// A site that is gone: what was delivered is not forgotten until somebody gives up on it.
+/// A lost site is reported, and blocks the deletion of its phases until a user abandons them.
 #[tokio::test]
 async fn a_lost_site_is_reported_and_can_be_given_up() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -316,7 +319,7 @@ async fn a_lost_site_is_reported_and_can_be_given_up() {
     assert_eq!(reported.controller_of(), before.controller_of());
     ns.live(&configmap("here")).await;
 
-    // Deleted, it waits, and says for what and what can be done.
+    // The deletion waits, and reports the reason and the way to abandon the phase.
     let reference = ns.set_ref("v1");
     assert!(ns.cluster().delete(&reference, "Background").await);
     ns.gone(&configmap("here")).await;

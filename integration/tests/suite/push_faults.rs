@@ -1,7 +1,7 @@
-//! Delivery into another cluster over a network that fails, and into one whose API server does.
+//! Delivery into another cluster over a network that fails, or with an API server that fails.
 //!
-//! However it is disturbed, a rollout ends as an undisturbed one does: nothing is lost, and no object changes more
-//! often than it has to.
+//! A disturbed rollout must end as an undisturbed one does: nothing is lost, and no object changes
+//! more often than necessary.
 
 use std::cell::OnceCell;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use rand::{RngExt as _, SeedableRng as _};
 
 use crate::rollout::{PATIENCE, Rollout, Script, Stage, calm, is_done, watch_scripts};
 
-/// Rolls out over an API server that does what each of the scripts says, all of them side by side.
+/// Rolls out over API servers with these faults, one rollout per fault, all side by side.
 async fn each(scripts: Vec<Script>) {
     calm().await;
     let site = &Site::get(PUSH).await;
@@ -33,7 +33,7 @@ async fn each(scripts: Vec<Script>) {
         assert!(injection.count() >= least, "{text}: {}", injection.count());
         faults.heal();
         rollout.assert_calm(text).await;
-        // What was carried out without an answer may be sent once more, to no effect.
+        // A write that was carried out without an answer may be sent once more, without an effect.
         let seen = faults.seen();
         let lost = seen.iter().filter(|seen| seen.injected && is_done(seen));
         let most = calm().await.1 + lost.count();
@@ -46,7 +46,7 @@ async fn each(scripts: Vec<Script>) {
     .await;
 }
 
-/// Objects of the rollout, and whatever follows or lists them.
+/// The paths of the rollout's objects, and of their watches and lists.
 const OBJECTS: &str = "/configmaps(/|$)";
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn requests_are_refused_for_now() {
     .await;
 }
 
-/// The server has done it, and the manager does not know.
+/// The server has carried out the request, and the manager does not know.
 #[tokio::test]
 async fn answers_get_lost() {
     let lost = |status| Answer::Lost(status);
@@ -136,7 +136,7 @@ async fn answers_get_lost() {
     .await;
 }
 
-/// A site that is cut off is reported, and everything else goes on.
+/// An unreachable site is reported, and other revisions are delivered.
 #[tokio::test]
 async fn a_site_is_cut_off_and_comes_back() {
     calm().await;
@@ -166,7 +166,7 @@ async fn a_site_is_cut_off_and_comes_back() {
     rollout.assert_calm("a cut").await;
 }
 
-/// Connections break at moments that nobody chose, in the middle of requests and of watches.
+/// Connections break at random moments, in the middle of requests and of watches.
 #[tokio::test]
 async fn connections_are_reset_at_any_moment() {
     let first = first_seed();
@@ -197,7 +197,7 @@ async fn connections_are_reset_at_any_moment() {
     assert!(resets.iter().sum::<u64>() >= 12, "{resets:?}");
 }
 
-/// What happens while the watch is gone is seen when it is back.
+/// Changes during an interruption of the watch are observed afterwards.
 #[tokio::test]
 async fn a_watch_is_reset_in_the_middle_of_an_event() {
     calm().await;
@@ -228,7 +228,7 @@ async fn a_watch_is_reset_in_the_middle_of_an_event() {
     assert_eq!(site.live(ns, &last).await["data"], rest["data"]);
 }
 
-/// A long line with little room is no reason to do anything twice, or to take the site for lost.
+/// On a slow line, nothing is done twice, and the site is not reported as lost.
 #[tokio::test]
 async fn a_line_is_slow() {
     calm().await;
@@ -244,14 +244,14 @@ async fn a_line_is_slow() {
     proxy.set(Mode::Slow(slow)).await;
     let asked = Instant::now();
     rollout.run(async |_| {}).await;
-    // Otherwise it was not slow: each stage takes some requests after each other.
+    // Otherwise the line was not slow: each stage takes several requests one after the other.
     assert!(asked.elapsed() > Duration::from_secs(2));
     rollout.assert_calm("a slow line").await;
     assert_eq!(rollout.joined.becomes("Connected", "True").await, since);
 }
 
-/// What has to be waited for, side by side: requests on dead connections time out after a minute, servers
-/// forget tokens after ten seconds.
+/// Three slow cases run side by side: requests on dead connections time out after a minute, and
+/// servers cache tokens for ten seconds.
 #[tokio::test]
 async fn half_open_connections_restarts_and_expired_credentials() {
     tokio::join!(
@@ -261,7 +261,7 @@ async fn half_open_connections_restarts_and_expired_credentials() {
     );
 }
 
-/// Nothing signals that the connections are dead: the manager has to find out.
+/// Connections die without a signal, so the manager must detect it.
 async fn half_open_connections() {
     calm().await;
     let site = &Site::get(PUSH).await;
@@ -283,7 +283,7 @@ async fn half_open_connections() {
     rollout.assert_calm("half-open connections").await;
 }
 
-/// The API server of the site restarts in every stage, in good order and otherwise.
+/// The API server of the site restarts in every stage, orderly or abruptly.
 async fn restarts_of_the_server() {
     calm().await;
     let mut lone = Site::alone(PULL).await;
@@ -302,7 +302,7 @@ async fn restarts_of_the_server() {
     rollout.assert_pictured("restarts of the server").await;
 }
 
-/// A token expires, and another one comes later.
+/// A token expires, and a new one follows later.
 async fn expired_credentials() {
     calm().await;
     let site = &Site::get(PUSH).await;

@@ -1,15 +1,15 @@
-//! How far a revision reaches in other clusters: one with a namespace stays in it.
+//! The reach of a revision in other clusters: a namespaced revision stays in its namespace.
 
 use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PUSH, Site};
 
 use crate::agent::Pulled;
 
-/// Objects of a site that a namespaced revision must not touch.
+/// Objects of a site that a namespaced revision must not change.
 struct Strangers {
-    /// A namespace of the site that is not the revision's.
+    /// A namespace of the site other than the revision's.
     namespace: String,
-    /// What somebody has there.
+    /// The object of another client there.
     configmap: Entry,
     before: Value,
 }
@@ -27,7 +27,7 @@ impl Strangers {
         }
     }
 
-    /// What a revision may not have, and what it is told.
+    /// Returns objects that the revision may not contain, with the expected messages.
     fn wanted(&self, ns: &TestNamespace) -> [(Entry, String); 3] {
         let name = format!("{}-root", ns.name());
         let binding = object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", &name).with(
@@ -49,7 +49,7 @@ impl Strangers {
         ]
     }
 
-    /// Nothing of them has changed.
+    /// Fails if one of the objects was created or changed.
     async fn are_untouched(&self, site: &Site, ns: &TestNamespace) {
         let cluster = site.cluster().await;
         for (entry, _) in self.wanted(ns) {
@@ -59,7 +59,8 @@ impl Strangers {
     }
 }
 
-/// What leaves the namespace is refused before anything of its phase is written, and is no obstacle to the end.
+/// Objects outside of the namespace are refused before anything of their phase is written, and do
+/// not delay the deletion.
 async fn stays_in_its_namespace(ns: &TestNamespace, joined: &Joined) {
     let site = joined.site();
     let strangers = Strangers::on(site, ns).await;
@@ -105,7 +106,7 @@ async fn a_pulled_revision_of_a_namespace_stays_in_it() {
     stays_in_its_namespace(&pulled.ns, &pulled.joined).await;
 }
 
-/// Cluster revisions are for administrators.
+/// Cluster-scoped revisions are for administrators, so they may contain all objects.
 #[tokio::test]
 async fn a_cluster_revision_reaches_everything() {
     let ns = TestNamespace::new(Scope::Cluster).await;
@@ -125,7 +126,8 @@ async fn a_cluster_revision_reaches_everything() {
     assert_eq!(cluster.get(&inside.manifest).await, None);
 }
 
-/// What an earlier version delivered outside of the namespace is left as it is, until its owner ends.
+/// Objects that an earlier version has delivered outside of the namespace stay unchanged until
+/// their owner is deleted.
 #[tokio::test]
 async fn what_was_delivered_elsewhere_before_is_frozen() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -143,7 +145,7 @@ async fn what_was_delivered_elsewhere_before_is_frozen() {
     let refused = [Because("Available", "False", "PreflightError")];
     ns.reaches("v1", &refused).await;
 
-    // As an earlier version left them behind.
+    // The objects are created in the state that an earlier version leaves.
     let phase = ns.phase_object("v1", "a").await.unwrap();
     let owner = json!([{
         "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSetPhase", "name": phase.name(),
@@ -162,7 +164,7 @@ async fn what_was_delivered_elsewhere_before_is_frozen() {
         );
         before.push(cluster.create(&delivered).await.unwrap());
     }
-    // They are observed, and neither repaired nor taken away.
+    // The objects are observed, but neither repaired nor removed.
     let controls = [
         Because("Available", "False", "PreflightError"),
         Controls(&["ConfigMap own", "ConfigMap outside"]),

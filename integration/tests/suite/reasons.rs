@@ -1,4 +1,4 @@
-//! Why something does not come up, in the words of those who know: pods, and what an object needs.
+//! The cause of a failure, as reported by pods and by the objects that an object requires.
 
 use baton_integration::prelude::*;
 
@@ -9,7 +9,7 @@ both_scopes! {
     a_claim_waits_for_its_storage_class;
 }
 
-/// No watch tells of pods: the manager asks for them once the workload has failed for a while.
+/// Pods are not watched: the manager lists them once the workload has failed for a while.
 async fn a_failing_workload_tells_what_its_pods_say(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let nowhere = json!({ "baton.example/no-such-node": "x" });
@@ -32,7 +32,7 @@ async fn a_failing_workload_tells_what_its_pods_say(scope: Scope) {
     );
     let message = waiting["message"].as_str().unwrap();
     assert!(message.contains("(and 1 more pod fails)"), "{message}");
-    // Anywhere will do: the reason goes with the failure.
+    // The new revision can run on any node. The reason disappears with the failure.
     let anywhere = workload("web", "r.example/web:2");
     ns.revision(2)
         .previous(&["v1"])
@@ -42,7 +42,8 @@ async fn a_failing_workload_tells_what_its_pods_say(scope: Scope) {
         .await;
 }
 
-/// Logs are read on request only. The nodes of the bed have none, which is told like a missing right.
+/// Logs are read on request only. The nodes of the bed have no logs, which is reported like a
+/// missing right.
 #[tokio::test]
 async fn the_log_of_a_crashed_container_is_asked_for() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -87,7 +88,7 @@ async fn the_log_of_a_crashed_container_is_asked_for() {
     assert!(!plain.stdout.contains(heading), "{plain:?}");
 }
 
-/// The server takes such a claim, and nothing ever happens to it.
+/// The server accepts a claim without its storage class, and the claim stays pending.
 async fn a_claim_waits_for_its_storage_class(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let class = ns.unique("fast");

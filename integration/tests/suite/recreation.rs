@@ -1,4 +1,4 @@
-//! Objects that are deleted and created anew where the server refuses their change.
+//! Objects that are deleted and recreated because the server refuses their change.
 
 use baton_integration::prelude::*;
 use baton_integration::set::SetBuilder;
@@ -29,7 +29,8 @@ fn plain_job(image: &str) -> Entry {
     object("batch/v1", "Job", "migrate").with("/spec/template/spec", pod)
 }
 
-/// Waits until a revision controls an object of its own, in-process or not, and returns the object.
+/// Waits until a revision controls its object, in-process or by a phase object, and returns the
+/// object.
 async fn has_it(ns: &TestNamespace, revision: i64, entry: &Entry) -> Value {
     let wanted = [
         Is("Available", "True"),
@@ -45,12 +46,12 @@ async fn has_it(ns: &TestNamespace, revision: i64, entry: &Entry) -> Value {
 
 fn with<'a>(ns: &'a TestNamespace, revision: i64, class: &str, entry: Entry) -> SetBuilder<'a> {
     let set = ns.revision(revision).phase_of(class, "a", [entry]);
-    // Delegated phases go by it to know their siblings.
+    // Delegated phases find their siblings by this label.
     set.label("package-operator.run/object-deployment", "web")
 }
 
-/// Where that is asked for; otherwise it is refused in one line that says how. The older revision, which is active all
-/// the time, makes nothing of it again.
+/// An object is recreated if an annotation allows it. Otherwise the change is refused in one line
+/// that names the annotation. The older revision, which stays active, does not recreate the object.
 async fn an_immutable_object_is_created_anew(scope: Scope) {
     for class in ["", "default"] {
         let ns = TestNamespace::new(scope).await;
@@ -86,7 +87,7 @@ async fn an_immutable_object_is_created_anew(scope: Scope) {
     }
 }
 
-/// On the way back what an older revision has run is not run again, unless that is asked for.
+/// A rollback does not run a job of an older revision again, unless an annotation requests it.
 async fn a_job_runs_once_for_each_content(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let image = |live: &Value| {
@@ -120,7 +121,8 @@ async fn a_job_runs_once_for_each_content(scope: Scope) {
     assert_eq!(image(&again), "registry.example/app:1");
 }
 
-/// Servers print all of a template that must not change. A hook of Helm goes and comes as Helm would have it.
+/// The server's message contains the whole template, so it is shortened. A hook of Helm is
+/// recreated as by Helm.
 async fn a_change_of_a_job_is_refused_in_one_line_unless_it_is_a_hook(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     with(&ns, 1, "", plain_job("app:1")).create().await;

@@ -1,5 +1,5 @@
-//! Writes that the API server refuses although the manager may send them: admission policies stand
-//! for webhooks and quotas.
+//! Writes that the API server refuses although the manager has the right to send them. Admission
+//! policies stand for webhooks and quotas.
 
 use baton_integration::prelude::*;
 
@@ -9,7 +9,8 @@ both_scopes! {
     a_refused_delete_is_reported_and_retried;
 }
 
-/// Refuses operations on the config maps of the test's namespace, and waits until that is so.
+/// Refuses operations on the config maps of the test's namespace, and waits until the policy is in
+/// force.
 async fn refuse(ns: &TestNamespace, operations: &[&str]) -> Entry {
     let name = ns.unique("refuse");
     let api = "admissionregistration.k8s.io/v1";
@@ -32,7 +33,7 @@ async fn refuse(ns: &TestNamespace, operations: &[&str]) -> Entry {
             "matchResources": { "namespaceSelector": selector },
         }),
     );
-    // Something of its own to try it on.
+    // An object to test the policy with.
     let canary = configmap("canary");
     let canary_ref = ns.reference(&canary);
     ns.create(&canary).await;
@@ -76,7 +77,8 @@ async fn a_refused_write_is_reported(scope: Scope) {
     assert_eq!(ns.get(&cm).await, None);
 }
 
-/// Upstream takes a refused dry run for a reason to let go, and leaves the object behind.
+/// Package Operator ends the teardown of an object after a refused dry run, and leaves the object
+/// behind.
 async fn a_refused_dry_run_leaks_no_object(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");

@@ -1,4 +1,5 @@
-//! Shipper's kinds as an API server serves them: where a status is written, what is admitted, what `kubectl get` shows.
+//! Shipper's kinds in an API server: writes of the status, admission, and the columns of `kubectl
+//! get`.
 
 use baton_integration::prelude::*;
 use baton_integration::unmanaged;
@@ -72,7 +73,8 @@ fn generation(object: &Value) -> i64 {
     object["metadata"]["generation"].as_i64().unwrap()
 }
 
-/// Backups are restored with their statuses, and Shipper's clients replace an object with its status.
+/// Backups are restored with their statuses, and Shipper's clients replace an object together with
+/// its status.
 #[tokio::test]
 async fn an_object_brings_its_status_along_as_shippers_clients_expect() {
     let ns = unmanaged::namespace().await;
@@ -117,7 +119,7 @@ async fn a_status_alone_is_updated_in_the_version_that_has_it_as_a_resource() {
         assert_eq!(updated["status"], status("New"));
         assert_eq!(generation(&updated), generation(&created));
 
-        // What is stored is one object, whichever version it is looked at through.
+        // The stored object is the same in both versions.
         let read = ns.cluster().get(&created).await.unwrap();
         assert_eq!(read["status"], status("New"));
         assert_eq!(read["spec"], created["spec"]);
@@ -179,7 +181,7 @@ async fn values_are_kept_whole_and_may_be_null_or_absent() {
     assert!(live["spec"]["environment"].get("values").is_none());
 }
 
-/// Programs in Go write null for a list that is not there.
+/// Go programs write null for an absent list.
 #[tokio::test]
 async fn null_is_admitted_for_what_may_be_absent() {
     let ns = unmanaged::namespace().await;

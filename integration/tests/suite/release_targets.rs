@@ -1,5 +1,5 @@
-//! Capacity and traffic of Releases, by targets that somebody has made: in the test's own cluster under the name of
-//! another one, as that has nodes.
+//! Capacity and traffic of Releases, by targets that the test creates. The target cluster is the
+//! test's own cluster under another name, because it has nodes.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use crate::push::itself;
 
 const API_VERSION: &str = "shipper.booking.com/v1alpha1";
 
-/// An object of a Release of the application `web`.
+/// Returns an object of a Release of the application `web`.
 fn of_release(api_version: &str, kind: &str, release: &str) -> Entry {
     object(api_version, kind, release)
         .label("shipper-app", "web")
         .label("shipper-release", release)
 }
 
-/// A workload of a Release, without pods.
+/// Returns a workload of a Release, without pods.
 fn workload(kind: &str, release: &str, image: &str) -> Entry {
     let labels = json!({ "shipper-app": "web", "shipper-release": release, "kind": kind });
     of_release("apps/v1", kind, release).with(
@@ -70,7 +70,7 @@ fn weights(clusters: &[(&str, u32)]) -> Value {
     json!({ "clusters": clusters.iter().map(cluster).collect::<Vec<_>>() })
 }
 
-/// A condition as `Status/Reason message`.
+/// Returns a condition as `Status/Reason message`.
 fn condition(conditions: &Value, type_: &str) -> String {
     let mut all = conditions.as_array().into_iter().flatten();
     let found = all.find(|found| found["type"] == type_);
@@ -80,12 +80,12 @@ fn condition(conditions: &Value, type_: &str) -> String {
     said.trim_end_matches(' ').trim_end_matches('/').to_owned()
 }
 
-/// A condition of the first cluster of a target.
+/// Returns a condition of the first cluster of a target.
 fn in_cluster(target: &Value, type_: &str) -> String {
     condition(&target["status"]["clusters"][0]["conditions"], type_)
 }
 
-/// Whether a target is ready, for its present spec.
+/// True if a target is ready for its current spec.
 fn is_ready(target: &Value) -> bool {
     let status = &target["status"];
     status["observedGeneration"] == target["metadata"]["generation"]
@@ -96,7 +96,7 @@ async fn becomes_ready(ns: &TestNamespace, target: &Entry) -> Value {
     ns.object_becomes(target, "ready", is_ready).await
 }
 
-/// Waits until nothing is written to a target any more: nothing was for longer than a status is put off.
+/// Waits until a target is unchanged for longer than the delay of debounced status writes.
 async fn settles(ns: &TestNamespace, target: &Entry) {
     let version = async || ns.live(target).await["metadata"]["resourceVersion"].clone();
     ns.eventually("nothing to be written any more", async || {
@@ -107,13 +107,13 @@ async fn settles(ns: &TestNamespace, target: &Entry) {
     .await;
 }
 
-/// A target gets another spec, and is ready with it.
+/// Changes the spec of a target, and waits until the target is ready with it.
 async fn change(ns: &TestNamespace, target: &Entry, spec: Value) -> Value {
     ns.merge(target, &json!({ "spec": spec })).await;
     becomes_ready(ns, target).await
 }
 
-/// A Release with pods.
+/// Creates a Release with pods.
 async fn release(ns: &TestNamespace, cluster: &str, name: &str, pods: i32) {
     ns.create(&deployment(name)).await;
     let capacity = capacity(name, cluster, 100, pods);
@@ -121,7 +121,7 @@ async fn release(ns: &TestNamespace, cluster: &str, name: &str, pods: i32) {
     becomes_ready(ns, &capacity).await;
 }
 
-/// The pods of a Release, or all for none.
+/// Returns the pods of a Release that are not being deleted.
 async fn pods(ns: &TestNamespace, release: &str) -> Vec<Value> {
     let like = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "namespace": ns.name() } });
     let labels = format!("shipper-app=web,shipper-release={release}");
@@ -135,7 +135,7 @@ fn names(pods: &[Value]) -> BTreeSet<String> {
     pods.iter().map(name).collect()
 }
 
-/// The number of pods of a Release that have the label for traffic.
+/// Returns the number of pods of a Release that have the label for traffic.
 async fn enabled(ns: &TestNamespace, release: &str) -> usize {
     let pods = pods(ns, release).await;
     let is_enabled =
@@ -143,7 +143,7 @@ async fn enabled(ns: &TestNamespace, release: &str) -> usize {
     pods.iter().filter(is_enabled).count()
 }
 
-/// The pods that the Service sends traffic to.
+/// Returns the names of the pods that the Service sends traffic to.
 async fn served(ns: &TestNamespace) -> BTreeSet<String> {
     let like = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": { "namespace": ns.name() },
@@ -161,7 +161,7 @@ async fn served(ns: &TestNamespace) -> BTreeSet<String> {
         .collect()
 }
 
-/// What the Service selects.
+/// Returns the selector of the Service.
 async fn selector(ns: &TestNamespace) -> Value {
     ns.live(&service()).await["spec"]["selector"].clone()
 }
@@ -181,7 +181,8 @@ async fn set_up() -> (TestNamespace, Joined) {
     (ns, joined)
 }
 
-/// K1, and what happens to a workload that somebody else scales.
+/// The capacity target scales the workload to its percentage, and again after another client has
+/// scaled it.
 #[tokio::test]
 async fn a_deployment_has_its_share_of_pods() {
     let (ns, joined) = set_up().await;
@@ -252,7 +253,8 @@ async fn a_cluster_that_was_cut_off_is_worked_in_when_it_is_back() {
     assert_eq!(ready["status"]["clusters"][0]["availableReplicas"], 4);
 }
 
-/// K2, with the reason that the documentation has for it, and sad pods.
+/// The `Ready` condition gives the reason for which the target waits, and pods that fail are listed
+/// as sad pods.
 #[tokio::test]
 async fn a_target_tells_what_it_waits_for() {
     let (ns, joined) = set_up().await;
@@ -319,7 +321,7 @@ async fn a_target_tells_what_it_waits_for() {
     assert_eq!(in_cluster(&live, "Ready"), "Unknown");
 }
 
-/// W1: workloads of several kinds, as the chart divides the pods between them.
+/// Workloads of several kinds share the pods in the proportions of the chart.
 #[tokio::test]
 async fn several_workloads_share_the_pods() {
     let (ns, joined) = set_up().await;
@@ -346,7 +348,8 @@ async fn several_workloads_share_the_pods() {
     assert_eq!(pods(&ns, "web-1").await.len(), 3);
 }
 
-/// W1: whatever has a scale subresource. What it says of its pods is their own state.
+/// Any kind with a scale subresource can be a workload. Its pods are found by the selector in its
+/// scale.
 #[tokio::test]
 async fn any_kind_that_can_be_scaled_is_a_workload() {
     let (ns, joined) = set_up().await;
@@ -397,7 +400,7 @@ async fn any_kind_that_can_be_scaled_is_a_workload() {
         .await;
 }
 
-/// F2 and F3, with the Service that follows.
+/// Traffic moves to the next Release, and the selector of the Service follows.
 #[tokio::test]
 async fn traffic_goes_over_from_one_release_to_the_next() {
     let (ns, joined) = set_up().await;
@@ -420,7 +423,7 @@ async fn traffic_goes_over_from_one_release_to_the_next() {
     becomes_ready(&ns, &new).await;
     assert_eq!(enabled(&ns, "new").await, 0);
 
-    // Half and half.
+    // Both Releases have traffic.
     let live = change(&ns, &new, weights(&[(cluster, 100)])).await;
     assert_eq!(live["status"]["clusters"][0]["achievedTraffic"], 100);
     becomes_ready(&ns, &old).await;
@@ -444,7 +447,7 @@ async fn traffic_goes_over_from_one_release_to_the_next() {
     .await;
 }
 
-/// F4, and a Service that is not there.
+/// The `Ready` condition reports a missing Service, and the number of pods that are not ready.
 #[tokio::test]
 async fn a_target_tells_which_pods_are_missing() {
     let (ns, joined) = set_up().await;
@@ -505,7 +508,8 @@ async fn a_target_tells_which_pods_are_missing() {
     .await;
 }
 
-/// W3.
+/// Pods that are created while no manager runs are served by the Service, because its selector
+/// names the Release.
 #[tokio::test]
 async fn pods_that_are_replaced_while_the_manager_is_down_are_served() {
     let mut bed = Exclusive::acquire().await;

@@ -1,9 +1,10 @@
-//! Applications of Shipper's, rolled out over two clusters: the hub and a site.
+//! Shipper Applications that are rolled out over two clusters: the hub and a site.
 
 use baton_integration::application::{ALL_IN, TestApplication, VANGUARD, condition, name, reason};
 use baton_integration::prelude::*;
 
-/// E1, E9, E12 of the contract.
+/// A Release replaces its predecessor in steps, with the pods of each step, and the Application
+/// reports it as active.
 #[tokio::test]
 async fn a_release_replaces_another_step_by_step_in_two_clusters() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -26,7 +27,7 @@ async fn a_release_replaces_another_step_by_step_in_two_clusters() {
     let second = app.completed(1).await;
     app.has_pods(&second, 4).await;
     app.has_pods(&first, 0).await;
-    // The Service was handed over, and selects the pods of the Release that has all traffic (W3).
+    // The Service was handed over, and selects the pods of the Release that has all traffic.
     let after = app.services().await;
     for (before, after) in before.iter().zip(&after) {
         assert_eq!(uid(before), uid(after));
@@ -52,7 +53,7 @@ async fn a_release_replaces_another_step_by_step_in_two_clusters() {
     );
 }
 
-/// W9: what the aborted Release had taken goes back, with the content of the one before it.
+/// The objects of the aborted Release are handed back, with the content of the previous Release.
 #[tokio::test]
 async fn an_abort_in_the_middle_of_a_step_hands_everything_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -93,7 +94,7 @@ async fn an_abort_in_the_middle_of_a_step_hands_everything_back() {
     assert_eq!(application["status"]["history"], json!([name(&first)]));
 }
 
-/// E16: a first Release that is deleted is made again, of the same name.
+/// A first Release that is deleted is recreated under the same name.
 #[tokio::test]
 async fn the_only_release_is_made_again_from_the_start() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -114,7 +115,7 @@ async fn the_only_release_is_made_again_from_the_start() {
     app.has_pods(&after, 1).await;
 }
 
-/// E20, and every target deleted by hand.
+/// Covers lost and scaled workloads, and the deletion of every target.
 #[tokio::test]
 async fn what_is_lost_or_changed_by_hand_comes_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -137,7 +138,7 @@ async fn what_is_lost_or_changed_by_hand_comes_back() {
     app.has_pods(&release, 2).await;
     app.completed(0).await;
 
-    // Scaled by hand.
+    // A user scales the workload.
     let scaled = json!({ "spec": { "replicas": 5 } });
     let deployment = &deployments[0][0];
     app.places[0]
@@ -168,7 +169,7 @@ async fn what_is_lost_or_changed_by_hand_comes_back() {
     }
 }
 
-/// W26: nothing is left in any cluster.
+/// Nothing is left in any cluster.
 #[tokio::test]
 async fn an_application_goes_with_everything_of_it() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -193,7 +194,8 @@ async fn an_application_goes_with_everything_of_it() {
     .await;
 }
 
-/// A rollback is an older template: the next generation, with the older Release's content.
+/// A rollback applies an older template. It is the next generation, with the content of the older
+/// Release.
 #[tokio::test]
 async fn a_rollback_is_another_release() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -219,7 +221,7 @@ async fn a_rollback_is_another_release() {
     }
 }
 
-/// Each in the words of the contract, and the running Release untouched.
+/// Each error is reported by Shipper's reason, and the running Release is not affected.
 #[tokio::test]
 async fn bad_input_is_told_and_changes_nothing() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -229,7 +231,7 @@ async fn bad_input_is_told_and_changes_nothing() {
     let first = app.completed(0).await;
     app.has_pods(&first, 1).await;
 
-    // No such version, and no such chart.
+    // Neither the version nor the chart exists.
     for (field, value, cause) in [
         ("version", "9.9.9", "no chart version found"),
         ("name", "nobody", "no chart name found"),
@@ -252,7 +254,7 @@ async fn bad_input_is_told_and_changes_nothing() {
         .await;
     }
 
-    // A region without enough clusters.
+    // The region has too few clusters.
     let mut bad = good.clone();
     bad["clusterRequirements"]["regions"][0]["replicas"] = 7.into();
     app.apply(bad).await;
@@ -261,7 +263,7 @@ async fn bad_input_is_told_and_changes_nothing() {
     })
     .await;
 
-    // No step at all.
+    // The strategy has no step.
     let mut bad = good.clone();
     bad["strategy"]["steps"] = json!([]);
     app.apply(bad).await;
@@ -276,7 +278,8 @@ async fn bad_input_is_told_and_changes_nothing() {
     assert_eq!(app.addresses().await, [1, 1]);
 }
 
-/// A revision that was lost behind a newer one comes back in its place, and not in front.
+/// A lost revision of an older Release is recreated with its number, so it does not become the
+/// newest one.
 #[tokio::test]
 async fn a_lost_revision_of_an_older_release_takes_nothing_from_the_newer() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -325,7 +328,8 @@ async fn a_lost_revision_of_an_older_release_takes_nothing_from_the_newer() {
     assert!(services.iter().all(|service| is_owner(service, &second)));
 }
 
-/// Whoever may write a target chooses what it is about: it reaches no further than the revisions of its namespace.
+/// A user who may write targets chooses their content, but a target reaches no further than the
+/// revisions of its namespace.
 #[tokio::test]
 async fn a_namespace_that_may_not_deliver_into_a_cluster_scales_nothing_there() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

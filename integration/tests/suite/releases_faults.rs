@@ -1,5 +1,5 @@
-//! Releases in a world that fails: however a rollout is disturbed, it ends as an undisturbed one does, and nobody who
-//! is served notices.
+//! Releases with faults around them. A disturbed rollout ends as an undisturbed one does, and no
+//! client of the application notices.
 
 mod edits;
 mod failing_writes;
@@ -11,8 +11,8 @@ mod shared;
 mod state;
 mod watched;
 
-/// Pods of the application in each cluster.
+/// Number of pods of the application in each cluster.
 const PODS: u32 = 4;
 
-/// The name of the application. Each test has a namespace for it.
+/// The name of the application. Each test has its own namespace.
 const APP: &str = "web";

@@ -1,4 +1,4 @@
-//! What users and other controllers do to managed objects, and what becomes of it.
+//! Changes of managed objects by users and other controllers, and their repair.
 
 use baton_integration::prelude::*;
 
@@ -73,7 +73,7 @@ async fn a_deleted_child_is_created_again(scope: Scope) {
     assert_eq!(live["data"], json!({ "k": "v" }));
 }
 
-/// To the watch of the manager this looks like a deletion.
+/// To the manager's watch, the change looks like a deletion.
 async fn a_removed_cache_label_is_restored(scope: Scope) {
     let cm = configmap("cm").data("k", "v");
     let ns = one_object(scope, &cm).await;
@@ -94,7 +94,7 @@ async fn a_removed_cache_label_is_restored(scope: Scope) {
     .await;
 }
 
-/// Under `Prevent` an object without a controller is not adopted, whoever created it.
+/// Under `Prevent` an object without a controller is not adopted, whatever created it.
 async fn an_object_with_a_cleared_controller_flag_is_judged_anew(scope: Scope) {
     let cm = configmap("cm").data("k", "v");
     let ns = one_object(scope, &cm).await;
@@ -116,7 +116,7 @@ async fn an_object_with_a_cleared_controller_flag_is_judged_anew(scope: Scope) {
     .await;
 }
 
-/// Neither a repair nor a handover takes anything that was never ours.
+/// Neither a repair nor a handover removes fields that were never ours.
 async fn fields_of_others_are_kept(scope: Scope) {
     let cm = configmap("cm").data("k", "1");
     let ns = one_object(scope, &cm).await;
@@ -155,7 +155,7 @@ async fn fields_of_others_are_kept(scope: Scope) {
         .await;
 }
 
-/// The owner of a field changes with a forced apply of somebody else, and back.
+/// Another client takes a field with a forced apply, and the manager takes it back.
 #[tokio::test]
 async fn a_field_taken_by_force_is_taken_back() {
     let cm = configmap("cm").data("k", "v");
@@ -168,7 +168,7 @@ async fn a_field_taken_by_force_is_taken_back() {
     ns.cluster().apply(&theirs, "somebody").await.unwrap();
     ns.object_becomes(&cm, "repaired", |live| live["data"]["k"] == "v")
         .await;
-    // The same value, and yet the field is not ours alone: nothing to repair.
+    // The value is the same, so there is nothing to repair, although the field has a second owner.
     let same = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": "cm", "namespace": ns.name() },
@@ -179,7 +179,7 @@ async fn a_field_taken_by_force_is_taken_back() {
     assert_eq!(ns.live(&cm).await["data"]["k"], "v");
 }
 
-/// `createOnlyFields` are sent once and then left to others.
+/// `createOnlyFields` are sent only at creation; other clients may change them afterwards.
 #[tokio::test]
 async fn create_only_fields_are_left_to_others() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -204,7 +204,7 @@ async fn create_only_fields_are_left_to_others() {
     let scaled = async || ns.live(&web).await["spec"]["replicas"] == 3;
     ns.stays(Duration::from_secs(2), "the number of replicas", scaled)
         .await;
-    // Neither a repair nor the next revision resets it.
+    // Neither a repair nor the next revision resets the field.
     let label = json!({ "metadata": { "labels": { "package-operator.run/cache": null } } });
     ns.merge(&web, &label).await;
     ns.object_becomes(&web, "labelled again", is_labelled).await;

@@ -1,4 +1,4 @@
-//! What may cost an API request, counted by the manager itself on a bed without anybody else.
+//! The allowed number of API requests, counted by the manager itself on a bed without other users.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -11,18 +11,18 @@ both_scopes! {
     delegated_phases_cost_few_more_requests;
 }
 
-/// Objects in each of two phases.
+/// Number of objects in each of two phases.
 const PER_PHASE: u64 = 5;
 
-/// Objects of a revision.
+/// Number of objects of a revision.
 const OBJECTS: u64 = 2 * PER_PHASE;
-/// The write of one object in each phase goes first, without a dry run.
+/// Number of dry runs. In each phase, one object is written first, without a dry run.
 const DRY_RUNS: u64 = OBJECTS - 2;
 
-/// Requests of a set beside those about its objects: number and finalizers, status.
+/// Number of requests of a set, other than those about its objects: number and finalizers, status.
 const PER_SET: u64 = 4;
 
-/// Requests by verb between two moments.
+/// A count of requests by verb between two moments.
 pub(crate) struct Count {
     before: BTreeMap<&'static str, u64>,
 }
@@ -57,14 +57,15 @@ impl Count {
         }
     }
 
-    /// Counts all that a manager has sent since it was started.
+    /// Counts all requests of a manager since its start.
     pub(crate) fn since_start() -> Self {
         Self {
             before: VERBS.into_iter().map(|verb| (verb, 0)).collect(),
         }
     }
 
-    /// What was sent since, verbs without any left out.
+    /// Returns the number of requests since the start of the count, without verbs that were not
+    /// used.
     pub(crate) fn so_far(&self, bed: &Exclusive) -> BTreeMap<&'static str, u64> {
         let mut now = requests(bed);
         for (verb, count) in &mut now {
@@ -75,7 +76,7 @@ impl Count {
     }
 }
 
-/// Waits until the manager sends nothing any more.
+/// Waits until the manager is idle.
 pub(crate) async fn settle(ns: &TestNamespace, bed: &Exclusive) {
     ns.eventually("the manager to be ready", async || bed.manager().is_ready())
         .await;
@@ -85,7 +86,7 @@ pub(crate) async fn settle(ns: &TestNamespace, bed: &Exclusive) {
         let (before, rounds) = &mut *last.borrow_mut();
         *rounds = if *before == now { *rounds + 1 } else { 0 };
         *before = now;
-        // Rounds are 50 ms apart.
+        // The rounds are 50 ms apart.
         *rounds >= 20
     })
     .await;
@@ -95,12 +96,12 @@ fn of(counts: &BTreeMap<&'static str, u64>, verb: &str) -> u64 {
     counts.get(verb).copied().unwrap_or_default()
 }
 
-/// A revision of two phases, with a probe that looks at every object.
+/// Creates a revision of two phases, with a probe that matches every object.
 async fn create(ns: &TestNamespace, name: &str, number: i64, previous: &[&str], value: &str) {
     create_of("", ns, name, number, previous, value).await;
 }
 
-/// The same with phases of a class.
+/// As `create`, with phases of a class.
 async fn create_of(
     class: &str,
     ns: &TestNamespace,
@@ -128,7 +129,8 @@ async fn create_of(
         .await;
 }
 
-/// Requests that a revision may cost when each object takes one write, and all of a phase but one a dry run.
+/// Checks the requests of a first rollout: each object takes one write, and all but one of a phase
+/// take a dry run.
 fn check_first_writes(counts: &BTreeMap<&'static str, u64>, sets: u64) {
     assert_eq!(of(counts, "dry-run"), DRY_RUNS, "{counts:?}");
     assert_eq!(of(counts, "apply"), OBJECTS, "{counts:?}");
@@ -143,7 +145,7 @@ fn check_first_writes(counts: &BTreeMap<&'static str, u64>, sets: u64) {
 async fn a_rollout_costs_one_write_per_object_and_one_dry_run_fewer_in_each_phase(scope: Scope) {
     let bed = Exclusive::acquire().await;
     let ns = bed.namespace(scope).await;
-    // The first object of a kind also starts its watch.
+    // The first object of a kind also starts the watch of the kind.
     ns.set("v0")
         .revision(1)
         .phase("a", [configmap("cm")])
@@ -156,7 +158,7 @@ async fn a_rollout_costs_one_write_per_object_and_one_dry_run_fewer_in_each_phas
     settle(&ns, &bed).await;
     let counts = count.so_far(&bed);
     check_first_writes(&counts, 1);
-    // Finalizers take one write; the number is given.
+    // The finalizers take one write; the number is given in the spec.
     assert_eq!(of(&counts, "patch"), 1, "{counts:?}");
 
     let count = Count::start(&bed);
@@ -174,8 +176,8 @@ async fn a_rollout_costs_one_write_per_object_and_one_dry_run_fewer_in_each_phas
     );
 }
 
-/// Counts what a rollout or an archival of phases of a class costs. Statuses that are outdated in a moment
-/// are held back for a second, so on a machine that takes longer there is one more for each of them.
+/// Counts the requests of a rollout or an archival of phases of a class. Status writes are
+/// debounced for a second, so on a slow machine there may be more of them.
 struct Costs {
     count: Count,
     started: Instant,
@@ -189,12 +191,13 @@ impl Costs {
         }
     }
 
-    /// Checks what was sent, when all is done: so many reads at most, and otherwise exactly what is named.
+    /// Checks the requests once the manager is idle: at most this number of reads, and exactly this
+    /// number of the others.
     async fn check(self, ns: &TestNamespace, bed: &Exclusive, expected: &[(&'static str, u64)]) {
         let slack = self.started.elapsed().as_secs() * 2;
         settle(ns, bed).await;
         let mut counts = self.count.so_far(bed);
-        // Events repeat what the statuses say.
+        // Events repeat the content of the statuses.
         counts.remove("event");
         let mut expected: BTreeMap<_, _> = expected.iter().copied().collect();
         let statuses = of(&counts, "status");
@@ -204,7 +207,7 @@ impl Costs {
             "{counts:?}, {slack} more would do"
         );
         expected.insert("status", statuses);
-        // How often a teardown looks depends on when events come.
+        // The number of reads in a teardown depends on the arrival of events.
         let most = of(&expected, "get");
         expected.retain(|verb, _| *verb != "get");
         assert!(of(&counts, "get") <= most, "{counts:?}");
@@ -213,8 +216,8 @@ impl Costs {
     }
 }
 
-/// Each phase takes a POST of its object, which brings its finalizer, and a status; the revision takes as
-/// many writes as without.
+/// Each phase takes the creation of its object, which includes its finalizer, and a status. The
+/// revision takes as many writes as without a class.
 async fn delegated_phases_cost_few_more_requests(scope: Scope) {
     const CLASS: &str = "default";
     let bed = Exclusive::acquire().await;
@@ -242,7 +245,7 @@ async fn delegated_phases_cost_few_more_requests(scope: Scope) {
     let costs = Costs::start(&bed);
     create_of(CLASS, &ns, "v2", 2, &["v1"], "2").await;
     ns.reaches("v1", &[Controls(&[])]).await;
-    // Those of the older revision and its phases, which have lost everything, as well.
+    // The older revision and its phases also report that they have lost all objects.
     let statuses = ("status", 2 * (2 + 1));
     costs
         .check(&ns, &bed, &[&rollout[..], &[statuses]].concat())
@@ -255,14 +258,14 @@ async fn delegated_phases_cost_few_more_requests(scope: Scope) {
         ("delete", 2),
         // A release of each object, and the finalizers of the phases and of the revision.
         ("patch", OBJECTS + 2 + 1),
-        // In each pass the server is asked about those that should be gone.
+        // Each pass reads the objects that should be gone from the server.
         ("get", 6),
         ("status", 1),
     ];
     costs.check(&ns, &bed, &counts).await;
 }
 
-/// A phase that no controller runs is reported once, a moment after it was created.
+/// A phase that no controller runs is reported once, shortly after its creation.
 #[tokio::test]
 async fn a_phase_that_nobody_runs_costs_one_status() {
     let bed = Exclusive::acquire().await;
@@ -278,7 +281,7 @@ async fn a_phase_that_nobody_runs_costs_one_status() {
     assert_eq!(count.so_far(&bed), BTreeMap::from(expected));
 }
 
-/// Both finalizers and the computed number take one write, and so does the first status.
+/// Both finalizers and the computed number take one write, and the first status takes another one.
 #[tokio::test]
 async fn number_and_finalizers_take_one_write() {
     let bed = Exclusive::acquire().await;
@@ -302,7 +305,7 @@ async fn number_and_finalizers_take_one_write() {
     assert_eq!(counts, BTreeMap::from(expected));
 }
 
-/// An object whose content the server holds already needs no dry run.
+/// A handover without a change of content needs no dry run.
 #[tokio::test]
 async fn handover_of_equal_content_needs_no_dry_run() {
     let bed = Exclusive::acquire().await;
@@ -317,7 +320,7 @@ async fn handover_of_equal_content_needs_no_dry_run() {
     assert_eq!(of(&counts, "dry-run"), 0, "{counts:?}");
 }
 
-/// Drift costs one write of that object, whoever else is there, and an event that tells it.
+/// A repair takes one write of the object and one event, no matter which other revisions exist.
 #[tokio::test]
 async fn drift_costs_one_write() {
     let bed = Exclusive::acquire().await;
@@ -334,14 +337,14 @@ async fn drift_costs_one_write() {
     let expected = BTreeMap::from([("apply", 1), ("event", 1)]);
     assert_eq!(count.so_far(&bed), expected);
 
-    // A change of fields that are not ours causes no request.
+    // A change of foreign fields causes no request.
     let count = Count::start(&bed);
     ns.merge(&cm, &json!({ "data": { "theirs": "1" } })).await;
     settle(&ns, &bed).await;
     assert_eq!(count.so_far(&bed), BTreeMap::new());
 }
 
-/// One delete per object, and one release per object that was handed over.
+/// A teardown takes one delete per object, and one release per object that was handed over.
 #[tokio::test]
 async fn teardown_costs_one_write_per_object() {
     let bed = Exclusive::acquire().await;
@@ -361,7 +364,7 @@ async fn teardown_costs_one_write_per_object() {
         0,
         "{counts:?}"
     );
-    // The finalizer of the set goes by a patch as well.
+    // The finalizer of the set is removed by a patch as well.
     assert_eq!(of(&counts, "patch"), OBJECTS + 1, "{counts:?}");
     assert!(of(&counts, "status") <= 2, "{counts:?}");
 
@@ -380,7 +383,7 @@ async fn teardown_costs_one_write_per_object() {
     assert!(of(&counts, "status") <= 3, "{counts:?}");
 }
 
-/// What waits for a finalizer is deleted once.
+/// An object that waits for a finalizer is deleted once.
 #[tokio::test]
 async fn a_delete_is_sent_once() {
     let bed = Exclusive::acquire().await;

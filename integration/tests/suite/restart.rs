@@ -1,4 +1,4 @@
-//! A manager that ends, and the one after it.
+//! A manager that ends, and its successor.
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::manager::Manager;
@@ -6,7 +6,7 @@ use baton_integration::prelude::*;
 
 use crate::requests::settle;
 
-/// Everything about objects and revisions that a restart could change.
+/// Returns everything about objects and revisions that a restart could change.
 async fn picture(ns: &TestNamespace) -> Vec<Value> {
     let like = |api_version: &str, kind: &str| {
         json!({
@@ -21,8 +21,8 @@ async fn picture(ns: &TestNamespace) -> Vec<Value> {
     all
 }
 
-/// A chain with everything that may make a fresh manager doubt: objects handed over, a failing
-/// probe, a collision, a paused and an archived revision, slices.
+/// Creates a chain with all situations that a new manager could misjudge: objects handed over, a
+/// failing probe, a collision, a paused and an archived revision, slices.
 async fn populate(ns: &TestNamespace) {
     let [shared, old, sliced] = ["shared", "old", "sliced"].map(configmap);
     ns.create_slice("slice", [sliced.clone()]).await;
@@ -61,7 +61,8 @@ async fn populate(ns: &TestNamespace) {
     ns.reaches("archived", &[Is("Archived", "True")]).await;
 }
 
-/// Nothing differs, so nothing is written and no object is read.
+/// After a restart nothing differs, so the manager writes nothing and reads no object that its
+/// cache contains.
 #[tokio::test]
 async fn a_restart_writes_nothing() {
     let mut bed = Exclusive::acquire().await;
@@ -89,7 +90,8 @@ async fn a_restart_writes_nothing() {
         settle(&namespaces[0], &bed).await;
         let metrics = bed.manager().metrics();
         assert_eq!(metrics.writes(), 0, "after one was {end}");
-        // The one that is refused is read from the server: the cache sees labelled objects only.
+        // The object of the collision is read from the server, because the cache contains labelled
+        // objects only.
         assert!(
             metrics.requests("get") <= 4,
             "{} after one was {end}",
@@ -98,7 +100,7 @@ async fn a_restart_writes_nothing() {
         for (ns, before) in namespaces.iter().zip(&before) {
             assert_eq!(picture(ns).await, *before, "after one was {end}");
         }
-        // It is at work, not only silent.
+        // The manager works, it is not only silent.
         let object = configmap("shared");
         namespaces[0]
             .merge(&object, &json!({ "data": { "k": "drifted" } }))
@@ -110,7 +112,7 @@ async fn a_restart_writes_nothing() {
     }
 }
 
-/// What happens meanwhile is seen afterwards.
+/// A new manager observes the changes that happened while no manager ran.
 #[tokio::test]
 async fn a_new_manager_catches_up() {
     let mut bed = Exclusive::acquire().await;
@@ -141,7 +143,7 @@ async fn a_new_manager_catches_up() {
             .delete(&ns.set_ref("other"), "Background")
             .await
     );
-    // Two revisions without numbers that wait for each other are reported, not waited for.
+    // Two revisions without numbers that name each other are reported instead of waiting for ever.
     ns.set("x")
         .previous(&["y"])
         .phase("a", [configmap("x")])
@@ -181,7 +183,7 @@ async fn a_new_manager_catches_up() {
     }
 }
 
-/// Two managers take turns, and a handover between them takes no time.
+/// Of two managers one is the leader, and a handover of the leadership takes no time.
 #[tokio::test]
 async fn the_second_manager_takes_over_at_once() {
     let mut bed = Exclusive::acquire().await;
@@ -214,7 +216,7 @@ async fn the_second_manager_takes_over_at_once() {
         "{:?}",
         ended.elapsed()
     );
-    // It counts a request when it has the answer, which others can see the effect of before.
+    // The manager counts a request when it has the answer, so the effect may be visible earlier.
     ns.eventually("its write to be counted", async || {
         bed.manager().metrics().writes() > 0
     })

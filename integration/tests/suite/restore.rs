@@ -1,20 +1,22 @@
-//! A cluster whose etcd is restored from a backup, while the manager knows what came after that.
+//! A cluster whose etcd is restored from a backup, while the manager has observed later changes.
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::namespace::PATIENCE;
 use baton_integration::prelude::*;
 
-/// How often somebody changes the objects after the restore, which is an event each time.
+/// Number of changes of each object after the restore. Each change is an event.
 const TOUCHES: usize = 3;
 
 both_scopes! {
     what_is_live_after_a_restore_is_no_stray;
 }
 
-/// A revision was archived after the backup, so that the manager has seen it end; its objects are live again. How far
-/// the versions had come by then is no matter: the cluster passes them before or after the manager notices.
+/// A revision was archived after the backup, and the manager has observed its end.
+///
+/// After the restore its objects are live again. The resource versions of the cluster may exceed
+/// the old ones before or after the manager detects the restore.
 async fn what_is_live_after_a_restore_is_no_stray(scope: Scope) {
-    // A scope each: a run stops and starts a control plane four times.
+    // A run stops and starts a control plane four times, so each scope covers one case.
     let writes = match scope {
         Scope::Namespaced => 400,
         Scope::Cluster => 0,
@@ -28,7 +30,7 @@ async fn what_is_live_after_a_restore_is_no_stray(scope: Scope) {
         })
     };
     ns.revision(1).phase("a", objects(1)).available().await;
-    // Its kinds are watched all the time.
+    // Another revision has the same kinds, so they are watched all the time.
     ns.set("other")
         .phase("a", [configmap("other")])
         .available()
@@ -63,7 +65,7 @@ async fn what_is_live_after_a_restore_is_no_stray(scope: Scope) {
         ns.stays(Duration::from_secs(4), "the objects are live", is_unchanged)
             .await;
     }
-    // The manager goes on with what is there now.
+    // The manager continues with the restored objects.
     ns.revision(2).phase("a", objects(2)).available().await;
     ns.set_lifecycle("v1", "Archived").await;
     ns.within(2 * PATIENCE)

@@ -1,10 +1,10 @@
-//! The manager with the rights that it is shipped with, and with fewer.
+//! The manager with the rights that it ships with, and with fewer rights.
 
 use baton_hack::paths::Dirs;
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 
-/// Where the manager lives and who it is, by the manifests in `config/rbac`.
+/// The namespace and the account of the manager, as in the manifests in `config/rbac`.
 pub(crate) const NAMESPACE: &str = "baton-system";
 pub(crate) const ACCOUNT: &str = "baton";
 
@@ -13,7 +13,7 @@ pub(crate) async fn apply_shipped_rights(cluster: &Cluster) {
     apply_rights(cluster, "config/rbac").await;
 }
 
-/// Applies the manifests of a directory, which need the namespace of the manager.
+/// Applies the manifests of a directory, which require the namespace of the manager.
 pub(crate) async fn apply_rights(cluster: &Cluster, directory: &str) {
     let dir = Dirs::from_env().unwrap().workspace.join(directory);
     let namespace = object("v1", "Namespace", NAMESPACE).manifest;
@@ -75,7 +75,7 @@ async fn the_shipped_rights_are_enough() {
     }
 }
 
-/// A refused right stops the revision that needs it, says so, and stops no other.
+/// A missing right stops only the revision that needs it, and the status reports it.
 #[tokio::test]
 async fn a_missing_right_is_reported() {
     let mut bed = Exclusive::acquire().await;
@@ -114,7 +114,7 @@ async fn a_missing_right_is_reported() {
     ns.reaches("refused", &wanted).await;
     assert_eq!(ns.get(&hidden).await, None);
     assert_eq!(ns.get(&beside).await, None);
-    // It was no reason to stop.
+    // The manager continues with the other revision.
     ns.merge(
         &cm,
         &json!({ "data": { "theirs": "1" }, "metadata": { "labels": null } }),

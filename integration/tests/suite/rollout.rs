@@ -1,5 +1,5 @@
-//! What is rolled out into another cluster while the network fails, and how it has to end: as it ends when
-//! nothing fails, whoever delivers.
+//! A rollout into another cluster over a network that fails. It must end as an undisturbed rollout
+//! does, by push and by pull.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,18 @@ use baton_integration::prelude::*;
 use baton_integration::sites::{Join, Joined, PUSH, Site};
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
-/// How long a rollout may take over a network that fails: the longest pause of the manager is a minute.
+/// Time limit of a rollout over a network that fails: the longest backoff of the manager is a
+/// minute.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
-/// How many rollouts there are side by side, in all tests: most of them have an agent, and more than these make each
-/// other late.
+/// Limit of the rollouts side by side in all tests. Most of them have an agent, and with more of
+/// them waits exceed their time limits.
 static TURNS: Semaphore = Semaphore::const_new(24);
 
-/// The name of the Cluster: the same wherever it is.
+/// The name of the Cluster. It is the same in all rollouts.
 const NAME: &str = "site";
 
-/// What has just begun.
+/// The stage that has just begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     First,
@@ -27,33 +28,33 @@ pub(crate) enum Stage {
     Archival,
 }
 
-/// One rollout over one network.
+/// A rollout over a network.
 pub(crate) struct Rollout {
     pub(crate) joined: Joined,
     recording: Option<Recording>,
-    // Dropped last, so that what it prints when the test fails comes last.
+    // Dropped last, so that its output comes last when the test fails.
     pub(crate) ns: TestNamespace,
     _turn: SemaphorePermit<'static>,
 }
 
-/// How a rollout ended.
+/// The result of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// All objects and revisions, without what differs between any two runs.
+    /// All objects and revisions, without the values that differ between any two runs.
     picture: Vec<String>,
-    /// How often each object on the site changed, from its creation on.
+    /// The number of changes of each object on the site, including its creation.
     changes: BTreeMap<String, usize>,
-    /// How many objects were deleted on the site.
+    /// The number of objects that were deleted on the site.
     deletions: usize,
 }
 
 impl Rollout {
-    /// Lets a site join for a rollout of its own, and waits until it is connected.
+    /// Joins a site for a rollout, and waits until it is connected.
     pub(crate) async fn new(site: &Site, join: impl for<'a> FnOnce(Join<'a>) -> Join<'a>) -> Self {
         Self::unrecorded(site, join).await.recorded().await
     }
 
-    /// Follows the objects on the site from now on.
+    /// Records the objects on the site from now on.
     pub(crate) async fn recorded(mut self) -> Self {
         let configmaps = configmap("").within(self.ns.name()).manifest;
         let site = self.joined.site().cluster().await;
@@ -61,7 +62,8 @@ impl Rollout {
         self
     }
 
-    /// As [`Rollout::new`], on a site whose API server is to be stopped: nothing follows its objects.
+    /// As [`Rollout::new`], without a recording. For a site whose API server is stopped by the
+    /// test.
     pub(crate) async fn unrecorded(
         site: &Site,
         join: impl for<'a> FnOnce(Join<'a>) -> Join<'a>,
@@ -71,7 +73,7 @@ impl Rollout {
         rollout
     }
 
-    /// As [`Rollout::unrecorded`], with an agent that the test is to start.
+    /// As [`Rollout::unrecorded`], with an agent that the test starts.
     #[expect(
         clippy::redundant_closure_for_method_calls,
         reason = "the method itself is not general over the lifetime of the join"
@@ -80,7 +82,7 @@ impl Rollout {
         Self::joined(site, |join| join.pull()).await
     }
 
-    /// Joins a site in its turn. `join` is called after the wait for it.
+    /// Joins a site after a wait for a turn. `join` is called after the wait.
     async fn joined(site: &Site, join: impl for<'a> FnOnce(Join<'a>) -> Join<'a>) -> Self {
         let turn = TURNS.acquire().await.unwrap();
         let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -93,8 +95,8 @@ impl Rollout {
         }
     }
 
-    /// Two revisions, the second of which takes over, changes, adds and leaves; then the first one is
-    /// archived. `strike` is called when a stage has begun.
+    /// Rolls out two revisions, the second of which takes over, changes, adds and drops objects,
+    /// and then archives the first one. Calls `strike` at the start of each stage.
     pub(crate) async fn run(&self, strike: impl AsyncFn(Stage)) {
         let ns = &self.ns;
         let class = self.joined.class();
@@ -138,7 +140,7 @@ impl Rollout {
         patient.reaches("v2", &done).await;
     }
 
-    /// What has come of it.
+    /// Returns the result.
     async fn outcome(&self) -> Outcome {
         let recorded = self.recording.as_ref().unwrap().so_far().await;
         let mut changes = recorded.changes();
@@ -150,19 +152,20 @@ impl Rollout {
         }
     }
 
-    /// Fails unless it has ended as an undisturbed one, and changed its objects no more often.
+    /// Fails unless the rollout ended as an undisturbed one, with the same number of changes.
     pub(crate) async fn assert_calm(&self, text: &str) {
         self.assert_pictured(text).await;
         let (outcome, calm) = (self.outcome().await, &calm().await.0);
         assert_eq!(outcome, *calm, "something was done twice under {text}");
     }
 
-    /// Fails unless it has ended as an undisturbed one.
+    /// Fails unless the rollout ended as an undisturbed one.
     pub(crate) async fn assert_pictured(&self, text: &str) {
         assert_same(&self.picture().await, &calm().await.0.picture, text);
     }
 
-    /// All objects on both sides and all revisions, without what differs between any two runs.
+    /// Returns all objects on both sides and all revisions, without the values that differ between
+    /// any two runs.
     async fn picture(&self) -> Vec<String> {
         let (ns, hub) = (&self.ns, self.ns.cluster());
         let site = self.joined.site().cluster().await;
@@ -197,7 +200,7 @@ impl Rollout {
     }
 }
 
-/// One line for each value in an object, so that differences are short.
+/// Adds one line for each value in an object, so that differences are short.
 fn flatten(path: &str, value: &Value, lines: &mut Vec<String>) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
@@ -214,7 +217,7 @@ fn flatten(path: &str, value: &Value, lines: &mut Vec<String>) {
     }
 }
 
-/// What an undisturbed rollout comes to, and the writes that it takes on the site.
+/// Returns the result of an undisturbed rollout, and the number of its writes on the site.
 pub(crate) async fn calm() -> &'static (Outcome, usize) {
     static CALM: OnceCell<(Outcome, usize)> = OnceCell::const_new();
     CALM.get_or_init(|| async {
@@ -225,7 +228,8 @@ pub(crate) async fn calm() -> &'static (Outcome, usize) {
         rollout.run(async |_| {}).await;
         let outcome = rollout.outcome().await;
         for (name, changes) in &outcome.changes {
-            // Made, taken over, left by the first revision; or made and deleted.
+            // An object is created, taken over, and released by the first revision, or it is
+            // created and deleted.
             assert!(*changes <= 3, "{name} changed {changes} times");
         }
         let seen = faults.seen();
@@ -242,10 +246,10 @@ pub(crate) async fn calm() -> &'static (Outcome, usize) {
     .await
 }
 
-/// What a server does to requests, and how many of them meet it at least.
+/// A fault in the server's answers, and the least number of requests that it applies to.
 pub(crate) type Script = (&'static str, On, Answer, usize);
 
-/// All ways in which watches of these paths may fail or end.
+/// Returns all faults of watches of these paths.
 pub(crate) fn watch_scripts(path: &str) -> Vec<Script> {
     let ends = |after, how: &WatchEnd| Answer::EndWatch {
         after,
@@ -277,18 +281,18 @@ pub(crate) fn watch_scripts(path: &str) -> Vec<Script> {
     ]
 }
 
-/// The writes that a server has carried out.
+/// Returns the number of writes that the server has carried out.
 pub(crate) fn writes(seen: &[Seen]) -> usize {
     seen.iter().filter(|seen| is_done(seen)).count()
 }
 
-/// Whether a request was a write that the server has carried out.
+/// True if a request was a write that the server has carried out.
 pub(crate) fn is_done(seen: &Seen) -> bool {
     seen.is_write() && seen.carried_out
 }
 
-/// Removes from a status what depends on the name of the namespace, and the uids of phase objects: those
-/// of an archived revision are gone.
+/// Removes the parts of a status that depend on the name of the namespace, and the UIDs of phase
+/// objects: the phase objects of an archived revision are gone.
 fn forget_status(object: &mut Value) {
     let Some(Value::Object(status)) = object.get_mut("status") else {
         return;

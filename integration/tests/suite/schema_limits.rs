@@ -1,4 +1,5 @@
-//! Bounds in the schemas: what exceeds them is refused, and what was there before them goes on and ends.
+//! Limits in the schemas: new content that exceeds them is refused, and revisions from before the
+//! limits can be changed and ended.
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
@@ -8,7 +9,7 @@ both_scopes! {
     what_was_there_before_the_bounds_can_be_changed_and_ends;
 }
 
-/// Parts of a spec that exceed a bound, and where the schema finds them.
+/// Returns parts of a spec that exceed a limit, and their paths in the schema's error.
 fn excessive(ns: &TestNamespace) -> Vec<(&'static str, Value, &'static str)> {
     let selector = json!({ "kind": { "group": "", "kind": "ConfigMap" } });
     let probes = |probes: Value| json!([{ "selector": selector, "probes": probes }]);
@@ -61,7 +62,7 @@ async fn what_exceeds_the_bounds_is_refused_by_the_schema(scope: Scope) {
     }
 }
 
-/// A schema without bounds.
+/// Removes the limits from a schema.
 fn unbounded(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -102,7 +103,8 @@ async fn what_was_there_before_the_bounds_can_be_changed_and_ends(scope: Scope) 
     for number in 0..cases.len() {
         let [archived, deleted] = names(number);
         for name in [&archived, &deleted] {
-            // The manager writes finalizers and statuses, and a user labels and life cycle states.
+            // The manager writes finalizers and statuses, and a user writes labels and life cycle
+            // states.
             ns.set_lifecycle(name, "Paused").await;
             ns.reaches(name, &[Is("Paused", "True")]).await;
             ns.set_lifecycle(name, "Active").await;

@@ -1,4 +1,4 @@
-//! Whoever may read revisions, events and the log does not read the objects by it.
+//! A user who may read revisions, events and the log cannot read values of objects there.
 
 use baton_integration::prelude::*;
 
@@ -37,7 +37,7 @@ async fn values_of_fields_are_never_quoted(scope: Scope) {
             cel("timestamp('2024-01-02T03:04:05Z').getHours(self.data.password) == 1"),
             "invalid time zone",
         ),
-        // What the server itself quotes.
+        // Values that the server itself quotes in its messages.
         (
             "port",
             object("v1", "Service", "port").with(

@@ -1,4 +1,4 @@
-//! Versions of an application on their way to sites.
+//! Rollouts of an application's versions to sites.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,7 +17,7 @@ use baton_integration::sites::{Joined, PULL, PUSH, Site};
 use crate::push::itself;
 use crate::requests::settle;
 
-/// Three sites: the hub under the name of another cluster, one that is pushed into, one that an agent pulls into.
+/// Three sites: the hub under the name of another cluster, a push cluster, and a pull cluster.
 pub(crate) struct Sites {
     pub(crate) all: [Joined; 3],
     _agent: Agent,
@@ -46,7 +46,7 @@ impl Sites {
     }
 }
 
-/// The hub as the only site, with the first version.
+/// Makes the hub the only site, with the first version.
 async fn one_site(fleet: &Fleet<'_>) -> Joined {
     let hub = itself(fleet.ns, &Site::get(PUSH).await).await;
     fleet.add(&hub).await;
@@ -60,7 +60,8 @@ fn rolling() -> Value {
     json!({"strategy": { "type": "Rolling", "rolling": { "sitesInParallel": 1 } }})
 }
 
-/// The names of sites in the order in which they got a version, and whether each had it before the next one got it.
+/// Returns the numbers of the waves in which the sites got a version, sorted. Each revision must be
+/// small.
 async fn order(fleet: &Fleet<'_>, sites: &Sites, number: &str) -> Vec<i64> {
     let mut batches = Vec::new();
     for site in &sites.all {
@@ -77,7 +78,8 @@ async fn order(fleet: &Fleet<'_>, sites: &Sites, number: &str) -> Vec<i64> {
     batches
 }
 
-/// The first installation, a new version and an edit; and a manager that starts again has nothing to write.
+/// Covers the first installation, a new version and an edit. A manager that restarts has nothing to
+/// write.
 #[tokio::test]
 async fn versions_reach_sites_in_waves() {
     let mut bed = Exclusive::acquire().await;
@@ -106,7 +108,7 @@ async fn versions_reach_sites_in_waves() {
         .await;
     }
 
-    // Without another version all sites get it at once, by a revision each.
+    // An edit without a new version goes to all sites at once, with one revision each.
     let edited = settings()
         .data("version", "1.1.0-edited")
         .data("other", "1.1.0-edited");
@@ -119,7 +121,7 @@ async fn versions_reach_sites_in_waves() {
         assert_eq!(entry(revisions.last().unwrap())["isEdit"], true);
     }
 
-    // The version as it was before its edit goes when no site runs it any more.
+    // The content before the edit is deleted when no site runs it any more.
     let is_pruned = async || fleet.kept().await == ["1.0.0", "1.1.0"];
     ns.eventually("the older edit to go", is_pruned).await;
     settle(&ns, &bed).await;
@@ -199,7 +201,7 @@ async fn a_site_that_was_offline_catches_up() {
     fleet.complete("web", "1.1.0", 2).await;
 }
 
-/// Labels that change later change nothing, unless the deployment follows them or is asked to choose anew.
+/// Later changes of labels have no effect unless the deployment follows them or is redeployed.
 #[tokio::test]
 async fn sites_are_chosen_when_the_deployment_changes() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -240,7 +242,7 @@ async fn sites_are_chosen_when_the_deployment_changes() {
         1
     );
 
-    // What cannot be understood changes nothing but the condition.
+    // An invalid expression changes only the condition.
     let broken = json!({ "placement": { "matchSiteLabels": "a ~ b" } });
     fleet.change("web", broken).await;
     let invalid = |live: &Value| reason(live, "Placed")[0] == "InvalidExpression";
@@ -250,7 +252,8 @@ async fn sites_are_chosen_when_the_deployment_changes() {
     assert_eq!(fleet.version_in(&hub).await.as_deref(), Some("1.0.0"));
 }
 
-/// A label that was written before the deployment counts, although the manager has not heard of it yet.
+/// A label that is written before the deployment counts, even if the manager has not observed it
+/// yet.
 #[tokio::test]
 async fn sites_are_chosen_by_the_labels_of_that_moment() {
     let mut bed = Exclusive::acquire().await;
@@ -302,7 +305,8 @@ async fn a_site_belongs_to_one_deployment_of_an_application() {
     fleet.becomes("first", "told of the other", told).await;
     assert!(fleet.revisions("second", &hub).await.is_empty());
 
-    // Not before what the first one has there has gone, which would be in the way.
+    // The second deployment waits until the objects of the first one are gone, because they would
+    // collide.
     let first = Fleet::kind("SiteDeployment", "first");
     ns.delete(&first).await;
     ns.gone(&first).await;
@@ -317,7 +321,7 @@ async fn a_site_belongs_to_one_deployment_of_an_application() {
     fleet.has_version(&hub, Some("1.0.0")).await;
 }
 
-/// A deployment that was deleted without its revisions.
+/// The deployment of the old revisions was deleted without them.
 #[tokio::test]
 async fn a_site_where_revisions_were_left_behind_is_given_when_they_are_gone() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -348,7 +352,8 @@ async fn a_site_where_revisions_were_left_behind_is_given_when_they_are_gone() {
     fleet.has_version(&hub, Some("1.0.0")).await;
 }
 
-/// The four newest, and what somebody names; and a deployment waits for one that there is not.
+/// The four newest versions are kept, and those that a deployment names. A deployment waits for a
+/// version that does not exist.
 #[tokio::test]
 async fn versions_are_kept_as_long_as_somebody_may_need_them() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -382,7 +387,7 @@ async fn versions_are_kept_as_long_as_somebody_may_need_them() {
             condition(live, "Waiting") != "True"
         })
         .await;
-    // An older one is the newest again.
+    // An older version becomes the newest again.
     keep("4").await;
     assert_eq!(fleet.kept().await, ["1", "3", "5", "6", "4"]);
 
@@ -402,8 +407,8 @@ async fn versions_are_kept_as_long_as_somebody_may_need_them() {
     );
 }
 
-/// A quota of the tenant forbids the next revision; what runs stays, the deployment says why, and a raised quota is
-/// found by itself.
+/// A quota of the tenant forbids the next revision. The running version stays, the deployment
+/// reports the reason, and a raised quota is detected without another change.
 #[tokio::test]
 async fn a_revision_that_the_hub_refuses_is_reported_and_made_later() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -414,7 +419,8 @@ async fn a_revision_that_the_hub_refuses_is_reported_and_made_later() {
     let hard = |most: &str| json!({ "spec": { "hard": { count: most } } });
     let limited = quota.clone().with("/spec", hard("1")["spec"].clone());
     ns.create(&limited).await;
-    // A control plane that has just been started learns of custom resources later, and counts again what has changed.
+    // A control plane that has just started discovers custom resources later. A change of the quota
+    // makes it count again.
     let changes = AtomicU32::new(0);
     ns.eventually("revisions to be counted", async || {
         let pods = 100 + changes.fetch_add(1, Ordering::Relaxed);
@@ -459,7 +465,7 @@ async fn what_runs_outlives_its_application_and_ends_with_its_deployment() {
         .becomes("web", "without its application", missing)
         .await;
     assert_eq!(fleet.version_in(&hub).await.as_deref(), Some("1.0.0"));
-    // It is repaired as before.
+    // Drift is repaired as before.
     ns.merge(&settings(), &json!({ "data": { "version": "drifted" } }))
         .await;
     fleet.has_version(&hub, Some("1.0.0")).await;
@@ -480,14 +486,15 @@ async fn what_runs_outlives_its_application_and_ends_with_its_deployment() {
         .await;
 }
 
-/// The newest version cannot be brought any more, and that is said; nobody asked for the one before it.
+/// The newest version cannot be delivered any more, and the status reports it. The previous version
+/// is not rolled out instead.
 #[tokio::test]
 async fn a_newest_version_that_has_lost_its_content_brings_back_no_older_one() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     ns.until_garbage_is_collected().await;
     let fleet = Fleet::new(&ns);
     let hub = one_site(&fleet).await;
-    // Nothing of an application that cannot be understood is kept anew.
+    // An application with an invalid window is not recorded again.
     let mut next = version("1.1.0");
     next["upgradeWindows"] = json!([]);
     fleet.application(&next).await;

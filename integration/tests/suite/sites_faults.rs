@@ -1,7 +1,7 @@
-//! Applications of sites while networks are cut, managers and agents are killed, clocks are wrong, and versions break a
-//! site.
+//! Rollouts to sites while networks are cut, managers and agents are killed, clocks are wrong, and
+//! versions fail in a site.
 //!
-//! However it is disturbed, each site ends with the version that the strategy gives it, and gets no other on the way.
+//! Each site must end with the version of the strategy, and get no other version meanwhile.
 
 mod agents;
 mod clocks;
@@ -18,7 +18,7 @@ use baton_integration::prelude::*;
 use baton_integration::sites::Joined;
 use jiff::{SignedDuration, Timestamp};
 
-/// The `ConfigMaps` that a test has brought somewhere.
+/// Returns the `ConfigMaps` that a test has delivered into a cluster.
 async fn configmaps(cluster: &Cluster, ns: &TestNamespace) -> Vec<Value> {
     let like = ns.reference(&configmap("any"));
     let mut found = cluster.list(&like, "").await;
@@ -26,7 +26,7 @@ async fn configmaps(cluster: &Cluster, ns: &TestNamespace) -> Vec<Value> {
     found
 }
 
-/// Nothing that was recorded of a deployment says that it was aborted, or that a site failed.
+/// Fails if a recorded deployment was aborted, or reported that a site failed.
 fn assert_nothing_failed(recorded: &Recorded) {
     for event in &recorded.events {
         let status = &event.object["status"];
@@ -35,13 +35,13 @@ fn assert_nothing_failed(recorded: &Recorded) {
     }
 }
 
-/// Follows the deployments of a namespace.
+/// Records the deployments of a namespace.
 async fn follow(ns: &TestNamespace) -> Recording {
     let like = ns.reference(&Fleet::kind("SiteDeployment", "any"));
     Recording::start(ns.cluster(), &like, "").await
 }
 
-/// The values that a key of an object had in a site, each once, in their order.
+/// Returns the values that a key of an object had in a site, each once, in their order.
 fn values(recorded: &Recorded, name: &str, key: &str) -> Vec<String> {
     let of = recorded
         .events
@@ -53,20 +53,20 @@ fn values(recorded: &Recorded, name: &str, key: &str) -> Vec<String> {
     values
 }
 
-/// Follows the `ConfigMaps` of a test in a site.
+/// Records the `ConfigMaps` of a test in a site.
 async fn watch(ns: &TestNamespace, site: &Joined) -> Recording {
     let like = ns.reference(&configmap("any"));
     Recording::start(&site.site().cluster().await, &like, "").await
 }
 
-/// Windows of a site: one that opens at this time, and stays open so long.
+/// Returns windows of a site: one window that opens at this time, for this duration.
 fn window(opens: Timestamp, open: SignedDuration) -> Value {
     let cron = opens.strftime("%-M %-H * * *").to_string();
     let duration = format!("{}m", open.as_mins());
     json!({ "upgradeWindows": [{ "cron": cron, "duration": duration }] })
 }
 
-/// Waits until the revision of a version in a site says why it is not available.
+/// Waits until the revision of a version in a site gives this reason for being unavailable.
 pub(crate) async fn waits(fleet: &Fleet<'_>, site: &Joined, version: &str, text: &str) {
     let wanted = format!("version {version} to say {text:?}");
     let says = async || {

@@ -1,11 +1,11 @@
-//! What tests with several clusters rely on: sites, and networks that fail.
+//! The fixtures of tests with several clusters: sites, and networks that fail.
 
 use baton_integration::faults::{Answer, Faults, Gate, On, Seen, Status, Verb, WatchEnd};
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{PULL, PUSH, Site, Stop, TemporaryKubeconfig};
 
-/// A site differs from the hub by what it does not have, and has what cleans up.
+/// A site has garbage collection, and a join leaves nothing behind on the site and on the hub.
 #[tokio::test]
 async fn a_site_joins_and_leaves_nothing_behind() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -69,7 +69,7 @@ async fn tokens_end_one_by_one() {
     assert!(!site.accepts("nonsense").await);
 }
 
-/// Rights are those of the account.
+/// A request through a proxy has the rights of its own account.
 #[tokio::test]
 async fn a_proxy_stands_for_the_server_behind_it() {
     let site = Site::get(PUSH).await;
@@ -87,7 +87,7 @@ async fn a_proxy_stands_for_the_server_behind_it() {
     let facts = proxy.facts();
     assert!(facts.to_server > 0 && facts.to_client > 0, "{facts:?}");
 
-    // A client of its own, as kube keeps connections for later.
+    // A new client is needed, because kube reuses connections.
     proxy.set(Mode::Cut).await;
     proxy.set(Mode::Pass).await;
     let again = Cluster::connect(file.path()).await;
@@ -95,7 +95,8 @@ async fn a_proxy_stands_for_the_server_behind_it() {
     assert!(proxy.facts().accepted > facts.accepted);
 }
 
-/// Each answer of a script reaches the client as it would from a server, and what the server did is known.
+/// A client receives each scripted answer as from a server, and the record shows if the server
+/// carried out the request.
 #[tokio::test]
 async fn requests_are_answered_by_a_script() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -122,7 +123,7 @@ async fn requests_are_answered_by_a_script() {
         assert_eq!(site.read(&ns, &configmap(&name)).await.is_some(), exists);
         injection.used(1).await;
     }
-    // The client of the tests obeys this one, and asks again.
+    // The client of the tests honours this answer and repeats the request.
     faults.inject(next(), Answer::too_many_requests(1));
     assert_eq!(create("patient").await, Ok(()));
     let gate = Gate::default();
@@ -143,7 +144,7 @@ async fn requests_are_answered_by_a_script() {
     site.forget(ns.name()).await;
 }
 
-/// A connection that ends is an error, and a watch ends in each of the ways in which watches do.
+/// A connection that ends is an error, and a watch ends in each of the scripted ways.
 #[tokio::test]
 async fn answers_and_watches_are_cut() {
     let site = Site::get(PUSH).await;
@@ -186,7 +187,7 @@ async fn answers_and_watches_are_cut() {
         .collect();
     assert_eq!(types, ["ADDED", "ERROR"]);
 
-    // One that lives.
+    // Watches that are open.
     for (how, good) in [
         (WatchEnd::Close, true),
         (WatchEnd::HangUp, false),
@@ -203,7 +204,7 @@ async fn answers_and_watches_are_cut() {
     }
 }
 
-/// What was stored is there afterwards, and what cleans up works on.
+/// The stored objects survive a restart of the API server, and garbage collection continues.
 #[tokio::test]
 async fn an_api_server_restarts() {
     let mut site = Site::alone(PULL).await;

@@ -1,4 +1,5 @@
-//! The queue of a site: versions come one after the other, by the hub and by an agent without it.
+//! The queue of a site: versions follow one another, delivered by the hub or by an agent without
+//! the hub.
 
 use baton_integration::faults::{Answer, Faults, On};
 use baton_integration::fleet::{APPLICATION, Fleet, spec};
@@ -13,35 +14,35 @@ use crate::agent::Pulled;
 const QUEUED: Want<'static> = Because("Available", "False", "Queued");
 pub(crate) const STOPPING: Want<'static> = Because("Available", "False", "Stopping");
 const FAILING: Want<'static> = Because("Available", "False", "ProbeFailure");
-/// That it has begun, handed up from its phases.
+/// The revision has begun, as its phases report.
 pub(crate) const STARTED: Want<'static> = Because("baton.run/Started", "True", "Started");
 pub(crate) const AVAILABLE: Want<'static> = Is("Available", "True");
 
-/// The label of the chain.
+/// The label value of the chain.
 const CHAIN: &str = "site-queue-test";
 
-/// An upgrade window of which nobody sees the opening.
+/// Returns upgrade windows that open so rarely that no test observes it.
 fn closed() -> Value {
     json!({ "upgradeWindows": [{ "cron": "0 0 29 2 *", "duration": "1s" }] })
 }
 
-/// One that is always open.
+/// Returns upgrade windows that are always open.
 fn open() -> Value {
     json!({ "upgradeWindows": [{ "cron": "* * * * *", "duration": "1h" }] })
 }
 
-/// The object whose data tells which revision is there, in the first phase of all.
+/// Returns the object of the first phase. Its data names the revision that is in the site.
 fn settings() -> Entry {
     configmap("cm")
 }
 
-/// It is available when somebody has said so of this revision.
+/// Returns a probe that passes once a test has marked the object as seen for this revision.
 fn probe() -> Value {
     let rule = "!has(self.data) || self.metadata.?annotations['seen'].orValue('') == self.data.k";
     cel_probe("", "ConfigMap", rule, "not seen yet")
 }
 
-/// A namespace with the application whose versions the revisions are.
+/// Creates a namespace with the application of the revisions' versions.
 pub(crate) async fn namespace() -> TestNamespace {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let spec = spec("1.0.0", &[settings()]);
@@ -49,7 +50,8 @@ pub(crate) async fn namespace() -> TestNamespace {
     ns
 }
 
-/// Revision `number` of the chain, with the version `1.<number>.0`: it takes over from all before it.
+/// Starts revision `number` of the chain, with the version `1.<number>.0`. It names all earlier
+/// revisions as previous.
 pub(crate) fn revision<'a>(
     ns: &'a TestNamespace,
     joined: &Joined,
@@ -72,7 +74,7 @@ pub(crate) fn revision<'a>(
         .annotation("baton.run/on-deletion", "hand-back")
 }
 
-/// Makes such a revision with [`settings`] and an object of its own in a second phase.
+/// Creates a revision with [`settings`] and, in a second phase, an object of this revision only.
 async fn give(ns: &TestNamespace, joined: &Joined, number: i64) {
     let class = joined.class();
     let text = number.to_string();
@@ -84,7 +86,7 @@ async fn give(ns: &TestNamespace, joined: &Joined, number: i64) {
         .await;
 }
 
-/// Somebody looks at the site and finds that revision.
+/// Waits until a revision is in the site, and marks it as seen.
 async fn sees(ns: &TestNamespace, joined: &Joined, number: i64) {
     let site = joined.site().cluster().await;
     let settings = ns.reference(&settings().within(ns.name()));
@@ -99,7 +101,7 @@ async fn sees(ns: &TestNamespace, joined: &Joined, number: i64) {
     site.merge(&settings, &seen).await.unwrap();
 }
 
-/// Waits for a mark of a revision in the site, which is made after all else of it.
+/// Waits until the last object of a revision is in the site.
 async fn is_whole(ns: &TestNamespace, joined: &Joined, number: i64) {
     let own = configmap(&format!("own-{number}"));
     let there = async || joined.site().read(ns, &own).await.is_some();
@@ -107,7 +109,7 @@ async fn is_whole(ns: &TestNamespace, joined: &Joined, number: i64) {
         .await;
 }
 
-/// The revisions whose second phase is in the site.
+/// Returns the revisions whose second phase is in the site.
 async fn whole(ns: &TestNamespace, joined: &Joined) -> Vec<i64> {
     let mut found = Vec::new();
     for number in 1..6 {
@@ -119,7 +121,8 @@ async fn whole(ns: &TestNamespace, joined: &Joined) -> Vec<i64> {
     found
 }
 
-/// Three versions are given at once. Each waits for the one before; one that is taken back was never there.
+/// Four versions are created at once. Each waits for its predecessor, and a version that is deleted
+/// meanwhile is never delivered.
 #[tokio::test]
 async fn versions_come_one_after_the_other() {
     let ns = namespace().await;
@@ -133,7 +136,7 @@ async fn versions_come_one_after_the_other() {
         let text = format!("Waits for version 1.{}.0 ({before})", &before[1..]);
         let wanted = [QUEUED, Says("Available", &text), No("baton.run/Started")];
         ns.reaches(name, &wanted).await;
-        // Also those of phases that are not reached are there already.
+        // The phase objects of phases that are not reached exist already.
         for phase in ["a", "b"] {
             assert!(
                 ns.phase_object(name, phase).await.is_some(),
@@ -150,7 +153,8 @@ async fn versions_come_one_after_the_other() {
     assert_eq!(whole(&ns, &joined).await, [1, 2, 4]);
 }
 
-/// The first version needs no window. A later one waits for it, and goes on when it has closed in the middle.
+/// The first version needs no window. A later one waits for it, and continues if it closes during
+/// the upgrade.
 #[tokio::test]
 async fn upgrades_begin_in_their_windows() {
     let ns = namespace().await;
@@ -186,7 +190,7 @@ async fn upgrades_begin_in_their_windows() {
     ns.reaches("v2", &[AVAILABLE]).await;
 }
 
-/// An agent works through its queue while the hub is away, also when it is killed in the middle.
+/// An agent works through its queue while the hub is unreachable, also if it is killed meanwhile.
 #[tokio::test]
 async fn an_agent_works_through_its_queue_without_the_hub() {
     let ns = namespace().await;
@@ -200,7 +204,7 @@ async fn an_agent_works_through_its_queue_without_the_hub() {
         give(&pulled.ns, &pulled.joined, number).await;
     }
     pulled.ns.reaches("v1", &[FAILING, STARTED]).await;
-    // By the agent, which has all of them then.
+    // The agent reports these conditions, so it has received all revisions.
     for (name, before) in [("v2", "v1"), ("v3", "v2")] {
         let text = format!("Waits for version 1.{}.0 ({before})", &before[1..]);
         let waits = [QUEUED, Says("Available", &text)];
@@ -222,16 +226,15 @@ async fn an_agent_works_through_its_queue_without_the_hub() {
     assert_eq!(whole(&pulled.ns, &pulled.joined).await, [1, 2, 3]);
     line.set(Mode::Pass).await;
     pulled.ns.reaches("v3", &[AVAILABLE, STARTED]).await;
-    // That they were available nobody has told the hub in time.
+    // The agent could not report their availability to the hub while they were current.
     let passed = Because("Available", "False", "NotInControl");
     for name in ["v1", "v2"] {
         pulled.ns.reaches(name, &[passed, STARTED]).await;
     }
 }
 
-/// That an upgrade has begun is known before anything of it is written, and counts after a restart of the agent in
-/// which
-/// the window has closed.
+/// The start of an upgrade is recorded before its first write. It counts after a restart of the
+/// agent, although the window is closed by then.
 #[tokio::test]
 async fn what_has_begun_is_not_held_after_a_crash() {
     let ns = namespace().await;
@@ -259,7 +262,7 @@ async fn what_has_begun_is_not_held_after_a_crash() {
     pulled.ns.reaches("v2", &[AVAILABLE, STARTED]).await;
 }
 
-/// A queued revision that is deleted, or archived, was never there; its agent has nothing to take away.
+/// A queued revision that is deleted or archived is never delivered, and its agent removes nothing.
 #[tokio::test]
 async fn an_agent_never_touches_what_is_taken_back() {
     let pulled = Pulled::new(Scope::Namespaced).await;
@@ -279,7 +282,7 @@ async fn an_agent_never_touches_what_is_taken_back() {
     assert_eq!(pulled.live(&settings()).await["data"]["k"], "1");
 }
 
-/// A Deployment whose pods stay until somebody lets them go, and whose count is left to others.
+/// Returns a Deployment whose pods have a finalizer, and whose replicas are set at creation only.
 pub(crate) fn workload(image: &str) -> Entry {
     let labels = json!({ "app": "web" });
     let metadata = json!({ "labels": labels, "finalizers": ["tests.baton.run/hold"] });
@@ -292,7 +295,8 @@ pub(crate) fn workload(image: &str) -> Entry {
         .create_only(&[".spec.replicas"])
 }
 
-/// Lets the pods go that are on their way out, and returns the names of the others.
+/// Returns the number of pods that stay and of pods that are being deleted. If `let_go` is true,
+/// the finalizers of the latter are removed.
 pub(crate) async fn pods(ns: &TestNamespace, joined: &Joined, let_go: bool) -> (usize, usize) {
     let site = joined.site().cluster().await;
     let mut pod =
@@ -309,8 +313,8 @@ pub(crate) async fn pods(ns: &TestNamespace, joined: &Joined, let_go: bool) -> (
     (staying.len(), going.len())
 }
 
-/// The next version is not written before the pods of the one before are gone. When it is taken back meanwhile, the one
-/// before comes back.
+/// The next version is not written before the pods of its predecessor are gone. If it is deleted
+/// meanwhile, the predecessor starts again.
 #[tokio::test]
 async fn the_next_version_waits_until_the_one_before_has_stopped() {
     let ns = namespace().await;
@@ -353,7 +357,7 @@ async fn the_next_version_waits_until_the_one_before_has_stopped() {
         (&before["spec"]["replicas"], image(&before)),
         (&json!(0), json!("web:1"))
     );
-    // It has been taken back before it wrote anything.
+    // The version is deleted before it has written anything.
     ns.delete_set("v2", "Background").await;
     ns.reaches("v1", &[AVAILABLE]).await;
     let back = live().await;

@@ -1,4 +1,5 @@
-//! Specs of sites that cannot be meant: the API server refuses what the schema can tell, a status tells the rest.
+//! Invalid specs of sites. The API server refuses those that the schema covers; the status reports
+//! all others.
 
 use baton_integration::application::reason;
 use baton_integration::fleet::{APPLICATION, Fleet, version};
@@ -7,21 +8,21 @@ use baton_integration::sites::{PUSH, Site};
 
 use crate::push::itself;
 
-/// A field of a valid spec, another value for it, and what the refusal has to say, in parts.
+/// A field of a valid spec, an invalid value for it, and parts of the expected message.
 type Case = (&'static str, Value, &'static str);
 
-/// A text of so many characters.
+/// Returns a text with this number of characters.
 fn long(length: usize) -> Value {
     "x".repeat(length).into()
 }
 
-/// Cases of one field.
+/// Returns the cases of one field.
 fn of<const N: usize>(field: &'static str, values: [(Value, &'static str); N]) -> Vec<Case> {
     let case = |(value, expected)| (field, value, expected);
     values.into_iter().map(case).collect()
 }
 
-/// A spec with another value for a field; without the field for `null`.
+/// Returns the spec with another value for a field, or without the field if the value is `null`.
 fn changed(spec: &Value, pointer: &str, value: Value) -> Value {
     let mut spec = spec.clone();
     let (parent, field) = pointer.rsplit_once('/').unwrap();
@@ -40,7 +41,7 @@ async fn ask(ns: &TestNamespace, like: &Entry, spec: Value) -> Result<Value, Ref
     ns.cluster().create(&ns.reference(&entry)).await
 }
 
-/// Each of the cases is refused, and the spec without any change is not.
+/// Fails unless the server refuses each of the cases and accepts the unchanged spec.
 async fn assert_refused(ns: &TestNamespace, like: &Entry, valid: &Value, cases: Vec<Case>) {
     for (pointer, value, expected) in cases {
         let what: String = format!("{pointer}: {value}").chars().take(100).collect();
@@ -57,7 +58,7 @@ async fn assert_refused(ns: &TestNamespace, like: &Entry, valid: &Value, cases: 
     ask(ns, like, valid.clone()).await.unwrap();
 }
 
-/// Their names become values of labels.
+/// The names become values of labels, so their length is limited.
 async fn assert_name_is_refused(ns: &TestNamespace, kind: &str, valid: Value) {
     let named = Fleet::kind(kind, &"x".repeat(64));
     let refused = ask(ns, &named, valid).await.unwrap_err();
@@ -65,7 +66,7 @@ async fn assert_name_is_refused(ns: &TestNamespace, kind: &str, valid: Value) {
     assert!(refused.message.contains(text), "{refused:?}");
 }
 
-/// Windows, in the kinds that have some.
+/// Returns the cases of upgrade windows, for the kinds that have them.
 fn windows() -> Vec<Case> {
     let one = |field: &str, value: Value| {
         let window = json!({ "cron": "0 1 * * *", "duration": "1h", "timeZone": "UTC" });
@@ -394,7 +395,8 @@ async fn deployments_that_cannot_be_meant_are_refused() {
     assert_name_is_refused(&ns, "SiteDeployment", valid).await;
 }
 
-/// Windows and templates that only the manager can judge. It keeps nothing of them, and names what is wrong.
+/// Windows and templates that only the manager can check. It records no version of them and reports
+/// the error.
 #[tokio::test]
 async fn an_application_tells_what_the_schema_cannot() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -442,7 +444,8 @@ async fn an_application_tells_what_the_schema_cannot() {
     assert_eq!(fleet.kept().await, ["1.0.0"]);
 }
 
-/// Strategies and placements that only the manager can judge. Nobody is given anything, and what is wrong is named.
+/// Strategies and placements that only the manager can check. No site gets a revision, and the
+/// error is reported.
 #[tokio::test]
 async fn a_deployment_tells_what_the_schema_cannot() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

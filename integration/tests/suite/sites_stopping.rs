@@ -1,4 +1,4 @@
-//! Versions that stop the one before them, where something is refused.
+//! Versions that stop their predecessor, and whose objects are refused.
 
 use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PUSH, Site};
@@ -7,7 +7,8 @@ use crate::sites_queue::{AVAILABLE, STARTED, STOPPING, namespace, pods, revision
 
 const REFUSED: Want<'static> = Because("Available", "False", "PreflightError");
 
-/// Revision `number` of one phase, with the workload in an image of that number, and what else it brings.
+/// Creates revision `number` with one phase: the workload with an image of that number, and
+/// additional objects.
 async fn give(ns: &TestNamespace, joined: &Joined, number: i64, stop: bool, objects: Vec<Entry>) {
     let mut entry = json!({ "phases": ["a"] });
     if stop {
@@ -21,7 +22,7 @@ async fn give(ns: &TestNamespace, joined: &Joined, number: i64, stop: bool, obje
         .await;
 }
 
-/// Waits until there are so many pods that stay, and so many that are on their way out.
+/// Waits until this number of pods stays, and this number is being deleted.
 async fn pods_are(ns: &TestNamespace, joined: &Joined, wanted: (usize, usize), let_go: bool) {
     let text = format!("{wanted:?} pods");
     ns.eventually(&text, async || pods(ns, joined, let_go).await == wanted)
@@ -33,13 +34,13 @@ async fn image(ns: &TestNamespace, joined: &Joined) -> Value {
     live["spec"]["template"]["spec"]["containers"][0]["image"].clone()
 }
 
-/// A kind that no site has.
+/// Returns an object of a kind that no site serves.
 fn unknown() -> Entry {
     object("nowhere.example/v1", "Thing", "thing")
 }
 
-/// What a site refuses stops nothing, and holds nothing: neither one that stops what is before it, nor one that had
-/// begun and has written nothing.
+/// A refused version stops nothing and blocks no successor. This applies to a version that stops
+/// its predecessor, and to a version that has begun but has written nothing.
 #[tokio::test]
 async fn what_a_site_refuses_stops_nothing_and_can_be_replaced() {
     let ns = namespace().await;

@@ -1,5 +1,5 @@
-//! What upgrades of sites are bound to: upgrade windows of owners and providers, services that stop, the success delay
-//! of a version, and who may use a site.
+//! Conditions of upgrades in sites: upgrade windows of owners and providers, services that stop,
+//! the success delay of a version, and assignments of sites.
 
 use baton_integration::agent::Agent;
 use baton_integration::application::reason;
@@ -13,7 +13,7 @@ use crate::push::itself;
 use crate::sites_faults::waits;
 use crate::sites_queue::{pods, workload};
 
-/// A site that is pushed into, and one that an agent pulls into.
+/// A push cluster and a pull cluster as sites.
 struct Pair {
     all: [Joined; 2],
     _agent: Agent,
@@ -33,7 +33,7 @@ impl Pair {
         Self { all, _agent: agent }
     }
 
-    /// The providers have these windows.
+    /// Sets the windows of the providers.
     async fn have_windows(&self, windows: &Value) {
         for site in &self.all {
             site.change_spec(&json!({ "upgradeWindows": windows }))
@@ -41,7 +41,8 @@ impl Pair {
         }
     }
 
-    /// Both wait with a version for the windows of some, and have what they had.
+    /// Waits until both sites report that a version waits for the closed windows of these kinds,
+    /// and have the previous version.
     async fn wait_for(&self, fleet: &Fleet<'_>, number: &str, whose: &[&str], has: &str) {
         for site in &self.all {
             let of: Vec<_> = whose
@@ -65,23 +66,23 @@ impl Pair {
     }
 }
 
-/// Windows of which nobody sees the opening.
+/// Returns windows that open so rarely that no test observes it.
 fn closed() -> Value {
     json!([{ "cron": "0 0 29 2 *", "duration": "1s" }])
 }
 
-/// Windows that are always open.
+/// Returns windows that are always open.
 fn open() -> Value {
     json!([{ "cron": "* * * * *", "duration": "1h" }])
 }
 
-/// A version whose owner has windows.
+/// Returns a version with the owner's windows.
 fn within(mut spec: Value, windows: &Value) -> Value {
     spec["upgradeWindows"] = windows.clone();
     spec
 }
 
-/// A version with another content than its own.
+/// Returns a version with edited content.
 fn edited(number: &str, content: &str) -> Value {
     let settings = settings().data("version", content).data("other", content);
     spec(number, &[settings])
@@ -106,7 +107,7 @@ async fn an_upgrade_begins_while_the_windows_of_owner_and_provider_are_open() {
     };
     let wait = async |whose: &[&str]| sites.wait_for(&fleet, "1.1.0", whose, "1.0.0").await;
     let both = ["SiteApplication", "Cluster"];
-    // One change at a time, as nothing says which of two is observed first.
+    // The changes are made one at a time, because the order of their observation is undefined.
     owner(closed()).await;
     wait(&both).await;
     owner(open()).await;
@@ -120,7 +121,8 @@ async fn an_upgrade_begins_while_the_windows_of_owner_and_provider_are_open() {
     sites.have(&fleet, "1.1.0").await;
 }
 
-/// Its revisions are deleted in any order: what waits does not begin because the one before it has gone.
+/// The revisions of a deployment are deleted in any order. A waiting version does not begin because
+/// its predecessor is gone.
 #[tokio::test]
 async fn what_waits_does_not_begin_while_its_deployment_goes() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -135,7 +137,8 @@ async fn what_waits_does_not_begin_while_its_deployment_goes() {
     let whose = ["SiteApplication"];
     sites.wait_for(&fleet, "1.1.0", &whose, "1.0.0").await;
 
-    // It goes, and nobody deletes its revisions yet but for the first ones.
+    // The deployment is being deleted, but a finalizer holds it, so only the first revisions are
+    // deleted.
     let entry = Fleet::kind("SiteDeployment", "web");
     let finalizers = |names: Value| json!({ "metadata": { "finalizers": names } });
     ns.merge(&entry, &finalizers(json!(["tests.baton.run/hold"])))
@@ -183,7 +186,7 @@ async fn an_edit_waits_for_windows_where_they_apply_to_edits() {
     fleet.complete("web", "1.0.0", 2).await;
 }
 
-/// A Deployment of a service; its pods go by themselves.
+/// Returns a Deployment of a service, whose pods have no finalizer.
 fn service(name: &str, image: &str) -> Entry {
     let labels = json!({ "app": name });
     workload(image)
@@ -193,7 +196,7 @@ fn service(name: &str, image: &str) -> Entry {
         .with("/spec/template/metadata", json!({ "labels": labels }))
 }
 
-/// Replicas and image of a Deployment, each time that they were others.
+/// Returns the replicas and the image of a Deployment at each change of them.
 fn states(recorded: &Recorded, name: &str) -> Vec<(i64, String)> {
     let objects = recorded.events.iter().map(|event| &event.object);
     let of = objects.filter(|it| it["metadata"]["name"] == name);
@@ -207,7 +210,8 @@ fn states(recorded: &Recorded, name: &str) -> Vec<(i64, String)> {
     states
 }
 
-/// The pods of one service are gone before the next version is written; another service is not stopped.
+/// The pods of one service are gone before the next version is written, and the other service does
+/// not stop.
 #[tokio::test]
 async fn a_service_stops_and_others_go_on() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -257,7 +261,8 @@ async fn a_service_stops_and_others_go_on() {
     pods_are((0, 0), true).await;
 }
 
-/// It is over when the version has held for that time; what becomes unavailable meanwhile has failed.
+/// The rollout ends when the version has been available for the success delay. A version that
+/// becomes unavailable meanwhile has failed.
 #[tokio::test]
 async fn what_fails_during_the_success_delay_aborts_the_rollout() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -291,7 +296,7 @@ async fn what_fails_during_the_success_delay_aborts_the_rollout() {
     assert_eq!(fleet.version_in(&hub).await.as_deref(), Some("1.1.0"));
 }
 
-/// Waits until the namespace may use none of the sites that match.
+/// Waits until the deployment reports that no matching site is assigned to the namespace.
 async fn has_no_site(fleet: &Fleet<'_>, name: &str) {
     let is_told = |live: &Value| {
         let text = "No site matches that the namespace may use.";
@@ -300,7 +305,7 @@ async fn has_no_site(fleet: &Fleet<'_>, name: &str) {
     fleet.becomes(name, "without any site", is_told).await;
 }
 
-/// A site that belongs to others is none; one whose assignment comes, or goes, is followed.
+/// A site that is assigned to others is not placed, and a change of its assignment is followed.
 #[tokio::test]
 async fn only_assigned_sites_are_placed() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -338,7 +343,7 @@ async fn only_assigned_sites_are_placed() {
     assert_eq!(fleet.version_in(&hub).await.as_deref(), Some("1.0.0"));
 }
 
-/// With `--require-site-assignments` no site is open.
+/// With `--require-site-assignments`, a site without an assignment is not placed.
 #[tokio::test]
 async fn no_site_is_placed_without_an_assignment_where_they_are_required() {
     let mut bed = Exclusive::acquire().await;
@@ -347,7 +352,7 @@ async fn no_site_is_placed_without_an_assignment_where_they_are_required() {
     let ns = bed.namespace(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let push = Site::get(PUSH).await;
-    // Secrets have to name their server, too.
+    // With this flag, Secrets must also name their server.
     let join = push.join(&ns);
     let site = join.secret_annotation("baton.run/server", &push.url());
     let site = site.create().await;
@@ -360,7 +365,7 @@ async fn no_site_is_placed_without_an_assignment_where_they_are_required() {
 
     let all = json!({ "namespaces": { "selector": {} }, "clusters": names(&[site.name()]) });
     assign(&ns, "all", all).await;
-    // A spec that changed is evaluated by what is known of assignments then.
+    // A change of the spec triggers an evaluation with the current assignments.
     let follow = json!({ "placement": { "follow": true } });
     fleet.change("web", follow).await;
     fleet.complete("web", "1.0.0", 1).await;

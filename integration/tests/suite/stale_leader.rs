@@ -1,4 +1,5 @@
-//! A leader that is stopped for longer than its lease lasts and then goes on, and what it leaves nevertheless.
+//! A leader that is stopped for longer than its lease and then continues, and the objects that it
+//! writes too late.
 
 #[cfg(target_os = "linux")]
 mod unaware;
@@ -15,13 +16,14 @@ both_scopes! {
     what_an_archived_revision_controls_is_taken_away;
 }
 
-/// How many leaders are stopped: a few, or 50 in a long run.
+/// The environment variable with the number of leaders that are stopped: a few, or 50 in a long
+/// run.
 const STOPS: &str = "BATON_TEST_STOPS";
 
-/// Objects of a revision. A leader is stopped when some of them exist.
+/// Number of objects of a revision. A leader is stopped when some of them exist.
 const OBJECTS: usize = 200;
 
-/// Flags of managers that take turns.
+/// Flags of managers of which one is the leader at a time.
 const FLAGS: [&str; 2] = ["--leader-elect", "--namespace=baton-system"];
 
 fn stops() -> u64 {
@@ -33,7 +35,7 @@ fn is_leader(manager: &Manager) -> bool {
     manager.is_ready() && manager.metrics().count("baton_leader") == 1
 }
 
-/// The names of a revision's objects that exist.
+/// Returns the names of a revision's objects that exist.
 async fn objects(ns: &TestNamespace, set: &str) -> Vec<String> {
     let like =
         json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "namespace": ns.name() } });
@@ -47,8 +49,8 @@ async fn objects(ns: &TestNamespace, set: &str) -> Vec<String> {
     objects.iter().map(name).collect()
 }
 
-/// The leader is stopped in the middle of a rollout. Another one takes over and archives the revision; then the first
-/// goes on. Nothing of the revision exists afterwards.
+/// A leader is stopped in the middle of a rollout. Another manager becomes leader and archives the
+/// revision; then the first one continues. No object of the revision exists afterwards.
 #[tokio::test]
 async fn a_stopped_leader_that_goes_on_leaves_nothing() {
     let first = first_seed();
@@ -59,7 +61,7 @@ async fn a_stopped_leader_that_goes_on_leaves_nothing() {
     let _ = bed.take_manager().terminate();
     let start = || Manager::spawn(bed.cluster().kubeconfig(), "stale", &FLAGS);
     let mut leader = start();
-    // Somebody watches the kind all the time.
+    // Another revision has the same kind, so the kind is watched all the time.
     ns.set("other")
         .phase("a", [configmap("other")])
         .available()
@@ -106,7 +108,8 @@ async fn a_stopped_leader_that_goes_on_leaves_nothing() {
     assert_eq!(late, 0, "writes of former leaders");
 }
 
-/// Whatever comes late goes, also what came while no manager ran; what others have is left alone.
+/// Objects that are created late are deleted, even if no manager ran at that time; objects with
+/// another controller stay.
 async fn what_an_archived_revision_controls_is_taken_away(scope: Scope) {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(scope).await;

@@ -1,4 +1,4 @@
-//! What a revision reports: conditions that are mapped or delayed, limits, columns.
+//! The status of a revision: mapped and delayed conditions, limits, columns.
 
 use baton_integration::prelude::*;
 use jiff::Timestamp;
@@ -17,14 +17,14 @@ fn transition(revision: &Revision, type_: &str) -> Timestamp {
         .unwrap()
 }
 
-/// Seconds that `Succeeded` came after `Available`.
+/// Returns the seconds between `Available` and `Succeeded`.
 fn delay(revision: &Revision) -> i64 {
     transition(revision, "Succeeded")
         .duration_since(transition(revision, "Available"))
         .as_secs()
 }
 
-/// Nothing else happens in between, so only a timer can bring it.
+/// There is no other event in between, so the condition depends on a timer.
 #[tokio::test]
 async fn success_comes_after_its_delay_without_another_event() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -69,7 +69,7 @@ async fn the_success_delay_starts_anew_with_availability() {
     assert!((4..=6).contains(&delay(&set)), "{}", set.status());
 }
 
-/// A long delay must not wrap around.
+/// A long delay must not overflow.
 #[tokio::test]
 async fn a_long_success_delay_does_not_overflow() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -86,7 +86,7 @@ async fn a_long_success_delay_does_not_overflow() {
     .await;
 }
 
-/// An object whose status nobody else writes: a deployment that is on hold.
+/// Returns a paused Deployment, whose status no controller writes.
 fn quiet_deployment() -> Entry {
     object("apps/v1", "Deployment", "web")
         .with("/spec/replicas", 0)
@@ -99,7 +99,7 @@ fn quiet_deployment() -> Entry {
         )
 }
 
-/// Adds a condition to those that the deployment controller keeps.
+/// Adds a condition to those of the deployment controller.
 async fn report(ns: &TestNamespace, entry: &Entry, condition: Value) {
     let live = ns.live(entry).await;
     let mut conditions = live["status"]["conditions"]
@@ -139,7 +139,7 @@ async fn conditions_are_mapped(scope: Scope) {
         .await;
 }
 
-/// Builtin kinds may leave the reason out; a condition of ours may not.
+/// Built-in kinds may omit the reason, but a condition of a revision must have one.
 #[tokio::test]
 async fn a_mapped_condition_without_reason_gets_one() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -164,13 +164,13 @@ async fn a_mapped_condition_without_reason_gets_one() {
         )
         .await;
     assert_ne!(set.condition("demo.example/Weather").unwrap()["reason"], "");
-    // The rest of the status goes on.
+    // The rest of the status is still written.
     ns.set_lifecycle("v1", "Paused").await;
     ns.reaches("v1", &[Is("Paused", "True"), Is("Available", "True")])
         .await;
 }
 
-/// A message may have 32768 characters, whatever a probe says.
+/// A message may have 32768 characters, whatever the length of a probe's message.
 #[tokio::test]
 async fn a_long_message_is_cut_to_the_limit() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -200,7 +200,7 @@ async fn a_long_message_is_cut_to_the_limit() {
     }
 }
 
-/// What people see in `kubectl describe`.
+/// Covers the output of `kubectl describe`.
 #[tokio::test]
 async fn events_and_waiting_for_name_the_object() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -247,7 +247,7 @@ async fn events_and_waiting_for_name_the_object() {
     );
 }
 
-/// What `kubectl get` prints.
+/// Covers the output of `kubectl get`.
 async fn printer_columns_show_the_conditions(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     ns.set("v1")
@@ -287,7 +287,7 @@ async fn printer_columns_show_the_conditions(scope: Scope) {
         cells[1..4],
         [json!("Available"), json!("True"), json!("True")]
     );
-    // A condition that is absent leaves its cell empty.
+    // The cell of an absent condition is empty.
     assert!(
         cells[4]
             .as_str()

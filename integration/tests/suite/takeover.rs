@@ -1,5 +1,4 @@
-//! Objects that Package Operator wrote, in each of the ways in which it did, in the hands of another
-//! manager.
+//! Objects that Package Operator wrote, in each of its ways, under another manager.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ both_scopes! {
     a_dropped_field_goes_with_the_next_revision;
 }
 
-/// What every applied object has in the end.
+/// The managed fields of every object that this manager has applied.
 const OURS: [(&str, &str); 1] = [(MANAGER, "Apply")];
 
 fn settings(shape: Shape) -> Entry {
@@ -40,7 +39,7 @@ fn set_name(shape: Shape) -> String {
     format!("{}-1", shape.word())
 }
 
-/// The objects of the first revision of a chain.
+/// Returns the objects of the first revision of a chain.
 fn first(shape: Shape) -> [Entry; 3] {
     let settings = settings(shape)
         .data("changes", "1")
@@ -68,8 +67,8 @@ fn first(shape: Shape) -> [Entry; 3] {
     ]
 }
 
-/// The same objects in the next revision. The deployment's new content is not valid together with what is
-/// to go: a volume has one source.
+/// Returns the same objects in the next revision. The new content of the deployment is not valid
+/// together with the dropped content: a volume has one source.
 fn second(shape: Shape) -> [Entry; 3] {
     let settings = settings(shape).data("changes", "2").data("stays", "1");
     let container = json!({
@@ -90,7 +89,8 @@ fn second(shape: Shape) -> [Entry; 3] {
     ]
 }
 
-/// What identifies a state of an object, and says whether its content was ever changed.
+/// Returns the identity of an object and the fields that change with every write or change of its
+/// content.
 fn state(live: &Value) -> [&Value; 5] {
     let metadata = &live["metadata"];
     let [name, uid] = [&metadata["name"], &metadata["uid"]];
@@ -102,7 +102,7 @@ async fn all_live(ns: &TestNamespace, entries: &[Entry]) -> Vec<Value> {
     join_all(entries.iter().map(|entry| ns.live(entry))).await
 }
 
-/// Fails unless the objects are in the very states in which they were.
+/// Fails unless the objects are unchanged.
 async fn check_untouched(ns: &TestNamespace, entries: &[Entry], before: &[Value]) {
     let after = all_live(ns, entries).await;
     for (before, after) in before.iter().zip(&after) {
@@ -110,7 +110,7 @@ async fn check_untouched(ns: &TestNamespace, entries: &[Entry], before: &[Value]
     }
 }
 
-/// Waits until nobody but a manager could change a deployment.
+/// Waits until a deployment is rolled out, so that only a manager changes it from then on.
 async fn rolled_out(ns: &TestNamespace, entry: &Entry) {
     ns.object_becomes(entry, "rolled out", |live| {
         let status = &live["status"];
@@ -126,7 +126,7 @@ async fn rolled_out(ns: &TestNamespace, entry: &Entry) {
     .await;
 }
 
-/// A chain's first revision for each shape, as it was left behind, and all of their objects.
+/// Creates the first revision of a chain for each shape, and returns all their objects.
 async fn leave_behind(ns: &TestNamespace) -> Vec<Entry> {
     let mut all = Vec::new();
     for shape in Shape::ALL {
@@ -144,7 +144,7 @@ async fn leave_behind(ns: &TestNamespace) -> Vec<Entry> {
     all
 }
 
-/// Requests of a manager that writes nothing but how revisions are.
+/// Fails unless the requests only report the status of revisions.
 fn check_quiet(counts: &BTreeMap<&'static str, u64>, sets: usize) {
     let mut counts = counts.clone();
     let written = counts.remove("status").unwrap_or_default();
@@ -155,7 +155,7 @@ fn check_quiet(counts: &BTreeMap<&'static str, u64>, sets: usize) {
     assert_eq!(counts, BTreeMap::new(), "requests about objects");
 }
 
-/// Taken over without one child being made anew or rewritten.
+/// The manager takes objects over without creating or rewriting one of them.
 async fn a_take_over_writes_nothing(scope: Scope) {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(scope).await;
@@ -187,8 +187,8 @@ async fn a_take_over_writes_nothing(scope: Scope) {
     }
 }
 
-/// The server keeps some values in another form than they were written in. Whoever did not apply them
-/// has to ask it whether they differ, and has nothing to write.
+/// The server stores some values in another format than the one that was sent. A manager that did
+/// not apply them needs a dry run to compare them, and has nothing to write.
 #[tokio::test]
 async fn equivalent_forms_of_values_cause_no_write() {
     let mut bed = Exclusive::acquire().await;
@@ -230,7 +230,7 @@ async fn equivalent_forms_of_values_cause_no_write() {
     check_quiet(&counts, Shape::ALL.len());
 }
 
-/// What somebody else has in the objects of a revision, and what is left behind of an older one.
+/// Adds fields of another client to the objects of a revision.
 async fn add_theirs(ns: &TestNamespace, shape: Shape) {
     let theirs = json!({
         "metadata": { "labels": { "theirs": "1" }, "annotations": { "theirs": "1" } },
@@ -247,7 +247,8 @@ async fn add_theirs(ns: &TestNamespace, shape: Shape) {
     ns.cluster().apply(&variable, "somebody").await.unwrap();
 }
 
-/// Fails unless the objects are as the second revision wants them, with what somebody else has.
+/// Fails unless the objects have the content of the second revision and the fields of other
+/// clients.
 async fn check_second(ns: &TestNamespace, shape: Shape, revision: &Revision) {
     let live = ns.live(&settings(shape)).await;
     let data = json!({ "changes": "2", "stays": "1", "theirs": "1" });
@@ -284,7 +285,8 @@ async fn check_second(ns: &TestNamespace, shape: Shape, revision: &Revision) {
     assert_eq!(entries(&live), OURS, "{shape:?}");
 }
 
-/// A new revision of each chain, number and all that it names before it.
+/// Creates a revision of a chain that names all earlier ones as previous, and waits until it has
+/// succeeded.
 async fn roll_out(ns: &TestNamespace, shape: Shape, number: i64) -> Revision {
     let previous: Vec<String> = (1..number)
         .map(|number| format!("{}-{number}", shape.word()))
@@ -328,7 +330,7 @@ async fn a_dropped_field_goes_with_the_next_revision(scope: Scope) {
         assert_eq!(uid(after), uid(before));
     }
 
-    // From here on these objects cost what all others do.
+    // Further rollouts of these objects cost the same as those of any other object.
     settle(&ns, &bed).await;
     let count = Count::start(&bed);
     join_all(Shape::ALL.map(|shape| roll_out(&ns, shape, 3))).await;
@@ -337,7 +339,7 @@ async fn a_dropped_field_goes_with_the_next_revision(scope: Scope) {
     assert_eq!(counts.get("apply"), Some(&(all.len() as u64)), "{counts:?}");
     assert_eq!(counts.get("dry-run"), None, "{counts:?}");
     assert_eq!(counts.get("get"), None, "{counts:?}");
-    // Finalizers of the new revisions.
+    // The finalizers of the new revisions.
     assert_eq!(
         counts.get("patch"),
         Some(&(Shape::ALL.len() as u64)),
@@ -345,8 +347,8 @@ async fn a_dropped_field_goes_with_the_next_revision(scope: Scope) {
     );
 }
 
-/// A repair is a write like any other: what an older revision has left behind goes with it, and what
-/// somebody else has stays.
+/// A repair is a write like any other: it removes fields that an older revision has left behind,
+/// and fields of other clients stay.
 #[tokio::test]
 async fn a_repair_makes_the_fields_ours() {
     let mut bed = Exclusive::acquire().await;
@@ -395,7 +397,7 @@ async fn a_repair_makes_the_fields_ours() {
         assert_eq!(counts.get(verb), objects, "{verb} of {counts:?}");
     }
 
-    // The next one costs what repairs cost, and says nothing new.
+    // The next repair costs one write per object, and there is no further event.
     let count = Count::start(&bed);
     for cm in &all {
         ns.merge(cm, &json!({ "data": { "k": "drifted" } })).await;
@@ -409,7 +411,7 @@ async fn a_repair_makes_the_fields_ours() {
     );
 }
 
-/// Two managers work on one chain in turn, each on what the other one has left behind.
+/// Two managers deliver a chain in turn, each after the other's last revision.
 #[tokio::test]
 async fn managers_alternate() {
     let mut bed = Exclusive::acquire().await;
@@ -424,7 +426,7 @@ async fn managers_alternate() {
     let mut uids = std::collections::BTreeSet::new();
     let mut number = 0;
     for shape in Shape::ALL {
-        // Ours, ...
+        // A revision of this manager.
         number += 1;
         let name = format!("v{number}");
         let names: Vec<&str> = previous.iter().map(String::as_str).collect();
@@ -441,7 +443,7 @@ async fn managers_alternate() {
         settle(&ns, &bed).await;
         bed.take_manager().kill();
 
-        // ... then theirs.
+        // A revision of Package Operator.
         number += 1;
         let name = format!("v{number}");
         let names: Vec<&str> = previous.iter().map(String::as_str).collect();
@@ -460,7 +462,8 @@ async fn managers_alternate() {
         let only = json!({ "always": "1", format!("r{number}"): "1" });
         assert_eq!(live["data"], only, "{shape:?}");
         if shape == Shape::EarlyApply {
-            // It could not drop what we had applied under another name, so that was left to us.
+            // Package Operator could not drop the fields that this manager had applied under
+            // another name, so this manager drops them.
             assert_eq!(entries(&live), OURS);
         } else {
             assert_eq!(state(&live), state(&before), "{shape:?}");
@@ -470,10 +473,11 @@ async fn managers_alternate() {
     assert_eq!(uids.len(), 1);
 }
 
-/// How often somebody writes to each object while it is handed over.
+/// Number of foreign writes to each object during its handover.
 const ROUNDS: usize = 20;
 
-/// Somebody writes to the objects meanwhile; the migration is bound to what was read, and tried again.
+/// Another client writes to the objects meanwhile. The migration is bound to the version that was
+/// read, and is repeated.
 #[tokio::test]
 async fn a_migration_survives_other_writers() {
     let mut bed = Exclusive::acquire().await;
@@ -510,8 +514,8 @@ async fn a_migration_survives_other_writers() {
     }
 }
 
-/// Revisions are written by their controllers, under the same name: that is not what a revision around
-/// them has written.
+/// The controller of an inner revision writes to it under the same field manager. The outer
+/// revision, which contains the inner one, does not take these fields for its own.
 #[tokio::test]
 async fn a_nested_revision_keeps_what_its_controller_wrote() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -1,5 +1,5 @@
-//! However bad a revision is, it comes to its end: revisions drawn from a grammar of bad manifests, rolled out,
-//! archived and deleted. None stays, and nothing of others is touched.
+//! Every bad revision can be ended. Revisions are drawn from a grammar of bad manifests, rolled
+//! out, archived and deleted. None of them stays, and the objects of others are unchanged.
 
 use baton_integration::prelude::*;
 use baton_integration::seed::{SEED, first_seed};
@@ -11,13 +11,13 @@ both_scopes! {
     every_revision_comes_to_its_end;
 }
 
-/// Revisions that are drawn in a run.
+/// Number of revisions in a run.
 const REVISIONS: usize = 40;
 
-/// How long a run may take for any of its steps.
+/// Time limit of each step.
 const LONG: Duration = Duration::from_mins(1);
 
-/// Objects of others, which revisions want as well.
+/// Objects of other clients, which revisions also contain.
 const STRANGERS: [&str; 2] = ["unowned", "owned"];
 
 /// Draws parts of revisions.
@@ -35,7 +35,7 @@ impl Grammar<'_> {
         self.random.random_range(0..chance) == 0
     }
 
-    /// A manifest, most often a bad one; `name` is one that nobody else uses.
+    /// Draws a manifest, usually a bad one; `name` is unique.
     fn manifest(&mut self, name: &str) -> Value {
         let mut manifest = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "data": { "k": "v" },
@@ -106,7 +106,7 @@ impl Grammar<'_> {
         let mut phase = json!({ "name": name, "class": self.pick(&class) });
         let objects = 0..self.random.random_range(0..4);
         let objects = objects.map(|object| {
-            // Now and then an object is there twice.
+            // Sometimes an object occurs twice.
             let object = if self.one_in(10) { 0 } else { object };
             self.object(&format!("{set}-{number}-{object}"))
         });
@@ -117,7 +117,7 @@ impl Grammar<'_> {
         phase
     }
 
-    /// A revision; the server may refuse it.
+    /// Draws a revision, which the server may refuse.
     fn revision(&mut self, number: usize) -> Value {
         let name = format!("r{number}");
         let phases = 0..self.random.random_range(1..4);
@@ -137,16 +137,16 @@ impl Grammar<'_> {
     }
 }
 
-/// How a revision is brought to its end.
+/// The way in which a revision ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Archived,
     Deleted,
-    /// Deleted while its archival is under way, or done.
+    /// Deleted during its archival or after it.
     Both,
 }
 
-/// Ends a revision, and waits until it has.
+/// Ends a revision, and waits until it is gone.
 async fn end(ns: &TestNamespace, name: &str, end: End) {
     if end != End::Deleted {
         ns.set_lifecycle(name, "Archived").await;
@@ -164,7 +164,7 @@ async fn end(ns: &TestNamespace, name: &str, end: End) {
         .await;
 }
 
-/// All that the manager marks as its own.
+/// Returns all objects with the manager's label.
 async fn managed(ns: &TestNamespace) -> Vec<String> {
     let mut found = Vec::new();
     for kind in ["ConfigMap", "Secret"] {
@@ -185,7 +185,7 @@ async fn every_revision_comes_to_its_end(scope: Scope) {
     let owned = strangers[1]
         .clone()
         .with("/metadata/ownerReferences", controller);
-    // Garbage collection takes an object whose owner does not exist; a finalizer keeps it.
+    // Garbage collection deletes an object whose owner does not exist; a finalizer holds it.
     let owned = owned.with("/metadata/finalizers", json!(["baton.run/test-keeps"]));
     ns.create(&owned).await;
     let before = join_all(strangers.iter().map(|it| ns.live(it))).await;
@@ -197,7 +197,7 @@ async fn every_revision_comes_to_its_end(scope: Scope) {
     let mut names = Vec::new();
     for number in 0..REVISIONS {
         let manifest = grammar.revision(number);
-        // What the schema refuses is no revision.
+        // A revision that the schema refuses is skipped.
         if ns.cluster().create(&manifest).await.is_ok() {
             names.push(format!("r{number}"));
         }
@@ -233,7 +233,7 @@ async fn every_revision_comes_to_its_end(scope: Scope) {
     assert_eq!(managed(&ns).await, [""; 0]);
     let after = join_all(strangers.iter().map(|it| ns.live(it))).await;
     for (before, after) in before.iter().zip(&after) {
-        // Garbage collection may have asked for the end of the one whose owner does not exist.
+        // Garbage collection may have marked the object without an existing owner for deletion.
         let content =
             |object: &Value| (object["data"].clone(), object["metadata"]["labels"].clone());
         assert_eq!(content(before), content(after));

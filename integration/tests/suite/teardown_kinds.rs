@@ -1,4 +1,5 @@
-//! Kinds that stand in the way of an end: that cannot be listed, that no object is kept of, whose versions come and go.
+//! Kinds that delay the end of a revision: they cannot be listed, have no stored objects, or their
+//! versions change.
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
@@ -51,7 +52,8 @@ async fn kinds_without_list_or_watch_are_refused_and_hold_nothing_up(scope: Scop
     }
 }
 
-/// A definition of two versions of a kind that nobody else has, and an object in the older version.
+/// Returns a definition of two versions of a kind that no other test has, and an object in the
+/// older version.
 fn definition(ns: &TestNamespace) -> (Entry, Entry) {
     let group = format!("{}.example", ns.name());
     let names = json!({ "plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList" });
@@ -64,7 +66,7 @@ fn definition(ns: &TestNamespace) -> (Entry, Entry) {
     (crd, thing)
 }
 
-/// Which of both versions are served.
+/// Returns both versions, each served or not.
 fn versions(alpha: bool, stable: bool) -> Value {
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let version = |name: &str, served: bool| {
@@ -83,7 +85,7 @@ async fn serve(ns: &TestNamespace, crd: &Entry, alpha: bool, stable: bool) {
     .await;
 }
 
-/// The object in the version that is served to the end.
+/// Returns the object in the version that stays served.
 fn stable(thing: &Entry) -> Entry {
     let mut thing = thing.clone();
     let version = thing.manifest["apiVersion"].as_str().unwrap();
@@ -116,7 +118,7 @@ async fn a_version_that_is_not_served_hides_no_object(scope: Scope) {
     }
     serve(&ns, &crd, false, true).await;
     for (name, _, thing) in &sets {
-        // The object is there, and still the revision's own.
+        // The object exists, and the revision still controls it.
         let kind = format!("Thing.{}.example {}", ns.name(), thing.name());
         let both = format!("ConfigMap {name}");
         let wanted = [
@@ -124,7 +126,8 @@ async fn a_version_that_is_not_served_hides_no_object(scope: Scope) {
             Says("Available", "not registered on the api server."),
             Controls(&[&both, &kind]),
         ];
-        // A served version that goes ends its watch, but nobody is told that it did.
+        // The watch of a version ends when the version is no longer served, without an event, so
+        // the test triggers a reconcile.
         ns.merge(
             &stable(thing),
             &json!({ "metadata": { "labels": { "look": "again" } } }),
@@ -155,7 +158,7 @@ async fn an_object_is_waited_for_while_no_version_of_its_kind_is_served(scope: S
         .reaches("v1", &[Is("Available", "True")])
         .await;
     serve(&ns, &crd, false, false).await;
-    // The server needs a moment for it.
+    // The server needs a moment to stop serving the version.
     ns.within(LONG)
         .reaches("v1", &[Because("Available", "False", "PreflightError")])
         .await;
@@ -173,7 +176,7 @@ async fn an_object_is_waited_for_while_no_version_of_its_kind_is_served(scope: S
     assert_eq!(ns.get(&stable(&thing)).await, None);
 }
 
-/// Lets the manager do this with secrets, beside all with config maps, and starts it anew.
+/// Grants the manager these verbs on secrets, and all verbs on config maps, and restarts it.
 async fn allow(bed: &mut Exclusive, verbs: &[&str]) {
     let role = object(
         "rbac.authorization.k8s.io/v1",
@@ -193,7 +196,8 @@ async fn allow(bed: &mut Exclusive, verbs: &[&str]) {
     bed.start_manager_as(NAMESPACE, ACCOUNT).await;
 }
 
-/// What may not be listed is read one by one; what may not be read either is said, and can be left behind.
+/// Objects that cannot be listed are read one by one. Objects that cannot be read either are
+/// reported, and can be abandoned.
 #[tokio::test]
 async fn kinds_that_may_not_be_listed_hold_up_what_was_written_at_most() {
     let mut bed = Exclusive::acquire().await;
@@ -223,7 +227,7 @@ async fn kinds_that_may_not_be_listed_hold_up_what_was_written_at_most() {
             set.create().await;
             ns.within(LONG).reaches(name, &wanted).await;
         }
-        // Nothing was written.
+        // Nothing was written, so nothing delays the archival or the deletion.
         ns.set_lifecycle("archived", "Archived").await;
         ns.reaches("archived", &[Is("Archived", "True")]).await;
         ns.delete_set("deleted", "Background").await;

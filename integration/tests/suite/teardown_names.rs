@@ -1,15 +1,15 @@
-//! Names that no server can hold: refused by the schema where it can tell, by the manager where it cannot, and never
-//! in the way of an end.
+//! Names that no server accepts. The schema or the manager refuses them, and they never delay the
+//! end of a revision.
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 
-/// A phase as it is written into a spec.
+/// Returns a phase in the format of a spec.
 fn phase(name: &str, class: &str, slices: &[&str], object: &Value) -> Value {
     json!({ "name": name, "class": class, "slices": slices, "objects": [{ "object": object }] })
 }
 
-/// Phases with a name that the schema refuses in new revisions.
+/// Returns phases with a name that the schema refuses in new revisions.
 fn refused_by_the_schema(object: &Value) -> Vec<(Value, &'static str)> {
     let phase = |class, slices: &[&str]| phase("a", class, slices, object);
     vec![
@@ -27,7 +27,7 @@ fn refused_by_the_schema(object: &Value) -> Vec<(Value, &'static str)> {
     ]
 }
 
-/// Phases with a name that only the manager refuses, or the server that it asks.
+/// Returns phases with a name that only the manager or the server of the object refuses.
 fn refused_by_the_manager(ns: &TestNamespace, object: &Value) -> Vec<(Value, &'static str)> {
     let named = |name: &str| {
         let mut object = object.clone();
@@ -46,7 +46,8 @@ fn refused_by_the_manager(ns: &TestNamespace, object: &Value) -> Vec<(Value, &'s
     ]
 }
 
-/// Rolls revisions out that are refused, and ends each of them in a way of its own.
+/// Waits until the revisions are refused, and ends one of each case by archival and one by
+/// deletion.
 async fn all_end(ns: &TestNamespace, cases: &[(Value, &'static str)]) {
     for (number, (_, text)) in cases.iter().enumerate() {
         let (archived, deleted) = (format!("archived-{number}"), format!("deleted-{number}"));
@@ -57,7 +58,7 @@ async fn all_end(ns: &TestNamespace, cases: &[(Value, &'static str)]) {
             ];
             ns.reaches(name, &wanted).await;
         }
-        // The update is let pass although the schema refuses the name by now.
+        // The server accepts the update although the schema refuses the name by now.
         ns.set_lifecycle(&archived, "Archived").await;
         ns.reaches(&archived, &[Is("Archived", "True")]).await;
         ns.delete_set(&archived, "Background").await;

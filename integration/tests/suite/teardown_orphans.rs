@@ -1,10 +1,10 @@
-//! Orphaning holds whenever it was asked for, also while nobody looks.
+//! Objects are orphaned on request at any time, also while no manager runs.
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 use baton_integration::sites::{PULL, PUSH, Site};
 
-/// Deletes an object with what it owns left behind, and waits until garbage collection has done its part.
+/// Deletes an object but not its dependents, and waits until garbage collection has orphaned them.
 async fn orphan(ns: &TestNamespace, reference: &Value) {
     assert!(ns.cluster().delete(reference, "Orphan").await);
     ns.within(Duration::from_mins(1))
@@ -32,7 +32,7 @@ async fn objects_of_phases_that_were_orphaned_while_no_manager_ran_stay() {
             .delegated("here", "default", [here.clone()])
             .available()
             .await;
-        // One that is deleted meanwhile in the usual way takes its objects along.
+        // A revision that is deleted normally meanwhile deletes its objects as well.
         ns.set("other")
             .revision(1)
             .delegated("there", &push.class(), [taken.clone()])

@@ -11,7 +11,7 @@ const RBAC: &str = "rbac.authorization.k8s.io/v1";
 pub(crate) const DEPLOYER: &str = "deployer";
 pub(crate) const ALL: [&str; 5] = ["get", "create", "patch", "update", "delete"];
 
-/// Gives the service account of this name in a namespace rights on kinds of the core group there.
+/// Grants a service account in a namespace these verbs on kinds of the core group.
 pub(crate) async fn allow(
     cluster: &Cluster,
     namespace: &str,
@@ -37,7 +37,7 @@ pub(crate) async fn allow(
     }
 }
 
-/// Binds the right to impersonate to the manager, in one namespace.
+/// Grants the manager the right to impersonate accounts in one namespace.
 async fn serve(ns: &TestNamespace) {
     let subject = json!({ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE });
     let role = json!({
@@ -53,8 +53,10 @@ pub(crate) fn user(ns: &TestNamespace, account: &str) -> String {
     format!("system:serviceaccount:{}:{account}", ns.name())
 }
 
-/// With no rights of its own on what revisions contain: rollout, probes, handover, phases of a class, deployments,
-/// archival and deletion. And a namespace that nobody gave it is left alone.
+/// The manager has no rights of its own on the objects of revisions.
+///
+/// Rollout, probes, handover, phases of a class, archival and deletion work nevertheless, but not
+/// in a namespace without the right to impersonate.
 #[tokio::test]
 async fn a_manager_of_tenants_writes_with_their_rights_only() {
     let mut bed = Exclusive::acquire().await;
@@ -76,7 +78,8 @@ async fn a_manager_of_tenants_writes_with_their_rights_only() {
         .probe(probe.clone())
         .available()
         .await;
-    // The same content, and another one; the account may be named as well.
+    // One object has the same content and another one changes. The account may be named explicitly
+    // as well.
     ns.revision(2)
         .phase("a", [kept.clone()])
         .delegated("b", "default", [delegated.clone().data("k", "2")])
@@ -97,7 +100,7 @@ async fn a_manager_of_tenants_writes_with_their_rights_only() {
     ns.gone(&kept).await;
     ns.gone(&delegated).await;
 
-    // What the account may not write is told, and nothing of its phase is written.
+    // Objects that the account may not write are reported, and nothing of their phase is written.
     let (beside, hidden) = (configmap("beside"), secret("hidden"));
     ns.set("secret")
         .phase("a", [beside.clone(), hidden.clone()])
@@ -109,7 +112,7 @@ async fn a_manager_of_tenants_writes_with_their_rights_only() {
         .await;
     assert_eq!((ns.get(&beside).await, ns.get(&hidden).await), (None, None));
 
-    // Nobody bound the right to impersonate here.
+    // The manager has no right to impersonate accounts in this namespace.
     let other = bed.namespace(Scope::Namespaced).await;
     allow(
         other.cluster(),
@@ -128,7 +131,7 @@ async fn a_manager_of_tenants_writes_with_their_rights_only() {
         ])
         .await;
     assert_eq!(other.get(&kept).await, None);
-    // Nor may the manager write anything itself.
+    // The manager's own account may not write objects either.
     let wide = bed.namespace(Scope::Cluster).await;
     wide.set("v1")
         .phase("a", [kept.clone()])
@@ -143,7 +146,8 @@ async fn a_manager_of_tenants_writes_with_their_rights_only() {
     assert_eq!(wide.get(&kept).await, None);
 }
 
-/// Neither by a rule nor by a mapped condition, nor as somebody else's object that is in the way.
+/// Values that the account may not read are not reported: neither by a probe, nor by a mapped
+/// condition, nor for a colliding object.
 #[tokio::test]
 async fn what_the_account_may_not_read_is_not_told() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -157,7 +161,7 @@ async fn what_the_account_may_not_read_is_not_told() {
     .await;
     let service =
         || object("v1", "Service", "s").with("/spec", json!({ "ports": [{ "port": 80 }] }));
-    // Labelled, so that the manager knows it, and of nobody.
+    // The object has the manager's label, so it is cached, and it has no controller.
     ns.create(&service().label("package-operator.run/cache", "True"))
         .await;
     let status = json!({ "status": { "conditions": [{
@@ -186,7 +190,7 @@ async fn what_the_account_may_not_read_is_not_told() {
         assert!(!told.to_lowercase().contains("hunter2"), "{told}");
         assert!(!told.contains(".status.condition"), "{told}");
     }
-    // Who may read it is told, once the right has been noticed.
+    // Once the account may read the object, the condition is reported.
     allow(
         ns.cluster(),
         ns.name(),
@@ -200,7 +204,8 @@ async fn what_the_account_may_not_read_is_not_told() {
         .await;
 }
 
-/// It says so, also when it is deleted, and goes on once the right is there.
+/// The missing right is reported, also during a deletion, and the revision continues once the right
+/// is granted.
 #[tokio::test]
 async fn without_the_right_to_delete_a_revision_stays() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -249,8 +254,8 @@ async fn without_the_right_to_delete_a_revision_stays() {
     assert_eq!(ns.get(&configmap("deleted")).await, None);
 }
 
-/// A handover that changes nothing but the owner needs no dry run otherwise: the missing right would be told by the
-/// first of several writes.
+/// A handover that changes only the owner usually needs no dry run. Without one, only the first of
+/// several writes would detect the missing right.
 #[tokio::test]
 async fn a_handover_without_rights_takes_nothing() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -323,7 +328,7 @@ async fn a_cluster_scoped_revision_has_no_account() {
     assert_eq!(ns.get(&cm).await, None);
 }
 
-/// The account of the same name and namespace counts in a cluster that phases are delivered into.
+/// In another cluster, the account of the same name and namespace in that cluster applies.
 async fn delivered_as_the_account_of_that_cluster(ns: &TestNamespace, joined: &Joined) {
     let (site, cm) = (joined.site(), configmap("cm"));
     ns.set("v1")

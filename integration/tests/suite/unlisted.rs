@@ -1,7 +1,8 @@
-//! Kinds of ours that are not served for a while, or that the manager may not list for a while.
+//! Baton's own kinds, when they are temporarily not served, or when the manager temporarily may not
+//! list them.
 //!
-//! What cannot be listed is not known: what runs stays, nothing is deleted or newly delivered, and a condition says
-//! why.
+//! Without a list the manager knows nothing about the objects: deployed objects stay, nothing is
+//! deleted or newly delivered, and a condition reports the reason.
 
 use baton_integration::application::reason;
 use baton_integration::endpoint::Endpoint;
@@ -19,7 +20,7 @@ const REFUSED: [Want<'_>; 1] = [Because("Available", "False", "PreflightError")]
 const UNKNOWN: [Want<'_>; 1] = [Because("Available", "Unknown", "ListFailed")];
 const UNLISTED: &str = "ListFailed";
 
-/// A control plane, and a manager whose requests come through a stand-in of it. The namespaces are of the test.
+/// A control plane, and a manager behind a fault injector. The test creates the namespaces.
 struct Unlisted {
     bed: Exclusive,
     faults: Faults,
@@ -37,7 +38,7 @@ impl Unlisted {
         self.bed.manager_through(&self.faults, &flags).await
     }
 
-    /// From now on whoever asks for a path that matches this expression gets this answer.
+    /// From now on, every request for a path that matches this expression gets this answer.
     async fn lose(&self, path: &str, answer: Answer) {
         let lost = self.faults.inject(On::any().path(path), answer);
         self.faults.end_watches(path, WatchEnd::Close);
@@ -45,7 +46,7 @@ impl Unlisted {
     }
 }
 
-/// Whether a version of the application of the test is kept.
+/// True if the test's application has a record of a version.
 async fn is_kept(ns: &TestNamespace, version: &str) -> bool {
     let like = object("apps/v1", "ControllerRevision", "any");
     let label = "baton.run/site-application";
@@ -83,7 +84,8 @@ async fn versions_that_a_deployment_names_stay_while_deployments_are_not_served(
         why == wanted
             && (wanted != UNLISTED || message.contains("SiteDeployments cannot be listed"))
     };
-    // Four are kept without a reason: this one leaves no place for the first.
+    // The newest four versions are kept in any case. With this one, the first version is not among
+    // them.
     fleet.application(&version("1.5.0")).await;
     let pinned = "version 1.0.0 to be kept";
     ns.stays(Duration::from_secs(3), pinned, async || {
@@ -102,7 +104,8 @@ async fn versions_that_a_deployment_names_stay_while_deployments_are_not_served(
     assert!(is_kept(&ns, "1.0.0").await);
 }
 
-/// What runs in a closed cluster goes on, whoever was kept out stays out, and nothing new comes in.
+/// In a closed cluster, existing deliveries continue, refused namespaces stay refused, and nothing
+/// new is delivered.
 async fn a_closed_cluster_stays_closed(answer: Answer, cause: &str) {
     let mut it = Unlisted::new().await;
     let ns = it.bed.namespace(Scope::Namespaced).await;
@@ -166,7 +169,8 @@ async fn a_closed_cluster_stays_closed_while_assignments_may_not_be_listed() {
     a_closed_cluster_stays_closed(Answer::forbidden(), "is forbidden").await;
 }
 
-/// A manager that is started while it may not list what decides who may use a site.
+/// A manager starts without the right to list the kind that decides which namespaces may use a
+/// site.
 async fn a_deployment_that_follows_keeps_its_sites(path: &str, kind: &str) {
     let mut it = Unlisted::new().await;
     let ns = it.bed.namespace(Scope::Namespaced).await;

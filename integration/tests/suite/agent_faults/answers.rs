@@ -1,4 +1,4 @@
-//! API servers that refuse, lose and cut what an agent asks them for.
+//! API servers that refuse, lose and cut the answers to an agent's requests.
 
 use std::time::Instant;
 
@@ -9,14 +9,14 @@ use futures::future::join_all;
 use super::{Side, pulled};
 use crate::rollout::{Script, calm, is_done, watch_scripts, writes};
 
-/// Rolls out over an API server that does what each of the scripts says, all of them side by side.
+/// Rolls out over API servers with these faults, one rollout per fault, all side by side.
 async fn each(side: Side, scripts: Vec<Script>) {
     calm().await;
     let cluster = &Site::get(PULL).await;
     join_all(scripts.into_iter().map(async |(text, on, answer, least)| {
         let text = format!("{text} of the {side:?}");
         let faults = Faults::start(&side.endpoint(cluster).await).await;
-        // Before the agent has asked for anything.
+        // The fault precedes all requests of the agent.
         let injection = faults.inject(on, answer);
         let asked = Instant::now();
         let (rollout, _agent) =
@@ -32,7 +32,8 @@ async fn each(side: Side, scripts: Vec<Script>) {
         faults.heal();
         rollout.assert_calm(&text).await;
         if side == Side::Site {
-            // What was carried out without an answer may be sent once more, to no effect.
+            // A write that was carried out without an answer may be sent once more, without an
+            // effect.
             let seen = faults.seen();
             let lost = seen.iter().filter(|seen| seen.injected && is_done(seen));
             let most = calm().await.1 + lost.count();
@@ -42,7 +43,8 @@ async fn each(side: Side, scripts: Vec<Script>) {
     .await;
 }
 
-/// What is followed at a side: the objects of the rollout, or the mirrors of its phases.
+/// Returns the paths that the agent watches at a side: the objects of the rollout, or the mirrors
+/// of its phases.
 fn followed(side: Side) -> &'static str {
     match side {
         Side::Hub => "/objectsetphases(/|$)",
@@ -137,7 +139,7 @@ async fn requests_to_the_site_are_refused_for_now() {
     .await;
 }
 
-/// The server of the site has done it, and the agent does not know.
+/// The server of the site has carried out the request, and the agent does not know.
 #[tokio::test]
 async fn answers_of_the_site_get_lost() {
     let deletion = || On::verb(Verb::Delete).times(1);

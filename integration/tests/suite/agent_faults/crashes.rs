@@ -8,7 +8,7 @@ use baton_integration::sites::{PULL, Site};
 use super::{Side, pulled};
 use crate::rollout::{Stage, calm};
 
-/// Eleven times, each with a write on its way that nobody has seen the end of.
+/// The agent is killed eleven times, each time with a write whose answer it has not received.
 #[tokio::test]
 async fn an_agent_is_killed_in_the_middle_of_its_work() {
     calm().await;
@@ -23,14 +23,14 @@ async fn an_agent_is_killed_in_the_middle_of_its_work() {
         )
         .await;
         let agent = RefCell::new(agent);
-        // With the next write of a side on its way.
+        // The agent is killed while the next write to a side is in transit.
         let kill = async |side: &Faults| {
             let answer = if carried_out {
                 Answer::HangUp { carried_out }
             } else {
                 Answer::Held(Gate::default())
             };
-            // Heartbeats come anyway.
+            // Heartbeats are sent in any case, so they are not counted.
             let work = On::writes().path("/(configmaps|objectsetphases)/(?:in-|new|old|v[12]-)");
             side.inject(work.times(1), answer).used(1).await;
             agent.borrow_mut().kill();
@@ -39,7 +39,8 @@ async fn an_agent_is_killed_in_the_middle_of_its_work() {
         };
         let kills = RefCell::new(0);
         let strike = async |stage| {
-            // A write that is carried out is no more to be done; of those that are held, none is.
+            // The archival has too few writes for a fourth kill: a write that was carried out is
+            // not repeated.
             let sides = match stage {
                 Stage::First | Stage::Second => vec![&own, &hub, &own, &hub],
                 Stage::Archival => vec![&own, &hub, &hub],

@@ -8,7 +8,7 @@ use super::Side;
 use crate::agent_offline::SILENT;
 use crate::rollout::{PATIENCE, Rollout, Stage, calm};
 
-/// The token of either side ends before anything is delivered, and a new one comes into the same file.
+/// The token of one side expires before a delivery, and a new one is written to the same file.
 #[tokio::test]
 async fn tokens_expire_and_are_replaced() {
     calm().await;
@@ -35,7 +35,7 @@ async fn tokens_expire_and_are_replaced() {
                 return;
             }
             let reported = rollout.joined.becomes("Connected", "False").await;
-            // Only an agent that reaches the hub can say what is wrong with the site.
+            // The agent can report a fault of the site only if it reaches the hub.
             assert_eq!(
                 reported["reason"] == SILENT,
                 side == Side::Hub,

@@ -1,4 +1,4 @@
-//! Networks of an agent that fail, to either side, and an API server that restarts.
+//! Networks of an agent that fail on either side, and API servers that restart.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use super::{Side, pulled};
 use crate::agent_offline::SILENT;
 use crate::rollout::{PATIENCE, Rollout, Stage, calm};
 
-/// Both lines of an agent.
+/// The lines of an agent to both sides.
 struct Lines {
     hub: Proxy,
     site: Proxy,
@@ -38,15 +38,15 @@ impl Lines {
     }
 }
 
-/// A rollout over lines of its own.
+/// Starts a rollout over these lines.
 async fn over(lines: &Lines, site: &Site, recorded: bool) -> (Rollout, Agent) {
     let hub = Side::Hub.endpoint(site).await.at(lines.hub.address());
     let own = site.endpoint().at(lines.site.address());
     pulled(site, |setup| setup.hub(&hub).site(&own), recorded).await
 }
 
-/// A site comes up by itself: its agent waits for whoever is not there yet, and is not ready as long as it can do
-/// nothing.
+/// The agent of a site starts without any other party. It waits for both API servers, and is not
+/// ready until it can work.
 #[tokio::test]
 async fn an_agent_starts_before_anybody_answers() {
     calm().await;
@@ -74,7 +74,7 @@ async fn an_agent_starts_before_anybody_answers() {
     assert!(agent.is_ready());
 }
 
-/// While it lasts, the hub says what is lost; afterwards everything is done.
+/// The hub reports the lost agent meanwhile, and the rollout is completed afterwards.
 #[tokio::test]
 async fn the_line_to_the_hub_is_cut() {
     calm().await;
@@ -96,7 +96,7 @@ async fn the_line_to_the_hub_is_cut() {
     rollout.assert_calm("a cut to the hub").await;
 }
 
-/// An agent that cannot reach its own cluster says so, and is not taken for a healthy one.
+/// An agent that cannot reach its own cluster reports it, so it is not taken for a healthy one.
 #[tokio::test]
 async fn the_line_to_the_site_is_cut() {
     calm().await;
@@ -122,7 +122,7 @@ async fn the_line_to_the_site_is_cut() {
     rollout.assert_calm("a cut to the site").await;
 }
 
-/// Connections break at moments that nobody chose, in the middle of requests and of watches.
+/// Connections break at random moments, in the middle of requests and of watches.
 #[tokio::test]
 async fn connections_are_reset_at_any_moment() {
     let first = first_seed();
@@ -158,7 +158,7 @@ async fn connections_are_reset_at_any_moment() {
     }
 }
 
-/// What happens on the hub while the watch is gone is seen when it is back.
+/// Changes on the hub during an interruption of the watch are observed afterwards.
 #[tokio::test]
 async fn the_watch_of_the_hub_is_reset_in_the_middle_of_an_event() {
     calm().await;
@@ -170,7 +170,7 @@ async fn the_watch_of_the_hub_is_reset_in_the_middle_of_an_event() {
     let before = site.live(ns, &object).await;
     let cluster = site.cluster().await;
     for round in 1..=3 {
-        // The next byte that comes is that of the event, or of a heartbeat.
+        // The next byte is that of the event or of a heartbeat.
         let resets = lines.hub.facts().resets;
         lines.hub.set(Mode::ResetLivingAfter(1)).await;
         ns.set_lifecycle("v2", "Paused").await;
@@ -195,7 +195,7 @@ async fn the_watch_of_the_hub_is_reset_in_the_middle_of_an_event() {
     assert_eq!(uid(&site.live(ns, &object).await), uid(&before));
 }
 
-/// Long lines with little room are no reason to do anything twice, or to take the agent for lost.
+/// On slow lines, nothing is done twice, and the agent is not reported as lost.
 #[tokio::test]
 async fn lines_are_slow() {
     calm().await;
@@ -212,13 +212,13 @@ async fn lines_are_slow() {
     }
     let asked = Instant::now();
     rollout.run(async |_| {}).await;
-    // Otherwise they were not slow: each stage takes some requests after each other.
+    // Otherwise the lines were not slow: each stage takes several requests one after the other.
     assert!(asked.elapsed() > Duration::from_secs(2));
     rollout.assert_calm("slow lines").await;
     assert_eq!(rollout.joined.becomes("Connected", "True").await, since);
 }
 
-/// What has to be waited for, side by side: nothing signals that connections are dead.
+/// Connections die without a signal, on each side in a rollout of its own.
 #[tokio::test]
 async fn connections_are_half_open() {
     calm().await;
@@ -243,7 +243,8 @@ async fn connections_are_half_open() {
     .await;
 }
 
-/// The API server of the site restarts in every stage, in good order and otherwise; that of the hub goes and comes.
+/// The API server of the site restarts in every stage, orderly or abruptly, while the hub is
+/// unreachable.
 #[tokio::test]
 async fn the_servers_restart() {
     calm().await;

@@ -1,4 +1,5 @@
-//! People who do not wait, and who change or delete what is not theirs, in the middle of a rollout.
+//! Users who do not wait, and who change or delete objects of the manager in the middle of a
+//! rollout.
 
 use baton_integration::application::{ALL_IN, TestApplication, VANGUARD, name};
 use baton_integration::prelude::*;
@@ -8,7 +9,8 @@ use super::{APP, PODS};
 
 const TARGETS: [&str; 3] = ["InstallationTarget", "CapacityTarget", "TrafficTarget"];
 
-/// The first Release has all, or the second one is at its second step as well.
+/// Starts with a complete first Release. If `is_half` is true, the second Release is at its second
+/// step.
 async fn started(ns: &TestNamespace, is_half: bool) -> (TestApplication<'_>, Watched) {
     let app = TestApplication::new(ns, APP).await;
     app.apply(app.environment("0.0.1", PODS, ALL_IN)).await;
@@ -23,7 +25,8 @@ async fn started(ns: &TestNamespace, is_half: bool) -> (TestApplication<'_>, Wat
     (app, watched)
 }
 
-/// Pods of the first and the second Release, and addresses, at the second step.
+/// Waits for the state of the second step: half of the pods for each Release, and all of them
+/// served.
 async fn is_half(app: &TestApplication<'_>) {
     let half = PODS as usize / 2;
     for generation in [0, 1] {
@@ -50,7 +53,8 @@ async fn finish(app: &TestApplication<'_>, generation: i64, watched: &Watched) {
     watched.assert(PODS as usize).await;
 }
 
-/// Whichever of them became Releases, the last one is rolled out, from the one that is complete.
+/// The last of several edits is rolled out, starting from the complete Release, no matter which
+/// edits became Releases.
 #[tokio::test]
 async fn the_last_of_several_edits_is_rolled_out() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -60,7 +64,7 @@ async fn the_last_of_several_edits_is_rolled_out() {
         environment["values"]["edit"] = number.into();
         environment
     };
-    // At once, and then at each step of the one before.
+    // The edits are made at once, and then at each step of the previous one.
     for number in 0..4 {
         app.apply(edit(number)).await;
     }
@@ -95,11 +99,12 @@ async fn the_last_of_several_edits_is_rolled_out() {
         app.releases().await.len() == 2
     })
     .await;
-    // The second contender's pods are not the first Release's; that one had half of its pods left at most once.
+    // The pods of the second contender replace those of the first one. The first Release never had
+    // less than half of its pods.
     watched.assert(PODS as usize / 2).await;
 }
 
-/// The generation of the Release of an edit.
+/// Returns the generation of the Release of an edit.
 async fn newest_with(app: &TestApplication<'_>, edit: u32) -> i64 {
     let find = async || {
         let newest = app.releases().await.pop().unwrap();
@@ -115,14 +120,14 @@ async fn newest_with(app: &TestApplication<'_>, edit: u32) -> i64 {
     find().await.unwrap()
 }
 
-/// Both of the Release that comes and of the one that goes.
+/// Covers the targets of the contender and of the incumbent.
 #[tokio::test]
 async fn targets_that_are_deleted_in_the_middle_of_a_rollout_come_back_as_they_were() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (app, watched) = started(&ns, true).await;
     for generation in [1, 0] {
         let release = app.release(generation).await;
-        // Without its InstallationTarget a Release is not installed any more (J1 of the contract).
+        // The InstallationTarget is left out: without it a Release is not installed any more.
         for kind in &TARGETS[1..] {
             println!("{kind} of generation {generation}");
             let target = TestApplication::kind(kind, name(&release));
@@ -138,7 +143,7 @@ async fn targets_that_are_deleted_in_the_middle_of_a_rollout_come_back_as_they_w
     finish(&app, 1, &watched).await;
 }
 
-/// Numbers that somebody has written into targets are put back.
+/// Numbers that a user has written into targets are reset.
 #[tokio::test]
 async fn targets_that_are_edited_in_the_middle_of_a_rollout_are_put_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -164,7 +169,7 @@ async fn targets_that_are_edited_in_the_middle_of_a_rollout_are_put_back() {
             is_half(&app).await;
         }
     }
-    // A cluster that is taken out of one, and one that nobody has.
+    // The same for an additional cluster that does not exist.
     let release = app.release(1).await;
     let target = TestApplication::kind("InstallationTarget", name(&release));
     let old = ns.live(&target).await;
@@ -183,7 +188,7 @@ async fn targets_that_are_edited_in_the_middle_of_a_rollout_are_put_back() {
     finish(&app, 1, &watched).await;
 }
 
-/// Workloads of both Releases.
+/// Covers the workloads of both Releases.
 #[tokio::test]
 async fn workloads_that_are_scaled_in_the_middle_of_a_rollout_are_scaled_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -207,7 +212,7 @@ async fn workloads_that_are_scaled_in_the_middle_of_a_rollout_are_scaled_back() 
     finish(&app, 1, &watched).await;
 }
 
-/// Nothing is left of either Release, in any cluster.
+/// Nothing is left of either Release in any cluster.
 #[tokio::test]
 async fn an_application_that_is_deleted_in_the_middle_of_a_rollout_leaves_nothing() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -230,7 +235,8 @@ async fn an_application_that_is_deleted_in_the_middle_of_a_rollout_leaves_nothin
     }
 }
 
-/// The Release waits for it, what runs there goes on, and the rollout goes on once it is there again.
+/// The Release waits for the cluster, the workloads there keep running, and the rollout continues
+/// once the Cluster exists again.
 #[tokio::test]
 async fn a_cluster_that_is_deleted_in_the_middle_of_a_rollout_may_come_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -12,7 +12,7 @@ use super::watched::Watched;
 use super::{APP, PODS};
 use crate::requests::settle;
 
-/// A namespace, and a manager whose requests may fail.
+/// Starts a manager behind a fault injector, and creates a namespace.
 async fn start() -> (Exclusive, Faults, TestNamespace, Manager) {
     let mut bed = Exclusive::acquire().await;
     bed.install_releases().await;
@@ -24,7 +24,7 @@ async fn start() -> (Exclusive, Faults, TestNamespace, Manager) {
     (bed, faults, ns, manager)
 }
 
-/// The next step of a rollout, from the Release that has all to the one that gets it.
+/// Rolls out the next Release in all its steps.
 async fn roll_out(app: &TestApplication<'_>, generation: i64) {
     let version = ["0.0.1", "0.0.2"][usize::try_from(generation % 2).unwrap()];
     app.apply(app.environment(version, PODS, VANGUARD)).await;
@@ -35,7 +35,7 @@ async fn roll_out(app: &TestApplication<'_>, generation: i64) {
     app.completed(generation).await;
 }
 
-/// W25: a write that has failed is not taken as done, and one that was done is not done twice.
+/// A failed write counts as not carried out, and a write that was carried out is not repeated.
 #[tokio::test]
 async fn writes_that_fail_are_repeated_until_all_is_as_it_should_be() {
     let (mut bed, faults, ns, manager) = start().await;
@@ -45,7 +45,7 @@ async fn writes_that_fail_are_repeated_until_all_is_as_it_should_be() {
     ns.merge(&app.entry(), &limit).await;
     app.completed(0).await;
     let watched = Watched::start(&app).await;
-    // The first one has another Release beside it than all that follow.
+    // The first rollout starts from another Release than all following ones, so it is not compared.
     roll_out(&app, 1).await;
     roll_out(&app, 2).await;
     let even = settled_picture(&app).await;
@@ -70,7 +70,7 @@ async fn writes_that_fail_are_repeated_until_all_is_as_it_should_be() {
     ];
     for (generation, (text, answer)) in (4..).zip(answers) {
         println!("{text}");
-        // A dozen writes, with others in between.
+        // Twelve writes fail, one after the other.
         let injections: Vec<_> = (0..12)
             .map(|at| faults.inject(writes().after(2 + at).times(1), answer.clone()))
             .collect();
@@ -87,8 +87,8 @@ async fn writes_that_fail_are_repeated_until_all_is_as_it_should_be() {
     assert_eq!(bed.manager().metrics().writes(), 0);
 }
 
-/// A Release is deleted as unfinished only in the state that it was found in: here it becomes complete, with all pods
-/// and all traffic, while the one after it is on its way to the server.
+/// A Release is deleted as unfinished only if it is unchanged since it was read. Here it becomes
+/// complete, with all pods and all traffic, while the creation of the next Release is held back.
 #[tokio::test]
 async fn a_release_that_becomes_complete_while_the_next_one_is_made_stays() {
     let (_bed, faults, ns, manager) = start().await;

@@ -12,13 +12,14 @@ use super::state::{becomes, settled_picture};
 use super::watched::Watched;
 use crate::requests::settle;
 
-/// Seeds of each test; there are two.
+/// Number of seeds of each of the two tests.
 const ROUNDS: u64 = 15;
 
-/// A kill comes at most this squared milliseconds after the stage has begun, mostly early.
+/// The square root of the longest delay of a kill in milliseconds. Most kills come early in a
+/// stage.
 const LATEST: u64 = 24;
 
-/// What disturbs a rollout, if anything does.
+/// The disturbance of a rollout, if any.
 struct Fate {
     random: Option<StdRng>,
     kills: u64,
@@ -39,7 +40,8 @@ impl Fate {
         }
     }
 
-    /// Something has begun: in two of three cases kills the manager at some moment of it, and starts another one.
+    /// In two of three cases, kills the manager at a random moment of the stage that has just
+    /// begun, and starts another one.
     async fn strike(&mut self, bed: &mut Exclusive) {
         let Some(random) = &mut self.random else {
             return;
@@ -55,7 +57,7 @@ impl Fate {
     }
 }
 
-/// Three steps with a version.
+/// Rolls out a version in three steps.
 async fn roll_out(
     app: &TestApplication<'_>,
     bed: &mut Exclusive,
@@ -74,7 +76,7 @@ async fn roll_out(
     app.completed(generation).await;
 }
 
-/// Two steps, and back.
+/// Rolls out two steps, and aborts.
 async fn abort(app: &TestApplication<'_>, bed: &mut Exclusive, fate: &mut Fate) {
     app.apply(app.environment("0.0.2", PODS, VANGUARD)).await;
     fate.strike(bed).await;
@@ -85,7 +87,7 @@ async fn abort(app: &TestApplication<'_>, bed: &mut Exclusive, fate: &mut Fate) 
         release["spec"]["targetStep"] == 1
     })
     .await;
-    // That it is deleted is an abort once the Application has noted it.
+    // A deletion counts as an abort once the Application has observed the Release.
     let highest = "shipper.booking.com/app.highestObservedGeneration";
     app.ns
         .eventually("the Release to be noted", async || {
@@ -98,7 +100,7 @@ async fn abort(app: &TestApplication<'_>, bed: &mut Exclusive, fate: &mut Fate) 
     app.completed(0).await;
 }
 
-/// A manager that is started has nothing to write.
+/// Fails if a restarted manager writes anything.
 async fn rests(ns: &TestNamespace, bed: &mut Exclusive) {
     bed.take_manager().kill();
     bed.start_manager();
@@ -106,7 +108,8 @@ async fn rests(ns: &TestNamespace, bed: &mut Exclusive) {
     assert_eq!(bed.manager().metrics().writes(), 0);
 }
 
-/// Each rollout ends as an undisturbed one, and no pod of the incumbent goes before the contender's are there.
+/// Each rollout ends as an undisturbed one, and the incumbent keeps its pods until the contender
+/// has its own.
 #[tokio::test]
 async fn rollouts_of_a_killed_manager_end_as_others_do() {
     let mut bed = Exclusive::acquire().await;
@@ -118,7 +121,7 @@ async fn rollouts_of_a_killed_manager_end_as_others_do() {
     ns.merge(&app.entry(), &limit).await;
     app.completed(0).await;
     let watched = Watched::start(&app).await;
-    // The first one has another Release beside it than all that follow.
+    // The first rollout starts from another Release than all following ones, so it is not compared.
     let mut expected = Vec::new();
     for generation in 1..=3 {
         roll_out(&app, &mut bed, generation, &mut Fate::none()).await;
@@ -144,7 +147,8 @@ async fn rollouts_of_a_killed_manager_end_as_others_do() {
     rests(&ns, &mut bed).await;
 }
 
-/// W9, whenever the manager is killed: the state is the one from before, and the incumbent keeps the pods it had.
+/// After an abort the state is the previous one, no matter when the manager is killed, and the
+/// incumbent keeps its pods.
 #[tokio::test]
 async fn aborts_of_a_killed_manager_end_as_others_do() {
     let mut bed = Exclusive::acquire().await;
@@ -166,7 +170,7 @@ async fn aborts_of_a_killed_manager_end_as_others_do() {
         abort(&app, &mut bed, &mut fate).await;
         kills += fate.kills;
         becomes(&app, &expected, &text).await;
-        // Half of them had made room for the contender.
+        // Half of the incumbent's pods had made room for the contender.
         watched.assert(PODS as usize / 2).await;
     }
     println!("the manager was killed {kills} times in the middle of its work");

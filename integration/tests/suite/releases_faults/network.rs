@@ -1,4 +1,4 @@
-//! A cluster that is cut off in each stage of a step, and comes back.
+//! A cluster that becomes unreachable in each stage of a step, and comes back.
 
 use baton_integration::application::{ALL_IN, TestApplication, VANGUARD, condition, name};
 use baton_integration::faults::{Answer, Faults, Gate, Injection, On};
@@ -9,13 +9,13 @@ use baton_integration::sites::{PUSH, Site};
 use super::watched::Watched;
 use super::{APP, PODS};
 
-/// How long it may take until the hub tries again.
+/// Time limit for the hub to retry.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The path of a request, by the names of contender and incumbent.
+/// Returns the path of a request, given the names of contender and incumbent.
 type Path = fn(&str, &str) -> String;
 
-/// What is asked of the cluster when a stage of the second step begins there.
+/// The first request to the cluster in each stage of the second step.
 const STAGES: [(&str, Path); 4] = [
     ("the contender's capacity", |contender, _| {
         format!("/deployments/{contender}-")
@@ -31,14 +31,14 @@ const STAGES: [(&str, Path); 4] = [
     }),
 ];
 
-/// The network between the hub and the site, which holds a request back and breaks while it does.
+/// The network between the hub and the site. It breaks while a request is held back.
 struct Line {
     proxy: Proxy,
     faults: Faults,
 }
 
 impl Line {
-    /// Waits for such a write, and cuts the site off before it has got there.
+    /// Waits for the request, and makes the site unreachable before the request arrives.
     async fn cut_at(&self, gate: &Gate, held: &Injection) {
         held.used(1).await;
         self.proxy.set(Mode::Cut).await;
@@ -47,7 +47,8 @@ impl Line {
     }
 }
 
-/// What waits says so, nothing goes on anywhere, and afterwards all of it does.
+/// The Release reports that it waits, nothing continues in any cluster, and the rollout continues
+/// afterwards.
 #[tokio::test]
 async fn a_cluster_that_is_cut_off_in_any_stage_of_a_step_goes_on_afterwards() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -87,8 +88,8 @@ async fn a_cluster_that_is_cut_off_in_any_stage_of_a_step_goes_on_afterwards() {
     }
 }
 
-/// A Release that cannot be installed in one of its clusters takes nothing from the one before it, be it waited for or
-/// aborted.
+/// A Release that cannot be installed in one of its clusters takes nothing from the previous
+/// Release, neither during the wait nor by an abort.
 #[tokio::test]
 async fn a_cluster_that_is_cut_off_while_a_release_is_installed_gets_it_afterwards() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -1,4 +1,5 @@
-//! Charts that cannot be had: what runs goes on, and what waits for them follows when they can be had again.
+//! Charts that cannot be fetched. Running Releases are not affected, and waiting ones continue once
+//! the charts are available again.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +14,13 @@ use super::watched::Watched;
 use super::{APP, PODS};
 use crate::requests::settle;
 
-/// A repository of the test's own, with the charts of all tests.
+/// Starts a repository for one test, with the charts of all tests.
 pub(crate) async fn start() -> Repository {
     let dirs = Dirs::from_env().unwrap();
     Repository::start(&dirs).await.unwrap()
 }
 
-/// Adds a version of the chart that has this beside its other templates.
+/// Adds a version of the chart with an additional template.
 pub(crate) fn add(charts: &Repository, version: &str, template: &str) {
     let folder = Dirs::from_env().unwrap().workspace;
     let folder = folder.join("hack/charts/test-nginx-0.0.1");
@@ -45,7 +46,7 @@ pub(crate) fn add(charts: &Repository, version: &str, template: &str) {
     charts.add("test-nginx", version, pack_files(files).unwrap());
 }
 
-/// What is rolled out from a repository of the test's own.
+/// Returns an environment with a chart of the test's repository.
 pub(crate) fn environment(
     app: &TestApplication<'_>,
     charts: &Repository,
@@ -57,8 +58,9 @@ pub(crate) fn environment(
     environment
 }
 
-/// Whether it is told that a Release cannot be rolled out: by the Application if the index is asked for before there is
-/// one, by the Release with whatever reason if it is afterwards.
+/// True if the status reports that a Release cannot be rolled out. The Application reports it if
+/// the index cannot be fetched before the Release exists; otherwise the Release reports it, with
+/// any reason.
 async fn is_refused(app: &TestApplication<'_>, generation: i64) -> bool {
     if let Some(release) = app.find(generation).await {
         return condition(&release, "Scheduled") == "False";
@@ -96,8 +98,8 @@ async fn a_repository_that_fails_holds_up_the_next_release_alone() {
             is_refused(&app, generation).await
         })
         .await;
-        // What runs is complete, and has all it had. Its strategy may not be followed without the targets of the next
-        // one (section 3.4 of the contract).
+        // The running Release is complete and has all its pods. It is not checked that its strategy
+        // is followed, because the strategy may require the targets of the next Release.
         let after = app.release(generation - 1).await;
         assert_eq!(condition(&after, "Scheduled"), "True", "{after}");
         assert_eq!(condition(&after, "Complete"), "True", "{after}");
@@ -117,7 +119,8 @@ async fn a_repository_that_fails_holds_up_the_next_release_alone() {
     watched.assert(PODS as usize).await;
 }
 
-/// W28: rendered once for all clusters, and never again; not even by a manager that knows nothing of the charts.
+/// A chart is rendered once for all clusters, and never again, not even by a restarted manager with
+/// an empty chart cache.
 #[tokio::test]
 async fn a_manager_that_is_started_renders_nothing_again() {
     let mut bed = Exclusive::acquire().await;
@@ -158,7 +161,7 @@ async fn a_manager_that_is_started_renders_nothing_again() {
         .await;
     }
     app.completed(1).await;
-    // What is lost comes back from what was rendered.
+    // Lost objects are recreated from the rendered manifests.
     let labels = format!("shipper-release={}", name(&second));
     for (place, found) in app
         .places

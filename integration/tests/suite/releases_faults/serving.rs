@@ -1,4 +1,5 @@
-//! Pods that serve keep their traffic until others have taken over, whatever becomes of the Release that they are of.
+//! Pods keep their traffic until other pods have taken over, no matter what happens to their
+//! Release.
 
 use baton_integration::application::{ALL_IN, TestApplication, VANGUARD, condition, name, reason};
 use baton_integration::prelude::*;
@@ -6,22 +7,23 @@ use baton_integration::prelude::*;
 use super::APP;
 use super::watched::Watched;
 
-/// Pods of a whole Release in each cluster. Every step of the strategy wants all of them to be served.
+/// Number of pods of a whole Release in each cluster. In every step of the strategy, this number of
+/// pods is to be served.
 const PODS: u32 = 10;
 
-/// The generation of a contender beside the first Release alone.
+/// The generation of a contender if only the first Release exists.
 const CONTENDER: i64 = 1;
 
-/// The moment in a rollout at which something is done.
+/// The moment in a rollout at which a test acts.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// The contender is on the way to a step.
+    /// The contender moves towards a step.
     Towards(i64),
-    /// It waits there.
+    /// The contender waits at a step.
     At(i64),
 }
 
-/// Every step, and every way between two of them.
+/// Every step, and the way to each of them.
 const MOMENTS: [Moment; 6] = [
     Moment::Towards(0),
     Moment::At(0),
@@ -38,7 +40,7 @@ struct Rollout<'a> {
 }
 
 impl<'a> Rollout<'a> {
-    /// The first Release serves with all of its pods.
+    /// Starts with the first Release, whose pods are all served.
     async fn start(ns: &'a TestNamespace) -> Self {
         let app = TestApplication::new(ns, APP).await;
         app.apply(numbered(app.environment("0.0.1", PODS, ALL_IN), 0))
@@ -53,13 +55,13 @@ impl<'a> Rollout<'a> {
         rollout
     }
 
-    /// Another template.
+    /// Returns another template.
     fn environment(&mut self) -> Value {
         self.edits += 1;
         numbered(self.app.environment("0.0.2", PODS, VANGUARD), self.edits)
     }
 
-    /// Changes the template, and returns the generation of the Release that is made of it.
+    /// Changes the template, and returns the generation of the Release that is created from it.
     async fn edit(&self, environment: Value) -> i64 {
         let wanted = environment["values"]["edit"].clone();
         self.app.apply(environment).await;
@@ -76,7 +78,7 @@ impl<'a> Rollout<'a> {
         newest().await.unwrap()
     }
 
-    /// Takes a contender to a moment of its rollout.
+    /// Brings a contender to a moment of its rollout.
     async fn reach(&self, contender: i64, moment: Moment) {
         let (Moment::Towards(last) | Moment::At(last)) = moment;
         for step in 0..=last {
@@ -91,7 +93,8 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Deletes the contender, and waits until the Application has gone back to the template of the first Release.
+    /// Deletes the contender, and waits until the Application has the template of the first Release
+    /// again.
     async fn abort(&self, contender: i64) {
         let release = self.app.release(contender).await;
         self.app.delete_release(&release).await;
@@ -115,7 +118,8 @@ impl<'a> Rollout<'a> {
             .await;
     }
 
-    /// At every moment so far all pods but one were served in each cluster, and no Release is left that is to go.
+    /// Fails unless at every moment so far all pods but one were served in each cluster, and no
+    /// deleted Release is left.
     async fn assert(&self, text: &str) {
         self.app
             .ns
@@ -129,7 +133,7 @@ impl<'a> Rollout<'a> {
     }
 }
 
-/// A template of its own. Templates are merged, so each says everything.
+/// Returns a unique template. Templates are merged, so each contains all fields.
 fn numbered(mut environment: Value, edit: u32) -> Value {
     environment["values"]["edit"] = edit.into();
     environment["values"]["image"]["tag"] = "stable".into();
@@ -213,7 +217,7 @@ async fn a_retreat_takes_no_pod_out_of_service() {
     }
 }
 
-/// The template of the Release that serves is given back, in the middle of the rollout that is to replace it.
+/// The template of the serving Release is restored, in the middle of the rollout of its successor.
 #[tokio::test]
 async fn a_rollback_takes_no_pod_out_of_service() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -232,7 +236,7 @@ async fn a_rollback_takes_no_pod_out_of_service() {
     }
 }
 
-/// A contender that never becomes ready neither keeps the incumbent small nor the one before it.
+/// With a contender that never becomes ready, the incumbent gets all its pods back.
 #[tokio::test]
 async fn a_broken_contender_takes_no_pod_out_of_service() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -260,7 +264,8 @@ async fn a_broken_contender_takes_no_pod_out_of_service() {
     }
 }
 
-/// A superseded Release whose part of the traffic nobody else can serve says what it waits for. An abort ends that.
+/// A superseded Release reports the Release that it waits for, if no other pods can take over its
+/// part of the traffic. An abort ends the wait.
 #[tokio::test]
 async fn a_deleted_release_stays_while_nobody_can_serve_in_its_place() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

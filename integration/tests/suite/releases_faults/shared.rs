@@ -16,7 +16,7 @@ metadata:
 data:
 ";
 
-/// Waits until the shared `ConfigMap` has this data in each cluster, and returns the uids.
+/// Waits until the shared `ConfigMap` has this data in each cluster, and returns its UIDs.
 async fn settings(app: &TestApplication<'_>, data: Value) -> Vec<String> {
     let read = async || {
         let mut found = Vec::new();
@@ -39,7 +39,7 @@ async fn settings(app: &TestApplication<'_>, data: Value) -> Vec<String> {
         .collect()
 }
 
-/// W10: the next Release changes what the one before it had, and an abort gives it back.
+/// The next Release changes an object of the previous one, and an abort restores it.
 #[tokio::test]
 async fn a_config_map_with_a_fixed_name_has_the_data_of_the_newest_release() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -71,7 +71,7 @@ async fn a_config_map_with_a_fixed_name_has_the_data_of_the_newest_release() {
     app.completed(0).await;
     assert_eq!(settings(&app, one.clone()).await, uids);
 
-    // And for good; a rollback is another Release.
+    // The second Release is rolled out completely. A rollback is another Release.
     app.apply(second).await;
     for step in [0, 1] {
         app.at_step(1, step).await;
@@ -85,7 +85,7 @@ async fn a_config_map_with_a_fixed_name_has_the_data_of_the_newest_release() {
     watched.assert(PODS as usize).await;
 }
 
-/// W26: what was deleted while nobody looked leaves nothing behind in any cluster.
+/// Objects that are deleted while no manager runs leave nothing behind in any cluster.
 #[tokio::test]
 async fn what_is_deleted_while_the_manager_is_down_leaves_nothing_behind() {
     let mut bed = Exclusive::acquire().await;

@@ -1,4 +1,4 @@
-//! The state of an application, to compare how one run ends with how another one does.
+//! The state of an application, to compare the results of two runs.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -9,14 +9,15 @@ use baton_integration::prelude::*;
 
 use super::APP;
 
-/// How long it may take to become calm.
+/// Time limit for the state to become stable.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 const SHIPPER: &str = "shipper.booking.com/v1alpha1";
 const BATON: &str = "package-operator.run/v1alpha1";
 
-/// Fields that tell what has happened before, or that others fill. The raw version of a chart is that of the newest
-/// range that was resolved: an abort leaves it alone, and a kill decides whether that was before the abort or never.
+/// Fields that depend on the history, or that other controllers set. The raw version of a chart is
+/// that of the last resolved range: an abort leaves it unchanged, and a kill may prevent its
+/// update.
 const FORGOTTEN: [&str; 17] = [
     "clusterIP",
     "clusterIPs",
@@ -37,7 +38,8 @@ const FORGOTTEN: [&str; 17] = [
     "shipper.booking.com/release.template.iteration",
 ];
 
-/// The Application with all that there is of it on the hub and in its clusters. Releases are called after their age.
+/// Returns the Application and all its objects on the hub and in its clusters. Releases are named
+/// by their age.
 async fn picture(app: &TestApplication<'_>) -> Vec<String> {
     let ns = app.ns;
     let labels = format!("shipper-app={APP}");
@@ -60,7 +62,7 @@ async fn picture(app: &TestApplication<'_>) -> Vec<String> {
         let hash = release["metadata"]["labels"]["shipper-release-hash"].as_str();
         words.push((hash.unwrap_or_default().to_owned(), "hash".to_owned()));
     }
-    // All end with something that the next one of its kind has differently.
+    // The names of these objects end with a part that differs per object.
     for object in sets.iter().chain(&slices) {
         let begin = name(object).rsplit_once('-').map_or("", |(begin, _)| begin);
         words.push((name(object).to_owned(), begin.to_owned()));
@@ -86,7 +88,8 @@ async fn picture(app: &TestApplication<'_>) -> Vec<String> {
     for object in &objects {
         words.push((uid(object).to_owned(), name(object).to_owned()));
     }
-    // A name may be the beginning of another one; uids are longest and become names.
+    // A name may be the beginning of another one, so long words are replaced first. UIDs precede
+    // all of them and become names.
     words.retain(|(from, _)| !from.is_empty());
     words.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
     words.sort_by_key(|(from, _)| !objects.iter().any(|object| uid(object) == from));
@@ -103,8 +106,8 @@ async fn picture(app: &TestApplication<'_>) -> Vec<String> {
     texts
 }
 
-/// As [`picture`], once nothing is left of Releases that are gone, and nothing has changed for twenty looks: what was
-/// handed back and the shares of the traffic follow a moment later.
+/// As [`picture`], once no objects of deleted Releases are left, and nothing has changed in twenty
+/// polls: objects that are handed back and the shares of traffic follow a moment later.
 pub(crate) async fn settled_picture(app: &TestApplication<'_>) -> Vec<String> {
     let last = RefCell::new((Vec::new(), 0));
     app.ns
@@ -146,7 +149,7 @@ async fn has_leftovers(app: &TestApplication<'_>) -> bool {
     })
 }
 
-/// Waits until the state of an application is this one.
+/// Waits until an application has this state.
 pub(crate) async fn becomes(app: &TestApplication<'_>, expected: &[String], text: &str) {
     let asked = Instant::now();
     loop {
@@ -156,7 +159,7 @@ pub(crate) async fn becomes(app: &TestApplication<'_>, expected: &[String], text
         }
         if asked.elapsed() > PATIENCE {
             assert_same(&found, expected, text);
-            // Something is there more often, or less often.
+            // An object occurs more often, or less often, than expected.
             assert_eq!(found, expected, "{text}");
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,4 +1,4 @@
-//! Watches over a whole run: what holds at every moment of it, not only when somebody looks.
+//! Invariants of a whole run: they are checked in every state, not only when a test polls.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use baton_integration::prelude::*;
 
 use super::APP;
 
-/// What happens to an application in its clusters.
+/// Recordings of an application's objects in its clusters.
 pub(crate) struct Watched {
     places: Vec<Place>,
 }
@@ -20,7 +20,7 @@ struct Place {
 }
 
 impl Watched {
-    /// Begins to watch an application that has a complete Release.
+    /// Starts to record an application that has a complete Release.
     pub(crate) async fn start(app: &TestApplication<'_>) -> Self {
         let mut places = Vec::new();
         for place in &app.places {
@@ -38,8 +38,8 @@ impl Watched {
         Self { places }
     }
 
-    /// Fails unless, at every moment until now and in each cluster, at least so many pods were ready, at least one of
-    /// them was served, and every Service was there and had one controller.
+    /// Fails unless at every moment so far, in each cluster, at least this number of pods was
+    /// ready, at least one of them was served, and every Service existed with one controller.
     pub(crate) async fn assert(&self, pods: usize) {
         for place in &self.places {
             let text = &place.cluster;
@@ -64,8 +64,8 @@ impl Watched {
 }
 
 impl Watched {
-    /// Fails unless, at every moment until now and in each cluster, at least so many pods were addresses of a Service
-    /// that were ready.
+    /// Fails unless at every moment so far, in each cluster, at least this number of pods were
+    /// ready endpoints of a Service.
     pub(crate) async fn assert_served(&self, wanted: usize) {
         for place in &self.places {
             let text = &place.cluster;
@@ -80,7 +80,7 @@ impl Watched {
     }
 }
 
-/// Shows the objects at the beginning and after each event, with the last events.
+/// Checks the objects at the start and after each event. The check also gets the last events.
 fn each_state(recorded: Recorded, check: impl Fn(&BTreeMap<String, Value>, &[String])) {
     let mut state = recorded.start;
     let mut trace = Vec::new();
@@ -110,14 +110,14 @@ fn is_ready(pod: &Value) -> bool {
     pod["metadata"]["deletionTimestamp"].is_null() && condition(pod, "Ready") == "True"
 }
 
-/// How many addresses of a slice are ready.
+/// Returns the number of ready endpoints of a slice.
 fn served(slice: &Value) -> usize {
     let endpoints = slice["endpoints"].as_array().into_iter().flatten();
     let ready = endpoints.filter(|it| it["conditions"]["ready"] == true);
     ready.count()
 }
 
-/// How many controllers an object has, in its own cluster and in another one.
+/// Returns the number of an object's controllers, in its own cluster and in another one.
 fn controllers(object: &Value) -> usize {
     let annotation = annotation(object, "package-operator.run/owners");
     let remote: Vec<Value> = serde_json::from_str(annotation).unwrap_or_default();

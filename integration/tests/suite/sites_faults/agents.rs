@@ -10,7 +10,8 @@ use super::configmaps;
 use crate::agent::{Pulled, remote_owners};
 use crate::sites_queue::{pods, workload};
 
-/// A version with an object that all have in each of two phases, and one of its own.
+/// Returns a version of two phases. Each phase has an object that all versions share, and the
+/// second phase also has an object of this version only.
 fn two_phases(number: &str) -> Value {
     let object = |name: &str| {
         configmap(name)
@@ -25,7 +26,7 @@ fn two_phases(number: &str) -> Value {
     content
 }
 
-/// A site whose agent reaches it through a server that fails on demand.
+/// Joins a site whose agent reaches it through a fault injector.
 async fn failing() -> (Pulled, Faults) {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PULL).await;
@@ -37,7 +38,7 @@ async fn failing() -> (Pulled, Faults) {
     (Pulled { agent, joined, ns }, faults)
 }
 
-/// Whether the newest revision is one of this version, and has begun.
+/// True if the newest revision has this version and has begun.
 async fn has_begun(pulled: &Pulled, number: &str) -> bool {
     let revisions = Fleet::new(&pulled.ns)
         .revisions("web", &pulled.joined)
@@ -46,7 +47,8 @@ async fn has_begun(pulled: &Pulled, number: &str) -> bool {
     entry(newest)["version"] == number && condition(newest, "baton.run/Started") == "True"
 }
 
-/// The site has the objects of a version and no others, each controlled by the newest revision alone.
+/// Waits until the site has exactly the objects of a version, each controlled by the newest
+/// revision alone.
 async fn is_whole(pulled: &Pulled, number: &str) {
     let (ns, joined) = (&pulled.ns, &pulled.joined);
     let site = joined.site().cluster().await;
@@ -73,8 +75,8 @@ async fn is_whole(pulled: &Pulled, number: &str) {
         .await;
 }
 
-/// Between the note that an upgrade has begun and its first write; with the first write carried out and not answered;
-/// and in the middle of its second phase.
+/// The agent is killed between the record that an upgrade has begun and the first write; after the
+/// first write is carried out but not answered; and in the middle of the second phase.
 #[tokio::test]
 async fn an_upgrade_goes_on_after_the_agent_was_killed() {
     let (mut pulled, faults) = failing().await;
@@ -109,7 +111,8 @@ async fn an_upgrade_goes_on_after_the_agent_was_killed() {
     for (number, name, answer, there) in points {
         let write = On::writes().path(&format!("{place}{name}"));
         let injected = faults.inject(write, answer);
-        // An agent that sees that its write was carried out would go on.
+        // An agent that observes its own write would continue, so the second phase is held back as
+        // well.
         if name == "settings" {
             let second = On::writes().path(&format!("{place}second"));
             faults.inject(second, Answer::Held(Gate::default()));
@@ -143,7 +146,8 @@ async fn an_upgrade_goes_on_after_the_agent_was_killed() {
     assert_eq!(uid(&pulled.live(&settings()).await), identity);
 }
 
-/// Also while the version before stops: nothing of the next one is written before its pods are gone.
+/// The agent is also killed while the previous version stops. Nothing of the next version is
+/// written before the old pods are gone.
 #[tokio::test]
 async fn what_stops_goes_on_stopping_after_the_agent_was_killed() {
     let (mut pulled, _faults) = failing().await;
@@ -195,7 +199,7 @@ async fn what_stops_goes_on_stopping_after_the_agent_was_killed() {
         "web:1.1.0"
     );
     is_whole(&pulled, "1.1.0").await;
-    // Nobody else lets the last pod go.
+    // Only the test removes the finalizer of the last pod.
     pulled
         .ns
         .delete(&Fleet::kind("SiteDeployment", "web"))

@@ -8,10 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 use super::{assert_nothing_failed, follow, waits, window};
 use crate::push::itself;
 
-/// How long sites have to stay available.
+/// Number of seconds for which sites must stay available.
 const HEALTHY: i64 = 5;
 
-/// When it became available, by the clock of the hub.
+/// Returns the time at which a revision became available, by the clock of the hub.
 fn available(revision: &Value) -> Timestamp {
     let conditions = revision["status"]["conditions"].as_array().unwrap();
     let available = conditions
@@ -30,15 +30,15 @@ fn created(revision: &Value) -> Timestamp {
     created.parse().unwrap()
 }
 
-/// The second of two waves has begun when the first one had been available for the healthy time, by the clock of the
-/// hub.
+/// Fails unless the second of two waves began when the first one had been available for the healthy
+/// time, by the clock of the hub.
 async fn assert_healthy_time(fleet: &Fleet<'_>, sites: [&Joined; 2]) {
     let mut newest = Vec::new();
     for site in sites {
         newest.extend(fleet.revisions("web", site).await.pop());
     }
     newest.sort_by_key(|it| entry(it)["batch"].as_i64());
-    // Both have whole seconds.
+    // Both times have whole seconds.
     let between = created(&newest[1])
         .duration_since(available(&newest[0]))
         .as_secs();
@@ -48,8 +48,8 @@ async fn assert_healthy_time(fleet: &Fleet<'_>, sites: [&Joined; 2]) {
     );
 }
 
-/// The windows of the site are judged by its own clock. The healthy time of waves, and how long a version may take,
-/// are measured by the hub: nothing is aborted, passes early or waits for the hour.
+/// A site evaluates its windows by its own clock. The hub measures the healthy time of waves and
+/// the progress deadline: no version is aborted, passes early or waits for an hour.
 async fn off_by(seconds: i64) {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
@@ -73,7 +73,7 @@ async fn off_by(seconds: i64) {
     fleet.complete("web", "1.0.0", 2).await;
     assert_healthy_time(&fleet, [&hub, &site]).await;
 
-    // Of two windows, one is open now by the clock of the hub, the other by that of the site.
+    // One window is open now by the clock of the hub, the other one by the clock of the site.
     let open = SignedDuration::from_mins(30);
     let [of_hub, of_site] = [0, seconds].map(|shift| {
         let opened = Timestamp::now() + SignedDuration::from_secs(shift) - open / 2;

@@ -1,4 +1,4 @@
-//! Sites that cannot be reached for a while: for seconds, for a wave, and for several versions.
+//! Sites that are unreachable for a while: for seconds, for a wave, and for several versions.
 
 use baton_integration::agent::Agent;
 use baton_integration::fleet::{Fleet, version};
@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{assert_nothing_failed, follow, values, waits, watch, window};
 use crate::push::itself;
 
-/// The hub, a site that is pushed into, and one that an agent pulls into; the lines between the hub and these two.
+/// The hub, a push cluster and a pull cluster, with a proxy between the hub and each of these two.
 struct Lined {
     away: [Joined; 2],
     lines: [Proxy; 2],
@@ -49,7 +49,7 @@ impl Lined {
         }
     }
 
-    /// Cuts both lines, and waits until the hub knows.
+    /// Cuts both lines, and waits until the hub reports it.
     async fn cut(&self) {
         self.set(Mode::Cut).await;
         self.away[0].because("Connected", "Unreachable").await;
@@ -62,7 +62,7 @@ impl Lined {
     }
 }
 
-/// Both sites have had these versions, in this order, and no others.
+/// Fails unless both sites have had exactly these versions, in this order.
 async fn had(recordings: &[Recording; 2], versions: &[&str]) {
     for recording in recordings {
         let recorded = recording.so_far().await;
@@ -76,7 +76,7 @@ fn rolling(healthy_time: &str) -> Value {
     }})
 }
 
-/// In each wave both lines are gone for a few seconds, more than once.
+/// In each wave both lines are cut for a few seconds, more than once.
 #[tokio::test]
 async fn a_cut_of_seconds_is_no_error() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -108,9 +108,10 @@ async fn a_cut_of_seconds_is_no_error() {
     had(&recordings, &["1.1.0"]).await;
 }
 
-/// A wave goes by without the two, then several versions. What they have missed they get in order, and of patch
-/// versions only the last one where that is asked for. The hub learns of all of it at once, and takes nothing for a
-/// failure.
+/// Both sites are offline for a wave, and then for several versions.
+///
+/// They get the missed versions in order, and only the last patch version if the application says
+/// so. The hub reads all reports at once and reports no failure.
 #[tokio::test]
 async fn what_came_while_sites_were_away_reaches_them_in_order() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -149,15 +150,16 @@ async fn what_came_while_sites_were_away_reaches_them_in_order() {
         fleet.complete("web", versions[versions.len() - 1], 3).await;
         expected.extend(applied);
         had(&recordings, &expected).await;
-        // Else those that come last in a wave that ends without them are only given the version of their return.
+        // With the rolling strategy, sites that come last in a wave that ends without them get only
+        // the version that is current when they return.
         fleet.change("web", at_once.clone()).await;
         fleet.becomes("web", "observed", |_| true).await;
     }
     assert_nothing_failed(&statuses.so_far().await);
 }
 
-/// A window opens in a site that cannot reach the hub: it works through its queue by itself. What was passed meanwhile
-/// nobody has told the hub in time, which is no failure either.
+/// A window opens in a site that cannot reach the hub, and the agent works through its queue. The
+/// hub gets the reports of these versions after their deadline, and reports no failure.
 #[tokio::test]
 async fn a_window_that_opens_while_the_hub_is_away_is_used() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -1,4 +1,4 @@
-//! Many rollouts at once, whose manager is killed again and again: in each wave of each of them at least once.
+//! Many rollouts side by side, whose manager is killed in each wave of each rollout at least once.
 
 mod fleet;
 mod history;
@@ -18,33 +18,37 @@ use super::scenario::Scenario;
 use crate::requests::settle;
 use crate::site_rollouts::Sites;
 
-/// How many seeds there are side by side. With many more a busy machine has no manager that lives until it has looked
-/// at all of them.
+/// Number of seeds side by side. With many more, no manager on a busy machine lives until it has
+/// reconciled all of them.
 const SEEDS: u64 = 10;
 
-/// How long sites have to stay available: longer than a manager lives, so that one is killed meanwhile.
+/// Time for which sites must stay available. It is longer than a manager lives, so that one is
+/// killed meanwhile.
 const HEALTHY_TIME: Duration = Duration::from_secs(8);
 
-/// How long a version may take in a site: longer than a manager lives, so that none is late but those that are broken.
+/// Progress deadline of a version in a site. It is longer than a manager lives, so that only broken
+/// sites exceed it.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// How long all of it may take.
+/// Time limit of the whole test.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// The flags of a manager that is alone, and expects heartbeats as seldom as usual: the machine is busy.
+/// The flags of a manager that runs alone. The interval of heartbeats is the default, because the
+/// machine is busy.
 const ALONE: &[&str] = &["--leader-elect=false"];
 
-/// The longest life of a manager, however busy the machine is.
+/// Longest life of a manager, however busy the machine is.
 const LONGEST: Duration = Duration::from_secs(7);
 
-/// Lives of managers: some end before they are ready, the next one then in the middle of its work.
+/// The lives of managers. Some end before the manager is ready; the next manager then ends in the
+/// middle of its work.
 struct Lives {
     random: StdRng,
     was_short: bool,
 }
 
 impl Lives {
-    /// Lets one live.
+    /// Lets a manager live.
     async fn live(&mut self, bed: &Exclusive) {
         let begun = Instant::now();
         self.was_short = !self.was_short && self.random.random_ratio(1, 3);
@@ -59,8 +63,8 @@ impl Lives {
         sleep(life.min(LONGEST.saturating_sub(begun.elapsed()))).await;
     }
 
-    /// Lets one live until something happens that no other one has seen: sites have their whole deadline from the start
-    /// of a manager on.
+    /// Lets a manager live until the state changes, because the progress deadline of a site starts
+    /// anew with each manager.
     async fn live_until_late(&mut self, rollouts: &mut Rollouts<'_>, left: &Left) {
         let begun = Instant::now();
         while rollouts.look_and_act().await == *left && begun.elapsed() < PATIENCE {
@@ -71,7 +75,8 @@ impl Lives {
     }
 }
 
-/// Each rollout ends as the planner has it when nothing is in its way, and the last manager has nothing to write.
+/// Each rollout ends as the planner predicts for an undisturbed one, and the last manager has
+/// nothing to write.
 #[tokio::test]
 async fn managers_are_killed_in_every_wave_of_many_rollouts() {
     let first = first_seed();

@@ -1,4 +1,4 @@
-//! A manager that is killed at one certain moment.
+//! A manager that is killed at a given moment.
 
 use baton_integration::application::condition;
 use baton_integration::exclusive::Exclusive;
@@ -10,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{waits, window};
 
-/// Between the note that an upgrade has begun and its first write. The next manager goes on, although the window has
-/// closed.
+/// The manager is killed between the record that an upgrade has begun and its first write. The next
+/// manager continues, although the window is closed.
 #[tokio::test]
 async fn what_has_begun_is_not_held_by_the_next_manager() {
     let mut bed = Exclusive::acquire().await;

@@ -8,7 +8,7 @@ use baton_integration::sites::{Joined, PUSH, Site};
 use super::waits;
 use crate::push::itself;
 
-/// The hub and a site that is pushed into, with the first version.
+/// Joins the hub and a push cluster as sites, with the first version.
 async fn installed(fleet: &Fleet<'_>) -> [Joined; 2] {
     let push = Site::get(PUSH).await;
     let hub = itself(fleet.ns, &push).await;
@@ -30,7 +30,7 @@ async fn owner(fleet: &Fleet<'_>) -> String {
     uid(&live).to_owned()
 }
 
-/// The revisions in all sites, the oldest first.
+/// Returns the revisions in all sites, the oldest first.
 async fn revisions(fleet: &Fleet<'_>, sites: &[Joined]) -> Vec<Value> {
     let mut found = Vec::new();
     for site in sites {
@@ -49,7 +49,7 @@ fn uids(found: &[Value]) -> Vec<String> {
     found.iter().map(|it| uid(it).to_owned()).collect()
 }
 
-/// Deletes the deployment without what it has brought.
+/// Deletes the deployment without its revisions.
 async fn leave(fleet: &Fleet<'_>) {
     let deployment = Fleet::kind("SiteDeployment", "web");
     let reference = fleet.ns.reference(&deployment);
@@ -57,7 +57,8 @@ async fn leave(fleet: &Fleet<'_>) {
     fleet.ns.gone(&deployment).await;
 }
 
-/// What the one before had goes with it; the new one installs the application anew.
+/// The objects of the deleted deployment are deleted with it; the new deployment installs the
+/// application anew.
 #[tokio::test]
 async fn one_that_is_created_again_at_once_installs_anew() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -81,7 +82,8 @@ async fn one_that_is_created_again_at_once_installs_anew() {
     }
 }
 
-/// Deleted without what it has brought, and created again: everything is as before, and nothing in a site was written.
+/// A deployment is deleted without its revisions and created again. It adopts them, and no object
+/// in a site is written.
 #[tokio::test]
 async fn one_that_has_left_its_revisions_takes_them_up_again() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -109,7 +111,8 @@ async fn one_that_has_left_its_revisions_takes_them_up_again() {
         1
     );
 
-    // It keeps the version that it runs, as one that it has given.
+    // The deployment is an owner of the running version's record, as of the record of every version
+    // that it has rolled out.
     let records = fleet.records("baton.run/site-application").await;
     assert!(
         owners(&records[0]).iter().any(|it| it["uid"] == *owner),
@@ -131,8 +134,8 @@ async fn one_that_has_left_its_revisions_takes_them_up_again() {
         .await;
 }
 
-/// Five newer versions come meanwhile, and who creates it again makes a mistake: what runs stays, and so does its
-/// version.
+/// Five newer versions are recorded, and the new deployment has an invalid placement. The running
+/// version stays, and so does its record.
 #[tokio::test]
 async fn one_that_is_created_again_with_a_mistake_leaves_what_runs() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -174,7 +177,8 @@ async fn one_that_is_created_again_with_a_mistake_leaves_what_runs() {
     assert_eq!(uids(&revisions(&fleet, &sites).await), uids(&before));
 }
 
-/// Without the application nobody knows its windows, so what waited for them goes on waiting.
+/// Without the application its windows are unknown, so versions that wait for a window keep
+/// waiting.
 #[tokio::test]
 async fn an_application_that_is_deleted_opens_no_window() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -6,7 +6,7 @@ use baton_integration::prelude::*;
 
 use crate::site_rollouts::Sites;
 
-/// A version with an object that is in the way.
+/// Returns a version with an object that collides in one site.
 fn with_extra(number: &str) -> Value {
     let object = |name: &str| {
         configmap(name)
@@ -16,7 +16,8 @@ fn with_extra(number: &str) -> Value {
     spec(number, &[object("settings"), object("extra")])
 }
 
-/// It fails at once, without a deadline: the rollout ends in its wave, or goes on without it.
+/// The site fails at once, without a deadline. The rollout is aborted in the site's wave, or
+/// continues without the site.
 #[tokio::test]
 async fn a_site_that_refuses_a_version_fails_at_once() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -47,13 +48,13 @@ async fn a_site_that_refuses_a_version_fails_at_once() {
         text.contains(sites.all[1].name()) && text.contains("CollisionDetected"),
         "{text}"
     );
-    // It was the last one that got the version.
+    // The failed site is the last one that got the version.
     let mut waves = Vec::new();
     for site in &sites.all {
         let mut revisions = fleet.revisions("web", site).await;
         revisions.retain(|it| entry(it)["version"] == "1.1.0");
         waves.push(revisions.first().and_then(|it| entry(it)["batch"].as_i64()));
-        // What is written of a version that is refused is not said.
+        // The site that refuses the version may have some of its objects.
         if site.name() != sites.all[1].name() {
             let has = if revisions.is_empty() {
                 "1.0.0"

@@ -1,4 +1,5 @@
-//! Rollouts by a seed, and how each has to end: what the planner makes of it when nothing is in its way.
+//! Rollouts derived from a seed, and the end of each as the planner predicts it for an undisturbed
+//! rollout.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,18 +10,18 @@ use baton_sites::rollout::{Action, Observed, Plan, RevisionState, Site, plan};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// The version that is there before, and the one that is brought.
+/// The installed version and the new version.
 pub(super) const VERSIONS: [&str; 2] = ["1.0.0", "2.0.0"];
 
-/// What disturbs the rollout of the second version.
+/// The disturbance of the rollout of the second version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     None,
-    /// It is not available in this site, until its progress deadline and after.
+    /// The second version does not become available in this site, even after its progress deadline.
     Breaks(usize),
-    /// Its author aborts it in the healthy time of this wave.
+    /// The author aborts the rollout in the healthy time of this wave.
     Abort(i32),
-    /// Its author asks for the first version again in the healthy time of this wave.
+    /// The author requests the first version again in the healthy time of this wave.
     Back(i32),
 }
 
@@ -28,34 +29,34 @@ pub(super) enum Trouble {
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) seed: u64,
-    /// How the second version is brought.
+    /// The strategy for the second version.
     pub(super) strategy: Value,
     pub(super) trouble: Trouble,
 }
 
-/// A revision as it was given: version, rollout, wave, and whether it puts back what was there before.
+/// A revision as the planner created it: version, rollout, wave, and true for a rollback.
 pub(super) type Given = (String, i64, i32, bool);
 
-/// What is left of a rollout.
+/// The end of a rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) rollout: i64,
-    /// The reason for which it was aborted.
+    /// The reason of the abort.
     pub(super) aborted: Option<String>,
-    /// What each site was given, in order.
+    /// The revisions that each site got, in order.
     pub(super) given: BTreeMap<String, Vec<Given>>,
-    /// The version that each site has, and all those whose own objects are there.
+    /// The version of each site, and all versions whose own objects are in the site.
     pub(super) has: BTreeMap<String, (String, BTreeSet<String>)>,
 }
 
 impl Scenario {
-    /// That of a seed, for so many sites.
+    /// Returns the scenario of a seed, for this number of sites.
     pub(super) fn new(seed: u64, sites: usize, healthy_time: Duration, deadline: Duration) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let parallel = random.random_range(1..=2);
         let rolling = json!({ "sitesInParallel": parallel });
         let canary = json!({ "sites": 1, "then": "AllAtOnce" });
-        // With the waves that it has at least.
+        // The strategy, and the least number of its waves.
         let (mut strategy, waves) = match random.random_range(0..3) {
             0 => (
                 json!({ "type": "Rolling", "rolling": rolling }),
@@ -96,13 +97,12 @@ impl Scenario {
         }
     }
 
-    /// Name of the deployment.
+    /// Returns the name of the deployment.
     pub(super) fn deployment(&self) -> String {
         format!("web-{}", self.seed)
     }
 
-    /// How it ends for a deployment of this uid, with these sites; and in how many sites each wave of the rollouts
-    /// after the first was given, by rollout and wave.
+    /// Returns the end for a deployment of this UID, with these sites.
     pub(super) fn end(&self, uid: &str, sites: &[String]) -> End {
         let mut model = Model::new(self, uid, sites);
         model.run(|_| false);
@@ -124,7 +124,7 @@ impl Scenario {
     }
 }
 
-/// Sites that do at once what they are given.
+/// A model of sites that apply every revision at once.
 struct Model {
     sample: Sample,
     name: String,
@@ -158,7 +158,7 @@ impl Model {
         }
     }
 
-    /// Whether a wave of the present rollout is under way.
+    /// True if a wave of the current rollout is under way.
     fn is_in(&self, wave: i32) -> bool {
         self.sample
             .status
@@ -167,7 +167,7 @@ impl Model {
             .is_some_and(|batch| batch.number == wave)
     }
 
-    /// Plans until nothing is left to do but to wait, and `until` holds; else time passes.
+    /// Plans until only waiting is left and `until` holds; otherwise the clock is advanced.
     fn run(&mut self, until: impl Fn(&Self) -> bool) {
         for round in 0.. {
             let state = &self.sample.status;
@@ -189,7 +189,8 @@ impl Model {
         }
     }
 
-    /// Carries a plan out, and notes what is given. What is broken does not become available.
+    /// Carries out a plan, and records the revisions. Revisions of the broken version do not become
+    /// available.
     fn carry_out(&mut self, plan: Plan) {
         let mut broken = BTreeSet::new();
         for action in &plan.actions {

@@ -1,5 +1,5 @@
-//! A leader that goes on before it has noticed that its time is over: nothing but the check of each write keeps it from
-//! writing.
+//! A leader that continues before it has detected the loss of its lease. Only the check of each
+//! write prevents a write.
 
 use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
@@ -10,14 +10,17 @@ use baton_integration::prelude::*;
 
 use super::{FLAGS, is_leader, objects};
 
-/// Whether a request changes what only a leader may.
+/// True if a request is a write that only a leader may send.
 fn is_of_a_leader(seen: &Seen) -> bool {
     let free = ["/namespaces/baton-system/leases", "/events"];
     seen.is_write() && !free.iter().any(|path| seen.path.contains(path))
 }
 
-/// A leader is stopped in the middle of a pass; another one takes over and archives the revision. Then the first one
-/// gets the answers that it waits for, and goes on to write, before the thread that minds the lease has run.
+/// A leader is stopped in the middle of a pass, and another manager becomes leader and archives the
+/// revision.
+///
+/// Then the first one receives the answers that it waits for, and tries to write before the lease
+/// thread has run.
 #[tokio::test]
 async fn a_stopped_leader_that_does_not_know_it_yet_writes_nothing() {
     let mut bed = Exclusive::acquire().await;

@@ -1,4 +1,5 @@
-//! The rollouts side by side: each has an application, a deployment and objects of its own in a namespace of all.
+//! Rollouts side by side. Each has its own application, deployment and objects in a common
+//! namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use super::super::scenario::{End, Given, Scenario, Trouble, VERSIONS};
 use crate::agent::remote_owners;
 use crate::site_rollouts::Sites;
 
-/// How long it may take until all have the first version.
+/// Time limit for the first version to reach all sites.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(super) struct Rollouts<'a> {
@@ -19,24 +20,26 @@ pub(super) struct Rollouts<'a> {
     all: Vec<Rollout>,
 }
 
-/// One, with how it has to end.
+/// A rollout and its expected end.
 pub(super) struct Rollout {
     pub(super) scenario: Scenario,
     pub(super) end: End,
-    /// What its author has to do yet.
+    /// True if the author has an action left.
     is_due: bool,
 }
 
-/// What is not yet as it has to end.
+/// The rollouts that have not reached their expected end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Left {
     pub(super) texts: Vec<String>,
-    /// Whether all of it only waits for a version that has begun and does not become available.
+    /// True if all of them only wait for a version that has begun and does not become available.
     pub(super) is_late: bool,
 }
 
-/// The first phase has what both versions have, the second what is of one alone. Somebody says in a site which version
-/// breaks it.
+/// Returns the content of a version.
+///
+/// The first phase has the object that both versions share, the second phase an object of this
+/// version only. An annotation of the settings in a site names the version whose probe fails there.
 fn content(seed: u64, version: &str) -> Value {
     let settings = configmap(&format!("settings-{seed}")).data("version", version);
     let own = configmap(&format!("own-{seed}-{version}")).into_json();
@@ -51,7 +54,8 @@ fn content(seed: u64, version: &str) -> Value {
 }
 
 impl<'a> Rollouts<'a> {
-    /// Brings the first version to all sites, and breaks some for the second one.
+    /// Rolls the first version out to all sites, and marks the sites in which the second version
+    /// fails.
     pub(super) async fn install(
         ns: &'a TestNamespace,
         sites: &Sites,
@@ -99,14 +103,14 @@ impl<'a> Rollouts<'a> {
         rollouts
     }
 
-    /// Asks for the second version, in the way of each scenario.
+    /// Requests the second version with the strategy of each scenario.
     pub(super) async fn bring(&self) {
         for Rollout { scenario, .. } in &self.all {
             let entry = Fleet::kind("SiteDeployment", &scenario.deployment());
             let strategy = json!({ "spec": { "strategy": scenario.strategy } });
             self.ns.merge(&entry, &strategy).await;
         }
-        // Else the version could be there before its strategy.
+        // Otherwise the version could be observed before its strategy.
         self.until("observed", |live| {
             live["status"]["observedGeneration"] == live["metadata"]["generation"]
         })
@@ -125,7 +129,7 @@ impl<'a> Rollouts<'a> {
             .collect()
     }
 
-    /// The revisions by the name of their deployment, the oldest first.
+    /// Returns the revisions by the name of their deployment, the oldest first.
     async fn revisions(&self) -> BTreeMap<String, Vec<Value>> {
         let like = object("package-operator.run/v1alpha1", "ObjectSet", "any");
         let mut found = self.ns.cluster().list(&self.ns.reference(&like), "").await;
@@ -146,7 +150,8 @@ impl<'a> Rollouts<'a> {
             .await;
     }
 
-    /// What is not yet as it has to end. Authors whose moment has come act.
+    /// Performs the actions of authors that are due, and returns the rollouts that have not reached
+    /// their end.
     pub(super) async fn look_and_act(&mut self) -> Left {
         let (deployments, revisions) = (self.deployments().await, self.revisions().await);
         let mut left = Left {
@@ -177,7 +182,7 @@ impl<'a> Rollouts<'a> {
         left
     }
 
-    /// Each site has the objects that it is to have, each of one owner, and no others.
+    /// Fails unless each site has exactly the expected objects, each with one controller.
     pub(super) async fn assert_objects(&self, sites: &Sites) {
         for (at, site) in sites.all.iter().enumerate() {
             let cluster = cluster_of(self.ns, sites, at).await;
@@ -185,7 +190,7 @@ impl<'a> Rollouts<'a> {
             for Rollout { scenario, end, .. } in &self.all {
                 let (version, own) = &end.has[site.name()];
                 expected.insert(format!("settings-{}", scenario.seed), version.clone());
-                // The second phase waits for the first one, which is not available.
+                // The second phase waits for the first phase, which is not available.
                 let is_broken = scenario.trouble == Trouble::Breaks(at);
                 let own = own
                     .iter()
@@ -212,7 +217,7 @@ impl<'a> Rollouts<'a> {
         }
     }
 
-    /// Nothing is left in the namespace of any site.
+    /// Deletes the deployments and waits until all revisions are gone.
     pub(super) async fn delete(self) {
         for rollout in &self.all {
             self.ns
@@ -235,7 +240,8 @@ impl<'a> Rollouts<'a> {
 }
 
 impl Rollout {
-    /// Does what its author does in the healthy time of a wave, if that has come. Whether it has.
+    /// Performs the author's action if the wave is in its healthy time. Returns true if nothing is
+    /// left to do.
     async fn act(&self, ns: &TestNamespace, revisions: &[Value]) -> bool {
         let (wave, change) = match self.scenario.trouble {
             Trouble::Abort(wave) => (wave, json!({ "spec": { "abortRollout": 2 } })),
@@ -275,7 +281,7 @@ async fn apply(ns: &TestNamespace, seed: u64, version: &str) {
         .unwrap();
 }
 
-/// A site itself. The first one is the hub.
+/// Returns the cluster of a site. The first site is the hub.
 async fn cluster_of(ns: &TestNamespace, sites: &Sites, at: usize) -> Cluster {
     match at {
         0 => ns.cluster().clone(),
@@ -283,7 +289,7 @@ async fn cluster_of(ns: &TestNamespace, sites: &Sites, at: usize) -> Cluster {
     }
 }
 
-/// What a revision says of itself.
+/// Returns the entry of a revision.
 pub(super) fn given(revision: &Value) -> Given {
     let entry = entry(revision);
     (
@@ -294,14 +300,14 @@ pub(super) fn given(revision: &Value) -> Given {
     )
 }
 
-/// Whether a revision has begun, and is neither available nor replaced.
+/// True if a revision has begun, and is neither available nor replaced.
 fn is_late(revision: &Value) -> bool {
     condition(revision, "baton.run/Started") == "True"
         && reason(revision, "Available")[0] == "ProbeFailure"
         && condition(revision, "Archived") != "True"
 }
 
-/// How a rollout is now.
+/// Returns the current state of a rollout.
 fn found(live: &Value, revisions: &[Value]) -> End {
     let mut end = End {
         rollout: live["status"]["rollout"].as_i64().unwrap_or_default(),

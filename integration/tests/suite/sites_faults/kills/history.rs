@@ -1,4 +1,4 @@
-//! Everything that has happened to the rollouts, in one order: that of the versions of the API server.
+//! All changes of the rollouts, ordered by the resource versions of the API server.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use super::fleet::{Rollout, Rollouts, given};
 use crate::sites_faults::follow;
 use crate::sites_faults::scenario::{Trouble, VERSIONS};
 
-/// The deployments and the revisions of a namespace.
+/// A recording of the deployments and the revisions of a namespace.
 pub(super) struct History {
     deployments: Recording,
     revisions: Recording,
 }
 
-/// A revision as its events tell.
+/// The life of a revision, derived from its events.
 #[derive(Debug, Default)]
 struct Life {
     given: (String, i64, i32, bool),
@@ -30,7 +30,7 @@ fn objectset(ns: &TestNamespace) -> Value {
     ns.reference(&object("package-operator.run/v1alpha1", "ObjectSet", "any"))
 }
 
-/// The version of the API server at this moment.
+/// Returns the current resource version of the API server.
 pub(super) async fn now(ns: &TestNamespace) -> u64 {
     let path = format!("/api/v1/namespaces/{}/configmaps?limit=1", ns.name());
     version(&ns.cluster().read(&path).await)
@@ -49,8 +49,9 @@ impl History {
         }
     }
 
-    /// In each rollout waves come one after the other, nobody gets a version after it was aborted, no revision begins
-    /// after a newer one of its site, and a manager was killed in each wave.
+    /// Fails unless in each rollout the waves follow one another, no site gets a version after the
+    /// abort, no revision begins after a newer one of its site, and a manager was killed in each
+    /// wave.
     pub(super) async fn assert_orderly(&self, kills: &[u64], rollouts: &Rollouts<'_>) {
         let deployments = self.deployments.so_far().await;
         let revisions = self.revisions.so_far().await;
@@ -70,7 +71,7 @@ impl History {
     }
 }
 
-/// The revisions of each site that were made, the oldest first.
+/// Returns the created revisions of each site, the oldest first.
 fn lives<'e>(events: impl Iterator<Item = &'e Event>) -> BTreeMap<String, Vec<Life>> {
     let mut by_name = BTreeMap::<(String, i64), Life>::new();
     for Event { change, object } in events {
@@ -84,7 +85,7 @@ fn lives<'e>(events: impl Iterator<Item = &'e Event>) -> BTreeMap<String, Vec<Li
             };
             by_name.insert((site.clone(), number), new);
         }
-        // Those of the first rollout were there before.
+        // The revisions of the first rollout existed before the recording.
         let Some(life) = by_name.get_mut(&(site, number)) else {
             continue;
         };
@@ -104,7 +105,7 @@ fn lives<'e>(events: impl Iterator<Item = &'e Event>) -> BTreeMap<String, Vec<Li
     by_site
 }
 
-/// The number of waves.
+/// Checks a rollout, and returns the number of its waves.
 fn check(
     rollout: &Rollout,
     statuses: &[&Value],
@@ -118,7 +119,7 @@ fn check(
         .map(|it| version(it));
     for lives in sites.values() {
         for pair in lives.windows(2) {
-            // The older one either never begins, or has begun before.
+            // The older revision either never begins, or began earlier.
             assert!(
                 pair[0]
                     .started
@@ -161,7 +162,8 @@ fn check(
             let (status, batch) = (&it["status"], &it["status"]["batch"]["number"]);
             condition(it, "Aborted") != "True" && status["rollout"] == id.0 && *batch == id.1
         };
-        // While it is given, the status may be that of the wave before.
+        // While the revisions of a wave are being created, the status may still name the previous
+        // wave.
         let ends = statuses.iter().skip_while(|it| version(it) < begins);
         let ends = ends.skip_while(|it| !is_in_it(it)).find(|it| !is_in_it(it));
         assert!(ends.is_some(), "{id:?} has no end\n{text}");
