@@ -1,7 +1,7 @@
-//! Pictures of chains, and judgements on them, as values: all that people see.
+//! Pictures of chains, and judgements on them, as values: the content of all that people see.
 //!
-//! Nothing in here does I/O, reads a clock or awaits. A command or a page lists objects, has a picture made of them,
-//! and makes its own sentences, colours and columns of that.
+//! Nothing in this crate does I/O, reads a clock or awaits. A command or a page reads lists, makes
+//! pictures of them with this crate, and adds its own sentences, colours and columns.
 //!
 //! - [`applications`]: Shipper's Applications and Releases
 //! - [`chain`]: deployments and their revisions, put together from lists
