@@ -18,7 +18,7 @@ use crate::output::{
     table::{Cell, Table},
 };
 
-/// How many labels and deployments of a site a line names.
+/// The number of labels and deployments of a site that a line names.
 const NAMED: usize = 3;
 
 /// One line per site.
