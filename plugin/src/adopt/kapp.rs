@@ -96,7 +96,7 @@ fn decode(text: &str) -> Result<App, RecordError> {
         (text("/Group"), text("/Kind"))
     });
     let namespaces = list("/lastChange/namespaces").into_iter().flatten();
-    // What is in no namespace is listed anyway.
+    // Cluster-scoped objects are listed anyway.
     let namespaces = namespaces
         .filter_map(Value::as_str)
         .filter(|namespace| crate::args::namespace(namespace).is_ok())
