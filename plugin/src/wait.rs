@@ -13,9 +13,10 @@ use tokio::time::{Instant, timeout_at};
 use self::follower::Follower;
 use crate::{error::Error, output::report};
 
-/// Follows objects until `look` finds the wanted state, or the time is up (zero: no limit). `look`
-/// is called after each change, and after each `tick` for states that depend on the time. Returns
-/// the value of `look`.
+/// Follows objects until `look` finds the wanted state, or the time is up (zero: no limit).
+///
+/// `look` is called after each change, and after each `tick` for states that depend on the time.
+/// Returns the value of `look`.
 ///
 /// # Errors
 /// If the followed object, which messages call `name`, does not exist any more.
