@@ -220,7 +220,7 @@ mod tests {
             ("1s 2 3c=", "roll 1"),
             // A restart made a second revision of the same content.
             ("1s 2s= 3sc=", "roll 1"),
-            // Any order.
+            // The order of the revisions does not matter.
             ("3c= 1s 2s", "roll 2"),
             // The template was changed and has no revision yet: the newest one is not the wanted
             // one.

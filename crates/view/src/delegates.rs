@@ -48,11 +48,11 @@ pub struct Delegate {
 /// The state of the `ObjectSetPhase` of a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DelegateState<'a> {
-    /// It exists and is controlled by the revision.
+    /// The object exists and is controlled by the revision.
     Own(&'a Delegate),
-    /// It exists and is controlled by something else.
+    /// The object exists and has another controller, or none.
     Foreign(&'a Delegate),
-    /// It does not exist.
+    /// The object does not exist.
     Missing,
     /// `ObjectSetPhases` cannot be read, for this reason.
     Unreadable(&'a str),

@@ -64,7 +64,7 @@ async fn is_restored(
     }
 }
 
-/// Where the cluster differs from what the record says.
+/// A note about the differences between the cluster and the record; `None` if there are none.
 async fn drift(
     cluster: &Cluster,
     member: &Member,

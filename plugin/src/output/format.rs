@@ -64,7 +64,7 @@ pub(crate) fn document(form: DocumentFormat, value: &Value) -> String {
     text
 }
 
-/// `kind.group/name`, or `kind/name` for the core group.
+/// The name of an object: `kind.group/name`, or `kind/name` for the core group.
 pub(crate) fn name(object: &Value) -> String {
     let kind = text_at(object, "/kind").to_lowercase();
     let name = text_at(object, "/metadata/name");

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use baton_apis::{CollisionProtection, ConditionMapping};
 use baton_engine::{diff::FieldPath, mapping::is_condition_type};
 
-/// Names the phase of an object.
+/// The annotation with the phase of an object.
 pub(crate) const PHASE: &str = "package-operator.run/phase";
 /// The annotation with the collision protection of an object.
 pub(crate) const COLLISION_PROTECTION: &str = "package-operator.run/collision-protection";
-/// Conditions to copy to the revision, one per line: `Available => example.com/Available`.
+/// The annotation with conditions to copy to the revision, one per line: `Available =>
+/// example.com/Available`.
 pub(crate) const CONDITION_MAP: &str = "package-operator.run/condition-map";
-/// Fields that are only sent when the object is created, and then left to others, such as
-/// `.spec.replicas`; separated by commas.
+/// The annotation with fields that are only sent when the object is created, and then left to
+/// others, such as `.spec.replicas`; separated by commas.
 pub(crate) const CREATE_ONLY_FIELDS: &str = "baton.run/create-only-fields";
 
 /// The content of the annotations of an object.

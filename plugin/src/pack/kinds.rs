@@ -10,7 +10,7 @@ pub(crate) enum Stage {
     Namespaces,
     /// Definitions of kinds, which the objects of the kinds need.
     Crds,
-    /// Accounts and rights: without the one pods are refused, and without the other they cannot
+    /// Accounts and rights: without an account pods are refused, and without rights they cannot
     /// work.
     Rbac,
     /// Objects that pods refer to or are admitted by: settings, volumes, quotas, policies, classes.

@@ -272,7 +272,7 @@ fn state(state: SiteState) -> &'static str {
     }
 }
 
-/// `2 failed, 3 in flight, 4 updated`
+/// The counts in words: `2 failed, 3 in flight, 4 updated`.
 fn words(counts: &Counts) -> String {
     let parts = counts.iter();
     let parts: Vec<String> = parts
@@ -281,7 +281,7 @@ fn words(counts: &Counts) -> String {
     parts.join(", ")
 }
 
-/// `wave 3`, `waves 1 to 40`
+/// The title of a span: `wave 3`, `waves 1 to 40`.
 fn title(span: &Span) -> String {
     let wave = if span.first == span.last {
         "wave"
@@ -291,7 +291,7 @@ fn title(span: &Span) -> String {
     format!("{wave} {}", numbers(span))
 }
 
-/// `3`, `1 to 40`
+/// The numbers of a span: `3`, `1 to 40`.
 fn numbers(span: &Span) -> String {
     if span.first == span.last {
         span.first.to_string()
@@ -314,7 +314,7 @@ fn note(site: &SitePicture) -> String {
     }
 }
 
-/// `ProbeFailure: no pods`
+/// A report in one line: `ProbeFailure: no pods`.
 fn why(Report { reason, message }: &Report) -> String {
     match (reason.as_str(), message.as_str()) {
         (reason, "") => reason.to_owned(),

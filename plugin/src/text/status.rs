@@ -51,7 +51,7 @@ pub(crate) fn text(chain: &Chain, rollout: &Rollout, now: Timestamp, output: Out
     text
 }
 
-/// `od/web in namespace shop: rolled out`
+/// The first line: `od/web in namespace shop: rolled out`.
 pub(crate) fn title_line(
     target: &impl Display,
     namespace: Option<&str>,

@@ -75,7 +75,7 @@ pub enum Reason {
     Replaced(String),
     /// The Release was complete before this newer Release followed it.
     Follows(String),
-    /// A rollout block stops it.
+    /// A rollout block stops the Release.
     Blocked(String),
     /// No clusters are selected for the Release.
     NotScheduled(String),

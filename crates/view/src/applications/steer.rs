@@ -205,7 +205,6 @@ pub struct Abort {
 ///
 /// # Errors
 /// If there is nothing to abort, or the abort is not safe.
-/// If there is nothing to abort, or it is not safe.
 pub fn abort(observed: &Observed, force: bool) -> Result<Abort, Refusal> {
     let history = history(observed)?;
     let newest = newest(observed, &history)?;
@@ -246,7 +245,6 @@ pub struct Rollback {
 ///
 /// # Errors
 /// If the Release does not exist, or the rollback is not safe.
-/// If there is no such Release, or it is not safe.
 pub fn rollback(observed: &Observed, to: Option<i64>, force: bool) -> Result<Rollback, Refusal> {
     let history = history(observed)?;
     let members = history.members();

@@ -67,7 +67,7 @@ impl Question for TreeOf {
 }
 
 impl TreeOf {
-    /// The revisions to read the content of.
+    /// The revisions whose content is read.
     fn open<'a>(&'a self, chains: &'a [Chain]) -> impl Iterator<Item = &'a Revision> {
         let revisions = chains.iter().flat_map(|chain| &chain.revisions);
         revisions.filter(|revision| match self.revision {

@@ -84,7 +84,7 @@ fn connected(site: &SiteCluster) -> Cell {
     }
 }
 
-/// `shop 1.2.0`, `edge/shop 1.2.0`
+/// A deployment with its version: `shop 1.2.0`, `edge/shop 1.2.0`.
 fn running(of: &Running) -> String {
     let version = of.version.as_deref().unwrap_or("<none>");
     match &of.namespace {
