@@ -66,7 +66,7 @@ impl SiteCluster {
         }
     }
 
-    /// A site that only the name is known for.
+    /// A site without a Cluster: nothing but its name was read.
     pub(super) fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),

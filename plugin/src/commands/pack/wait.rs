@@ -32,7 +32,7 @@ use crate::{
 #[command(next_help_heading = "Rollout")]
 pub(super) struct WaitArgs {
     /// Wait until the result is rolled out and available. The rollout has failed when its progress
-    /// deadline has passed, the manager refuses it twice, or the time is up
+    /// deadline has passed, the manager still refuses it after a retry, or the time is up
     #[arg(long, requires = "apply", conflicts_with = "dry_run")]
     wait: bool,
 
