@@ -1,14 +1,15 @@
-//! A first revision from objects that exist already: `kubectl baton adopt`.
+//! Makes a first revision from existing objects: `kubectl baton adopt`.
 //!
-//! 1. What belongs to it is found in the record of the tool that made it ([`helm`], [`kapp`], [`argocd`], [`flux`]), by
-//!    name or by labels ([`selected`]).
-//! 2. [`live`] reads the objects and refuses those that somebody else controls, [`content`] decides what a revision is
-//!    to say about each so that taking it over changes nothing, and [`dry_run`] asks the server where only it knows.
-//! 3. `pack` makes the deployment of it, with phases and probes as of any manifests.
-//! 4. [`preview`] says what becomes of each object, and refuses what would restart pods.
-//! 5. [`undo`] lets go of everything again and hands the fields back.
+//! 1. The objects are found in the record of the tool that made them ([`helm`], [`kapp`],
+//!    [`argocd`], [`flux`]), by name or by labels ([`selected`]).
+//! 2. [`live`] reads the objects and refuses those that another controller has. [`content`]
+//!    computes the content of the revision so that the take-over changes nothing, and [`dry_run`]
+//!    asks the server about the rest.
+//! 3. `pack` makes the deployment, with phases and probes as for any manifests.
+//! 4. [`preview`] shows the effect on each object, and refuses changes that would restart pods.
+//! 5. [`undo`] releases all objects again and gives the fields back.
 //!
-//! Nothing here is written before step 5 but the deployment; the take-over itself is the manager's.
+//! Before step 5, only the deployment is written; the manager takes the objects over.
 
 pub(crate) mod argocd;
 pub(crate) mod content;
@@ -30,23 +31,23 @@ use serde_json::{Value, json};
 
 use crate::{connect::Cluster, error::Error, pack::source_location::SourceLocation};
 
-/// An object that is to be adopted.
+/// An object to adopt.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Member {
-    /// Where it was found.
+    /// The place where the object was found.
     pub(crate) place: SourceLocation,
     pub(crate) gvk: Gvk,
-    /// Its namespace; empty where nothing names one.
+    /// Namespace of the object; empty if no source names one.
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// What the tool wants of it, where its record says so.
+    /// The content that the tool wants, if its record has it.
     pub(crate) wanted: Option<Value>,
-    /// The object itself, where it has been read already.
+    /// The live object, if it was read already.
     pub(crate) live: Option<Value>,
 }
 
 impl Member {
-    /// One that a manifest describes; what is missing in it is an error.
+    /// A member from a manifest; missing fields are an error.
     pub(crate) fn of_manifest(place: SourceLocation, manifest: Value) -> Result<Self, String> {
         let member = Self::named(place, &manifest);
         let Gvk { version, kind, .. } = &member.gvk;
@@ -62,7 +63,7 @@ impl Member {
         })
     }
 
-    /// One that a record refers to, without saying what it wants of it.
+    /// A member that a record names without its content.
     pub(crate) fn referred(
         place: SourceLocation,
         gvk: &Gvk,
@@ -80,7 +81,7 @@ impl Member {
         })
     }
 
-    /// One that was read from the server.
+    /// A member that was read from the server.
     pub(crate) fn of_live(place: SourceLocation, live: Value) -> Self {
         let member = Self::named(place, &live);
         Self {
@@ -110,21 +111,21 @@ impl Member {
     }
 }
 
-/// What a record, a selector or names have led to.
+/// The objects that a record, a selector or names lead to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Found {
-    /// What it is, for the history: `Helm release shop, revision 3`.
+    /// The title for the history: `Helm release shop, revision 3`.
     pub(crate) title: String,
-    /// The namespace of objects that name none.
+    /// The namespace of objects without one.
     pub(crate) namespace: String,
     pub(crate) members: Vec<Member>,
-    /// What a person should know.
+    /// Remarks for the user.
     pub(crate) notes: Vec<String>,
-    /// What is wrong with parts of it.
+    /// Errors in parts of the record.
     pub(crate) errors: Vec<String>,
 }
 
-/// A place without lines: an inventory, a selector.
+/// A place without lines, such as an inventory or a selector.
 pub(crate) fn whole(source: &str) -> SourceLocation {
     SourceLocation {
         source: source.into(),
@@ -132,13 +133,13 @@ pub(crate) fn whole(source: &str) -> SourceLocation {
     }
 }
 
-/// Path of the objects of a resource of the group without a name, in the namespace in use.
+/// Path of a resource of the core group in the namespace in use.
 fn core_path(cluster: &Cluster, plural: &str) -> Result<String, Error> {
     let path = path::within("/api/v1", &cluster.namespace, plural);
     path.map_err(|error| Error::Usage(error.to_string()))
 }
 
-/// Reads an object of another tool's kind.
+/// Reads an object of a kind of another tool.
 async fn custom(cluster: &Cluster, gvk: &Gvk, namespace: &str, name: &str) -> Result<Value, Error> {
     let kind = &gvk.kind;
     let key = ObjectKey {

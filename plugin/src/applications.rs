@@ -1,6 +1,7 @@
-//! Comparing Shipper's Applications and Releases.
+//! Compares Shipper's Applications and Releases.
 //!
-//! [`compare`] shows how two Releases differ, [`forecast`] the effect of a file on an Application.
+//! [`compare`] shows the differences of two Releases, [`forecast`] the effect of a file on an
+//! Application.
 
 pub(crate) mod compare;
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::{
     output::Output,
 };
 
-/// The flags that all commands share.
+/// The flags of all commands.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
@@ -24,15 +24,15 @@ pub(crate) struct GlobalArgs {
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) context: Option<String>,
 
-    /// Namespace to use instead of the context's
+    /// Namespace to use instead of that of the context
     #[arg(long, short, global = true, value_name = "NAME", value_parser = namespace)]
     pub(crate) namespace: Option<String>,
 
-    /// User to act as
+    /// User to impersonate
     #[arg(long = "as", global = true, value_name = "USER")]
     pub(crate) as_user: Option<String>,
 
-    /// When to use colours: always, never, or auto, which is on a terminal and unless `NO_COLOR` is set
+    /// Use of colours: always, never, or auto: on a terminal, unless `NO_COLOR` is set
     #[arg(
         long,
         global = true,
@@ -44,8 +44,8 @@ pub(crate) struct GlobalArgs {
 }
 
 impl GlobalArgs {
-    /// Connects to the chosen cluster. Sends no request yet, unless the kubeconfig names a program
-    /// that has to be asked for credentials.
+    /// Connects to the chosen cluster. No request is sent yet, unless the kubeconfig names a
+    /// program that supplies credentials.
     pub(crate) async fn connect(&self) -> Result<Cluster, Error> {
         let connection = ConnectionArgs {
             kubeconfig: self.kubeconfig.clone(),
@@ -54,27 +54,28 @@ impl GlobalArgs {
         connect(&connection, self.namespace(), self.as_user.as_deref()).await
     }
 
-    /// The namespace that was asked for. An empty one is none, as for kubectl.
+    /// The namespace of the flag. An empty one counts as none, as for kubectl.
     pub(crate) fn namespace(&self) -> Option<&str> {
         let namespace = self.namespace.as_deref();
         namespace.filter(|namespace| !namespace.is_empty())
     }
 
-    /// How to write to the standard output.
+    /// Properties of the standard output.
     pub(crate) fn output(&self) -> Output {
         Output::stdout(self.color)
     }
 }
 
-/// The flag of commands that can look at all namespaces.
+/// The flag of commands that can read all namespaces.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct AllNamespaces {
-    /// Look at all namespaces, and at what is in none
+    /// Show objects of all namespaces, and cluster-scoped ones
     #[arg(long, short = 'A')]
     pub(crate) all_namespaces: bool,
 }
 
-/// Reads the name of a namespace, which becomes a part of URLs. An empty one is allowed, as in kubectl.
+/// Parses the name of a namespace, which becomes a part of URLs. An empty name is allowed, as in
+/// kubectl.
 pub(crate) fn namespace(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let well_formed = text.len() <= 63
@@ -88,7 +89,7 @@ pub(crate) fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
-/// Reads a duration as in `kubectl --timeout`: `90s`, `5m`, `1h30m`, and `0`, which means no limit.
+/// Parses a duration as `kubectl --timeout` does: `90s`, `5m`, `1h30m`, and `0` for no limit.
 pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -99,7 +100,7 @@ pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     Duration::try_from(duration).map_err(|_| "must not be negative".to_owned())
 }
 
-/// The first of some flags that is given.
+/// The first flag that is given.
 pub(crate) fn given<'f>(flags: &[(bool, &'f str)]) -> Option<&'f str> {
     let given = flags.iter().find(|(is_given, _)| *is_given);
     given.map(|(_, flag)| *flag)

@@ -1,4 +1,4 @@
-//! The command line: the commands, and how they end.
+//! The command line: its commands and exit codes.
 
 use std::process::ExitCode;
 
@@ -16,23 +16,24 @@ use crate::{
 
 /// See and steer the revisions of ObjectDeployments
 ///
-/// TARGET is `od/NAME` (ObjectDeployment), `cod/NAME` (ClusterObjectDeployment), `os/NAME` (ObjectSet), `cos/NAME`
-/// (ClusterObjectSet), or a NAME alone: the ObjectDeployment of that name, else the ObjectSet. The commands tree,
-/// status, history, diff, rollback, promote and abort also know `app/NAME` (Application) and `rel/NAME` (Release) of
-/// Shipper's; tree, status, history and diff `sitedeploy/NAME` (SiteDeployment) and `siteapp/NAME` (SiteApplication),
-/// and rollback, pause, resume, abort, redeploy and wait `sitedeploy/NAME`.
+/// TARGET is `od/NAME` (ObjectDeployment), `cod/NAME` (ClusterObjectDeployment), `os/NAME`
+/// (ObjectSet), `cos/NAME` (ClusterObjectSet), or a NAME alone: the ObjectDeployment with that
+/// name, else the ObjectSet. The commands tree, status, history, diff, rollback, promote and abort
+/// also take `app/NAME` (Application) and `rel/NAME` (Release) of Shipper; tree, status, history
+/// and diff take `sitedeploy/NAME` (SiteDeployment) and `siteapp/NAME` (SiteApplication); rollback,
+/// pause, resume, abort, redeploy and wait take `sitedeploy/NAME`.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-baton", bin_name = "kubectl baton", version)]
 pub(crate) struct Cli {
-    /// The flags that all commands share.
+    /// The flags of all commands.
     #[command(flatten)]
     pub(crate) global: GlobalArgs,
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-// clap takes the help from the types of the arguments, unless a doc comment stands here.
+// clap uses the doc comments of the argument types, unless a variant has one here.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Tree(tree::TreeArgs),
@@ -56,17 +57,17 @@ pub(crate) enum Command {
     Completion(completion::CompletionArgs),
 }
 
-/// After Ctrl-C, as shells report a process that a signal has ended.
+/// Exit code after Ctrl-C, as shells report a process that a signal has ended.
 const INTERRUPTED: u8 = 130;
-/// After SIGTERM, as above.
+/// Exit code after SIGTERM, as for [`INTERRUPTED`].
 const TERMINATED: u8 = 143;
-/// After the reader of the output has gone, as above.
+/// Exit code if the reader closes the output, as for [`INTERRUPTED`].
 const CLOSED_PIPE: u8 = 141;
 const FAILED: u8 = 2;
 
-/// Runs what the arguments of the process ask for; errors are printed.
+/// Runs the command in the arguments of the process, and prints errors.
 pub(crate) async fn run() -> ExitCode {
-    // Ended here rather than by the signal itself, so that what was done to the terminal is undone.
+    // The process ends here and not by the signal, so that changes to the terminal are undone.
     let result = tokio::select! {
         result = answer() => result,
         Ok(()) = tokio::signal::ctrl_c() => return ExitCode::from(INTERRUPTED),
@@ -91,7 +92,7 @@ async fn terminated() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Never: there is no such signal.
+/// Never returns: there is no SIGTERM.
 #[cfg(not(unix))]
 async fn terminated() -> std::io::Result<()> {
     std::future::pending().await

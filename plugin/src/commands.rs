@@ -1,4 +1,5 @@
-//! The commands: one file each, with its arguments, what it does, and a pure function that renders what it shows.
+//! The commands: one file each, with its arguments, its requests, and a pure function that renders
+//! its output.
 
 pub(crate) mod abort;
 pub(crate) mod adopt;
@@ -31,11 +32,12 @@ use crate::{
     text::rollout::failure,
 };
 
-/// How a command ends when it could do its work. Errors are exit code 2.
+/// The exit codes of commands that did their work. Errors have exit code 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Fine,
-    /// Code 1, a negative answer: there are differences, it is not rolled out, the time was up.
+    /// Code 1, a negative answer: there are differences, the rollout is not done, or the time is
+    /// up.
     Negative,
     /// Code 3, for `diff` and `adopt`: the server or the manager would refuse something.
     Refused,
@@ -47,7 +49,7 @@ impl Exit {
     }
 }
 
-/// Says how a wait for a rollout has ended, after this time.
+/// Reports the end of a wait for a rollout, after this time.
 fn conclude(
     outcome: Outcome,
     message: &str,

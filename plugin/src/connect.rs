@@ -1,7 +1,7 @@
-//! The connection to a cluster, and the few requests that all commands are made of.
+//! The connection to a cluster, and the few requests that all commands use.
 //!
-//! Objects are JSON: a person wants to see what the server holds, not what some version of a type
-//! keeps of it.
+//! Objects are JSON, so that users see the objects of the server, including fields that a typed
+//! version would lose.
 
 use std::sync::Arc;
 
@@ -31,26 +31,26 @@ use crate::{
     served::{Served, kinds},
 };
 
-/// The field manager of everything that this program writes.
+/// The field manager of all writes of this program.
 pub(crate) const FIELD_MANAGER: &str = "kubectl-baton";
 
-/// The query of dry runs of what the manager would write.
+/// The query of dry runs in the name of the manager.
 const BY_MANAGER: &str = "fieldManager=package-operator&fieldValidation=Ignore&dryRun=All";
 
-/// Objects whole, and their metadata alone.
+/// The media type of an object's metadata.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// Requests under way at the same time.
+/// The number of concurrent requests.
 pub(crate) const SIDE_BY_SIDE: usize = 8;
 
-/// A cluster, and the namespace to look into.
+/// A cluster, and the namespace in use.
 #[derive(Clone)]
 pub(crate) struct Cluster {
-    /// For requests that the methods here do not make.
+    /// The client, for requests that this type has no method for.
     pub(crate) client: Client,
-    /// The namespace of the flag, else of the context, else `default`.
+    /// The namespace of the flag, or else of the context, or else `default`.
     pub(crate) namespace: String,
-    /// URL of the API server, and the proxy on the way to it, for messages.
+    /// URL of the API server, and of the proxy if there is one, for messages.
     pub(crate) server: String,
     discovery: Arc<Discovery>,
     served: Arc<OnceCell<Vec<Served>>>,
@@ -79,21 +79,21 @@ pub(crate) async fn connect(
     Ok(Cluster::new(client, namespace, server))
 }
 
-/// How many objects a collection has.
+/// The number of objects of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
     Exactly(u64),
-    /// The server does not say how many more.
+    /// More than this number; the server does not report the exact one.
     MoreThan(u64),
 }
 
-/// How to write, in the name of this program.
+/// Options of a write in the name of this program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write<'a> {
     pub(crate) content: MediaType,
-    /// More of the query, such as `&force=true`.
+    /// Further parameters of the query, such as `&force=true`.
     pub(crate) options: &'a str,
-    /// Whether the server only checks it.
+    /// True for a dry run: the server checks the write and does not store it.
     pub(crate) dry_run: bool,
 }
 
@@ -118,7 +118,7 @@ impl Cluster {
         }
     }
 
-    /// The same cluster, looking into another namespace.
+    /// The same cluster with another namespace in use.
     pub(crate) fn within(&self, namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -126,30 +126,34 @@ impl Cluster {
         }
     }
 
-    /// The namespace in which objects of a kind are named: none for cluster-scoped kinds.
+    /// The namespace for objects of a kind: `None` for cluster-scoped kinds.
     pub(crate) fn namespace_of(&self, kind: ChainKind) -> Option<&str> {
         kind.is_namespaced.then_some(self.namespace.as_str())
     }
 
-    /// Reads one of our own objects from the namespace in use; `None` when there is none.
+    /// Reads an object of Baton from the namespace in use; `None` if it does not exist.
     pub(crate) async fn get(&self, kind: ChainKind, name: &str) -> Result<Option<Value>, Error> {
         let path = kind.path(self.namespace_of(kind));
         let mut found = self.list_at(&path, &ListQuery::named(name)).await?;
         Ok(found.pop())
     }
 
-    /// Reads a collection or a part of it: page by page, or an object by its name. Items carry `apiVersion` and `kind`,
-    /// which servers leave out of lists of built-in kinds; with `metadata_only` these are of `PartialObjectMetadata`.
+    /// Reads a collection or a part of it, page by page, or an object by its name.
+    ///
+    /// Items have `apiVersion` and `kind`, which servers leave out of lists of built-in kinds. With
+    /// `metadata_only`, these are of `PartialObjectMetadata`.
     ///
     /// # Errors
-    /// If it cannot be read. That a kind of ours is not served is an error of its own.
+    /// If the collection cannot be read. A kind of Baton that is not served has an error of its
+    /// own.
     pub(crate) async fn list_at(&self, path: &str, query: &ListQuery) -> Result<Vec<Value>, Error> {
         let mut items = Vec::new();
         self.each_at(path, query, |item| items.push(item)).await?;
         Ok(items)
     }
 
-    /// As [`Cluster::list_at`], for collections too large to be held: `take` gets one object after the other.
+    /// As [`Cluster::list_at`], for collections that are too large to be stored: `take` gets one
+    /// object after the other.
     pub(crate) async fn each_at(
         &self,
         path: &str,
@@ -179,7 +183,7 @@ impl Cluster {
         query: &ListQuery,
         mut take: impl FnMut(Value),
     ) -> Result<(), Error> {
-        // What no object can be named does not exist.
+        // An object with an invalid name does not exist.
         let Ok(path) = path::object(path, name) else {
             return Ok(());
         };
@@ -205,7 +209,7 @@ impl Cluster {
         listed.map_err(|error| self.failure(error))
     }
 
-    /// How many objects a collection has, by one request for one of them.
+    /// The number of objects of a collection, by a request for one of them.
     pub(crate) async fn count_at(&self, path: &str) -> Result<Count, Error> {
         let query = &ListQuery {
             metadata_only: true,
@@ -215,12 +219,12 @@ impl Cluster {
         Ok(count(&page))
     }
 
-    /// Reads the object at a path; `None` when there is none.
+    /// Reads the object at a path; `None` if it does not exist.
     pub(crate) async fn get_at(&self, path: &str) -> Result<Option<Value>, Error> {
         self.read(path, JSON).await
     }
 
-    /// Reads the metadata of the object at a path, and nothing else of it; `None` when there is none.
+    /// Reads only the metadata of the object at a path; `None` if it does not exist.
     pub(crate) async fn metadata_at(&self, path: &str) -> Result<Option<Value>, Error> {
         self.read(path, METADATA).await
     }
@@ -233,7 +237,7 @@ impl Cluster {
         }
     }
 
-    /// Reads the text at a path, such as a log. What is not UTF-8 of it is replaced.
+    /// Reads the text at a path, such as a log. Bytes that are not UTF-8 are replaced.
     pub(crate) async fn text_at(&self, path: &str) -> Result<String, Error> {
         let request = Request::get(path).body(Vec::new());
         let request = request.map_err(|error| Error::Usage(error.to_string()))?;
@@ -245,7 +249,7 @@ impl Cluster {
         }
     }
 
-    /// Sends a request and returns the object that the server answers with. `path` may have a query.
+    /// Sends a request and returns the object in the response. `path` may have a query.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -256,7 +260,7 @@ impl Cluster {
         answer.map_err(|error| self.failure(error))
     }
 
-    /// Creates an object in the collection at a path, or changes the one at it.
+    /// Creates an object in the collection at a path, or changes the object at a path.
     pub(crate) async fn write(
         &self,
         path: &str,
@@ -273,12 +277,14 @@ impl Cluster {
         self.send(method, &url, Some((write.content, body))).await
     }
 
-    /// How the server serves a kind; `None` when it does not. Asked once per group and version.
+    /// The resource of a kind; `None` if the kind is not served. Requested once per group and
+    /// version.
     pub(crate) async fn resource(&self, gvk: &Gvk) -> Result<Option<Arc<Resource>>, Error> {
         Ok(self.discovery.resolve(gvk).await?)
     }
 
-    /// Every kind that the server serves. Asked once; that the server does not know all of them is reported then.
+    /// All kinds that the server serves. They are requested once. Warns if the server does not know
+    /// all of them.
     pub(crate) async fn served(&self) -> Result<&[Served], Error> {
         let ask = async || {
             let mut warnings = Vec::new();
@@ -292,7 +298,8 @@ impl Cluster {
         served.map(Vec::as_slice)
     }
 
-    /// The same, asked anew, with what the server does not know.
+    /// All kinds that the server serves. They are requested again; `warnings` gets those that the
+    /// server does not know.
     pub(crate) async fn discover(&self, warnings: &mut Vec<String>) -> Result<Vec<Served>, Error> {
         let (core, groups) = futures::try_join!(
             self.client.list_core_api_versions_aggregated(),
@@ -302,7 +309,7 @@ impl Cluster {
         Ok(kinds(&core, &groups, warnings))
     }
 
-    /// Path of an object; an error where its kind is not served.
+    /// Path of an object; an error if its kind is not served.
     pub(crate) async fn path_of(&self, gvk: &Gvk, key: &ObjectKey) -> Result<String, Error> {
         let Some(resource) = self.resource(gvk).await? else {
             let (version, kind) = (gvk.api_version(), &gvk.kind);
@@ -312,7 +319,7 @@ impl Cluster {
         path.map_err(|error| Error::Impossible(error.to_string()))
     }
 
-    /// What the server would make of an apply by the manager.
+    /// The object that the server would store for an apply by the manager.
     pub(crate) async fn dry_run_apply(
         &self,
         path: &str,
@@ -324,20 +331,20 @@ impl Cluster {
             .await
     }
 
-    /// What the server would make of an object that the manager puts in the place of another one.
+    /// The object that the server would store if the manager replaced an object by `body`.
     pub(crate) async fn dry_run_replace(&self, path: &str, body: &Value) -> Result<Value, Error> {
         let url = format!("{path}?{BY_MANAGER}");
         self.send(Method::PUT, &url, Some((MediaType::Json, body)))
             .await
     }
 
-    /// Reads what is at a URL in the form of a media type.
+    /// Reads a URL as this media type.
     async fn form(&self, url: &str, accept: &str) -> Result<Value, Error> {
         let answer = client::get(&self.client, url, accept).await;
         answer.map_err(|error| self.failure(error))
     }
 
-    /// What a failed request means to a person.
+    /// The error for a failed request, for people.
     pub(crate) fn failure(&self, error: kube::Error) -> Error {
         match error {
             kube::Error::Api(status) => Error::Refused(status),
@@ -350,7 +357,7 @@ impl Cluster {
     }
 }
 
-/// How much of the objects a request asks for.
+/// The media type for the objects that a query asks for.
 fn accept(query: &ListQuery) -> &'static str {
     if query.metadata_only {
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -359,7 +366,7 @@ fn accept(query: &ListQuery) -> &'static str {
     }
 }
 
-/// How many objects there are, by the first page of them.
+/// The number of objects of a collection, by its first page.
 fn count(page: &Value) -> Count {
     let items = page["items"].as_array().map_or(0, Vec::len);
     let items = u64::try_from(items).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! What goes wrong, in one line for a person.
+//! Errors, in one line for people.
 
 use std::{io, process::ExitStatus};
 
@@ -13,19 +13,19 @@ use baton_terminal::{
 };
 use kube::core::Status;
 
-/// Why a command could not do its work. Printed after `error: `; the exit code is 2.
+/// The reason that a command could not do its work. Printed after `error: `; the exit code is 2.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// Which cluster to talk to is unclear.
+    /// The kubeconfig or its flags do not name a cluster.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The kubeconfig cannot be made into a client.
+    /// No client can be made from the kubeconfig.
     #[error("cannot connect to {server}: {}", one_line(source))]
     Client {
         server: String,
         source: Box<kube::Error>,
     },
-    /// The server refused a request. Its message names the object and the cause.
+    /// The server refused a request. The message names the object and the reason.
     #[error("{}", answer(.0))]
     Refused(Box<Status>),
     #[error("cannot reach the API server at {server}: {}", innermost(source))]
@@ -33,27 +33,27 @@ pub(crate) enum Error {
         server: String,
         source: Box<kube::Error>,
     },
-    /// The server does not have a kind of ours.
+    /// The server does not serve a kind of Baton.
     #[error(
         "the API server at {server} does not serve {} ({}); {} there first", kind.plural, kind.api_version, remedy(kind)
     )]
     NotServed { server: String, kind: &'static Kind },
-    /// What the server serves could not be found out.
+    /// The kinds of the server cannot be found out.
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
-    /// The arguments name nothing.
+    /// The arguments are no valid subject.
     #[error(transparent)]
     Subject(#[from] SubjectError),
-    /// What was named does not exist.
+    /// The named object does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// The flags do not go together, or not with what was found.
+    /// The flags cannot be combined, or do not fit the objects.
     #[error("{0}")]
     Usage(String),
-    /// What the cluster holds does not allow what was asked for.
+    /// The state of the cluster does not allow the request.
     #[error("{0}")]
     Impossible(String),
-    /// The program that was to show differences did not.
+    /// The program for differences failed.
     #[error(transparent)]
     ExternalDiff(#[from] ExternalError),
     /// The output could not be written.
@@ -62,7 +62,8 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// The error of a write: `overtaken`, if a precondition of its JSON patch did not hold, else the error itself.
+    /// The error of a write: `overtaken` if a precondition of its JSON patch failed, or else the
+    /// error itself.
     pub(crate) fn of_write(self, overtaken: impl FnOnce() -> String) -> Self {
         match self {
             Self::Refused(status) if is_failed_test(status.code, &status) => {
@@ -72,18 +73,18 @@ impl Error {
         }
     }
 
-    /// Whether the reader of our output has gone: nobody reads a report either.
+    /// True if the reader of our output has closed it, so that no report is read either.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// Whether the server refused a request with this status code.
+    /// True if the server refused a request with this status code.
     pub(crate) fn is_code(&self, code: u16) -> bool {
         matches!(self, Self::Refused(status) if status.code == code)
     }
 }
 
-/// How a server gets a kind. Baton can do without those of Shipper and of sites.
+/// The way to install a kind on a server. Baton works without the kinds of Shipper and of sites.
 fn remedy(kind: &Kind) -> &'static str {
     match kind.group {
         shipper::GROUP => "apply config/releases",
@@ -92,7 +93,7 @@ fn remedy(kind: &Kind) -> &'static str {
     }
 }
 
-/// The server's message; where there is none, as from proxies, the code.
+/// The message of the server; the status code if there is none, as in responses of proxies.
 fn answer(status: &Status) -> String {
     let prefix = if status.message.trim().is_empty() {
         "the API server answered "
@@ -102,7 +103,7 @@ fn answer(status: &Status) -> String {
     format!("{prefix}{}", refusal(status))
 }
 
-/// The arguments name nothing.
+/// The arguments are no valid subject.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SubjectError {
     #[error(
@@ -111,40 +112,40 @@ pub(crate) enum SubjectError {
              (SiteApplication)"
     )]
     Kind(String),
-    /// A kind of Shipper's, for a command that does not know those.
+    /// A kind of Shipper, for a command that takes none.
     #[error(
         "{0:?} is a kind of Shipper's, which this command does not know; tree, status, history, diff, rollback, \
              promote and abort do"
     )]
     Application(String),
-    /// A kind of sites, for a command that does not know those, or not that one.
+    /// A kind of sites, for a command that takes none, or another one.
     #[error(
         "this command does not know {0:?}; tree, status, history and diff take sitedeploy/NAME and siteapp/NAME, \
              rollback, pause, resume, abort, redeploy and wait take sitedeploy/NAME"
     )]
     Site(String),
-    /// Something else, for a command that knows Shipper's kinds only.
+    /// Another kind, for a command that takes Shipper's kinds only.
     #[error(
         "there is no kind {0:?} here; this command takes app/NAME (Application) or rel/NAME (Release)"
     )]
     NoApplication(String),
-    /// Something else, for a command that knows deployments to sites only.
+    /// Another kind, for a command that takes deployments to sites only.
     #[error("{0:?} is no deployment to sites; this command takes sitedeploy/NAME")]
     NoSite(String),
-    /// Something that cannot be the name of an object.
+    /// A text that is no valid name of an object.
     #[error("{0:?} cannot be a name: names consist of lower-case letters, digits, '-' and '.'")]
     Name(String),
     #[error("{1:?} names a kind, and so does {0:?} in front of it; give one of the two")]
     Mixed(String, String),
-    /// More than one where one is wanted.
+    /// Several subjects for a command that takes one.
     #[error("{0:?} names more than one; this command takes one at a time")]
     NotOne(String),
 }
 
-/// Why another program did not show the differences.
+/// The reason that a program could not show the differences.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExternalError {
-    /// The files for it cannot be written.
+    /// The files for the program cannot be written.
     #[error("cannot write the files for KUBECTL_EXTERNAL_DIFF: {0}")]
     Files(#[source] io::Error),
     #[error("cannot run {program:?} of KUBECTL_EXTERNAL_DIFF: {source}")]

@@ -1,4 +1,4 @@
-//! Events of the API: what they are about, where they are kept, and when something happened.
+//! Events of the API: their objects, their namespaces, and their times.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ use baton_view::{
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-/// Where the API keeps events about cluster-scoped objects.
+/// The namespace of events about cluster-scoped objects.
 const CLUSTER_NAMESPACE: &str = "default";
 
-/// What events are looked for. It only grows: events outlive what they are about.
+/// The objects to show events of. It only grows: events outlive their objects.
 #[derive(Debug, Default)]
 pub(crate) struct Subjects {
     keys: BTreeSet<ObjectKey>,
-    /// Revisions whose content was added, by UID.
+    /// UIDs of revisions with added content.
     revisions: BTreeSet<String>,
 }
 
@@ -47,7 +47,7 @@ impl Subjects {
         Ok(())
     }
 
-    /// Adds a revision and the objects of its delegated phases, but not what is in the phases.
+    /// Adds a revision and the objects of its delegated phases, without the content of its phases.
     pub(crate) fn add_revision(&mut self, revision: &Revision) {
         let (kind, namespace) = (revision.kind.name, revision.namespace());
         self.insert(GROUP, kind, namespace, revision.name());
@@ -68,7 +68,7 @@ impl Subjects {
         });
     }
 
-    /// Whether an event is about one of them.
+    /// True if an event is about one of the objects.
     pub(crate) fn has(&self, event: &Value) -> bool {
         let text = |field: &str| event["involvedObject"][field].as_str().unwrap_or_default();
         let gvk = Gvk::new(text("apiVersion"), text("kind"));
@@ -90,12 +90,12 @@ impl Subjects {
             .collect()
     }
 
-    /// Whether the events are in more than one namespace.
+    /// True if the events are in more than one namespace.
     pub(crate) fn is_wide(&self) -> bool {
         self.namespaces().len() > 1
     }
 
-    /// Where their events are: per namespace, or all at once where there are many.
+    /// The lists of events: per namespace, or all events if there are many namespaces.
     pub(crate) fn sources(&self) -> Vec<ListRequest> {
         let namespaces = self.namespaces();
         if namespaces.len() > FEW {
@@ -108,7 +108,7 @@ impl Subjects {
     }
 }
 
-/// When something happened last, and how often.
+/// The time of the last occurrence, and the number of occurrences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Occurrence {
     pub(crate) last: Option<Timestamp>,
@@ -116,8 +116,8 @@ pub(crate) struct Occurrence {
 }
 
 impl Occurrence {
-    /// What an event says of it. The order is that of `kubectl events`: a series knows best, then the fields of the old
-    /// API.
+    /// The occurrence of an event. Fields are read in the order of `kubectl events`: the series
+    /// comes first, then the fields of the old API.
     pub(crate) fn of(event: &Value) -> Self {
         let times = [
             "/series/lastObservedTime",

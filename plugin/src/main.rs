@@ -1,21 +1,25 @@
-//! The `kubectl-baton` binary, which kubectl runs for `kubectl baton`: revisions of `ObjectDeployments`, seen and
-//! steered from a terminal.
+//! The `kubectl-baton` binary, which kubectl runs for `kubectl baton`: shows and steers revisions
+//! of `ObjectDeployments` from a terminal.
 //!
-//! - [`cli`] is the command line; [`commands`] has one file per command; [`args`] the arguments that they share.
-//! - [`connect`] turns kubectl's flags and files into a connection, and errors into kubectl's words.
-//! - [`subject`] is what a user names, [`selection`] how several are chosen; [`cluster`] reads what they consist of,
-//!   once or by watches.
-//! - [`served`] is what a server serves; [`adopt`] how what other tools have installed becomes a revision's.
+//! - [`cli`] is the command line; [`commands`] has one file per command; [`args`] has their common
+//!   arguments.
+//! - [`connect`] makes a connection from kubectl's flags and files, and errors in kubectl's words.
+//! - [`subject`] parses the names of a user, [`selection`] chooses several objects; [`cluster`]
+//!   reads their parts, once or by watches.
+//! - [`served`] has the kinds of a server; [`adopt`] makes revisions of objects that other tools
+//!   have installed.
 //! - [`pausing`] pauses and resumes deployments and revisions.
-//! - [`events`] are those of the API, about deployments, revisions and their objects.
-//! - [`wait`] is the loop of all waits, and what is shown of them.
-//! - [`diff`] compares revisions, the cluster and files; [`rollback`] decides where to go back to.
-//! - [`applications`] is about Shipper's Applications and Releases, whose revisions are chains over clusters.
-//! - [`sites`] is about deployments to sites, which have a chain of revisions in every site.
+//! - [`events`] reads events of the API about deployments, revisions and their objects.
+//! - [`wait`] is the loop of all waits, with their display.
+//! - [`diff`] compares revisions, the cluster and files; [`rollback`] chooses the revision for a
+//!   rollback.
+//! - [`applications`] is about Shipper's Applications and Releases, whose revisions are chains over
+//!   clusters.
+//! - [`sites`] is about deployments to sites, which have a chain of revisions at every site.
 //! - [`output`] is the terminal: tables, colours, machine-readable formats.
 //!
-//! What a command decides from is read first, with lists, into plain values; deciding and rendering
-//! are pure.
+//! A command first reads lists into plain values. Decisions and rendering are pure functions of
+//! them.
 
 mod adopt;
 mod applications;

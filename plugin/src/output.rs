@@ -1,4 +1,4 @@
-//! The standard output and the standard error: colours, widths, and nothing that terminals obey.
+//! Standard output and standard error: colours, widths, and the removal of control characters.
 
 pub(crate) mod format;
 pub(crate) mod table;
@@ -16,32 +16,33 @@ use anstyle::{AnsiColor, Style};
 use baton_terminal::output::{say, write};
 use clap::ColorChoice;
 
-/// A text with fewer columns than this is hard to read.
+/// The smallest width in columns that is easy to read.
 const NARROWEST: usize = 32;
 
-/// What a text means, which decides its colour.
+/// The meaning of a text, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paint {
-    /// As it should be: green.
+    /// As wanted: green.
     Good,
-    /// Not yet as it should be, or unclear: yellow.
+    /// Not yet as wanted, or unclear: yellow.
     Warn,
     Bad,
     /// Of little interest: grey.
     Dim,
     /// Of much interest: bold.
     Strong,
-    /// A part of something else's text that leads elsewhere, such as a name: cyan.
+    /// A reference within another text, such as a name: cyan.
     Accent,
 }
 
-/// How to write to the standard output.
+/// Properties of the standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Output {
     pub(crate) colors: bool,
-    /// How many columns the terminal has; `None` where it is none, and lines may be of any length.
+    /// Number of columns of the terminal; `None` if there is no terminal, and lines may be of any
+    /// length.
     pub(crate) width: Option<u16>,
-    /// Whether only ASCII may be printed: the locale admits no more.
+    /// True if the locale is limited to ASCII.
     pub(crate) ascii: bool,
 }
 
@@ -65,7 +66,7 @@ impl Output {
         }
     }
 
-    /// Without a terminal, colours and limits: what goes into a pipe.
+    /// Without colours and limits: the output is a pipe.
     pub(crate) fn plain() -> Self {
         Self::default()
     }
@@ -85,7 +86,7 @@ impl Output {
         format!("{style}{text}{style:#}")
     }
 
-    /// A sentence in lines that fit, broken between words.
+    /// Wraps a text to the width of the terminal, between words.
     pub(crate) fn wrap(self, text: &str) -> String {
         match self.width {
             Some(width) => lines(text, usize::from(width)).join("\n"),
@@ -93,8 +94,8 @@ impl Output {
         }
     }
 
-    /// A text without what terminals obey: control characters become visible, as `^[` for an escape. What
-    /// objects hold was written by anybody. Line ends, tabs and, where colours are used, colours stay.
+    /// Makes control characters visible, as `^[` for an escape: any user may have written the
+    /// content of objects. Line ends and tabs stay, and so do colours if they are used.
     pub(crate) fn printable(self, text: &str) -> Cow<'_, str> {
         let obeyed = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
         if !text.contains(obeyed) {
@@ -119,7 +120,7 @@ impl Output {
         out.into()
     }
 
-    /// Writes a text, with a newline at its end if it has none. Nothing is written for an empty one.
+    /// Writes a text, with a newline at its end. Writes nothing for an empty text.
     pub(crate) fn print(self, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -132,7 +133,7 @@ impl Output {
     }
 }
 
-/// How many bytes of a text the colour takes that it begins with; zero where it begins with something else.
+/// Length in bytes of the colour code at the start of a text; zero if there is none.
 fn color(text: &str) -> usize {
     let parameters = text.strip_prefix("\x1b[").unwrap_or_default();
     match parameters.find(|letter: char| !letter.is_ascii_digit() && letter != ';') {
@@ -141,7 +142,7 @@ fn color(text: &str) -> usize {
     }
 }
 
-/// Writes a line to the standard error, for people. Whether anybody reads it makes no difference.
+/// Writes a line for people to standard error. Failures are ignored.
 pub(crate) fn report(line: &str) {
     say(&Output::plain().printable(line));
 }
@@ -155,8 +156,8 @@ pub(crate) fn report_once(line: &str) {
     }
 }
 
-/// A text in lines of a width, but not of less than a person can read, broken between words only: names stay in one
-/// piece, hyphens and all. No lines for an empty one.
+/// Wraps a text to a width, but not below a readable one, and only between words: names stay whole,
+/// hyphens included. An empty text has no lines.
 pub(crate) fn lines(text: &str, width: usize) -> Vec<Cow<'_, str>> {
     if text.is_empty() {
         return Vec::new();
@@ -167,8 +168,8 @@ pub(crate) fn lines(text: &str, width: usize) -> Vec<Cow<'_, str>> {
     textwrap::wrap(text, options)
 }
 
-/// Whether the locale admits more than ASCII, by the rules of POSIX. A locale that nobody has set says
-/// nothing; terminals of today understand UTF-8.
+/// True if the locale admits more than ASCII, by the rules of POSIX. Without a locale, UTF-8 is
+/// assumed, which current terminals understand.
 fn speaks_unicode(env: impl Fn(&str) -> Option<String>) -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(env);
     locale.is_none_or(|locale| {
@@ -177,7 +178,7 @@ fn speaks_unicode(env: impl Fn(&str) -> Option<String>) -> bool {
     })
 }
 
-/// Says on standard error that there is nothing, as kubectl does; `None` means all namespaces.
+/// Reports on standard error that nothing was found, as kubectl does; `None` means all namespaces.
 pub(crate) fn objects_none_found(namespace: Option<&str>) {
     match namespace {
         Some(namespace) => report(&format!("No resources found in {namespace} namespace.")),

@@ -1,15 +1,18 @@
-//! From plain manifests to an `ObjectDeployment` or a revision: `kubectl baton pack`.
+//! Makes an `ObjectDeployment` or a revision of plain manifests: `kubectl baton pack`.
 //!
 //! 1. [`input`] reads files, directories, kustomizations and the standard input.
-//! 2. [`documents`] takes the texts apart as kubectl does ([`baton_yaml`]), and [`manifest`]
-//!    makes objects of them, with what their annotations ([`directives`]) and Helm ([`hooks`]) say.
-//! 3. [`scope`] decides whether the result is namespaced, [`phases`] distributes the objects by what
-//!    is known of their [`kinds`], [`probes`] says what makes them available, [`autoscaling`] which
-//!    numbers are left to others, [`slices`] cuts what is too big. [`secrets`] and [`unprobed`] tell what to know.
-//! 4. [`build`] puts it together, [`emit`] writes it, [`apply`] sends it.
+//! 2. [`documents`] splits the texts as kubectl does ([`baton_yaml`]), and [`manifest`] parses the
+//!    objects, with their annotations ([`directives`]) and those of Helm ([`hooks`]).
+//! 3. [`scope`] decides if the result is namespaced. [`phases`] distributes the objects by their
+//!    [`kinds`]. [`probes`] adds the probes of the kinds, [`autoscaling`] leaves numbers of
+//!    replicas to autoscalers, and [`slices`] moves large phases to slices. [`secrets`] and
+//!    [`unprobed`] add warnings.
+//! 4. [`build`] assembles the package, [`emit`] writes it as text, and [`apply`] sends it to the
+//!    server.
 //!
 //! Only the first and the last of these do I/O. The same input gives the same bytes, and a small
-//! change of it a small change of them. All errors of the input are reported at once, with their places.
+//! change of the input gives a small change of the output. All errors of the input are reported at
+//! once, with their places.
 
 pub(crate) mod apply;
 pub(crate) mod autoscaling;
@@ -43,15 +46,15 @@ use source_location::{InputError, InputErrors};
 pub(crate) enum Form {
     /// A deployment, which makes revisions.
     Deployment {
-        /// How many archived revisions it keeps.
+        /// Number of archived revisions to keep.
         revision_history_limit: Option<i32>,
-        /// Seconds that a revision may take.
+        /// Seconds that a revision may take to become available.
         progress_deadline_seconds: Option<i32>,
     },
     Revision {
-        /// Its number; else the controller gives it one.
+        /// Number of the revision; if it is absent, the controller assigns one.
         number: Option<i64>,
-        /// Names of the revisions that it takes objects over from.
+        /// Names of the revisions to take objects over from.
         previous: Vec<String>,
     },
 }
@@ -61,28 +64,29 @@ pub(crate) struct Options {
     pub(crate) name: String,
     pub(crate) form: Form,
     pub(crate) scope: scope::ScopeOptions,
-    /// Wanted order of phases.
+    /// The order of phases that the user asked for.
     pub(crate) phase_order: Vec<String>,
-    /// What may be taken over, unless an annotation says so.
+    /// Collision protection of objects without an annotation for it.
     pub(crate) collision_protection: CollisionProtection,
-    /// Managers whose fields become ours with objects that are taken over, beside those that always do.
+    /// Field managers whose fields the revision takes over with an object, in addition to the
+    /// standard ones.
     pub(crate) former_managers: Vec<String>,
     pub(crate) probes: probes::ProbeOptions,
-    /// As whom the objects are written.
+    /// Name of the service account that writes the objects.
     pub(crate) service_account_name: Option<String>,
-    /// Seconds that a revision has to stay available.
+    /// Seconds that a revision has to stay available before it has succeeded.
     pub(crate) success_delay_seconds: Option<i32>,
-    /// Why this is applied, for the history.
+    /// The change cause, for the history.
     pub(crate) change_cause: Option<String>,
-    /// Bytes of JSON beyond which objects go into slices, and of one slice.
+    /// Size in bytes of JSON above which objects are moved to slices, and of one slice.
     pub(crate) slice_limit: usize,
 }
 
-/// Bytes of JSON beyond which objects go into slices, and of one slice, where nothing else is asked for.
+/// The default of [`Options::slice_limit`].
 pub(crate) const SLICE_LIMIT: usize = 1024 * 1024;
 
 impl Options {
-    /// A deployment of a name, with everything else as it is without options.
+    /// The options for a deployment with this name; all others have their defaults.
     pub(crate) fn named(name: String) -> Self {
         Self {
             name,
@@ -103,12 +107,12 @@ impl Options {
     }
 }
 
-/// A package, and what a person should know about it.
+/// A package, with remarks for the user.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Packed {
     pub(crate) package: Package,
     pub(crate) notes: Vec<String>,
-    /// Secrets that the package does without.
+    /// Secrets that are left out of the package.
     pub(crate) secrets: Vec<Manifest>,
 }
 
@@ -121,8 +125,8 @@ impl Packed {
     }
 }
 
-/// Reads the objects of all sources, with everything that is wrong with them. With `no_hooks`, hooks
-/// of Helm are left out.
+/// Reads the objects of all sources, and reports all errors in them. With `no_hooks`, hooks of Helm
+/// are left out.
 pub(crate) fn read(sources: &[InputText], no_hooks: bool) -> Collected {
     let mut collected = Collected {
         no_hooks,
@@ -134,8 +138,8 @@ pub(crate) fn read(sources: &[InputText], no_hooks: bool) -> Collected {
     collected
 }
 
-/// The name that the objects themselves suggest: the value of the label
-/// `app.kubernetes.io/instance`, else `app.kubernetes.io/name`, if all that have it agree.
+/// The name that the objects suggest: the value of the label `app.kubernetes.io/instance`, or else
+/// `app.kubernetes.io/name`, if all objects with the label agree.
 pub(crate) fn common_name(manifests: &[Manifest]) -> Option<String> {
     ["instance", "name"].into_iter().find_map(|label| {
         let pointer = format!("/metadata/labels/app.kubernetes.io~1{label}");
@@ -147,7 +151,7 @@ pub(crate) fn common_name(manifests: &[Manifest]) -> Option<String> {
     })
 }
 
-/// What is wrong with the name of a package, if anything is. It becomes a label too.
+/// The problem of a package name, if it has one. The name is used as a label value too.
 pub(crate) fn name_problem(name: &str) -> Option<&'static str> {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let plain_ends = |part: &str| {
@@ -239,7 +243,7 @@ pub(crate) fn pack(collected: Collected, options: &Options) -> Result<Packed, In
     })
 }
 
-/// What surprises with objects that do not stay as they are.
+/// A remark about objects that do not stay as they are packed.
 fn advice(manifest: &Manifest) -> Option<String> {
     let spec = |field: &str| manifest.object.pointer(&format!("/spec/{field}"));
     if manifest.gvk.group != "batch" || manifest.gvk.kind != "Job" {

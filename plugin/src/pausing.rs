@@ -16,7 +16,7 @@ use crate::{
     output::format::name,
 };
 
-/// Attempts for a revision that changes in between.
+/// The number of attempts for a revision that changes while it is paused.
 const ROUNDS: usize = 5;
 
 /// The wanted state.
@@ -27,7 +27,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// What has happened, and what is so already.
+    /// The words for a change, and for a state that was reached before.
     pub(crate) fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Pause => ("paused", "already paused"),
@@ -36,7 +36,7 @@ impl Action {
     }
 }
 
-/// Pauses or resumes one target; as it was before, and whether that changed it.
+/// Pauses or resumes one target. Returns the target as it was before, and true if it was changed.
 pub(crate) async fn switched(
     cluster: &Cluster,
     target: &Target,
@@ -59,7 +59,7 @@ pub(crate) async fn switched(
     }
 }
 
-/// A deployment or a revision that is to be changed.
+/// A deployment or a revision to pause or resume.
 #[derive(Clone, Debug)]
 pub(crate) enum Pausable {
     Deployment(Box<Deployment>),
@@ -160,7 +160,8 @@ pub(crate) fn decide(subject: &Pausable, action: Action) -> Result<Decision, Err
                     owner.kind, owner.name
                 ));
             }
-            // Archival must not be undone by accident, so the version that was looked at counts.
+            // An archival in the meantime must not be undone, so the patch is for the version that
+            // was read.
             Ok(Decision::Patch(json!({
                 "metadata": { "resourceVersion": revision.metadata.resource_version },
                 "spec": { "lifecycleState": state },
@@ -180,7 +181,7 @@ mod tests {
         Pausable::parse(kind, object).unwrap()
     }
 
-    /// The decision, as JSON or as the message.
+    /// The decision, as JSON or as its message.
     fn decided(text: &str, action: Action) -> String {
         match decide(&subject(text), action) {
             Ok(Decision::Already) => "already".to_owned(),

@@ -1,5 +1,5 @@
-//! Which revision to go back to, and what to write for that. Decisions only: nothing here talks to a
-//! server.
+//! Chooses the revision for a rollback, and what to write for it. These are decisions only, without
+//! requests.
 
 pub(crate) mod standalone;
 pub(crate) mod write;
@@ -8,68 +8,68 @@ use baton_view::chain::{Chain, member::Revision};
 
 use crate::error::Error;
 
-/// A revision that could be gone back to.
+/// A revision that a rollback may choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) name: String,
     pub(crate) number: i64,
-    /// Whether it was available once while it controlled all of its objects.
+    /// True if the revision was available once while it controlled all of its objects.
     pub(crate) has_succeeded: bool,
-    /// Whether it is the one that is wanted now: its content is that of the deployment's template, or it
+    /// True if the revision is the wanted one: it has the content of the deployment's template, or
     /// is the newest of a chain without a deployment.
     pub(crate) is_current: bool,
-    /// How its content compares with what is wanted now.
+    /// The content compared with the wanted content.
     pub(crate) content: Comparison,
 }
 
-/// A revision's content beside what is wanted now.
+/// The content of a revision compared with the wanted content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
-    /// Equal, the objects of slices included.
+    /// Equal, including the objects of slices.
     Same,
     Different,
-    /// Unknown, and not available for a rollback: these slices of the revision do not exist any more.
+    /// Unknown: these slices of the revision do not exist any more. The revision cannot be chosen.
     SlicesGone(Vec<String>),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// The number of the revision; `None` is the default.
+    /// Number of the revision; `None` for the default choice.
     pub(crate) to_revision: Option<i64>,
-    /// Go back to a revision that never succeeded as well.
+    /// True if revisions that never succeeded can be chosen.
     pub(crate) force: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// The chain has no such number.
+    /// The chain has no revision with this number.
     #[error("revision {wanted} does not exist; {}", known(.existing))]
     NoSuchRevision {
         wanted: i64,
-        /// The numbers there are, ascending.
+        /// Numbers of the existing revisions, ascending.
         existing: Vec<i64>,
     },
-    /// There is only what is wanted now.
+    /// The chain has only the wanted content.
     #[error("there is no earlier revision with another content to roll back to; {}", known(.existing))]
     NothingElse {
-        /// The numbers there are, ascending.
+        /// Numbers of the existing revisions, ascending.
         existing: Vec<i64>,
     },
-    /// By default only what was proven to work is gone back to.
+    /// The default choice needs a revision that has succeeded.
     #[error(
         "no earlier revision with another content has ever succeeded; --force rolls back to revision {newest} all \
              the same, --to-revision to another one"
     )]
     NoneSucceeded {
-        /// What `--force` would choose.
+        /// The number that `--force` would choose.
         newest: i64,
     },
-    /// The revision that was asked for was never fully available.
+    /// The requested revision was never fully available.
     #[error(
         "revision {number} ({name}) has never succeeded; --force rolls back to it all the same"
     )]
     NeverSucceeded { number: i64, name: String },
-    /// Parts of the content are lost.
+    /// Parts of the content do not exist any more.
     #[error(
         "revision {number} ({name}) cannot be rolled back to: {}",
         crate::diff::gone(slices)
@@ -90,7 +90,7 @@ fn known(numbers: &[i64]) -> String {
     }
 }
 
-/// The numbers of a chain's revisions, ascending.
+/// Numbers of the revisions of a chain, ascending.
 fn numbers(chain: &Chain) -> Vec<i64> {
     chain
         .revisions
@@ -109,20 +109,20 @@ pub(crate) fn numbered(chain: &Chain, number: i64) -> Result<&Revision, Error> {
     })
 }
 
-/// What a rollback does.
+/// The action of a rollback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice<'a> {
-    /// Make this revision's content the next revision.
+    /// The content of this revision becomes the next revision.
     Roll(&'a Candidate),
-    /// This revision was asked for, and its content is what is wanted already.
+    /// The user asked for this revision, and its content is wanted already.
     Already(&'a Candidate),
 }
 
-/// Chooses the revision to go back to.
+/// Chooses the revision for a rollback.
 ///
-/// By default that is the newest one before the current revision that has succeeded and has another
-/// content than what is wanted now. When none of them has succeeded, `force` takes the newest one
-/// with another content.
+/// The default is the newest one before the current revision that has succeeded and has another
+/// content than the wanted one. If none of them has succeeded, `force` chooses the newest one with
+/// another content.
 pub(crate) fn choose<'a>(
     candidates: &'a [Candidate],
     options: &Options,
@@ -202,7 +202,7 @@ mod tests {
         text.split_whitespace().map(revision).collect()
     }
 
-    /// What is chosen, as `roll N`, `already N` or the message of the refusal.
+    /// The choice as `roll N` or `already N`, or the message of the refusal.
     fn chosen(text: &str, to_revision: Option<i64>, force: bool) -> String {
         match choose(&chain(text), &Options { to_revision, force }) {
             Ok(Choice::Roll(one)) => format!("roll {}", one.number),
@@ -215,17 +215,18 @@ mod tests {
     fn by_default_the_newest_proven_one_with_another_content() {
         for (revisions, expected) in [
             ("1s 2s 3sc=", "roll 2"),
-            // The usual case: the newest one is broken.
+            // The usual case: the newest revision does not work.
             ("1s 2s 3c=", "roll 2"),
             ("1s 2 3c=", "roll 1"),
             // A restart made a second revision of the same content.
             ("1s 2s= 3sc=", "roll 1"),
-            // Any order.
+            // The order of the revisions does not matter.
             ("3c= 1s 2s", "roll 2"),
-            // The template was changed and has no revision yet: the newest one is not what is wanted.
+            // The template was changed and has no revision yet: the newest one is not the wanted
+            // one.
             ("1s 2s", "roll 2"),
             ("1s= 2s", "roll 2"),
-            // Paused after going back to the first content.
+            // The deployment was paused after a rollback to the first content.
             (
                 "1s= 2",
                 "no earlier revision with another content has ever succeeded; --force rolls back to revision 2 all \
@@ -298,7 +299,7 @@ mod tests {
                 true,
                 "revision 1 (web-v1) cannot be rolled back to: its slices web-a, web-b do not exist any more",
             ),
-            // The current revision's content is what is wanted, whatever could not be read.
+            // The content of the current revision is the wanted one, even if slices cannot be read.
             ("1s 2s-c", 2, false, "already 2"),
         ] {
             assert_eq!(

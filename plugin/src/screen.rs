@@ -13,16 +13,16 @@ use crossterm::{
 };
 use textwrap::core::display_width;
 
-/// The place of the text. Dropped, it leaves the text where it is and gives the cursor back.
+/// The place of the text. When it is dropped, the text stays and the cursor is shown again.
 #[derive(Debug)]
 pub(crate) struct Screen {
     out: Stdout,
-    /// Widths of the lines that are on the screen.
+    /// Widths of the lines on the screen.
     drawn: Vec<usize>,
 }
 
 impl Screen {
-    /// Below what is on the terminal already.
+    /// A screen below the present content of the terminal.
     pub(crate) fn new() -> Self {
         Self {
             out: stdout(),
@@ -30,12 +30,12 @@ impl Screen {
         }
     }
 
-    /// Whether a text fits on the terminal as it is now.
+    /// True if a text fits on the terminal.
     pub(crate) fn has_room_for(text: &str) -> bool {
         size().is_ok_and(|(_, rows)| text.lines().count() <= room(usize::from(rows)))
     }
 
-    /// Replaces the text. What does not fit is cut off, and that is said.
+    /// Replaces the text. Lines that do not fit are cut off and counted.
     pub(crate) fn draw(&mut self, text: &str) -> io::Result<()> {
         let (columns, rows) = size()?;
         let lines = fit(text, usize::from(rows));
@@ -76,7 +76,7 @@ impl Drop for Screen {
     }
 }
 
-/// The lines of a text that fit above the line in which the cursor stays.
+/// The lines of a text that fit above the line of the cursor.
 fn fit(text: &str, rows: usize) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let room = room(rows);
@@ -93,12 +93,12 @@ fn fit(text: &str, rows: usize) -> Vec<String> {
     fitting
 }
 
-/// How many lines fit above the one in which the cursor stays.
+/// The number of lines that fit above the line of the cursor.
 fn room(rows: usize) -> usize {
     rows.saturating_sub(1).max(2)
 }
 
-/// How many rows lines take on a terminal that has been made narrower since they were drawn, and has broken them.
+/// The number of rows that drawn lines take on a terminal that has become narrower and wraps them.
 fn height(drawn: &[usize], columns: usize) -> usize {
     let columns = columns.max(1);
     drawn

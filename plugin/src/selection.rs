@@ -1,4 +1,4 @@
-//! Which chains a command is about: those that were named, all of a namespace, or all there are.
+//! The chains that a command is about: named ones, all chains of a namespace, or all chains.
 
 pub(crate) mod labels;
 
@@ -13,7 +13,7 @@ use crate::{
     subject::{Subject, SubjectKind},
 };
 
-/// The arguments of commands that are about any number of chains.
+/// The arguments of commands for any number of chains.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SelectionArgs {
     /// Deployments or revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
@@ -23,14 +23,14 @@ pub(crate) struct SelectionArgs {
     #[command(flatten)]
     all: AllNamespaces,
 
-    /// Only deployments with these labels, on themselves or in their template, and revisions without a deployment that
-    /// have them: a=b, a!=b, "a in (b,c)", a, !a; several are separated by commas
+    /// Only deployments with these labels, on themselves or in their template, and revisions with
+    /// them that have no deployment: a=b, a!=b, "a in (b,c)", a, !a; separate several by commas
     #[arg(long, short = 'l', value_name = "LABELS", value_parser = labels::parse)]
     selector: Option<Selector>,
 }
 
 impl SelectionArgs {
-    /// The one thing that was named; `None` for any other number of deployments and revisions.
+    /// The only object that was named; `None` for any other number of deployments and revisions.
     pub(crate) fn one(&self, allowed: &[SubjectKind]) -> Result<Option<Subject>, Error> {
         let mut subjects = Subject::parse_all(&self.targets, allowed)?;
         if subjects.len() == 1 {
@@ -43,7 +43,7 @@ impl SelectionArgs {
         Err(SubjectError::NotOne(self.targets.join(" ")).into())
     }
 
-    /// The chains that are meant, and the connection to their cluster.
+    /// Connects to the cluster. Returns the selected chains besides.
     pub(crate) async fn connect(&self, global: &GlobalArgs) -> Result<(Cluster, Selection), Error> {
         let targets = Subject::parse_chains(&self.targets)?;
         if !targets.is_empty() {
@@ -60,7 +60,7 @@ impl SelectionArgs {
         Ok((cluster, selection))
     }
 
-    /// Refuses flags that do not go with a target.
+    /// Refuses flags that cannot be combined with a target.
     fn check_flags(&self) -> Result<(), Error> {
         if self.all.all_namespaces {
             return Err(only_one_namespace());

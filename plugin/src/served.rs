@@ -1,4 +1,4 @@
-//! Every kind that a server serves.
+//! The kinds that a server serves.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,15 @@ use baton_kubernetes::{
 };
 use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList};
 
-/// A kind and where its objects are.
+/// A kind, with the location of its objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Served {
     pub(crate) gvk: Gvk,
     pub(crate) resource: Resource,
-    /// What else it is called: its singular and its short names.
+    /// Other names of the kind: its singular and its short names.
     names: Vec<String>,
-    /// Whether its objects can be deleted: those of the others are views of something else.
+    /// True if objects of the kind can be deleted. Objects of other kinds are views of other
+    /// objects.
     pub(crate) is_real: bool,
 }
 
@@ -29,7 +30,7 @@ impl Served {
         (self.gvk.group.clone(), self.gvk.kind.clone())
     }
 
-    /// Path of its objects in a namespace; all of them where it is `None`.
+    /// Path of the objects in a namespace; of all objects if it is `None`.
     pub(crate) fn path(&self, namespace: Option<&str>) -> Result<String, NameError> {
         match namespace {
             Some(namespace) => self.resource.path_in(namespace),
@@ -37,7 +38,8 @@ impl Served {
         }
     }
 
-    /// Whether a person means this kind: `deploy`, `Deployment`, `deployments.apps`, as for kubectl.
+    /// True if a user means this kind by a word, as for kubectl: `deploy`, `Deployment`,
+    /// `deployments.apps`.
     pub(crate) fn is_called(&self, word: &str) -> bool {
         let Gvk { group, kind, .. } = &self.gvk;
         let word = word.to_ascii_lowercase();
@@ -52,7 +54,7 @@ impl Served {
     }
 }
 
-/// As kubectl names it: `deployments.apps`.
+/// The name that kubectl prints: `deployments.apps`.
 pub(crate) fn resource(kind: &Served) -> String {
     if kind.gvk.group.is_empty() {
         kind.resource.plural.clone()
@@ -61,8 +63,8 @@ pub(crate) fn resource(kind: &Served) -> String {
     }
 }
 
-/// Every kind that can be listed, once, in the version that the server prefers. Groups come in the order of the server,
-/// by which kubectl decides what a word means that several of them have.
+/// All kinds that can be listed, without duplicates, in the server's preferred version. Groups are
+/// in the order of the server, by which kubectl resolves a name that several groups use.
 pub(crate) fn kinds(
     core: &APIGroupDiscoveryList,
     groups: &APIGroupDiscoveryList,
@@ -71,7 +73,7 @@ pub(crate) fn kinds(
     let mut served = Vec::new();
     for group in core.items.iter().chain(&groups.items) {
         let mut seen = BTreeSet::new();
-        // Versions come in the order of preference.
+        // The versions are in the order of preference.
         let of_group = of_group(group, warnings).into_iter();
         served.extend(of_group.filter(|kind| seen.insert(kind.resource.plural.clone())));
     }

@@ -1,4 +1,4 @@
-//! Deployments to sites and their applications, as a server has them.
+//! Deployments to sites and their applications, read from a server.
 
 pub(crate) mod compare;
 pub(crate) mod forecast;

@@ -1,4 +1,4 @@
-//! The subject of a command, as a user names it.
+//! The subject of a command, as the user names it.
 
 use baton_apis::kinds;
 use baton_view::{
@@ -31,14 +31,14 @@ pub(crate) enum SubjectKind {
     SiteApplication,
 }
 
-/// Of commands that show something.
+/// The kinds of commands that show something.
 pub(crate) const ALL: [SubjectKind; 4] = [Chain, Application, SiteDeployment, SiteApplication];
 
 impl Subject {
-    /// The one thing that words name: `KIND/NAME`, `KIND NAME`, or `NAME`.
+    /// The only subject in the words of a user: `KIND/NAME`, `KIND NAME`, or `NAME`.
     ///
     /// # Errors
-    /// If there is more than one, or it is of none of the kinds that are allowed.
+    /// If there are several subjects, or the kind is not allowed.
     pub(crate) fn parse(words: &[String], allowed: &[SubjectKind]) -> Result<Self, SubjectError> {
         let mut all = Self::parse_all(words, allowed)?;
         match (all.pop(), all.is_empty(), allowed, words) {
@@ -50,16 +50,16 @@ impl Subject {
         }
     }
 
-    /// What any number of words name: `KIND/NAME`, `NAME`, or as in kubectl `KIND NAME NAME...`, a kind in the first
-    /// place with names behind it. A name alone is of the first of the kinds that are allowed.
+    /// The subjects in the words of a user: `KIND/NAME`, `NAME`, or `KIND NAME NAME...` as in
+    /// kubectl. A name alone has the first of the allowed kinds.
     ///
     /// # Errors
-    /// If one of the words names nothing, or is of none of these kinds.
+    /// If a word is no subject, or has a kind that is not allowed.
     pub(crate) fn parse_all(
         words: &[String],
         allowed: &[SubjectKind],
     ) -> Result<Vec<Self>, SubjectError> {
-        // Other words may be names: of deployments that are called `app`.
+        // Words for other kinds may be names, such as deployments with the name `app`.
         let is_kind = |subject: Self| match subject.kind() {
             Chain => true,
             Application => allowed.contains(&Application),
@@ -87,13 +87,14 @@ impl Subject {
     /// Any number of deployments and revisions.
     ///
     /// # Errors
-    /// If one of the words names something else, or nothing.
+    /// If a word is another subject, or none.
     pub(crate) fn parse_chains(words: &[String]) -> Result<Vec<Target>, SubjectError> {
         let all = Self::parse_all(words, &[Chain])?;
         all.into_iter().map(Self::chain).collect()
     }
 
-    /// What a word for a kind and a name mean, whether anything can have that name or not; `None` for other words.
+    /// The subject of a kind and a name, which need not be a valid name; `None` if the word is no
+    /// kind.
     pub(crate) fn of(word: &str, name: &str) -> Option<Self> {
         let name = name.to_owned();
         let mut chains = ChainKind::ALL.into_iter();
@@ -142,7 +143,7 @@ impl Subject {
     /// The deployment or the revision.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the subject is another one.
     pub(crate) fn chain(self) -> Result<Target, SubjectError> {
         match self {
             Self::Chain(target) => Ok(target),
@@ -153,7 +154,7 @@ impl Subject {
     /// The Application or the Release.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the subject is another one.
     pub(crate) fn application(self) -> Result<AppTarget, SubjectError> {
         match self {
             Self::Application(target) => Ok(target),
@@ -164,7 +165,7 @@ impl Subject {
     /// The deployment to sites.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the subject is another one.
     pub(crate) fn site_deployment(self) -> Result<SiteTarget, SubjectError> {
         match self {
             Self::SiteDeployment(target) => Ok(target),
@@ -172,7 +173,7 @@ impl Subject {
         }
     }
 
-    /// That a command does not know its kind.
+    /// The error for a kind that a command does not take.
     fn unknown(&self) -> SubjectError {
         match self {
             Self::Chain(target) => SubjectError::NoSite(target.to_string()),
@@ -186,7 +187,7 @@ impl Subject {
     }
 }
 
-/// Why a command does not take what a word for a kind means, if it means anything.
+/// The error for a word before a name that is no allowed kind.
 fn refusal(word: &str, subject: Option<Subject>, allowed: &[SubjectKind]) -> SubjectError {
     let word = word.to_owned();
     match (subject, allowed.first()) {
@@ -203,10 +204,10 @@ fn refusal(word: &str, subject: Option<Subject>, allowed: &[SubjectKind]) -> Sub
     }
 }
 
-/// The argument of commands that are about exactly one deployment or revision.
+/// The argument of commands for exactly one deployment or revision.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TargetArg {
-    /// A deployment or a revision: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
+    /// Deployment or revision: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
     #[arg(value_name = "TARGET", required = true, num_args = 1..=2)]
     pub(crate) words: Vec<String>,
 }
@@ -216,7 +217,7 @@ pub(crate) fn object_name(text: &str) -> Result<String, SubjectError> {
     check_name(text).map(|()| text.to_owned())
 }
 
-/// Names become parts of URLs, so what cannot be one is refused here.
+/// Refuses invalid names, as names become parts of URLs.
 pub(crate) fn check_name(name: &str) -> Result<(), SubjectError> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -270,7 +271,7 @@ mod tests {
             (&["cos/a", "clobjdeploy/b", "c"], &["cos/a", "cod/b", "c"]),
             (&["od", "web"], &["od/web"]),
             (&["os", "a", "b"], &["os/a", "os/b"]),
-            // Alone, it is a name; so are words for kinds that the command does not know.
+            // A word alone is a name, and so are words for kinds that the command does not take.
             (&["od"], &["od"]),
             (&["app", "web"], &["app", "web"]),
             (&[], &[]),
@@ -301,7 +302,7 @@ mod tests {
                 &["siteapplications.v1alpha1.baton.run/shop"],
                 "siteapp/shop",
             ),
-            // Alone, it is a name.
+            // A word alone is a name.
             (&["app"], "app"),
             (&["sitedeploy"], "sitedeploy"),
             (&["od/web"], "od/web"),

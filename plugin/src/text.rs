@@ -1,4 +1,4 @@
-//! Sentences, colours and columns for people, made of the values of `baton-view`.
+//! Sentences, colours and columns for people, made from the values of `baton-view`.
 
 pub(crate) mod application;
 pub(crate) mod fleet;

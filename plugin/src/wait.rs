@@ -1,4 +1,4 @@
-//! Waiting for something to be seen in what is followed by watches.
+//! Waits for a state of watched objects.
 
 pub(crate) mod application;
 pub(crate) mod bars;
@@ -13,11 +13,13 @@ use tokio::time::{Instant, timeout_at};
 use self::follower::Follower;
 use crate::{error::Error, output::report};
 
-/// Follows until `look` finds what is waited for, or the time is up (zero: no limit). It looks after each change, and
-/// after each `tick`, for what only time decides. Returns what was found.
+/// Follows objects until `look` finds the wanted state, or the time is up (zero: no limit).
+///
+/// `look` is called after each change, and after each `tick` for states that depend on the time.
+/// Returns the value of `look`.
 ///
 /// # Errors
-/// That what is followed, as `name` calls it, is gone.
+/// If the followed object, which messages call `name`, does not exist any more.
 pub(crate) async fn until<Q: Question, T>(
     follower: &mut Follower<Q>,
     name: &impl Display,
@@ -55,7 +57,7 @@ pub(crate) async fn until<Q: Question, T>(
     }
 }
 
-/// That what is followed is gone.
+/// The error for a followed object that was deleted.
 pub(crate) fn deleted(name: &impl Display) -> Error {
     Error::NotFound(format!("{name} has been deleted"))
 }

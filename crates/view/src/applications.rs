@@ -1,15 +1,16 @@
 //! Shipper's Applications and Releases.
 //!
-//! - [`target`]: names as they can be typed
+//! - [`target`]: references as users type them
 //! - [`history`]: the differences of environments, and the Release of the present template
 //! - [`observed`]: an Application with its Releases and their targets
-//! - [`question`]: which lists an Application is made of
-//! - [`state`]: the progress of a rollout, and what it waits for
-//! - [`clusters`]: what each cluster has of a Release
+//! - [`question`]: the lists that an Application is read from
+//! - [`state`]: the progress of a rollout, and the reason that it waits
+//! - [`clusters`]: the state of a Release in each cluster
 //! - [`picture`]: an Application with its Releases, clusters and revisions
-//! - [`steer`]: what is written to go on with a rollout, or back
+//! - [`steer`]: patches that promote a rollout or take it back
 //!
-//! The order of Releases, who replaces whom, hashes and states of a step are decided by `baton_releases`.
+//! `baton_releases` decides on the order of Releases, the successor of a Release, hashes and states
+//! of a step.
 
 pub mod clusters;
 pub mod history;

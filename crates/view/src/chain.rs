@@ -28,22 +28,22 @@ use self::{
 /// A deployment with its revisions, or revisions that belong together.
 #[derive(Clone, Debug, Default)]
 pub struct Chain {
-    /// What the revisions were made from; `None` where people or programs made them one by one.
+    /// The deployment that made the revisions; `None` if users or programs made them one by one.
     pub deployment: Option<Deployment>,
-    /// By number, lowest first. Those without a number yet come last, oldest first.
+    /// The revisions by number, lowest first. Revisions without a number come last, oldest first.
     pub revisions: Vec<Revision>,
-    /// The name of the revision that the user asked for, where that was no deployment.
+    /// Name of the revision that the user asked for; `None` if the user asked for a deployment.
     pub named: Option<String>,
 }
 
 impl Chain {
-    /// The kind of its revisions; `None` while it has neither these nor a deployment.
+    /// The kind of the revisions; `None` for a chain without revisions and deployment.
     pub fn revision_kind(&self) -> Option<ChainKind> {
         let deployment = self.deployment.as_ref().map(|d| d.kind.revision());
         deployment.or_else(|| self.revisions.first().map(|revision| revision.kind))
     }
 
-    /// Its namespace; `None` for a cluster-scoped one.
+    /// Namespace of the chain; `None` for a cluster-scoped one.
     pub fn namespace(&self) -> Option<&str> {
         match &self.deployment {
             Some(deployment) => deployment.namespace(),
@@ -51,7 +51,7 @@ impl Chain {
         }
     }
 
-    /// What it is called: the deployment, or else the newest revision.
+    /// The object that names the chain: the deployment, or else the newest revision.
     pub fn target(&self) -> Option<Target> {
         match &self.deployment {
             Some(deployment) => Some(deployment.target()),
@@ -64,8 +64,8 @@ impl Chain {
         self.revisions.last()
     }
 
-    /// The revision that the deployment wants: the newest one if its content equals the template. Of a
-    /// chain without a deployment, the newest one.
+    /// The revision that the deployment wants: the newest one, if its content equals the template.
+    /// In a chain without a deployment, the newest one.
     pub fn current(&self) -> Option<&Revision> {
         let newest = self.newest()?;
         match &self.deployment {
@@ -74,26 +74,26 @@ impl Chain {
         }
     }
 
-    /// The revision of a number.
+    /// The revision with this number.
     pub fn by_number(&self, number: i64) -> Option<&Revision> {
         self.revisions
             .iter()
             .find(|revision| revision.number() == Some(number))
     }
 
-    /// The revision of a name.
+    /// The revision with this name.
     pub fn by_name(&self, name: &str) -> Option<&Revision> {
         self.revisions
             .iter()
             .find(|revision| revision.name() == name)
     }
 
-    /// The revision of a UID.
+    /// The revision with this UID.
     pub fn by_uid(&self, uid: &str) -> Option<&Revision> {
         self.revisions.iter().find(|revision| revision.uid() == uid)
     }
 
-    /// The revision that the user asked for: the named one, else the current one.
+    /// The revision that the user asked for: the named one, or else the current one.
     pub fn subject(&self) -> Option<&Revision> {
         match &self.named {
             Some(name) => self.by_name(name),
@@ -101,12 +101,12 @@ impl Chain {
         }
     }
 
-    /// The deployment, if that is what the user asked for; `None` for one of its revisions.
+    /// The deployment, if the user asked for it; `None` if the user asked for one of its revisions.
     pub fn asked_deployment(&self) -> Option<&Deployment> {
         self.deployment.as_ref().filter(|_| self.named.is_none())
     }
 
-    /// Whether it is the chain of a deployment, or has a revision, of this kind and name.
+    /// True if the deployment or a revision of the chain has this kind and name.
     fn has(&self, kind: ChainKind, name: &str) -> bool {
         if kind.is_deployment() {
             let deployment = self.deployment.as_ref();
@@ -117,14 +117,16 @@ impl Chain {
         }
     }
 
-    /// Its revisions, the highest number first.
+    /// The revisions, highest number first.
     pub fn newest_first(&self) -> impl Iterator<Item = &Revision> {
         self.revisions.iter().rev()
     }
 }
 
-/// Whether a revision is what a deployment's template asks for, by the manager's own rules: same content, and the same
-/// metadata of the template, or labels where no digest of the metadata was kept.
+/// True if a revision was made from the present template of a deployment.
+///
+/// The rules are those of the manager: the content is the same, and so is the digest of the
+/// template's metadata, or the labels for a revision without a digest.
 pub fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
     let template = &deployment.spec.template;
     let same_metadata = match revision.annotation(ANNOTATION_TEMPLATE_METADATA) {
@@ -141,7 +143,8 @@ pub fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
             &template.metadata.labels,
         ),
     };
-    // Where objects are in slices that were not read, the hash tells: only Baton makes such revisions.
+    // The objects of slices that were not read are compared by the hash: only Baton makes revisions
+    // with slices.
     let is_of_hash = || {
         let object = &deployment.object;
         let collisions = object
@@ -161,12 +164,12 @@ pub fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
             || (is_sliced && is_of_hash()))
 }
 
-/// Puts revisions together: with the deployment whose UID their controller reference has, else with
-/// the revisions that they name in `previous`, and that name them.
+/// Assembles chains: a revision belongs to the deployment with the UID of its controller reference,
+/// or else to the revisions that its `previous` names, and to those that name it.
 ///
 /// # Guarantees
-/// Every deployment and every revision is in exactly one chain. Chains come in the order of
-/// namespaces and names, those of deployments before the others.
+/// Every deployment and every revision is in exactly one chain. Chains are sorted by namespace and
+/// name, those of deployments before the others.
 pub fn assemble(deployments: Vec<Deployment>, revisions: Vec<Revision>) -> Vec<Chain> {
     let mut chains: Vec<Chain> = deployments
         .into_iter()
@@ -221,7 +224,8 @@ fn place(chain: &Chain) -> (String, String) {
     )
 }
 
-/// As [`assemble`], from what lists return, with what cannot be parsed and is left out.
+/// Assembles chains as [`assemble`] does, from objects as lists return them. Returns the objects
+/// that cannot be parsed besides.
 pub fn from_objects(
     deployments: Vec<Value>,
     revisions: Vec<Value>,
@@ -244,7 +248,7 @@ where
     fine.collect()
 }
 
-/// The chain of what a user named, among chains of its namespace and scope.
+/// The chain of the object that a user named, among chains of its namespace and scope.
 pub fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
     let (index, kind) = position(&chains, target)?;
     let mut chain = chains.swap_remove(index);
@@ -254,7 +258,7 @@ pub fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
     Some(chain)
 }
 
-/// Which of the chains has what a user named, and of what kind that is.
+/// Index of the chain with the object that a user named, and the kind of that object.
 pub fn position(chains: &[Chain], target: &Target) -> Option<(usize, ChainKind)> {
     target.candidates().into_iter().find_map(|kind| {
         let has = |chain: &Chain| chain.has(kind, &target.name);
@@ -268,7 +272,7 @@ mod tests {
 
     use super::*;
 
-    /// A revision of a deployment with this UID, or of nobody's where it is empty.
+    /// A revision of the deployment with this UID; without a controller if the UID is empty.
     fn set(name: &str, number: i64, owner: &str, previous: &[&str]) -> Value {
         let previous: Vec<Value> = previous.iter().map(|name| json!({"name": name})).collect();
         let mut set = json!({
@@ -299,7 +303,7 @@ mod tests {
         })
     }
 
-    /// What each chain is called, and its revisions.
+    /// The name of each chain, and its revisions.
     fn names(chains: &[Chain]) -> Vec<(String, Vec<&str>)> {
         let target = |chain: &Chain| chain.target().unwrap().to_string();
         chains
@@ -320,7 +324,7 @@ mod tests {
                 set("api-a", 1, "d2", &[]),
                 set("web-new", 0, "d1", &["web-a", "web-b"]),
                 set("web-a", 1, "d1", &[]),
-                // Its deployment is gone, or was made again.
+                // The deployment was deleted, or deleted and created again.
                 set("web-old", 9, "d0", &[]),
             ],
         );
@@ -352,7 +356,7 @@ mod tests {
             [
                 ("os/c".to_owned(), vec!["a", "b", "c"]),
                 ("os/alone".to_owned(), vec!["alone"]),
-                // They name the same revision, which does not exist any more.
+                // Both name the same revision, which does not exist any more.
                 ("os/y".to_owned(), vec!["x", "y"]),
             ]
         );
@@ -409,7 +413,7 @@ mod tests {
         };
         let newest = Some("web-b".to_owned());
         assert_eq!(current(|_| {}), newest);
-        // Nobody's digest: labels decide. Another one's labels may be more.
+        // Without a digest the labels decide. A revision made by others may have more labels.
         assert_eq!(
             current(|set| set["metadata"]["labels"]["more"] = "x".into()),
             newest

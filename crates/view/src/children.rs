@@ -1,9 +1,9 @@
-//! The objects of revisions as they are in the cluster: whether they exist, who controls them, and
-//! what the revision's own probes say about them.
+//! The objects of revisions as they are in the cluster: their existence, their controller, and the
+//! results of the revision's own probes.
 //!
-//! One list per kind and namespace, of what carries the label of managed objects. An object that is
-//! wanted and not among them does not exist, or is not (or no longer) managed: a few of those are
-//! looked up one by one, many by one more list of the kind.
+//! One list per kind and namespace reads the objects with the label of managed objects. A wanted
+//! object that is not among them does not exist, or is not managed: a few of them are read one by
+//! one, many by one more list of the kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,12 +24,12 @@ use crate::{
     served::{FEW, Served},
 };
 
-/// How much of the objects is wanted.
+/// The parts of the objects to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// All of all objects.
+    /// All objects, whole.
     Whole,
-    /// All of the objects of kinds that a probe selects, the metadata of the others.
+    /// Objects of kinds that a probe selects, whole; the metadata of all others.
     AsProbed,
 }
 
@@ -37,18 +37,18 @@ pub enum Detail {
 #[derive(Clone, Debug, Default)]
 pub struct Children {
     live: BTreeMap<ObjectKey, Value>,
-    /// Kinds that could not be read, by group and kind, and why.
+    /// Kinds that could not be read, by group and kind, with the reason.
     unreadable: BTreeMap<(String, String), String>,
 }
 
-/// What is known of an object.
+/// The result of a lookup of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Found<'a> {
     /// The object.
     Live(&'a Value),
-    /// It does not exist.
+    /// The object does not exist.
     Missing,
-    /// Its kind cannot be read, for this reason.
+    /// The kind of the object cannot be read, for this reason.
     Unreadable(&'a str),
 }
 
@@ -57,46 +57,46 @@ pub enum Found<'a> {
 pub enum Owner {
     /// A revision of the chain.
     Revision {
-        /// Its name.
+        /// Name of the revision.
         name: String,
-        /// Its number, once it has one.
+        /// Number of the revision; `None` if none is assigned yet.
         number: Option<i64>,
-        /// The `ObjectSetPhase` in between, if its phase is delegated.
+        /// Name of the `ObjectSetPhase` that controls the object, if the phase is delegated.
         through: Option<String>,
     },
-    /// Something else, by kind and name.
+    /// Another object.
     Stranger {
-        /// Its kind.
+        /// Kind of the controller.
         kind: String,
-        /// Its name.
+        /// Name of the controller.
         name: String,
     },
-    /// There is none.
+    /// There is no controller.
     Nobody,
 }
 
 /// The wanted objects of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Collection {
-    /// The kind.
+    /// The kind of the objects.
     gvk: Gvk,
-    /// The objects.
+    /// The wanted objects.
     keys: BTreeSet<ObjectKey>,
-    /// True if their metadata is enough.
+    /// True if only the metadata of the objects is read.
     metadata_only: bool,
 }
 
 impl Children {
-    /// Adds an object of a kind, or replaces it.
+    /// Adds or replaces an object of a kind.
     pub fn insert(&mut self, gvk: &Gvk, mut object: Value) {
-        // Metadata comes as another kind.
+        // Metadata is returned as another kind.
         object["apiVersion"] = gvk.api_version().into();
         object["kind"] = gvk.kind.clone().into();
         owners::decode(&mut object);
         self.live.insert(key_of(gvk, &object), object);
     }
 
-    /// Adds what is known of a collection of a kind.
+    /// Adds the objects of a collection, or the reason that it cannot be read.
     fn insert_list(&mut self, gvk: &Gvk, list: &List) {
         for object in list.objects() {
             self.insert(gvk, object.clone());
@@ -112,7 +112,7 @@ impl Children {
         self.unreadable.insert(kind, why);
     }
 
-    /// What is known of an object.
+    /// Looks up an object.
     pub fn find(&self, key: &ObjectKey) -> Found<'_> {
         let kind = (key.group.clone(), key.kind.clone());
         match self.live.get(key) {
@@ -125,18 +125,18 @@ impl Children {
     }
 }
 
-/// What [`Found::Unreadable`] says of a kind that the server does not serve.
+/// The reason in [`Found::Unreadable`] for a kind that the server does not serve.
 pub const NOT_SERVED: &str = "the API server does not serve this kind";
 
-/// The objects that revisions want, as they are in one of the clusters.
+/// The objects that revisions want, as they are in one cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct ChildrenOf<'a> {
-    /// The [`place`](crate::content::Phase::place) of their phases: empty for the cluster of the revisions, where
-    /// phases of a class that delivers elsewhere are not looked for.
+    /// The [`place`](crate::content::Phase::place) of the phases: empty for the cluster of the
+    /// revisions. Phases of a class that delivers elsewhere are not read then.
     pub place: &'a str,
-    /// The revisions.
+    /// The revisions with their content.
     pub wanted: &'a [WantedRevision<'a>],
-    /// How much of the objects.
+    /// The parts of the objects to read.
     pub detail: Detail,
 }
 
@@ -167,8 +167,8 @@ impl Question for ChildrenOf<'_> {
     }
 }
 
-/// What revisions want in a [`place`](crate::content::Phase::place), by kind: in the cluster of the revisions where
-/// that is empty.
+/// The objects that revisions want in a [`place`](crate::content::Phase::place), by kind. An empty
+/// place is the cluster of the revisions.
 fn collections(place: &str, wanted: &[WantedRevision<'_>], detail: Detail) -> Vec<Collection> {
     let probed = probed_kinds(wanted);
     let mut by_kind: BTreeMap<Gvk, BTreeSet<ObjectKey>> = BTreeMap::new();
@@ -192,7 +192,7 @@ fn collections(place: &str, wanted: &[WantedRevision<'_>], detail: Detail) -> Ve
 }
 
 impl Collection {
-    /// The lists of managed objects that hold the wanted ones. They are always to be read.
+    /// The lists of managed objects in which the wanted ones are expected. They are always read.
     fn managed(&self, served: &Served, _: &Children) -> Vec<ListRequest> {
         let keys: BTreeSet<&ObjectKey> = self.keys.iter().collect();
         let query = ListQuery {
@@ -207,7 +207,8 @@ impl Collection {
         sources.collect()
     }
 
-    /// Lists for the wanted objects that are not among the managed ones: a few by name, many by one list.
+    /// Lists for the wanted objects that are not among the managed ones: a few by name, many by one
+    /// list.
     fn others(&self, served: &Served, managed: &Children) -> Vec<ListRequest> {
         let absent =
             |key: &&ObjectKey| !key.name.is_empty() && matches!(managed.find(key), Found::Missing);
@@ -244,7 +245,7 @@ pub fn key_of(gvk: &Gvk, object: &Value) -> ObjectKey {
     }
 }
 
-/// Group and kind of what the probes of revisions select.
+/// Group and kind of the objects that the probes of revisions select.
 pub fn probed_kinds(wanted: &[WantedRevision<'_>]) -> BTreeSet<(String, String)> {
     let probes = wanted
         .iter()
@@ -278,10 +279,10 @@ pub fn owner(object: &Value, chain: &Chain, delegates: &Delegates) -> Owner {
     }
 }
 
-/// The probes of a revision, to be evaluated for many objects.
+/// Compiles the probes of a revision, to evaluate them for many objects.
 ///
 /// # Errors
-/// If one of them cannot be compiled.
+/// If a probe cannot be compiled.
 pub fn compile(revision: &Revision) -> Result<Probes, String> {
     let specs = revision.spec.availability_probes.as_deref();
     Probes::compile(specs.unwrap_or_default()).map_err(|error| error.to_string())
@@ -419,7 +420,7 @@ mod tests {
             owned(reference("ObjectSetPhase", "web-1-a", "p1")),
             revision(Some("web-1-a"))
         );
-        // The same names, but other objects.
+        // Other objects with the same names.
         for (kind, name) in [("ObjectSet", "web-1"), ("ObjectSetPhase", "web-1-a")] {
             let stranger = Owner::Stranger {
                 kind: kind.to_owned(),

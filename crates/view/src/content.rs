@@ -1,5 +1,5 @@
-//! What revisions want: their phases, with the objects of slices in place, as the manager itself
-//! prepares them for writing.
+//! The content of revisions: their phases with the objects of slices inserted, completed as the
+//! manager writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,59 +20,60 @@ use crate::{
     object::place,
 };
 
-/// The phases of a revision, and what they want.
+/// The phases of a revision with the objects that they want.
 #[derive(Clone, Debug, Default)]
 pub struct RevisionContent {
-    /// In the order in which they roll out.
+    /// The phases, in the order in which they roll out.
     pub phases: Vec<Phase>,
 }
 
-/// What revisions want, by their UIDs.
+/// The content of revisions, by the UID of the revision.
 pub type Contents = BTreeMap<String, RevisionContent>;
 
-/// A revision with what it wants.
+/// A revision with its content.
 pub type WantedRevision<'a> = (&'a Revision, &'a RevisionContent);
 
-/// A phase and what it wants.
+/// A phase with the objects that it wants.
 #[derive(Clone, Debug, Default)]
 pub struct Phase {
-    /// Name; several phases of a revision may have the same.
+    /// Name of the phase; several phases of a revision may have the same.
     pub name: String,
-    /// Which controller runs it; empty for the revision's own.
+    /// Class of the controller that runs the phase; empty for the controller of the revision.
     pub class: String,
-    /// Inline objects and then those of slices, completed as the manager writes them.
+    /// Inline objects, followed by those of slices, completed as the manager writes them.
     pub objects: Vec<Desired>,
-    /// Slices that it names and that do not exist.
+    /// Names of slices that do not exist.
     pub missing_slices: Vec<String>,
 }
 
 impl Phase {
-    /// Whether another controller writes its objects, through an `ObjectSetPhase`.
+    /// True if another controller writes the objects, through an `ObjectSetPhase`.
     pub fn is_delegated(&self) -> bool {
         !self.class.is_empty()
     }
 
-    /// How its objects get to where they belong. Of a class that the manager does not serve nothing is known, so they
-    /// are taken to be elsewhere.
+    /// The way in which the objects are delivered. Objects of a class that the manager does not
+    /// serve are taken to be elsewhere.
     pub fn delivery(&self) -> Delivery {
         delivery(&self.class)
     }
 
-    /// Where its objects are: nothing for the cluster of its revision, else the class that delivers them.
+    /// The place of the objects: empty for the cluster of the revision, else the class that
+    /// delivers them.
     pub fn place(&self) -> &str {
         if self.is_here() { "" } else { &self.class }
     }
 
-    /// Whether its objects are in the cluster of its revision, where they can be read.
+    /// True if the objects are in the cluster of the revision, where they can be read.
     pub fn is_here(&self) -> bool {
         self.delivery() != Delivery::Remote
     }
 }
 
-/// The classes of phases that Baton serves, for people.
+/// The classes that Baton serves, for people.
 pub const SERVED: &str = "Baton serves the classes default and cluster.NAME";
 
-/// Whether Baton serves a class; others are served by whoever does, and by nobody while nobody does.
+/// True if Baton serves a class. Other classes need a controller of their own.
 pub fn is_served(class: &str) -> bool {
     class.is_empty() || class == CLASS_DEFAULT || class.starts_with(CLASS_CLUSTER_PREFIX)
 }
@@ -102,12 +103,13 @@ impl RevisionContent {
 #[derive(Clone, Debug, Default)]
 pub struct Slices {
     by_name: BTreeMap<(String, String), Vec<ObjectSetObject>>,
-    /// Those that deployments have made for large phases of their templates, as the server has their objects.
+    /// Slices that deployments made for large phases of their templates, with their objects as the
+    /// server returned them.
     made: BTreeMap<(String, String), Value>,
 }
 
 impl Slices {
-    /// Adds one, as the server returned it.
+    /// Adds a slice, as the server returned it.
     pub fn insert(&mut self, mut slice: Value) {
         let place = place(&slice);
         let objects = slice["objects"].take();
@@ -121,7 +123,8 @@ impl Slices {
         self.by_name.insert(place, objects);
     }
 
-    /// A revision with the objects inline that were so in the template that its deployment made it of.
+    /// A revision with the objects inline again that its deployment has moved from the template to
+    /// slices.
     pub fn inlined(&self, revision: &Revision) -> Value {
         let mut object = revision.object.clone();
         let phases = object
@@ -155,7 +158,7 @@ impl Slices {
         self.by_name.get(&place)
     }
 
-    /// How many objects a revision wants; `None` where a slice is missing, or was not read.
+    /// Number of objects that a revision wants; `None` if a slice is missing or was not read.
     pub fn count(&self, revision: &Revision) -> Option<usize> {
         let phases = revision.spec.phases.iter().flatten();
         let counts = phases.map(|phase| {
@@ -166,7 +169,7 @@ impl Slices {
         counts.sum()
     }
 
-    /// What a revision wants. Slices that were not read count as missing.
+    /// The content of a revision. Slices that were not read count as missing.
     pub fn content(&self, revision: &Revision) -> RevisionContent {
         let engine = engine::Revision {
             identity: identity(revision),
@@ -181,8 +184,8 @@ impl Slices {
         )
     }
 
-    /// What phases want that are not a revision's yet, such as those of a template. `revision` gives
-    /// the scope, the namespace and the number that the objects are completed with.
+    /// The content of phases that belong to no revision yet, such as those of a template.
+    /// `revision` has the scope, the namespace and the number with which the objects are completed.
     pub fn resolve(
         &self,
         revision: &engine::Revision,
@@ -216,7 +219,7 @@ impl Slices {
     }
 }
 
-/// A revision as its objects name it.
+/// The identity of a revision, as its objects refer to it.
 pub fn identity(revision: &Revision) -> Identity {
     Identity {
         kind: revision.kind.name.to_owned(),
@@ -227,14 +230,14 @@ pub fn identity(revision: &Revision) -> Identity {
     }
 }
 
-/// The slices of revisions; nothing is asked for where they name none.
+/// The slices of revisions; nothing is requested if the revisions name none.
 pub struct SlicesOf<'a> {
     revisions: Vec<&'a Revision>,
     need: Need,
 }
 
 impl<'a> SlicesOf<'a> {
-    /// All of them.
+    /// All slices; without them there is no answer.
     #[must_use]
     pub fn required(revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
         Self {
@@ -243,7 +246,7 @@ impl<'a> SlicesOf<'a> {
         }
     }
 
-    /// Those that can be read.
+    /// The slices that can be read.
     #[must_use]
     pub fn optional(revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
         Self {
@@ -330,7 +333,7 @@ mod tests {
         slices.insert(json!({
             "metadata": {"name": "s1", "namespace": "shop"}, "objects": [object("sliced")],
         }));
-        // The same name elsewhere is another slice.
+        // The slice of the same name in another namespace is another slice.
         slices.insert(json!({
             "metadata": {"name": "gone", "namespace": "other"}, "objects": [object("no")],
         }));

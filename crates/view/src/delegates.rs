@@ -1,5 +1,5 @@
-//! The objects that stand for phases which another controller runs: `ObjectSetPhases`, and what is
-//! reported on them.
+//! The `ObjectSetPhases`, which stand for phases that another controller runs, and their reported
+//! state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,38 +29,38 @@ pub struct Delegates {
 /// An `ObjectSetPhase` or a `ClusterObjectSetPhase`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Delegate {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its UID.
+    /// UID of the object.
     pub uid: String,
-    /// UID of what controls it, or nothing.
+    /// UID of the controller; `None` if there is none.
     pub controller: Option<String>,
-    /// What controls it, for people.
+    /// The controller, for people.
     pub controlled_by: String,
     /// True while it is being deleted.
     pub is_deleting: bool,
-    /// The condition `Available`, if it speaks of the object as it is now.
+    /// The condition `Available`, if it was reported for the present generation.
     pub available: Option<Condition>,
 }
 
-/// What is known of the object of a phase.
+/// The state of the `ObjectSetPhase` of a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DelegateState<'a> {
-    /// It exists and is controlled by the revision.
+    /// The object exists and is controlled by the revision.
     Own(&'a Delegate),
-    /// It exists and is controlled by something else.
+    /// The object exists and has another controller, or none.
     Foreign(&'a Delegate),
-    /// It does not exist.
+    /// The object does not exist.
     Missing,
-    /// They cannot be read, for this reason.
+    /// `ObjectSetPhases` cannot be read, for this reason.
     Unreadable(&'a str),
 }
 
 impl Delegates {
-    /// What is named as the controller of the objects of a revision's phase: the revision, or the object that stands
-    /// for the phase.
+    /// The controller reference that the objects of a phase have: the revision, or the
+    /// `ObjectSetPhase` of the phase.
     pub fn controller(&self, revision: &Revision, phase: &Phase) -> Identity {
         let identity = identity(revision);
         if !phase.is_delegated() {
@@ -68,7 +68,7 @@ impl Delegates {
         }
         let (name, uid) = match self.find(revision, &phase.name) {
             DelegateState::Own(own) => (own.name.clone(), own.uid.clone()),
-            // One that does not exist controls nothing.
+            // An `ObjectSetPhase` that does not exist controls nothing.
             _ => Default::default(),
         };
         Identity {
@@ -79,7 +79,7 @@ impl Delegates {
         }
     }
 
-    /// The condition `Available` that the controller of a revision's phase has reported.
+    /// The condition `Available` that the controller of a phase has reported.
     pub fn available(&self, revision: &Revision, phase: &Phase) -> Option<&Condition> {
         match self.find(revision, &phase.name) {
             DelegateState::Own(own) => own.available.as_ref(),
@@ -87,7 +87,7 @@ impl Delegates {
         }
     }
 
-    /// Adds one, as the server returned it.
+    /// Adds an `ObjectSetPhase`, as the server returned it.
     pub fn insert(&mut self, object: &Value) {
         let delegate = Delegate::read(object);
         let namespace = text_at(object, "/metadata/namespace").to_owned();
@@ -95,12 +95,12 @@ impl Delegates {
             .insert((namespace, delegate.name.clone()), delegate);
     }
 
-    /// Notes that they cannot be read.
+    /// Notes that `ObjectSetPhases` cannot be read.
     pub fn insert_unreadable(&mut self, why: String) {
         self.unreadable = Some(why);
     }
 
-    /// The object of a revision's phase.
+    /// The state of the `ObjectSetPhase` of a phase.
     pub fn find(&self, revision: &Revision, phase: &str) -> DelegateState<'_> {
         let names = names(revision.name(), phase);
         let get = |name: &String| {
@@ -119,8 +119,8 @@ impl Delegates {
         }
     }
 
-    /// The revision of a chain whose phase has a UID. Where phases cannot be read, the revision's status
-    /// decides.
+    /// The revision of a chain with an `ObjectSetPhase` of this UID. If the `ObjectSetPhase` was
+    /// not read, the status of the revisions decides.
     pub fn revision_of<'a>(&self, uid: &str, chain: &'a Chain) -> Option<&'a Revision> {
         let known = self.known.values().find(|delegate| delegate.uid == uid);
         let controller = known.and_then(|delegate| delegate.controller.as_deref());
@@ -160,7 +160,7 @@ impl Delegate {
     }
 }
 
-/// The objects that stand for delegated phases of revisions; nothing is asked for where there are none.
+/// The `ObjectSetPhases` of revisions; nothing is requested if no phase is delegated.
 #[derive(Clone, Copy, Debug)]
 pub struct DelegatesOf<'a>(pub &'a [WantedRevision<'a>]);
 

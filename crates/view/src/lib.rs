@@ -1,18 +1,19 @@
-//! Pictures of chains, and judgements on them, as values: all that people see.
+//! Pictures of chains, and judgements on them, as values: all that users see, before it becomes
+//! text.
 //!
-//! Nothing in here does I/O, reads a clock or awaits. A command or a page lists objects, has a picture made of them,
-//! and makes its own sentences, colours and columns of that.
+//! Nothing in this crate does I/O, reads a clock or awaits. A command or a page reads lists, makes
+//! pictures of them with this crate, and adds its own sentences, colours and columns.
 //!
 //! - [`applications`]: Shipper's Applications and Releases
-//! - [`chain`]: deployments and their revisions, put together from lists
+//! - [`chain`]: deployments and their revisions, assembled from lists
 //! - [`content`]: the objects that revisions want
-//! - [`children`]: those objects as they are in the cluster
-//! - [`delegates`]: the objects that stand for delegated phases
-//! - [`lists`]: what was read of collections, and questions that ask for it
+//! - [`children`]: these objects as they are in the cluster
+//! - [`delegates`]: the `ObjectSetPhases` of delegated phases
+//! - [`lists`]: lists that were read, and questions that request them
 //! - [`object`]: texts in JSON
-//! - [`rollout`]: the progress of a chain, and refusals that stand
-//! - [`selection`]: which chains a command is about
-//! - [`served`]: where kinds are served
+//! - [`rollout`]: the progress of a chain, and persistent refusals
+//! - [`selection`]: the chains that a command is about
+//! - [`served`]: locations where kinds are served
 //! - [`sites`]: deployments to sites, their applications, and the sites
 //! - [`tree`]: the picture of a chain with its phases and objects
 

@@ -1,7 +1,8 @@
-//! The lists that pictures are made of, and the questions that ask for them.
+//! Lists of objects, and questions that are answered from them.
 //!
-//! A [`Question`] takes what it needs out of [`Lists`], and what is not in there yet is noted as asked for. A driver
-//! reads that, once or by watches, and asks again, until there is an answer.
+//! A [`Question`] takes the lists that it needs out of [`Lists`]. A list that was not read yet is
+//! noted as requested. A driver reads the requested lists, once or by watches, and asks the
+//! question again until there is an answer.
 
 use std::{
     cell::RefCell,
@@ -18,23 +19,24 @@ use crate::{
     served::{FEW, Served},
 };
 
-/// A collection, a part of one, or one object of it.
+/// A collection, a part of a collection, or one object of a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListRequest {
     /// URL path of the collection.
     pub path: String,
-    /// Which of its objects, and how much of them.
+    /// The objects of the collection to read, and their form.
     pub query: ListQuery,
 }
 
 impl ListRequest {
-    /// All of a collection.
+    /// All objects of a collection.
     #[must_use]
     pub fn all(path: impl Into<String>) -> Self {
         Self::new(path, ListQuery::default())
     }
 
-    /// One object of a collection, by a list of one: who may list needs no right to get.
+    /// One object of a collection, read by a list of one: a user with the right to list needs no
+    /// right to get.
     #[must_use]
     pub fn of_one(path: impl Into<String>, name: &str) -> Self {
         Self::new(path, ListQuery::of_one(name))
@@ -72,23 +74,24 @@ impl ListRequest {
     }
 }
 
-/// Which objects of a collection, and how much of them.
+/// The objects of a collection to read, and their form.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListQuery {
-    /// The one object of a name. It is read without a list.
+    /// Name of the only object to read. The object is read without a list.
     pub name: Option<String>,
-    /// Selects by labels, in the syntax of the API.
+    /// Label selector, in the syntax of the API.
     pub labels: Option<String>,
-    /// Selects by fields, in the syntax of the API.
+    /// Field selector, in the syntax of the API.
     pub fields: Option<String>,
-    /// Without specs and statuses.
+    /// True if only the metadata is read, without specs and statuses.
     pub metadata_only: bool,
-    /// True if its objects never change: they are read once, also where others are watched.
+    /// True if the objects never change: they are read once, even while other collections are
+    /// watched.
     pub is_immutable: bool,
 }
 
 impl ListQuery {
-    /// The object of a name.
+    /// The object with this name.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self {
@@ -97,7 +100,7 @@ impl ListQuery {
         }
     }
 
-    /// The object of a name, by a list of one.
+    /// The object with this name, read by a list of one.
     #[must_use]
     pub fn of_one(name: &str) -> Self {
         Self {
@@ -106,7 +109,7 @@ impl ListQuery {
         }
     }
 
-    /// Objects with these labels, in the syntax of the API.
+    /// The objects with these labels, in the syntax of the API.
     #[must_use]
     pub fn labelled(labels: impl Into<String>) -> Self {
         Self {
@@ -115,7 +118,7 @@ impl ListQuery {
         }
     }
 
-    /// Objects that carry the label of everything that a revision has written.
+    /// The objects with the label of everything that revisions write.
     #[must_use]
     pub fn managed() -> Self {
         Self::labelled(format!("{LABEL_CACHE}={LABEL_CACHE_VALUE}"))
@@ -127,26 +130,27 @@ pub trait Question {
     /// The answer.
     type Answer;
 
-    /// The answer, as far as it can be given from what has been read. It asks for further lists by looking for them;
-    /// those that do not depend on each other are to be looked for before the first `?`, so that they are read side by
-    /// side.
+    /// Answers the question from the lists that were read. The question requests a further list by
+    /// looking it up; lists that do not depend on each other are looked up before the first `?`, so
+    /// that they are read side by side.
     ///
     /// # Errors
-    /// If there is none yet, or none at all.
+    /// If there is no answer yet, or if there will be none.
     fn answer(&self, lists: &Lists) -> Result<Self::Answer, NoAnswer>;
 
-    /// Takes away from an object what nobody looks at, where collections are too large to be held as they are.
+    /// Removes the fields of an object that the question does not read, for collections that are
+    /// too large to be stored whole.
     fn trim(_object: &mut Value) {}
 }
 
-/// Why a question has no answer.
+/// The reason that a question has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// What it has asked for was not read yet.
+    /// A requested list was not read yet.
     Unread,
-    /// What it is about does not exist.
+    /// The object that the question is about does not exist.
     Missing(Missing),
-    /// What it is about is not as its kind is.
+    /// The object that the question is about cannot be parsed as its kind.
     Unreadable(String),
 }
 
@@ -155,18 +159,18 @@ pub enum NoAnswer {
 pub enum Missing {
     /// An object.
     Object {
-        /// The kinds that it was looked for in, by their plurals.
+        /// The kinds that were searched, by their plurals.
         plurals: Vec<&'static str>,
-        /// Its name.
+        /// Name of the object.
         name: String,
-        /// Where it was looked for; `None` for cluster-scoped kinds.
+        /// The namespace that was searched; `None` for cluster-scoped kinds.
         namespace: Option<String>,
     },
-    /// A revision of this number.
+    /// A revision with this number.
     Revision(i64),
 }
 
-/// As kubectl says it.
+/// In the words of kubectl.
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -189,62 +193,64 @@ impl fmt::Display for Missing {
 /// The consequence of a list that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
-    /// The question learns why, and answers all the same.
+    /// The question receives the reason, and has an answer all the same.
     Optional,
-    /// There is no answer without it.
+    /// The question has no answer without the list.
     Required,
 }
 
-/// Collections as they were read, and the requests of questions.
+/// Collections that were read, and the requests of questions.
 #[derive(Debug, Default)]
 pub struct Lists {
     read: BTreeMap<ListRequest, List>,
-    /// Where kinds are served, or why that is not known.
+    /// The location where each kind is served, or the reason that it is unknown.
     served: BTreeMap<Gvk, Result<Served, String>>,
     asked: RefCell<Asked>,
 }
 
-/// The requests of questions since [`Lists::take_asked`].
+/// The requests of questions since the last call of [`Lists::take_asked`].
 #[derive(Debug, Default)]
 pub struct Asked {
-    /// The lists, whether they have been read or not.
+    /// The requested lists, including those that were read already.
     pub lists: BTreeMap<ListRequest, Need>,
-    /// Kinds of which it is not known where they are served.
+    /// Kinds without a known location.
     pub kinds: BTreeSet<Gvk>,
-    /// What has to be reported besides the answer, such as objects that were left out.
+    /// Warnings to print besides the answer, such as objects that were left out.
     pub warnings: BTreeSet<String>,
 }
 
-/// A collection as it is known.
+/// A collection as it was last read.
 #[derive(Clone, Debug, Default)]
 pub struct List {
     objects: BTreeMap<(String, String), Value>,
-    /// Why it cannot be read at the moment; the objects are as they were last seen.
+    /// The reason that the collection cannot be read at the moment; the objects are those of the
+    /// last read.
     pub trouble: Option<String>,
 }
 
 impl Lists {
-    /// A list without which there is no answer: that it cannot be read ends a single read, and keeps the last answer
-    /// of watches.
+    /// A list that the answer requires. If the list cannot be read, a single read fails, and
+    /// watches keep the last answer.
     ///
     /// # Errors
-    /// If it was not read yet.
+    /// If the list was not read yet.
     pub fn required(&self, request: &ListRequest) -> Result<&List, NoAnswer> {
         self.ask(request, Need::Required)
     }
 
-    /// A list that the answer can do without: [`List::trouble`] says why it cannot be read.
+    /// A list that the answer can do without. [`List::trouble`] is the reason that it cannot be
+    /// read.
     ///
     /// # Errors
-    /// If it was not read yet.
+    /// If the list was not read yet.
     pub fn optional(&self, request: &ListRequest) -> Result<&List, NoAnswer> {
         self.ask(request, Need::Optional)
     }
 
-    /// A list that is needed so much.
+    /// A list with this need.
     ///
     /// # Errors
-    /// If it was not read yet.
+    /// If the list was not read yet.
     pub fn ask(&self, request: &ListRequest, need: Need) -> Result<&List, NoAnswer> {
         let lists = &mut self.asked.borrow_mut().lists;
         let known = lists.entry(request.clone()).or_insert(need);
@@ -252,10 +258,10 @@ impl Lists {
         self.get(request).ok_or(NoAnswer::Unread)
     }
 
-    /// Where a kind is served, or why it cannot be read.
+    /// The location where a kind is served, or the reason that the kind cannot be read.
     ///
     /// # Errors
-    /// If that was not found out yet.
+    /// If the location was not requested from the server yet.
     pub fn served(&self, gvk: &Gvk) -> Result<Result<&Served, &str>, NoAnswer> {
         let Some(served) = self.served.get(gvk) else {
             self.asked.borrow_mut().kinds.insert(gvk.clone());
@@ -264,43 +270,43 @@ impl Lists {
         Ok(served.as_ref().map_err(String::as_str))
     }
 
-    /// Reports something besides the answer. It is shown once, however often the question is asked.
+    /// Adds a warning to the answer. It is shown once, however often the question is asked.
     pub fn warn(&self, warning: impl Into<String>) {
         self.asked.borrow_mut().warnings.insert(warning.into());
     }
 
-    /// The requests since the last time.
+    /// The requests since the last call.
     pub fn take_asked(&self) -> Asked {
         mem::take(&mut self.asked.borrow_mut())
     }
 
-    /// A collection as it is known; `None` where it was not read yet.
+    /// A collection as it was last read; `None` if it was not read yet.
     pub fn get(&self, request: &ListRequest) -> Option<&List> {
         self.read.get(request)
     }
 
-    /// The same to be changed.
+    /// A collection as it was last read, to be changed.
     pub fn get_mut(&mut self, request: &ListRequest) -> Option<&mut List> {
         self.read.get_mut(request)
     }
 
-    /// Keeps what was read of a collection.
+    /// Stores a collection that was read.
     pub fn insert(&mut self, request: ListRequest, list: List) {
         self.read.insert(request, list);
     }
 
-    /// Keeps where a kind is served, or why that is not known.
+    /// Stores the location where a kind is served, or the reason that it is unknown.
     pub fn insert_served(&mut self, gvk: Gvk, served: Result<Served, String>) {
         self.served.insert(gvk, served);
     }
 
-    /// Forgets collections for which the predicate is false.
+    /// Drops the collections for which the predicate is false.
     pub fn retain(&mut self, mut keep: impl FnMut(&ListRequest) -> bool) {
         self.read.retain(|request, _| keep(request));
     }
 
-    /// Forgets what may be there by now, and is not watched: kinds that are not served, and those of the `required`
-    /// objects which never change that were not found.
+    /// Drops absent results that no watch updates: kinds that were not served, and those of the
+    /// `required` immutable objects that were not found. Both may exist by now.
     pub fn forget_absent(&mut self, required: &[ListRequest]) {
         self.served.retain(|_, served| served.is_ok());
         self.read.retain(|request, list| {
@@ -309,10 +315,10 @@ impl Lists {
     }
 }
 
-/// All of what is asked for, side by side: also what comes after something that was not read yet.
+/// All requested values. Each of them is requested, even if an earlier one was not read yet.
 ///
 /// # Errors
-/// If one of it was not read yet.
+/// If one of the values was not read yet.
 pub fn together<T>(
     asked: impl IntoIterator<Item = Result<T, NoAnswer>>,
 ) -> Result<Vec<T>, NoAnswer> {
@@ -320,8 +326,8 @@ pub fn together<T>(
     asked.into_iter().collect()
 }
 
-/// The requests to be sent for what was asked for, with what each is the answer to: many objects of a collection that
-/// never change are read by one list.
+/// The requests to send, each with the requests that it answers: many immutable objects of a
+/// collection are read by one list.
 pub fn requests(
     asked: impl IntoIterator<Item = ListRequest>,
 ) -> Vec<(ListRequest, Vec<ListRequest>)> {
@@ -347,7 +353,7 @@ pub fn requests(
 }
 
 impl List {
-    /// One that cannot be read, for this reason.
+    /// A list that cannot be read, for this reason.
     #[must_use]
     pub fn unreadable(why: String) -> Self {
         Self {
@@ -356,17 +362,17 @@ impl List {
         }
     }
 
-    /// Its objects, by namespace and name.
+    /// The objects, by namespace and name.
     pub fn objects(&self) -> impl Iterator<Item = &Value> {
         self.objects.values()
     }
 
-    /// The only object, or the first; `None` where it has none.
+    /// The only object, or the first one; `None` for an empty list.
     pub fn first(&self) -> Option<&Value> {
         self.objects().next()
     }
 
-    /// Its objects of a name; all of them where that is `None`.
+    /// The objects with this name; all objects if the name is `None`.
     #[must_use]
     pub fn named(&self, name: Option<&str>) -> Self {
         let objects = self.objects.iter();
@@ -380,12 +386,12 @@ impl List {
         }
     }
 
-    /// Its objects, to be kept.
+    /// Copies of the objects.
     pub fn cloned(&self) -> Vec<Value> {
         self.objects().cloned().collect()
     }
 
-    /// Adds an object, or replaces it.
+    /// Adds or replaces an object.
     pub fn insert(&mut self, object: Value) {
         self.objects.insert(place(&object), object);
     }
@@ -410,7 +416,7 @@ mod tests {
 
     use super::*;
 
-    /// The values of what the first list names, if it can be read.
+    /// Reads the values of the objects that the first list names, if they can be read.
     struct Follow;
 
     impl Question for Follow {

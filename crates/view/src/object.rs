@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// The text at a JSON pointer; empty where there is none.
+/// The text at a JSON pointer; empty if there is none.
 pub fn text_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
     let text = object.pointer(pointer).and_then(Value::as_str);
     text.unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The progress of a chain: whether it is rolled out, and if not, why.
+//! The progress of a chain, and the reason if it is not rolled out.
 
 pub mod refusals;
 
@@ -17,79 +17,80 @@ use crate::{
     content::Slices,
 };
 
-/// Whether waiting is of use.
+/// The outcome of a rollout: done, underway, or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Outcome {
     /// The wanted content is rolled out and available.
     Done,
-    /// It is not, or not yet.
+    /// The content is not rolled out or not available yet.
     Underway,
-    /// It is not, and waiting is of no use: the deadline has passed, or it is archived or being deleted.
+    /// The rollout has failed, and waiting is of no use: the deadline has passed, or the revision
+    /// is archived or being deleted.
     Failed,
 }
 
 /// The progress of a chain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rollout {
-    /// Whether it is rolled out.
+    /// The outcome of the rollout.
     pub outcome: Outcome,
-    /// Why the outcome is what it is.
+    /// The reason of the outcome.
     pub reason: Reason,
-    /// True if the deployment is paused while something is still to be done.
+    /// True if the deployment is paused before the rollout is done.
     pub paused: bool,
-    /// How many objects are written and not waited for.
+    /// Number of objects that are written and not waited for.
     pub ready: u64,
-    /// How many objects there are to be; zero where that is unknown.
+    /// Number of objects that are wanted; zero if it is unknown.
     pub of: u64,
 }
 
-/// The state of a chain, or the cause of its wait.
+/// The state of a chain, or the reason that it waits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Reason {
     /// The deployment is being deleted.
     DeploymentDeleting(Target),
-    /// The status of the deployment is not about its present spec.
+    /// The status of the deployment was not reported for the present spec.
     DeploymentUnobserved,
     /// A message of the manager.
     Reported(String),
     /// There is no revision yet.
     NoRevision,
-    /// The first object that the revision waits for, and how many more there are.
+    /// The first object that the revision waits for, and the number of further ones.
     WaitingFor(WaitingForObject, usize),
     /// The state of the revision.
     Revision(Title, RevisionReason),
 }
 
-/// The state of the revision of a chain, or the cause of its wait.
+/// The state of a revision, or the reason that it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum RevisionReason {
-    /// It is being deleted.
+    /// The revision is being deleted.
     Deleting,
-    /// It is archived.
+    /// The revision is archived.
     Archived,
-    /// Its objects are being torn down.
+    /// The objects of the revision are being torn down.
     Archiving,
-    /// Its status is not about its present spec.
+    /// The status of the revision was not reported for the present spec.
     Unobserved,
-    /// It is available, and has to stay so for its success delay.
+    /// The revision is available, and has to stay available for its success delay.
     SuccessDelay,
-    /// It is available, and the deployment has not reported that yet.
+    /// The revision is available, and the deployment has not reported it yet.
     DeploymentBehind,
-    /// It is rolled out and available.
+    /// The revision is rolled out and available.
     Available,
 }
 
 /// Name and number of a revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Title {
-    /// Its number, once it has one.
+    /// Number of the revision; `None` if none is assigned yet.
     pub number: Option<i64>,
-    /// Its name.
+    /// Name of the revision.
     pub name: String,
 }
 
 impl Title {
-    /// That of a revision.
+    /// The title of a revision.
     #[must_use]
     pub fn of(revision: &Revision) -> Self {
         Self {
@@ -99,7 +100,7 @@ impl Title {
     }
 }
 
-/// Judges a chain: of a deployment its current revision, or the revision that was named.
+/// Judges a chain: the current revision of a deployment, or the revision that the user named.
 ///
 /// # Guarantees
 /// `Done` only for a status that was reported for the present spec.
@@ -162,7 +163,7 @@ fn outcome(chain: &Chain) -> (Outcome, Reason) {
         }
         Some(_) if !revision.has_succeeded() => is(Underway, RevisionReason::SuccessDelay),
         Some(_) => {
-            // The deployment's report follows that of the revision.
+            // The deployment reports after its revision.
             let deployment = chain.asked_deployment();
             if deployment.is_some_and(|it| !it.is_true(conditions::AVAILABLE)) {
                 return is(Underway, RevisionReason::DeploymentBehind);
@@ -172,7 +173,7 @@ fn outcome(chain: &Chain) -> (Outcome, Reason) {
     }
 }
 
-/// What the first object that is waited for lacks; else what the condition says.
+/// The first object that the revision waits for, or else the message of the condition.
 fn waits(revision: &Revision, condition: &str) -> Reason {
     match &revision.status.waiting_for[..] {
         [] => Reason::Reported(condition.to_owned()),
@@ -180,7 +181,7 @@ fn waits(revision: &Revision, condition: &str) -> Reason {
     }
 }
 
-/// Objects that are fine, and objects that are wanted.
+/// Number of ready objects, and number of wanted objects.
 fn count(revision: &Revision, slices: &Slices) -> (u64, u64) {
     let Some(of) = slices.count(revision) else {
         return (0, 0);

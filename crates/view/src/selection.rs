@@ -1,4 +1,4 @@
-//! Which chains a command is about: those that were named, all of a namespace, or all there are.
+//! The chains that a command is about: named ones, all chains of a namespace, or all chains.
 
 use std::collections::BTreeMap;
 
@@ -14,37 +14,37 @@ use crate::{
     lists::{ListRequest, Lists, Missing, NoAnswer, Question, together},
 };
 
-/// Any number of chains.
+/// The choice of any number of chains.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// What the user named; nothing means everything in the namespace.
+    /// The objects that the user named; empty for all chains of the namespace.
     pub targets: Vec<Target>,
-    /// The namespace to look into.
+    /// The namespace to search.
     pub namespace: String,
-    /// True for everything in all namespaces, and outside of them.
+    /// True for all chains, in all namespaces and cluster-scoped ones.
     pub all_namespaces: bool,
-    /// Only the chains that have these labels.
+    /// Selects chains by their labels.
     pub selector: Option<Selector>,
-    /// Only the revisions that have these labels, in the syntax of the API; no deployments then.
+    /// Selects revisions by their labels, in the syntax of the API; deployments are not read then.
     pub labels: Option<String>,
 }
 
 /// The chains of a selection.
 #[derive(Clone, Debug, Default)]
 pub struct Selected {
-    /// Each once.
+    /// The chains, without duplicates.
     pub chains: Vec<Chain>,
-    /// The first that was named and does not exist.
+    /// The first object that was named and does not exist.
     pub missing: Option<Missing>,
 }
 
 impl Selection {
-    /// The one namespace that is looked into, for messages.
+    /// The only namespace that is searched, for messages.
     pub fn one_namespace(&self) -> Option<&str> {
         (!self.all_namespaces).then_some(&*self.namespace)
     }
 
-    /// All chains, with or without labels that are asked for.
+    /// The chains of a namespace or of all namespaces, before labels are compared.
     fn all(&self, lists: &Lists) -> Result<Vec<Chain>, NoAnswer> {
         let all = |kind: ChainKind, namespace: Option<&str>| {
             let namespace = namespace.map(str::to_owned);
@@ -61,7 +61,7 @@ impl Selection {
         Ok(chains.into_iter().flatten().collect())
     }
 
-    /// The chains of what was named.
+    /// The chains of the named objects.
     fn named(&self, lists: &Lists) -> Result<Selected, NoAnswer> {
         let named = self.targets.iter().map(|target| {
             let question = OneChain::new(target, &self.namespace);
@@ -116,9 +116,11 @@ impl Question for Selection {
     }
 }
 
-/// True if a chain has the labels: those of its deployment and, where that does not have one, of its template; those of
-/// the newest revision where there is no deployment. The server cannot choose by them, as revisions of a chosen
-/// deployment need not have them.
+/// True if a chain has the labels.
+///
+/// Labels of the deployment come first, then those of its template. A chain without a deployment
+/// has the labels of its newest revision. The server cannot select by labels, as the revisions of a
+/// matching deployment need not have them.
 fn has(chain: &Chain, selector: &Selector) -> bool {
     let labels = if let Some(deployment) = &chain.deployment {
         let mut labels: BTreeMap<String, String> = deployment.spec.template.metadata.labels.clone();

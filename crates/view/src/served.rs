@@ -1,24 +1,25 @@
-//! Where kinds are served.
+//! Locations where kinds are served.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::url::escape;
 use baton_engine::{ObjectKey, names::segment_problem, revision::KindScope};
 
-/// Up to so many objects of a collection are read one by one; more, and the collection is listed.
+/// The largest number of objects of a collection that are read one by one. For more, the collection
+/// is listed.
 pub const FEW: usize = 8;
 
-/// Where the objects of a kind are served.
+/// The location where the objects of a kind are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// URL path of all of them.
+    /// URL path of all objects of the kind.
     pub path: String,
-    /// Their scope.
+    /// Scope of the kind.
     pub scope: KindScope,
 }
 
 impl Served {
-    /// Where objects are listed: per namespace, or all at once where there are many namespaces.
+    /// The paths to list: one per namespace, or one for all namespaces if there are many.
     pub(crate) fn paths<'a>(
         &self,
         keys: &BTreeSet<&'a ObjectKey>,
@@ -32,7 +33,8 @@ impl Served {
             } else if let Some(path) = self.path_in(&key.namespace) {
                 path
             } else {
-                // There is no object of such a kind without a namespace, or in one of such a name.
+                // A namespaced kind has no object without a namespace, or in a namespace with an
+                // invalid name.
                 continue;
             };
             paths.entry(path).or_default().push(key);
@@ -40,7 +42,7 @@ impl Served {
         paths
     }
 
-    /// URL path of the objects in a namespace; `None` for one that cannot be.
+    /// URL path of the objects in a namespace; `None` for an invalid namespace.
     fn path_in(&self, namespace: &str) -> Option<String> {
         let (prefix, plural) = self.path.rsplit_once('/')?;
         let namespace = segment_problem(namespace)

@@ -1,12 +1,12 @@
 //! Deployments to sites, their applications, and the sites.
 //!
-//! - [`target`]: names as they can be typed
+//! - [`target`]: references as users type them
 //! - [`revision`]: a revision of a site; [`cluster`]: a site itself
-//! - [`observed`]: a deployment with the revisions of its sites, and the lists that it is made of
+//! - [`observed`]: a deployment with the revisions of its sites, and the lists that it is read from
 //! - [`state`]: the state of one site; [`fleet`]: all sites by waves
 //! - [`verdict`]: the progress of a rollout
-//! - [`question`]: questions to lists about them
-//! - [`history`]: past rollouts; [`inventory`]: the sites with all that runs there
+//! - [`question`]: questions to lists about deployments and applications
+//! - [`history`]: past rollouts; [`inventory`]: the sites with their workloads
 //! - [`record`]: kept versions; [`overview`]: an application with its deployments and versions
 //! - [`forecast`]: the effect of another spec of an application
 //! - [`steer`]: the patches that steer a rollout

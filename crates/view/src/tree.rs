@@ -1,6 +1,7 @@
 //! The picture of chains: revisions, their phases and objects, with live health and owners.
 //!
-//! [`question`] reads what it needs, `build` makes it, [`unhealthy`] leaves out what is fine.
+//! [`question`] reads the objects, `build` makes the picture, and [`unhealthy`] leaves out healthy
+//! parts.
 
 mod build;
 pub mod question;
@@ -14,11 +15,11 @@ use crate::chain::member::State;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainPicture {
-    /// The deployment; `None` for revisions that stand alone.
+    /// The deployment; `None` for revisions without one.
     pub deployment: Option<DeploymentPicture>,
-    /// Its namespace; `None` for a cluster-scoped one.
+    /// Namespace of the chain; `None` for a cluster-scoped one.
     pub namespace: Option<String>,
-    /// The newest first.
+    /// The revisions, newest first.
     pub revisions: Vec<RevisionPicture>,
 }
 
@@ -26,48 +27,49 @@ pub struct ChainPicture {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentPicture {
-    /// Its kind.
+    /// Kind of the deployment.
     pub kind: String,
-    /// Its name.
+    /// Name of the deployment.
     pub name: String,
-    /// Status of its condition `Available`; `Unknown` while there is none.
+    /// Status of the condition `Available`; `Unknown` if it was not reported.
     pub available: Health,
-    /// True if it is paused.
+    /// True if the deployment is paused.
     pub paused: bool,
-    /// True while it is being deleted.
+    /// True while the deployment is being deleted.
     pub deleting: bool,
-    /// What is to be said about it; empty when all is well.
+    /// Message about the deployment; empty when all is well.
     pub message: String,
-    /// What can be typed for it, such as `od/web`.
+    /// The reference that users type, such as `od/web`.
     #[serde(skip)]
     pub target: String,
 }
 
-/// A revision with what it wants.
+/// A revision with its phases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RevisionPicture {
-    /// Its kind.
+    /// Kind of the revision.
     pub kind: String,
-    /// Its name.
+    /// Name of the revision.
     pub name: String,
-    /// Number, once it has one.
+    /// Number of the revision; `None` if none is assigned yet.
     pub revision: Option<i64>,
-    /// What it is doing, in one word.
+    /// State of the revision, in one word.
     pub state: State,
-    /// How many of its objects are healthy and its own.
+    /// Number of healthy objects that the revision controls.
     pub healthy: usize,
-    /// How many objects it wants.
+    /// Number of objects that the revision wants.
     pub objects: usize,
-    /// What is to be said about it as a whole; empty when its objects say it all.
+    /// Message about the revision as a whole; empty if the objects show everything.
     pub message: String,
-    /// The Release of Shipper's that it installs, if it is of one.
+    /// Name of the Shipper Release that the revision installs, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
-    /// The version of an application that it brings to a site, if it does.
+    /// Version of an application that the revision brings to a site, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// In the order in which they roll out; `None` for an archived one that was not looked at.
+    /// The phases in the order in which they roll out; `None` for an archived revision that was not
+    /// read.
     pub phases: Option<Vec<PhasePicture>>,
 }
 
@@ -75,21 +77,21 @@ pub struct RevisionPicture {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PhasePicture {
-    /// Its name.
+    /// Name of the phase.
     pub name: String,
-    /// Which controller runs it; empty for the revision's own.
+    /// Class of the controller that runs the phase; empty for the controller of the revision.
     pub class: String,
-    /// How many of its objects are healthy and its revision's. Where they cannot be read from here, all of them are
-    /// when the phase is available.
+    /// Number of healthy objects that the revision controls. If they cannot be read from here, all
+    /// count when the phase is available.
     pub healthy: usize,
-    /// What is to be said about it as a whole.
+    /// Message about the phase as a whole.
     pub message: String,
-    /// What stands for it where another controller runs it, if that exists.
+    /// The `ObjectSetPhase` of a delegated phase, if it exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delegate: Option<DelegatePicture>,
-    /// Its objects, in order.
+    /// The objects, in order.
     pub objects: Vec<ObjectPicture>,
-    /// How many more it has that are not shown.
+    /// Number of further objects that are not shown.
     #[serde(skip_serializing_if = "is_zero")]
     pub hidden: usize,
 }
@@ -100,23 +102,23 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl PhasePicture {
-    /// How many objects it has, shown or not.
+    /// Number of objects, shown or not.
     pub fn total(&self) -> usize {
         self.objects.len() + self.hidden
     }
 }
 
-/// The object that stands for a delegated phase.
+/// The `ObjectSetPhase` of a delegated phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DelegatePicture {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Status of its condition `Available`.
+    /// Status of the condition `Available`.
     pub available: Health,
-    /// Reason of that condition.
+    /// Reason of the condition `Available`.
     pub reason: String,
 }
 
@@ -124,19 +126,19 @@ pub struct DelegatePicture {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectPicture {
-    /// API group, empty for the core group.
+    /// API group of the object; empty for the core group.
     pub group: String,
-    /// Its kind.
+    /// Kind of the object.
     pub kind: String,
-    /// Namespace, empty for cluster-scoped objects.
+    /// Namespace of the object; empty for a cluster-scoped one.
     pub namespace: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// What the probes of the revision say of it.
+    /// Result of the probes of the revision.
     pub healthy: Health,
-    /// Its controller.
+    /// Controller of the object.
     pub owner: OwnerPicture,
-    /// Why it is not healthy, and what else is to be said about it.
+    /// The reason that the object is not healthy, and other remarks.
     pub message: String,
 }
 
@@ -145,9 +147,9 @@ pub struct ObjectPicture {
 pub enum Health {
     /// All probes pass.
     True,
-    /// At least one does not.
+    /// At least one probe fails.
     False,
-    /// At least one cannot be decided, or nothing is known of the object.
+    /// At least one probe cannot be evaluated, or the object cannot be read.
     #[default]
     Unknown,
 }
@@ -156,25 +158,25 @@ pub enum Health {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
 pub enum OwnerPicture {
-    /// The revision that wants it.
+    /// The revision that wants the object.
     ThisRevision {
-        /// Its number, once it has one.
+        /// Number of the revision; `None` if none is assigned yet.
         revision: Option<i64>,
-        /// Its name.
+        /// Name of the revision.
         name: String,
     },
     /// Another revision of the chain.
     OtherRevision {
-        /// Its number, once it has one.
+        /// Number of the revision; `None` if none is assigned yet.
         revision: Option<i64>,
-        /// Its name.
+        /// Name of the revision.
         name: String,
     },
-    /// Something else.
+    /// Another object.
     Stranger {
-        /// Its kind.
+        /// Kind of the controller.
         kind: String,
-        /// Its name.
+        /// Name of the controller.
         name: String,
     },
     /// The object exists and has no controller.
@@ -183,7 +185,7 @@ pub enum OwnerPicture {
     Missing,
     /// The controller of the phase's class, perhaps in another cluster.
     Delegated {
-        /// The class.
+        /// Name of the class.
         class: String,
     },
     /// The object cannot be read.
@@ -192,7 +194,8 @@ pub enum OwnerPicture {
 }
 
 impl ObjectPicture {
-    /// Whether it counts for its revision: what another one has is none of its objects, however well it does.
+    /// True if the object counts as ready for its revision. An object that another revision
+    /// controls does not count.
     pub fn is_ready(&self) -> bool {
         let is_own = matches!(
             self.owner,
@@ -203,7 +206,7 @@ impl ObjectPicture {
 }
 
 impl Health {
-    /// As conditions have it.
+    /// The status as conditions write it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -212,7 +215,7 @@ impl Health {
         }
     }
 
-    /// The status of a condition; an absent one is unknown.
+    /// The health for the status of a condition; an absent status is unknown.
     #[must_use]
     pub fn of_status(status: Option<&str>) -> Self {
         match status {

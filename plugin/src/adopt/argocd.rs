@@ -1,4 +1,4 @@
-//! Applications of Argo CD: their status lists what they have.
+//! Applications of Argo CD: their status lists their objects.
 
 use baton_engine::Gvk;
 use baton_view::object::text_at;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Found, Member, whole};
 use crate::{connect::Cluster, error::Error};
 
-/// Where Argo CD keeps its Applications, unless it is told otherwise.
+/// The default namespace of Argo CD's Applications.
 pub(crate) const NAMESPACE: &str = "argocd";
 
 pub(crate) async fn read(cluster: &Cluster, namespace: &str, name: &str) -> Result<Found, Error> {
@@ -56,7 +56,7 @@ fn found(application: &Value, name: &str) -> Found {
             "{source} has no objects in its status; was it synchronised?"
         ));
     }
-    // By URL or by name, of which Argo CD has one each for the cluster that it runs in.
+    // A destination is given by URL or by name. Argo CD has one of each for its own cluster.
     let destination = |field: &str| text_at(application, &format!("/spec/destination/{field}"));
     let is_here = ["", "https://kubernetes.default.svc"].contains(&destination("server"))
         && ["", "in-cluster"].contains(&destination("name"));

@@ -1,12 +1,12 @@
-//! What a revision is to say about an object that exists, so that taking it over changes nothing.
+//! The content of a revision for an existing object, such that the take-over changes nothing.
 //!
-//! The fields are those that the former tool has a say in: by its record (the manifest of a Helm release, what kubectl
-//! applied last), or else by what it owns. The values are those of the cluster, as whatever has drifted would be
-//! changed otherwise.
+//! The fields are those of the former tool: by its record (the manifest of a Helm release, the last
+//! apply of kubectl), or else by the fields that it owns. The values are those of the cluster,
+//! because the take-over would change drifted values otherwise.
 //!
-//! What the tool owns beyond its record becomes the revision's with the rest, and so goes with the first apply, unless
-//! the server has put it there: an entry of an update owns the server's defaults as well. [`Content::without`] is the
-//! object that this would leave, for the server to complete.
+//! The revision takes over all fields that the tool owns. Its first apply removes those that it
+//! does not have, unless the server has set them: the entry of an update owns the server's defaults
+//! as well. [`Content::without`] is the object that this would leave, for the server to complete.
 
 use baton_apis::constants::{ANNOTATION_LAST_APPLIED, ANNOTATIONS_OF_TOOLS};
 use baton_engine::diff::{
@@ -21,23 +21,24 @@ use crate::diff::{
     project::{project, with_string_data_encoded},
 };
 
-/// Where kapp keeps what it has applied last.
+/// The annotation in which kapp records its last apply.
 const ANNOTATION_OF_KAPP: &str = "kapp.k14s.io/original";
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Content {
-    /// What the tool has a say in, as it is in the cluster.
+    /// The fields of the tool, with the values of the cluster.
     pub(crate) concise: Value,
-    /// The same, with the server's defaults that the tool owns.
+    /// The fields of the tool and the server's defaults that it owns, with the values of the
+    /// cluster.
     pub(crate) full: Value,
-    /// What a server would be left with if the content was applied instead of the former tool's, where that is not the
-    /// live object itself.
+    /// The object that would be left if the content was applied in place of the former tool; `None`
+    /// if that is the live object.
     pub(crate) without: Option<Value>,
-    /// What the tool wants, where it says so.
+    /// The content that the tool wants, if its record has it.
     pub(crate) wanted: Option<Value>,
 }
 
-/// What the object itself says to have been applied last, in the version at hand.
+/// The last apply that annotations of an object record, if it is of the same version.
 pub(crate) fn recorded(live: &Value) -> Option<Value> {
     let annotations = live.pointer("/metadata/annotations")?;
     [ANNOTATION_LAST_APPLIED, ANNOTATION_OF_KAPP]
@@ -51,7 +52,8 @@ pub(crate) fn recorded(live: &Value) -> Option<Value> {
         })
 }
 
-/// Decides about an object of which a record wants `wanted`; the fields of `former` managers become the revision's.
+/// Computes the content for an object. `wanted` is the content of a record; the revision takes over
+/// the fields of `former` managers.
 pub(crate) fn content(live: &Value, wanted: Option<Value>, former: &[String]) -> Content {
     let mut theirs = live.clone();
     if let Some(entries) = migrated(live, former) {
@@ -71,7 +73,7 @@ pub(crate) fn content(live: &Value, wanted: Option<Value>, former: &[String]) ->
     };
     let full = dressed(full, live);
     let mut concise = dressed(concise, live);
-    // Tools add labels and annotations to what their records say.
+    // Tools add labels and annotations to the content of their records.
     concise["metadata"] = full["metadata"].clone();
     let without = owned.and_then(|owned| pruned(live, owned, Some(&concise)));
     Content {
@@ -83,7 +85,7 @@ pub(crate) fn content(live: &Value, wanted: Option<Value>, former: &[String]) ->
 }
 
 impl Content {
-    /// What the record wants of an object, whatever it is now.
+    /// The content of the record, whatever values the live object has.
     pub(crate) fn as_recorded(&self) -> Value {
         let Some(mut wanted) = self.wanted.clone() else {
             return self.concise.clone();
@@ -100,8 +102,8 @@ impl Content {
         wanted
     }
 
-    /// Whether the live object has another value than the record, as far as can be seen: the server may only have
-    /// written it in another form.
+    /// True if the live object differs from the record. The difference may be only in notation,
+    /// which the server decides.
     pub(crate) fn may_have_drifted(&self) -> bool {
         let spec = |object: &Value| {
             let mut object = object.clone();
@@ -116,14 +118,14 @@ impl Content {
     }
 }
 
-/// Whether our entry has the paths of the version that the object is in.
+/// True if the entry has the paths of the object's version.
 fn is_of_version(theirs: &Value, live: &Value) -> bool {
     let mut entries = entries(theirs).iter();
     let ours = entries.find(|entry| entry.get("fieldsV1") == owned_fields(theirs));
     ours.is_some_and(|entry| entry.get("apiVersion") == live.get("apiVersion"))
 }
 
-/// A part of a live object with what identifies it, and without what is no content.
+/// A part of a live object with its identity, and without the fields that are no content.
 fn dressed(part: Value, live: &Value) -> Value {
     let mut part = clean_live(part);
     for field in ["apiVersion", "kind"] {
@@ -132,7 +134,7 @@ fn dressed(part: Value, live: &Value) -> Value {
     if !part["metadata"].is_object() {
         part["metadata"] = Map::new().into();
     }
-    // The uid tells that it was read from a server, which has filled in what would tie it to this place.
+    // A UID marks an object of a server, and has it stripped of fields that only fit that server.
     for field in ["name", "namespace", "uid"] {
         if let Some(value) = live.pointer(&format!("/metadata/{field}")) {
             part["metadata"][field] = value.clone();
@@ -150,7 +152,7 @@ fn dressed(part: Value, live: &Value) -> Value {
     part
 }
 
-/// An object without what is owned and not wanted; `None` if nothing is left.
+/// An object without the fields that are owned and not wanted; `None` if nothing is left.
 fn pruned(live: &Value, owned: &Map<String, Value>, wanted: Option<&Value>) -> Option<Value> {
     if owned.keys().all(|marker| marker == ".") {
         return wanted.is_some().then(|| live.clone());
@@ -190,12 +192,12 @@ fn pruned(live: &Value, owned: &Map<String, Value>, wanted: Option<&Value>) -> O
     }
 }
 
-/// Whether a marker stands for an item of a list.
+/// True if a marker stands for this item of a list.
 fn is_item(marker: &str, item: &Value) -> bool {
     fits(marker, item, |key, value| item.get(key) == Some(value))
 }
 
-/// As above, for a manifest, which may leave keys out that have a default.
+/// As [`is_item`], for an item of a manifest, which may lack keys that have a default.
 fn is_item_or_less(marker: &str, item: &Value) -> bool {
     fits(marker, item, |key, value| {
         item.get(key).is_none_or(|own| own == value)
@@ -211,7 +213,7 @@ fn fits(marker: &str, item: &Value, has: impl Fn(&String, &Value) -> bool) -> bo
     keys.is_some_and(|keys| keys.iter().all(|(key, value)| has(key, value)))
 }
 
-/// Templates leave fields without a value, which mean nothing to a server.
+/// Removes fields that are null. Templates write them, and servers ignore them.
 fn without_nulls(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {

@@ -1,5 +1,5 @@
-//! What only the server knows: which of a tool's fields it would put back by itself, and whether a value is only
-//! written in another form.
+//! Asks the server for two facts: which of a tool's fields it would set by itself, and if a value
+//! differs in notation only.
 
 use std::fmt::Write as _;
 
@@ -13,19 +13,19 @@ use crate::{
     error::Error,
 };
 
-/// How many paths of a drift are named.
+/// The number of paths of a drift that are named.
 const NAMED: usize = 3;
 
-/// Which values a revision is to have.
+/// The source of the values of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Values {
-    /// Those of the cluster.
+    /// The values of the cluster.
     Live,
-    /// Those of the tool's record.
+    /// The values of the tool's record.
     Recorded,
 }
 
-/// What a revision says about an object, and what a person should know.
+/// Chooses the content of an object in a revision. Returns a remark for the user besides.
 pub(crate) async fn settle(
     cluster: &Cluster,
     member: &Member,
@@ -49,7 +49,7 @@ pub(crate) async fn settle(
     Ok((chosen.clone(), note))
 }
 
-/// Whether the server makes the live object of what would be left of it. Without an answer, it does not.
+/// True if the server would complete `without` to the live object. False if the server refuses.
 async fn is_restored(
     cluster: &Cluster,
     member: &Member,
@@ -64,7 +64,7 @@ async fn is_restored(
     }
 }
 
-/// Where the cluster differs from what the record says.
+/// A note about the differences between the cluster and the record; `None` if there are none.
 async fn drift(
     cluster: &Cluster,
     member: &Member,
@@ -80,7 +80,8 @@ async fn drift(
         Ok(answer) => differences(&clean_live(live.clone()), &clean_live(answer)),
         Err(error @ Error::Unreachable { .. }) => return Err(error),
         Err(error) => {
-            // The forecast that follows says the same of what is needed, if it is about rights.
+            // If the error is about rights, the forecast that follows reports the missing ones as
+            // well.
             let title = member.title();
             let why = without_values(&error.to_string(), &body, live);
             return Ok(Some(format!(
@@ -107,13 +108,13 @@ async fn drift(
     )))
 }
 
-/// A refusal without the values of Secrets that it may quote, of the record or of the cluster, and with others
-/// shortened.
+/// Removes values of Secrets from the text of a refusal, those of the record and of the cluster,
+/// and shortens others.
 fn without_values(why: &str, recorded: &Value, live: &Value) -> String {
     with_short_values(&redact(&redact(why, recorded), live))
 }
 
-/// The paths at which two values differ. Items of lists are told by their number.
+/// The paths at which two values differ. Items of lists are identified by their number.
 pub(crate) fn differences(one: &Value, other: &Value) -> Vec<String> {
     let mut paths = Vec::new();
     walk(&mut String::new(), one, other, &mut paths);

@@ -1,4 +1,4 @@
-//! Kustomizations of Flux: their inventory lists what they have, by ids of `cli-utils`.
+//! Kustomizations of Flux: their inventory lists their objects, by ids of `cli-utils`.
 
 use baton_engine::Gvk;
 use baton_view::object::text_at;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Found, Member, whole};
 use crate::{connect::Cluster, error::Error};
 
-/// Where Flux keeps what it works on, unless it is told otherwise.
+/// The default namespace of Flux.
 pub(crate) const NAMESPACE: &str = "flux-system";
 
 /// An entry of an inventory.
@@ -73,7 +73,8 @@ fn found(kustomization: &Value, name: &str) -> Found {
     found
 }
 
-/// `shop_web_apps_Deployment`. Names have no underscores, but those of RBAC may have colons, which are two of them.
+/// Parses an id such as `shop_web_apps_Deployment`. Names have no underscores, except that a colon
+/// in an RBAC name is written as two of them.
 fn parse(id: &str) -> Option<Id> {
     let (namespace, rest) = id.split_once('_')?;
     let (rest, kind) = rest.rsplit_once('_')?;

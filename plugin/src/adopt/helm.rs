@@ -1,4 +1,4 @@
-//! The records of Helm: a Secret (or a `ConfigMap`, as Helm may be told) per revision of a release.
+//! The records of Helm: a Secret, or a `ConfigMap` if Helm is set up so, per revision of a release.
 
 use baton_kubernetes::path;
 use baton_view::{lists::ListQuery, object::text_at};
@@ -15,21 +15,21 @@ use crate::{
     pack::documents::{self, InputText},
 };
 
-/// A revision of a release, as far as it matters here.
+/// A revision of a release.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Release {
     namespace: String,
     /// Name and version of the chart.
     chart: String,
     manifest: String,
-    /// Hooks as `Job/migrate (pre-upgrade)`: they are no part of the manifest.
+    /// Hooks as `Job/migrate (pre-upgrade)`: they are not part of the manifest.
     hooks: Vec<String>,
 }
 
-/// The kinds that releases are kept in, and how their record is wrapped besides.
+/// The resources that Helm stores releases in; `true` if their values are in base64.
 const STORES: [(&str, bool); 2] = [("secrets", true), ("configmaps", false)];
 
-/// Finds the newest revision of a release in the namespace in use.
+/// Reads the newest revision of a release in the namespace in use.
 pub(crate) async fn read(cluster: &Cluster, name: &str) -> Result<Found, Error> {
     let namespace = &cluster.namespace;
     let query = ListQuery {
@@ -39,7 +39,7 @@ pub(crate) async fn read(cluster: &Cluster, name: &str) -> Result<Found, Error> 
     };
     for (plural, is_wrapped) in STORES {
         let path = core_path(cluster, plural)?;
-        // Without their content: old revisions are as big as new ones.
+        // Only metadata is read: old revisions are as large as new ones.
         let records = cluster.list_at(&path, &query).await?;
         if records.is_empty() {
             continue;
@@ -68,7 +68,7 @@ pub(crate) async fn read(cluster: &Cluster, name: &str) -> Result<Found, Error> 
     )))
 }
 
-/// The newest record of a release, if it is what runs.
+/// The newest record of a release, if it is deployed.
 fn newest<'r>(name: &str, records: &'r [Value]) -> Result<(u64, &'r Value), String> {
     let label = |record: &Value, label: &str| {
         let text = record.pointer(&format!("/metadata/labels/{label}"));
@@ -94,7 +94,7 @@ fn newest<'r>(name: &str, records: &'r [Value]) -> Result<(u64, &'r Value), Stri
     }
 }
 
-/// Reads a record: JSON, packed, in base64.
+/// Decodes a record: compressed JSON in base64.
 fn decode(payload: &[u8]) -> Result<Release, RecordError> {
     let record = packed_json(payload)?;
     let manifest = record.get("manifest").and_then(Value::as_str);
@@ -187,7 +187,7 @@ mod tests {
     fn the_newest_revision_counts_if_it_runs() {
         for (records, expected) in [
             (&[("1", "superseded"), ("2", "deployed")][..], "2"),
-            // By number, not by text.
+            // The order is by number, not by text.
             (&[("10", "deployed"), ("9", "superseded")], "10"),
             (
                 &[("1", "deployed"), ("2", "failed")],

@@ -1,4 +1,4 @@
-//! Apps of kapp: a `ConfigMap` that says by which label the objects of the app are found.
+//! Apps of kapp: a `ConfigMap` has the label by which the objects of the app are found.
 
 use baton_engine::Gvk;
 use baton_kubernetes::path;
@@ -12,16 +12,16 @@ use super::{
 };
 use crate::{connect::Cluster, error::Error, served::Served};
 
-/// What kapp appends to the names of its `ConfigMap`s since it names them fully.
+/// The suffix of the `ConfigMap` names of current versions of kapp.
 const SUFFIX: &str = ".apps.k14s.io";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct App {
-    /// `kapp.k14s.io/app=1700000000`.
+    /// Label selector: `kapp.k14s.io/app=1700000000`.
     selector: String,
-    /// Groups and kinds that it has, where it tells.
+    /// Groups and kinds of the objects, if the record has them.
     kinds: Vec<(String, String)>,
-    /// Namespaces that it has objects in, where it tells.
+    /// Namespaces of the objects, if the record has them.
     namespaces: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) async fn read(cluster: &Cluster, served: &[Served], name: &str) -> Re
         source: &source,
         are_kinds_named: !app.kinds.is_empty(),
     };
-    // Objects of the cluster are listed once.
+    // Cluster-scoped objects are listed once.
     gather(cluster, &outside, labels, &mut found).await?;
     let mut namespaces = app.namespaces;
     if namespaces.is_empty() {
@@ -69,7 +69,7 @@ pub(crate) async fn read(cluster: &Cluster, served: &[Served], name: &str) -> Re
     Ok(found)
 }
 
-/// Reads the `ConfigMap` of an app, under the name that kapp gives it today or that of earlier versions.
+/// Reads the `ConfigMap` of an app, under the name of current or of earlier versions of kapp.
 async fn record(cluster: &Cluster, name: &str) -> Result<Option<Value>, Error> {
     let collection = core_path(cluster, "configmaps")?;
     for name in [format!("{name}{SUFFIX}"), name.to_owned()] {
@@ -96,7 +96,7 @@ fn decode(text: &str) -> Result<App, RecordError> {
         (text("/Group"), text("/Kind"))
     });
     let namespaces = list("/lastChange/namespaces").into_iter().flatten();
-    // What is in no namespace is listed anyway.
+    // Cluster-scoped objects are listed anyway.
     let namespaces = namespaces
         .filter_map(Value::as_str)
         .filter(|namespace| crate::args::namespace(namespace).is_ok())

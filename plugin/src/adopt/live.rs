@@ -1,4 +1,4 @@
-//! The objects themselves, and why some cannot be adopted.
+//! Reads the live objects, and finds those that cannot be adopted.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::{
 /// Objects that can be adopted.
 #[derive(Debug, Default)]
 pub(crate) struct Adoptable {
-    /// Each with its live object.
+    /// The members, each with its live object.
     pub(crate) members: Vec<(Member, Value)>,
     pub(crate) scopes: Scopes,
     pub(crate) notes: Vec<String>,
@@ -29,13 +29,13 @@ pub(crate) struct Adoptable {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
-    /// Leave out what a record has and the cluster has not.
+    /// True if objects of a record that do not exist in the cluster are left out.
     pub(crate) skip_missing: bool,
-    /// Leave Secrets with the tool that has made them.
+    /// True if Secrets stay with the tool that made them.
     pub(crate) no_secrets: bool,
 }
 
-/// What became of a member.
+/// The result of reading a member.
 enum Looked {
     Live(Value),
     Missing,
@@ -43,7 +43,7 @@ enum Looked {
     Failed(String),
 }
 
-/// Reads what has not been read yet: one request per object.
+/// Reads the members that were not read yet: one request per object.
 pub(crate) async fn read(
     cluster: &Cluster,
     found: Vec<Found>,
@@ -134,7 +134,7 @@ fn is_secret(member: &Member) -> bool {
     member.gvk.group.is_empty() && member.gvk.kind == "Secret"
 }
 
-/// Why an object cannot be adopted as it is.
+/// The reason that an object cannot be adopted, if there is one.
 fn refusal(live: &Value) -> Option<String> {
     if is_terminating(live) {
         return Some("is being deleted".to_owned());

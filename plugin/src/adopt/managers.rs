@@ -1,4 +1,4 @@
-//! Who has written an object, by its `managedFields`.
+//! The writers of an object, from its `managedFields`.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use baton_apis::constants::FORMER_FIELD_MANAGERS;
 use baton_engine::{diff::legacy::entries, object::text};
 use serde_json::Value;
 
-/// What the marks of tools are, by the field of the metadata that they are in. Whoever owns one applies for the tool,
-/// under whatever name: plugins and operators embed Helm.
+/// The fields of the metadata that mark objects of a tool. The manager that owns one of them
+/// applies for the tool, under any name: plugins and operators embed Helm.
 const MARKS: [(&str, &str); 5] = [
     ("f:annotations", "f:meta.helm.sh/release-name"),
     ("f:annotations", "f:argocd.argoproj.io/tracking-id"),
@@ -16,7 +16,8 @@ const MARKS: [(&str, &str); 5] = [
     ("f:labels", "f:kustomize.toolkit.fluxcd.io/name"),
 ];
 
-/// Names of tools whose marks may be missing: Argo CD tracks by a label that others use too.
+/// Field managers of tools whose marks may be missing: Argo CD tracks objects by a label that
+/// others use too.
 const TOOLS: [&str; 4] = [
     "argocd-controller",
     "argocd-application-controller",
@@ -24,7 +25,7 @@ const TOOLS: [&str; 4] = [
     "kustomize-controller",
 ];
 
-/// Parts of Kubernetes, which make and complete objects for what people apply.
+/// Parts of Kubernetes, which make and complete objects for those of users.
 const OF_KUBERNETES: [&str; 8] = [
     "cloud-controller-manager",
     "k3s",
@@ -36,9 +37,10 @@ const OF_KUBERNETES: [&str; 8] = [
     "kwok",
 ];
 
-/// The managers whose fields become ours when an object is taken over, sorted: those that always do, those that were
-/// asked for, and those that the object itself shows to be a tool's. Without a record of what was applied last, all
-/// commands of kubectl count.
+/// The managers whose fields the revision takes over with an object, sorted.
+///
+/// These are the standard ones, those that the user asked for, and those with marks of a tool on
+/// the object. Without a record of the last apply, all commands of kubectl are included.
 pub(crate) fn former(live: &Value, asked: &[String], has_record: bool) -> Vec<String> {
     let mut former: BTreeSet<String> = asked.iter().cloned().collect();
     former.extend(FORMER_FIELD_MANAGERS.map(str::to_owned));
@@ -52,7 +54,8 @@ pub(crate) fn former(live: &Value, asked: &[String], has_record: bool) -> Vec<St
     former.into_iter().collect()
 }
 
-/// Those of them that an object knows and that have to be named.
+/// The managers that own fields of an object and are not standard ones, so that an annotation has
+/// to name them.
 pub(crate) fn to_name<'m>(live: &Value, former: &'m [String]) -> impl Iterator<Item = &'m String> {
     let known: BTreeSet<String> = entries(live)
         .iter()
@@ -63,7 +66,7 @@ pub(crate) fn to_name<'m>(live: &Value, former: &'m [String]) -> impl Iterator<I
         .filter(move |name| known.contains(*name) && !FORMER_FIELD_MANAGERS.contains(&&***name))
 }
 
-/// Whether nothing but Kubernetes itself has written an object: it is there because of another one.
+/// True if only Kubernetes itself has written an object: it was made for another object.
 pub(crate) fn is_of_kubernetes(live: &Value) -> bool {
     let entries = entries(live);
     !entries.is_empty()
@@ -72,7 +75,7 @@ pub(crate) fn is_of_kubernetes(live: &Value) -> bool {
             .all(|entry| OF_KUBERNETES.contains(&text(entry, "manager")))
 }
 
-/// Who has written an object besides Kubernetes, for a person.
+/// The writers of an object without Kubernetes, for people.
 pub(crate) fn writers(live: &Value) -> BTreeSet<&str> {
     let managers = entries(live)
         .iter()
@@ -154,7 +157,7 @@ mod tests {
         let components = [("kube-controller-manager", "{}"), ("kubelet", "{}")];
         assert!(is_of_kubernetes(&live(&components)));
         assert!(!is_of_kubernetes(&live(&[components[0], ("helm", "{}")])));
-        // Nobody knows who has written it.
+        // The writers are unknown.
         assert!(!is_of_kubernetes(&live(&[])));
         assert!(writers(&live(&[components[0], ("x", "{}")])).contains("x"));
     }

@@ -1,4 +1,4 @@
-//! Texts in which tools keep what they have done.
+//! Decodes the records of tools.
 
 use std::io::{self, Read as _};
 
@@ -6,13 +6,14 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
-/// What a record may unfold to. An object has at most 1.5 MiB, and manifests pack to a tenth.
+/// The largest unpacked size of a record. An object has at most 1.5 MiB, and manifests compress to
+/// a tenth.
 const LARGEST: u64 = 64 << 20;
 
-/// How gzip begins.
+/// The first bytes of gzip.
 const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
 
-/// Why a record cannot be read. None of the messages repeats what the record holds.
+/// The reason that a record cannot be read. No message repeats content of the record.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordError {
     #[error("is not base64: {0}")]
@@ -27,7 +28,7 @@ pub(crate) enum RecordError {
     Missing(&'static str),
 }
 
-/// The message of serde may hold a value.
+/// The kind of an error, as serde's own message may contain a value.
 fn category(error: &serde_json::Error) -> &'static str {
     match error.classify() {
         serde_json::error::Category::Io => "it cannot be read",
@@ -37,12 +38,12 @@ fn category(error: &serde_json::Error) -> &'static str {
     }
 }
 
-/// The bytes of a text in base64.
+/// Decodes base64.
 pub(crate) fn base64(text: &[u8]) -> Result<Vec<u8>, RecordError> {
     Ok(STANDARD.decode(text.trim_ascii())?)
 }
 
-/// JSON in base64, packed or not.
+/// Decodes JSON in base64, compressed or not.
 pub(crate) fn packed_json(text: &[u8]) -> Result<Value, RecordError> {
     let bytes = base64(text)?;
     if !bytes.starts_with(&GZIP) {

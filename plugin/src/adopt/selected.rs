@@ -1,4 +1,4 @@
-//! Objects by name, and by labels.
+//! Finds objects by name or by labels.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
     served::{Served, resource},
 };
 
-/// Kinds that follow from others or pass by, as group and kind.
+/// Kinds that follow from other objects or are short-lived, as group and kind.
 const FOLLOWING: [(&str, &str); 7] = [
     ("", "Endpoints"),
     ("", "Event"),
@@ -26,27 +26,28 @@ const FOLLOWING: [(&str, &str); 7] = [
     ("storage.k8s.io", "CSIStorageCapacity"),
 ];
 
-/// Types of Secrets that are records of a tool or of the server, not settings.
+/// Types of Secrets that are records of a tool or of the server, and no settings.
 const RECORD_TYPES: [&str; 2] = ["helm.sh/release.v1", "kubernetes.io/service-account-token"];
 
-/// What to look for.
+/// The selection of objects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
-    /// In the syntax of the API.
+    /// Label selector, in the syntax of the API.
     pub(crate) labels: String,
-    /// Only these kinds, as a person calls them.
+    /// Kinds to search, in the words of the user; empty for all kinds.
     pub(crate) kinds: Vec<String>,
 }
 
-/// Labels to look for.
+/// Labels to search for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Labels<'a> {
-    /// In the syntax of the API.
+    /// Label selector, in the syntax of the API.
     pub(crate) selector: &'a str,
-    /// Where they come from, for messages.
+    /// Source of the labels, for messages.
     pub(crate) source: &'a str,
-    /// Whether somebody says which kinds have them: without one of these, half of it would be adopted. Of all that
-    /// might have them, one that cannot be listed need not matter.
+    /// True if the user or a record names the kinds. A kind that cannot be listed is an error then,
+    /// as only a part would be adopted. Otherwise it is a remark, as the kind need not have any of
+    /// the objects.
     pub(crate) are_kinds_named: bool,
 }
 
@@ -75,14 +76,14 @@ pub(crate) fn named(served: &[Served], namespace: &str, names: &[String]) -> Res
     Ok(found)
 }
 
-/// The kind that a word means; the first group, as for kubectl, where several have it.
+/// The kind that a word names; if several groups have it, that of the first, as for kubectl.
 pub(crate) fn kind<'s>(served: &'s [Served], word: &str) -> Result<&'s Served, Error> {
     let mut called = served.iter().filter(|kind| kind.is_called(word));
     let text = || Error::NotFound(format!("the API server has no kind {word}"));
     called.next().ok_or_else(text)
 }
 
-/// Finds objects of a namespace by their labels.
+/// Finds the objects of a namespace with these labels.
 pub(crate) async fn selected(
     cluster: &Cluster,
     served: &[Served],
@@ -123,7 +124,8 @@ pub(crate) async fn selected(
     Ok(found)
 }
 
-/// Lists what has labels, of each kind in the namespace in use, and of those of the cluster.
+/// Lists objects with these labels: of namespaced kinds in the namespace in use, and of
+/// cluster-scoped kinds.
 pub(crate) async fn gather(
     cluster: &Cluster,
     kinds: &[&Served],
@@ -164,11 +166,11 @@ pub(crate) async fn gather(
 
 pub(crate) fn is_following(kind: &Served) -> bool {
     let id = (kind.gvk.group.as_str(), kind.gvk.kind.as_str());
-    // Views of other objects come and go with them.
+    // Views of other objects are created and deleted with them.
     FOLLOWING.contains(&id) || id.0 == GROUP || id.0 == "metrics.k8s.io"
 }
 
-/// Whether an object is there because of another one, or a tool's own.
+/// True if an object is made for another object, or is a tool's record.
 fn is_made_by_others(live: &Value) -> bool {
     let label = |name: &str| live.pointer(&format!("/metadata/labels/{name}"));
     controller(live).is_some()

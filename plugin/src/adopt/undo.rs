@@ -1,9 +1,10 @@
-//! The way back: the objects stay as they are, without an owner, and their fields go back to the tool that had them.
+//! Undoes an adoption: the objects stay as they are, without an owner, and their fields go back to
+//! the tool that had them.
 //!
-//! Nothing is deleted before it owns nothing: garbage collection would take what it does not know yet to be left
-//! behind. So the deployment is paused first, then the objects are handed back, and then it goes. What can be refused
-//! is tried before, and what was interrupted can be run again: what is left is a deployment that is paused, or owns
-//! nothing.
+//! An owner is deleted after it owns nothing, because garbage collection would delete objects that
+//! it does not know to be released. So the deployment is paused first, then the objects are given
+//! back, and then the deployment is deleted. Dry runs find refusals before that. After an
+//! interruption the command can be run again: the deployment is paused then, or owns nothing.
 
 mod fields;
 mod pausing;
@@ -42,19 +43,20 @@ use crate::{
     wait::chain::watch_until,
 };
 
-/// What a deployment holds.
+/// A deployment with everything that belongs to it.
 pub(crate) struct Holding {
-    /// The deployment, which may be gone already.
+    /// The deployment, which may be deleted already.
     pub(crate) target: Target,
     kind: ChainKind,
     chain: Chain,
-    /// Objects that its revisions control, or have let go of, in the order of their phases.
+    /// Objects that the revisions control or have released, in the order of their phases.
     pub(crate) objects: Vec<(Gvk, ObjectKey)>,
-    /// Names of its slices.
+    /// Names of the slices.
     pub(crate) slices: BTreeSet<String>,
 }
 
-/// Reads what a deployment of a name holds, or what is left of one whose deletion was interrupted.
+/// Reads a deployment with everything that belongs to it, or the rest of one whose deletion was
+/// interrupted.
 pub(crate) async fn read(cluster: &Cluster, kind: ChainKind, name: &str) -> Result<Holding, Error> {
     let target = Target::new(kind, name);
     let chains = lists::chains(cluster, kind, cluster.namespace_of(kind)).await?;
@@ -74,8 +76,8 @@ pub(crate) async fn read(cluster: &Cluster, kind: ChainKind, name: &str) -> Resu
     })
 }
 
-/// A deployment with its revisions, and those that it has left behind: garbage collection takes the owner off them
-/// while it is deleted without what it holds.
+/// A deployment with its revisions, and with revisions that it has left: garbage collection removes
+/// their owner reference when the deployment is deleted without them.
 fn chain_of(chains: Vec<Chain>, name: &str) -> Chain {
     let mut whole = Chain::default();
     for chain in chains {
@@ -105,7 +107,7 @@ fn was_made_for(revision: &Revision, deployment: &str) -> bool {
     revision.controller().is_none() && made_for.is_some_and(|name| name == deployment)
 }
 
-/// The objects of a chain that have to be handed back.
+/// The objects of a chain to give back.
 async fn objects(cluster: &Cluster, chain: &Chain) -> Result<Vec<(Gvk, ObjectKey)>, Error> {
     let live: Vec<&Revision> = chain
         .revisions
@@ -148,8 +150,8 @@ async fn objects(cluster: &Cluster, chain: &Chain) -> Result<Vec<(Gvk, ObjectKey
     Ok(objects)
 }
 
-/// Whether an object goes with a chain, or has been let go of. That of a stranger stays although the chain is another
-/// owner: garbage collection takes that reference off.
+/// True if an object belongs to a chain, or was released by it. An object with a controller outside
+/// the chain stays, although the chain is another owner: garbage collection removes that reference.
 fn is_held(live: &Value, chain: &Chain) -> bool {
     match owner(live, chain, &Delegates::default()) {
         Owner::Revision { .. } => true,
@@ -158,7 +160,7 @@ fn is_held(live: &Value, chain: &Chain) -> bool {
     }
 }
 
-/// What may be an owner of what a chain has.
+/// UIDs of the possible owners of a chain's objects.
 fn uids(chain: &Chain) -> BTreeSet<&str> {
     let deployment = chain.deployment.iter().map(Deployment::uid);
     deployment
@@ -167,13 +169,13 @@ fn uids(chain: &Chain) -> BTreeSet<&str> {
 }
 
 impl Holding {
-    /// Lets go of everything: pauses the deployment, hands the objects back, and deletes the deployment, its revisions
-    /// and slices. `report` is called for each step that is done.
+    /// Undoes the adoption: pauses the deployment, gives the objects back, and deletes the
+    /// deployment, its revisions and its slices. `report` is called after each step.
     ///
     /// # Guarantees
-    /// - Nothing is changed unless the server accepts in a dry run that all objects are handed back.
-    /// - Nothing is deleted unless all objects were: whatever becomes of an owner then, they stay. An object that
-    ///   refuses keeps none of the others from being handed back.
+    /// - Nothing is changed unless the server accepts in a dry run that all objects are given back.
+    /// - Nothing is deleted unless all objects were given back, so they stay when an owner is
+    ///   deleted. An object that cannot be given back does not stop the others.
     pub(crate) async fn undo(
         &self,
         cluster: &Cluster,
@@ -186,12 +188,12 @@ impl Holding {
             "nothing was changed, as not all fields can be given back",
         )?;
         self.pause(cluster, timeout, &mut report).await?;
-        // Until it was paused, a rollout may have gone on.
+        // A rollout may have gone on until the deployment was paused.
         let held = read(cluster, self.kind, &self.target.name).await?;
         held.let_go(cluster, timeout, report).await
     }
 
-    /// Hands the objects back and deletes what had them, which is paused.
+    /// Gives the objects back, and deletes their paused owners.
     async fn let_go(
         &self,
         cluster: &Cluster,
@@ -225,7 +227,7 @@ impl Holding {
         all_done(&left, "not all slices were deleted; run this again")
     }
 
-    /// Hands all objects back, and returns what stands in the way of some.
+    /// Gives all objects back. Returns the errors of those that cannot be given back.
     async fn hand_back(
         &self,
         cluster: &Cluster,
@@ -251,7 +253,8 @@ impl Holding {
         Ok(left)
     }
 
-    /// Deletes the slices that nobody else needs, and returns what stands in the way of some.
+    /// Deletes the slices that are not needed any more. Returns the errors of those that cannot be
+    /// deleted.
     async fn delete_slices(
         &self,
         cluster: &Cluster,
@@ -285,7 +288,7 @@ fn all_done(left: &[String], what: &str) -> Result<(), Error> {
     )))
 }
 
-/// Deletes a deployment or a revision without what it holds.
+/// Deletes a deployment or a revision without its dependents.
 async fn orphan(cluster: &Cluster, path: &str, uid: &str) -> Result<(), Error> {
     let body = json!({"propagationPolicy": "Orphan", "preconditions": {"uid": uid}});
     match cluster
@@ -323,7 +326,7 @@ mod tests {
         })
     }
 
-    /// A revision that was made for a deployment, which still owns it or does not.
+    /// A revision that was made for a deployment, and is owned by it if `is_owned`.
     fn revision(name: &str, number: i64, deployment: &str, is_owned: bool) -> Value {
         let mut revision = json!({
             "apiVersion": API_VERSION, "kind": "ObjectSet", "metadata": {"name": name, "uid": name, "labels": {}},

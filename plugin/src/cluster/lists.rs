@@ -1,4 +1,4 @@
-//! The lists that pictures are made of, read once.
+//! Reads the lists of questions once.
 
 use std::collections::BTreeSet;
 
@@ -27,10 +27,10 @@ use crate::{
     served::{self, resource},
 };
 
-/// Lists of whole kinds under way at the same time.
+/// The number of concurrent lists of whole kinds.
 const KINDS_SIDE_BY_SIDE: usize = 16;
 
-/// Answers a question from lists that are read now, those of a round side by side.
+/// Answers a question from lists that are read now. The lists of a round are read side by side.
 ///
 /// # Errors
 /// If there is no answer, a required list cannot be read, or the server cannot be reached.
@@ -38,7 +38,7 @@ pub(crate) async fn once<Q: Question>(cluster: &Cluster, question: &Q) -> Result
     answer(cluster, question, &mut Lists::default()).await
 }
 
-/// As [`once`]; what was read is in `lists`.
+/// Answers a question as [`once`] does, and leaves the lists in `lists`.
 pub(crate) async fn answer<Q: Question>(
     cluster: &Cluster,
     question: &Q,
@@ -70,12 +70,12 @@ pub(crate) async fn answer<Q: Question>(
     }
 }
 
-/// True if nothing else can be read either.
+/// True if no further list can be read either.
 fn ends_reading(error: &Error) -> bool {
     matches!(error, Error::Unreachable { .. })
 }
 
-/// Reads what was asked for, side by side. Each result is that of one or several of the requests.
+/// Reads the requested lists, side by side. Each result answers one or several of the requests.
 pub(crate) fn read(
     cluster: &Cluster,
     asked: impl IntoIterator<Item = ListRequest>,
@@ -95,7 +95,7 @@ pub(crate) fn read(
     stream::iter(reads).buffered(SIDE_BY_SIDE)
 }
 
-/// Keeps a list as the answer to requests, for each the part that it is about.
+/// Stores a list as the answer to requests, for each the part that it asks for.
 pub(crate) fn insert(lists: &mut Lists, requests: Vec<ListRequest>, list: &List) {
     for request in requests {
         let part = list.named(request.query.name.as_deref());
@@ -103,7 +103,7 @@ pub(crate) fn insert(lists: &mut Lists, requests: Vec<ListRequest>, list: &List)
     }
 }
 
-/// Finds out where kinds are served.
+/// Finds out the locations where kinds are served.
 pub(crate) async fn discover(cluster: &Cluster, lists: &mut Lists, kinds: BTreeSet<Gvk>) {
     for gvk in kinds {
         let served = match cluster.resource(&gvk).await {
@@ -118,21 +118,21 @@ pub(crate) async fn discover(cluster: &Cluster, lists: &mut Lists, kinds: BTreeS
     }
 }
 
-/// Reports what has to be known besides an answer. Watches would do so after every change.
+/// Prints a warning once: watches would repeat it after every change.
 pub(crate) fn warn(text: &str) {
     report_once(&format!("warning: {text}"));
 }
 
-/// The chain of what a user named: a deployment with all of its revisions, or all revisions of the chain that a
-/// revision is in.
+/// The chain of the object that a user named: a deployment with all of its revisions, or the chain
+/// of a revision.
 pub(crate) async fn chain(cluster: &Cluster, target: &Target) -> Result<Chain, Error> {
     let question = OneChain::new(target, &cluster.namespace);
     let missing = || Error::NotFound(question.missing().to_string());
     once(cluster, &question).await?.ok_or_else(missing)
 }
 
-/// All chains of the scope of a kind, in a namespace or, where it is `None`, in all of them: one list per kind, however
-/// long the chains are.
+/// All chains of the scope of a kind, in a namespace, or in all namespaces if it is `None`. This
+/// takes one list per kind for chains of any length.
 pub(crate) async fn chains(
     cluster: &Cluster,
     kind: ChainKind,
@@ -145,7 +145,7 @@ pub(crate) async fn chains(
 /// The chains of a selection.
 ///
 /// # Errors
-/// If what was named does not exist.
+/// If a named object does not exist.
 pub(crate) async fn selected(
     cluster: &Cluster,
     selection: &Selection,
@@ -155,7 +155,7 @@ pub(crate) async fn selected(
     Ok(selected.chains)
 }
 
-/// That something does not exist, if it does not.
+/// The error for an object that does not exist, if there is one.
 pub(crate) fn found(missing: Option<Missing>) -> Result<(), Error> {
     match missing {
         Some(missing) => Err(Error::NotFound(missing.to_string())),
@@ -163,12 +163,12 @@ pub(crate) fn found(missing: Option<Missing>) -> Result<(), Error> {
     }
 }
 
-/// As kubectl says it.
+/// The error for an object that does not exist, in the words of kubectl.
 pub(crate) fn not_found(target: &Target, namespace: Option<&str>) -> Error {
     Error::NotFound(Missing::target(target, namespace).to_string())
 }
 
-/// The slices of revisions; no request when they name none.
+/// The slices of revisions; no request is sent if the revisions name none.
 pub(crate) async fn slices<'a>(
     cluster: &Cluster,
     revisions: impl IntoIterator<Item = &'a Revision>,
@@ -176,7 +176,8 @@ pub(crate) async fn slices<'a>(
     once(cluster, &SlicesOf::required(revisions)).await
 }
 
-/// The objects that revisions want in a [`place`](baton_view::content::Phase::place), which is this cluster.
+/// The objects that revisions want in a [`place`](baton_view::content::Phase::place), which is this
+/// cluster.
 pub(crate) async fn children(
     cluster: &Cluster,
     place: &str,
@@ -191,7 +192,8 @@ pub(crate) async fn children(
     once(cluster, &question).await
 }
 
-/// Lists kinds side by side. What cannot be listed is left out with a warning; no answer is an error.
+/// Lists kinds side by side. A kind that cannot be listed is left out with a warning; an
+/// unreachable server is an error.
 pub(crate) async fn list_all<'a>(
     cluster: &Cluster,
     kinds: impl Iterator<Item = &'a served::Served>,
@@ -213,7 +215,7 @@ pub(crate) async fn list_all<'a>(
         match list {
             Ok(objects) => found.push((kind, objects)),
             Err(error @ Error::Unreachable { .. }) => return Err(error),
-            // A kind may go at any time, and some that are served cannot be listed.
+            // A kind may be removed at any time, and some kinds cannot be listed.
             Err(error) if error.is_code(404) || error.is_code(405) => {}
             Err(error) if error.is_code(403) => forbidden.push(resource(kind)),
             Err(error) => warnings.push(format!("cannot list {}: {error}", resource(kind))),
@@ -225,7 +227,7 @@ pub(crate) async fn list_all<'a>(
     Ok(found)
 }
 
-/// The chains of what lists return.
+/// Assembles chains from objects as lists return them.
 #[cfg(test)]
 pub(crate) fn from_objects(deployments: Vec<Value>, revisions: Vec<Value>) -> Vec<Chain> {
     baton_view::chain::from_objects(deployments, revisions).0

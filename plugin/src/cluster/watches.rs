@@ -1,4 +1,4 @@
-//! Collections by watches: what they hold, again after every change.
+//! Reads collections by watches, and updates them after every change.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,32 +29,32 @@ use tokio::{
 
 use crate::connect::Cluster;
 
-/// Changes come in bursts; the picture is taken once a burst has ended, or after [`LONGEST`].
+/// Changes come in bursts; a burst ends after this time without a change, or after [`LONGEST`].
 const QUIET: Duration = Duration::from_millis(50);
-/// A steady stream of changes does not hold the picture back for longer.
+/// The longest burst, so that a steady stream of changes does not delay updates further.
 const LONGEST: Duration = Duration::from_millis(300);
 
-/// Watched collections, and what is in them.
+/// Watched collections, with their objects.
 ///
 /// # Guarantees
-/// Once [`Watches::changed`] has returned, every collection is complete: it was listed, or could not be.
-/// Dropped, all watches end.
+/// Once [`Watches::changed`] has returned, every collection is complete: it was listed, or its list
+/// has failed. All watches end when this value is dropped.
 pub(crate) struct Watches {
     client: kube::Client,
     sender: UnboundedSender<(ListRequest, Change)>,
     receiver: UnboundedReceiver<(ListRequest, Change)>,
-    /// What is in those that are complete.
+    /// The complete collections.
     pub(crate) lists: Lists,
     watched: BTreeMap<ListRequest, Watch>,
-    /// Takes away from each object what nobody looks at.
+    /// Removes the fields of an object that the question does not read.
     trim: fn(&mut Value),
-    /// When the first change of the present burst came.
+    /// The time of the first change of the present burst.
     changed_at: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Watch {
-    /// The part of a list under way that has arrived.
+    /// The objects of an unfinished list.
     listing: List,
     task: AbortHandle,
 }
@@ -73,7 +73,7 @@ impl Drop for Watch {
 }
 
 impl Watches {
-    /// `trim` takes away from each object what nobody looks at.
+    /// `trim` removes the fields of an object that the question does not read.
     pub(crate) fn new(cluster: &Cluster, trim: fn(&mut Value)) -> Self {
         let (sender, receiver) = unbounded_channel();
         Self {
@@ -87,8 +87,8 @@ impl Watches {
         }
     }
 
-    /// Watches exactly these collections from now on: starts what is new and ends what is not among them. The
-    /// others go on undisturbed.
+    /// Watches exactly these collections: starts new watches, ends those of other collections, and
+    /// continues the rest.
     pub(crate) fn set(&mut self, wanted: impl IntoIterator<Item = ListRequest>) {
         let wanted: BTreeSet<ListRequest> = wanted.into_iter().collect();
         self.watched.retain(|request, _| wanted.contains(request));
@@ -96,7 +96,7 @@ impl Watches {
         self.add(wanted);
     }
 
-    /// Watches these collections as well, but for objects that never change.
+    /// Watches these collections as well, except those of immutable objects.
     pub(crate) fn add(&mut self, wanted: impl IntoIterator<Item = ListRequest>) {
         for request in wanted {
             if !request.query.is_immutable && !self.watched.contains_key(&request) {
@@ -106,16 +106,16 @@ impl Watches {
         }
     }
 
-    /// True if all collections have been listed, or could not be.
+    /// True if all collections were listed, or their lists have failed.
     pub(crate) fn is_complete(&self) -> bool {
         let mut watched = self.watched.keys();
         watched.all(|request| self.lists.get(request).is_some())
     }
 
-    /// Waits for a change and for the end of the burst it belongs to; the first time, and after
-    /// [`Watches::set`], until all is complete.
+    /// Waits for a change and the end of its burst. The first call, and the first one after
+    /// [`Watches::set`], wait until all collections are complete.
     ///
-    /// Dropped while it waits, nothing is lost: the next call goes on.
+    /// Dropping the future loses no change: the next call goes on.
     pub(crate) async fn changed(&mut self) {
         loop {
             let change = match self.changed_at {
@@ -137,7 +137,7 @@ impl Watches {
         self.changed_at = None;
     }
 
-    /// Takes in a change, if there is one: a sender is kept here, so the channel never closes.
+    /// Applies a change. There always is one: this value has a sender, so the channel never closes.
     fn take_in(&mut self, change: Option<(ListRequest, Change)>) {
         if let Some((request, change)) = change
             && self.note(&request, change)
@@ -146,12 +146,13 @@ impl Watches {
         }
     }
 
-    /// Why a collection cannot be listed or watched at the moment; its objects are as they were last seen.
+    /// The reason that a collection cannot be listed or watched at the moment; its objects are
+    /// those of the last read.
     pub(crate) fn trouble(&self, request: &ListRequest) -> Option<&str> {
         self.lists.get(request)?.trouble.as_deref()
     }
 
-    /// Takes in a change; whether it makes a difference.
+    /// Applies a change. Returns true if it makes a difference.
     fn note(&mut self, request: &ListRequest, change: Change) -> bool {
         let Some(watch) = self.watched.get_mut(request) else {
             return false;
@@ -172,7 +173,7 @@ impl Watches {
             }
             (Change::Seen(Event::Apply(object)), Some(list)) => list.insert(object),
             (Change::Seen(Event::Delete(object)), Some(list)) => list.remove(&object),
-            // There are none before the first list.
+            // There are no changes before the first list.
             (Change::Seen(Event::Apply(_) | Event::Delete(_)), None) => return false,
             (Change::Failed(reason), Some(list)) => list.trouble = Some(reason),
             (Change::Failed(reason), None) => {
@@ -198,7 +199,7 @@ impl Watches {
         };
         let (client, path) = (self.client.clone(), &request.path);
         let (sender, own) = (self.sender.clone(), request.clone());
-        // The receiver is gone when the program ends.
+        // The receiver is dropped when the program ends.
         let send = move |change| drop(sender.send((own.clone(), change)));
         let trim = self.trim;
         let task = if query.metadata_only {
@@ -227,7 +228,7 @@ fn collection(path: &str) -> (ApiResource, Option<&str>) {
         ["namespaces", namespace, plural] => (Some(*namespace), *plural),
         _ => (None, rest.first().copied().unwrap_or_default()),
     };
-    // The kind is no part of the URL.
+    // The URL does not contain the kind.
     let gvk = GroupVersionKind::gvk(group, version, "");
     (ApiResource::from_gvk_with_plural(&gvk, plural), namespace)
 }
@@ -242,8 +243,8 @@ where
     }
 }
 
-/// Lists and watches for ever. A watch that fails is started again with a list: only its end shows that the server
-/// answers.
+/// Lists and watches for ever. A failed watch starts again with a list, because only the end of a
+/// list shows that the server responds.
 async fn watch<K>(api: Api<K>, config: watcher::Config, trim: fn(&mut Value), send: impl Fn(Change))
 where
     K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
@@ -277,7 +278,7 @@ where
     }
 }
 
-/// What a failure means; nothing where the server only asks to wait or to list again.
+/// The change for a failure; `None` if the server only asks to wait or to list again.
 fn failed(error: &watcher::Error) -> Option<Change> {
     use kube::Error::{Api, HyperError, ReadEvents};
     use watcher::Error::{
@@ -288,7 +289,7 @@ fn failed(error: &watcher::Error) -> Option<Change> {
         | InitialListFailed(Api(status))
         | WatchStartFailed(Api(status))
         | WatchFailed(Api(status)) => status,
-        // How it ended, with a close in good order or without, is of no use to anybody.
+        // The way in which the connection ended does not matter to the user.
         InitialListFailed(HyperError(_)) | WatchFailed(HyperError(_) | ReadEvents(_)) => {
             return Some(Change::Failed(
                 "the API server's answer broke off".to_owned(),

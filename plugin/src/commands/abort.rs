@@ -1,5 +1,5 @@
-//! `abort`: the newest Release of an Application is deleted, and the one before it comes back; or no further site gets
-//! the version of a deployment to sites.
+//! `abort`: deletes the newest Release of an Application, so that the one before it comes back; or
+//! stops the rollout of a deployment to sites.
 
 mod site;
 
@@ -27,28 +27,31 @@ use crate::{
 
 /// Abort the rollout of an Application, or of a deployment to sites
 ///
-/// The newest Release of an Application is deleted, and the Application takes up the environment of the Release before,
-/// which has to have completed. What only the deleted one has in its clusters goes away at once, what both have is
-/// handed back. A Release that is complete is not deleted but with --force: the one before it has no pods any more;
-/// `kubectl baton rollback` goes back without a gap.
+/// The newest Release of an Application is deleted, and the Application gets the environment of the
+/// Release before it, which must have completed. Objects that only the deleted Release has are
+/// deleted at once, and objects that both have are handed back. A Release that is complete is
+/// deleted only with --force, because the one before it has no pods any more; use `kubectl baton
+/// rollback` to go back without an interruption.
 ///
-/// Of a deployment to sites (sitedeploy/NAME) no further site gets the version, and where it waits in a queue it is
-/// taken back. Sites that have it keep it, so that nobody is asked; `kubectl baton rollback` goes back there.
+/// For a deployment to sites (sitedeploy/NAME), no further site gets the version, and queued
+/// revisions of it are removed. Sites that have the version keep it, so the command asks no
+/// question; use `kubectl baton rollback` to go back there.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AbortArgs {
-    /// An Application: app/NAME or NAME; or its newest Release: rel/NAME; or a deployment to sites: sitedeploy/NAME
+    /// Application: app/NAME or NAME; or its newest Release: rel/NAME; or deployment to sites:
+    /// sitedeploy/NAME
     #[arg(value_name = "APPLICATION", required = true, num_args = 1..=2)]
     words: Vec<String>,
 
-    /// Do not ask
+    /// Do not ask for a confirmation
     #[arg(long, short)]
     yes: bool,
 
-    /// Delete a Release that is complete as well
+    /// Delete a Release even if it is complete
     #[arg(long)]
     force: bool,
 
-    /// Let the server check the change, and change nothing
+    /// Check the change on the server, and store nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -75,7 +78,7 @@ pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, E
     let path = kinds::RELEASE.path_of(Some(&cluster.namespace), release);
     let body = Some((MediaType::Json, &options));
     match cluster.send(Method::DELETE, &path, body).await {
-        // It is another one than was looked at.
+        // The Release has changed since it was read.
         Err(error) if error.is_code(409) => Err(Error::Impossible(format!(
             "release {release} is another one by now; nothing was deleted"
         ))),
@@ -90,7 +93,7 @@ pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, E
     Ok(Exit::Fine)
 }
 
-/// Asks the user, who has to answer with `yes` or `y`.
+/// Asks the user for a confirmation, which is `yes` or `y`.
 async fn confirmed(observed: &Observed, abort: &Abort) -> Result<bool, Error> {
     if !stdin().is_terminal() || !stderr().is_terminal() {
         let text = "there is nobody to ask whether a release may be deleted; --yes says so";

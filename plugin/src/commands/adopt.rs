@@ -1,4 +1,4 @@
-//! `adopt`: objects that exist already as the first revision of a deployment.
+//! `adopt`: existing objects become the first revision of a deployment.
 
 mod args;
 mod make;
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &AdoptArgs, global: &GlobalArgs) -> Result<Exit, E
     take_over(args, &cluster, packed, &title, global).await
 }
 
-/// Looks into the sources that are given.
+/// Finds the objects of all given sources.
 async fn find(args: &SourceArgs, cluster: &Cluster) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     if let Some(release) = &args.helm {
@@ -101,7 +101,7 @@ async fn find(args: &SourceArgs, cluster: &Cluster) -> Result<Vec<Found>, Error>
     Ok(found)
 }
 
-/// Shows what the deployment would do, and creates it if that is wanted.
+/// Shows the effect of the deployment, and creates it if the user asks for that.
 async fn take_over(
     args: &AdoptArgs,
     cluster: &Cluster,
@@ -171,7 +171,7 @@ async fn take_over(
     Ok(exit)
 }
 
-/// Gives everything back, or says what that would be.
+/// Gives all objects back, or shows the effect of that.
 async fn undone(args: &AdoptArgs, cluster: &Cluster, global: &GlobalArgs) -> Result<Exit, Error> {
     let output = global.output();
     let kind = if args.result.cluster {

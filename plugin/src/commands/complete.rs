@@ -1,8 +1,9 @@
-//! `__complete`: what kubectl asks when a command line of this plugin is completed.
+//! `__complete`: answers kubectl when a command line of this plugin is completed.
 //!
-//! kubectl runs the executable `kubectl_complete-baton` with the words after `kubectl baton`, the last
-//! of which is to be completed and may be empty. It expects a candidate per line, with a help text behind a
-//! tab, and a last line `:N` with a directive to the shell (4: do not complete file names).
+//! kubectl runs the executable `kubectl_complete-baton` with the words after `kubectl baton`. The
+//! last one is to be completed, and may be empty. kubectl expects one candidate per line, with a
+//! help text after a tab, and a last line `:N` with a directive to the shell (4: do not complete
+//! file names).
 
 mod ask;
 
@@ -14,18 +15,19 @@ use tokio::time::timeout;
 use super::{Exit, wait};
 use crate::{args::GlobalArgs, error::Error, output::Output, subject::ALL};
 
-/// Nobody waits longer for a completion.
+/// The longest time to wait for the candidates of a cluster.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The first word of a question. It is no command, so that no shell offers it, and takes all that follows as it is.
+/// The first word of a completion request. It is no command, so shells do not offer it and all
+/// words after it are left as they are.
 const QUESTION: &str = "__complete";
 
-/// What may be typed, with a help text each.
+/// The candidates, each with a help text.
 type Candidates = Vec<(String, String)>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Next {
-    /// One of these, with their help.
+    /// One of these words.
     Words(Candidates),
     /// The name of a deployment or a revision.
     Target,
@@ -35,24 +37,24 @@ enum Next {
     SiteDeployment,
     /// The name of a site.
     Site,
-    /// A version that is kept of what these words name.
+    /// A kept version of the application or deployment that these words name.
     Version(Vec<String>),
     /// The name of a Helm release.
     Release,
     Namespace,
-    /// The number of a revision of what these words name.
+    /// The number of a revision of the object that these words name.
     Revision(Vec<String>),
-    /// What `wait` can wait for.
+    /// A goal of `wait`.
     Goal,
     /// A context of the kubeconfig.
     Context,
-    /// A context of the kubeconfig, behind the name of a Cluster.
+    /// A context of the kubeconfig, after the name of a Cluster.
     ClusterContext,
     File,
     Anything,
 }
 
-/// The words of a command line that is being typed, if these, behind the name of the program, ask for its completion.
+/// The words to complete, if the arguments of the program ask for a completion.
 pub(crate) fn asked(args: impl IntoIterator<Item = OsString>) -> Option<Vec<String>> {
     let mut args = args.into_iter();
     let words = |args: &mut dyn Iterator<Item = OsString>| {
@@ -62,7 +64,7 @@ pub(crate) fn asked(args: impl IntoIterator<Item = OsString>) -> Option<Vec<Stri
     (args.next()? == QUESTION).then(|| words(&mut args))
 }
 
-/// Prints the candidates. Never an error: a shell that completes has no use for one.
+/// Prints the candidates. It returns no error, as a shell that completes cannot use one.
 pub(crate) async fn run(words: &[String], root: &Command) -> Result<Exit, Error> {
     let (before, last) = match words.split_last() {
         Some((last, before)) => (before, last.as_str()),
@@ -114,7 +116,7 @@ pub(crate) async fn run(words: &[String], root: &Command) -> Result<Exit, Error>
     Ok(Exit::Fine)
 }
 
-/// The answer of a cluster, if it comes in time.
+/// The candidates of a cluster; none if it does not respond in time.
 async fn ask(answer: impl Future<Output = Result<Candidates, Error>>) -> Candidates {
     match timeout(PATIENCE, answer).await {
         Ok(Ok(words)) => words,
@@ -122,7 +124,7 @@ async fn ask(answer: impl Future<Output = Result<Candidates, Error>>) -> Candida
     }
 }
 
-/// What `wait` can wait for, by what has been typed of it.
+/// The goals of `wait` that start with the typed text.
 fn goals(last: &str) -> Candidates {
     let (first, words) = match last.strip_prefix("condition=") {
         Some(_) => ("condition=", wait::CONDITIONS.as_slice()),
@@ -134,11 +136,11 @@ fn goals(last: &str) -> Candidates {
         .collect()
 }
 
-/// A command line up to the word that is being typed.
+/// A command line up to the word that is completed.
 struct Typed<'a> {
     command: &'a Command,
     globals: Vec<&'a Arg>,
-    /// The option whose value comes next.
+    /// The option that the next word is the value of.
     value_of: Option<&'a Arg>,
     positionals: Vec<String>,
 }
@@ -170,7 +172,7 @@ impl<'a> Typed<'a> {
         typed
     }
 
-    /// What the value of an argument may be.
+    /// The possible values of an argument.
     fn value(&self, argument: &Arg) -> Next {
         match value(argument) {
             Next::Revision(_) => Next::Revision(self.positionals.clone()),
@@ -185,8 +187,8 @@ fn positionals(root: &Command, before: &[String]) -> Vec<String> {
     Typed::new(root, before).positionals
 }
 
-/// What may stand in the place of the last word, and what has been typed of that: of `--flag=value` the value, as
-/// shells expect it.
+/// The possible values of the last word, and the typed part of it: for `--flag=value` only the
+/// value, as shells expect.
 fn next<'w>(root: &Command, before: &[String], last: &'w str) -> (Next, &'w str) {
     let typed = Typed::new(root, before);
     if let Some(argument) = typed.value_of {
@@ -203,7 +205,7 @@ fn next<'w>(root: &Command, before: &[String], last: &'w str) -> (Next, &'w str)
 }
 
 impl Typed<'_> {
-    /// What may come next where that is no value of an option.
+    /// The possible words at this place, except values of an option.
     fn next(&self, last: &str) -> Next {
         let Self {
             command,
@@ -229,13 +231,13 @@ impl Typed<'_> {
             return Next::Words(commands.map(named).collect());
         }
         let positionals: Vec<&Arg> = command.get_positionals().collect();
-        // The last one may take several.
+        // The last positional argument may have several values.
         let argument = positionals.get(positional).or(positionals.last()).copied();
         argument.map_or(Next::Anything, value)
     }
 }
 
-/// The option that a word is, with or without a value in it.
+/// The option that a word names, with or without a value.
 fn option<'a>(command: &'a Command, globals: &[&'a Arg], word: &str) -> Option<&'a Arg> {
     let name = word.split_once('=').map_or(word, |(name, _)| name);
     let mut all = command.get_arguments().chain(globals.iter().copied());
@@ -250,7 +252,7 @@ fn takes_value(argument: &Arg) -> bool {
     matches!(argument.get_action(), ArgAction::Set | ArgAction::Append)
 }
 
-/// What the value of an argument may be.
+/// The possible values of an argument.
 fn value(argument: &Arg) -> Next {
     let possible = argument.get_possible_values();
     if !possible.is_empty() {
@@ -295,7 +297,7 @@ fn help(text: Option<&clap::builder::StyledStr>) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// The flags that choose a cluster, as far as they have been typed.
+/// The flags that choose a cluster, from the words before the completed one.
 fn global(root: &Command, before: &[String]) -> GlobalArgs {
     let mut words = vec!["kubectl-baton".to_owned()];
     let mut rest = before.iter();
@@ -401,7 +403,7 @@ mod tests {
         assert_eq!(next(&root(), before, last).1, "av", "shells know the flag");
     }
 
-    /// What is offered is what the flag takes.
+    /// The flag accepts all offered values.
     #[test]
     fn goals_are_offered_with_what_belongs_to_them() {
         let offered = |last: &str| {
@@ -439,7 +441,8 @@ mod tests {
         assert_eq!(chosen("tree -n"), (None, None));
     }
 
-    /// Flags in front of the command are part of what is typed, and none of this program's own.
+    /// Flags before the command belong to the completed command line, and are no flags of this
+    /// program.
     #[test]
     fn a_question_takes_all_words() {
         let answer = |line: &str| asked(line.split(' ').map(OsString::from));

@@ -1,4 +1,4 @@
-//! `completion`: scripts for shells.
+//! `completion`: completion scripts for shells.
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -11,16 +11,16 @@ use crate::{args::GlobalArgs, error::Error};
 /// The script is for `kubectl-baton ...`; load it as any other, for example by
 /// `source <(kubectl baton completion bash)`.
 ///
-/// For `kubectl baton ...`, kubectl's own completion asks an executable on the PATH that is
-/// named `kubectl_complete-baton`, and completes the names of deployments, namespaces and
-/// contexts, the numbers of revisions and what can be waited for as well. It is a file of these two lines:
+/// For `kubectl baton ...`, kubectl's own completion runs an executable `kubectl_complete-baton` on
+/// the PATH. It also completes the names of deployments, namespaces and contexts, the numbers of
+/// revisions and the states to wait for. It is a file with these two lines:
 ///
 ///   #!/bin/sh
 ///   exec kubectl-baton __complete "$@"
 #[derive(Clone, Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CompletionArgs {
-    /// For which shell
+    /// Shell to print the script for
     shell: Shell,
 }
 
@@ -38,8 +38,8 @@ fn script(shell: Shell, command: &mut Command) -> String {
     clap_complete::generate(shell, command, "kubectl-baton", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     match shell {
-        // The generator spells a hyphen in the name of the program in two ways, and then does not find the words of
-        // any command.
+        // The generator writes a hyphen in the program's name in two ways, and then does not find
+        // the words of any command.
         Shell::Bash => script.replace("kubectl__subcmd__baton", "kubectl__baton"),
         _ => script,
     }
@@ -66,7 +66,7 @@ mod tests {
         }
     }
 
-    /// In bash, words lead to a state, and the state to what may come next.
+    /// In bash, words lead to a state, and the state to the possible next words.
     #[test]
     fn every_command_is_completed() {
         let script = script(Shell::Bash, &mut crate::cli::Cli::command());

@@ -1,4 +1,4 @@
-//! `drift`: what was repaired, and what is otherwise in the cluster than its revision wants and not repaired.
+//! `drift`: repaired changes, and present differences between revisions and the cluster.
 
 mod render;
 mod repaired;
@@ -20,23 +20,24 @@ use crate::{
     selection::SelectionArgs,
 };
 
-/// Show what others have changed of the objects of revisions, and who
+/// Show changes that others have made to the objects of revisions, and who made them
 ///
-/// Of objects that were repaired: when, how often, which fields, and the managers that had changed them, as far as the
-/// API server still has the events, which it usually keeps for an hour. Of objects that are otherwise now, because
-/// their revision is paused or refused or the manager does not run: the same, found by a comparison with the cluster.
-/// Values are never shown. Objects in other clusters are known by their events only.
+/// For objects that were repaired: the time, the number of repairs, the fields, and the managers
+/// that had changed them. This needs the events, which an API server usually stores for an hour.
+/// For objects that differ now, because their revision is paused or refused or the manager does not
+/// run: the same, found by a comparison with the cluster. Values are never shown. For objects in
+/// other clusters, only events are used.
 ///
-/// Without TARGET, everything in the namespace. Needs a list of events, and of each kind in use; what may not be
-/// listed is told as a warning.
+/// Without TARGET, shows everything in the namespace. Needs the right to list events and each kind
+/// in use; warns about kinds that may not be listed.
 ///
-/// Exit code 0: no drift in what could be compared. 1: there is some, or was. 2: an error.
+/// Exit code 0: no drift among the compared objects. 1: there is or was drift. 2: an error.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DriftArgs {
     #[command(flatten)]
     selection: SelectionArgs,
 
-    /// Print for programs
+    /// Format for programs, instead of a table
     #[arg(long, short, value_name = "FORMAT")]
     output: Option<DocumentFormat>,
 }
@@ -44,29 +45,30 @@ pub(crate) struct DriftArgs {
 /// An object that others have changed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    /// Namespace of the object, or of the event where no object is known; empty outside of namespaces.
+    /// Namespace of the object, or of the event if the object is unknown; empty for cluster-scoped
+    /// objects.
     namespace: String,
     /// The object as `Kind.group/name`.
     object: String,
-    /// Whose it is, as `Kind/name`.
+    /// The controller of the object as `Kind/name`.
     owner: String,
-    /// What was changed.
+    /// The changed fields, and their managers.
     drift: Drift,
-    /// What became of it.
+    /// The outcome of the change.
     state: State,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum State {
-    /// It was put right, so many times, and last at this time.
+    /// The object was repaired so many times, last at this time.
     Repaired { last: Option<Timestamp>, times: i64 },
-    /// It was put right, as the text of an event says that tells no more.
+    /// The object was repaired, as the text of an event without details reports.
     Told {
         last: Option<Timestamp>,
         times: i64,
         text: String,
     },
-    /// It is so now, for this reason.
+    /// The object differs now, for this reason.
     Standing(String),
 }
 
@@ -108,7 +110,7 @@ pub(crate) async fn run(args: &DriftArgs, global: &GlobalArgs) -> Result<Exit, E
     Ok(Exit::of(rows.is_empty()))
 }
 
-/// What is said where no drift was found: it may be where nobody could look.
+/// The message if no drift was found: drift is still possible in objects that could not be read.
 fn none_found(warnings: &[String]) -> &'static str {
     if warnings.is_empty() {
         "No drift found."
@@ -117,7 +119,7 @@ fn none_found(warnings: &[String]) -> &'static str {
     }
 }
 
-/// Whether the rows are of more than one namespace.
+/// True if the rows are of several namespaces.
 fn is_wide(rows: &[Row]) -> bool {
     let mut namespaces = rows.iter().map(|row| row.namespace.as_str());
     let first = namespaces.next();

@@ -1,4 +1,4 @@
-//! `events`: what was reported about deployments, their revisions and the objects of those.
+//! `events`: events about deployments, their revisions and the objects of those.
 
 mod render;
 
@@ -32,17 +32,18 @@ use render::{Event, Stream};
 
 /// Show the events about deployments, all of their revisions, and the objects of those
 ///
-/// Without TARGET, about everything in the namespace. Events are ordered by the time at which they were last seen.
+/// Without TARGET, shows those about everything in the namespace. Events are sorted by the time of
+/// their last occurrence.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct EventsArgs {
     #[command(flatten)]
     selection: SelectionArgs,
 
-    /// Go on with new events until Ctrl-C
+    /// Continue with new events until Ctrl-C
     #[arg(long, short)]
     watch: bool,
 
-    /// Print for programs
+    /// Format for programs, instead of a table
     #[arg(
         long,
         short,
@@ -53,7 +54,7 @@ pub(crate) struct EventsArgs {
     output: Option<Format>,
 }
 
-/// Shows them once, or as they come.
+/// Shows the events once, or continues with new ones.
 pub(crate) async fn run(args: &EventsArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let (cluster, selection) = args.selection.connect(global).await?;
     let output = global.output();
@@ -85,13 +86,13 @@ pub(crate) async fn run(args: &EventsArgs, global: &GlobalArgs) -> Result<Exit, 
 /// The events about chains.
 struct EventsOf {
     selection: Selection,
-    /// All that they were looked for until now.
+    /// The objects that events were requested for.
     about: RefCell<Subjects>,
 }
 
 struct Found {
     events: Vec<Value>,
-    /// True if they are of more than one namespace.
+    /// True if the events are of several namespaces.
     is_wide: bool,
     missing: Option<Missing>,
 }

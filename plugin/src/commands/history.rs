@@ -1,4 +1,4 @@
-//! `history`: the revisions of a chain, or one of them in full.
+//! `history`: the revisions of a chain, or a single one in full.
 
 mod application;
 mod describe;
@@ -31,21 +31,22 @@ use crate::{
 
 /// List the revisions of a deployment or of a chain, or print one of them
 ///
-/// The current revision is marked with an asterisk: the one that was made from what the deployment's template is now.
-/// Of an Application of Shipper's (app/NAME) these are its Releases, by generation. Of a deployment to sites
-/// (sitedeploy/NAME) these are its rollouts, with how many sites have a revision of each and how many run its version,
-/// and of its application (siteapp/NAME) the versions that are kept.
+/// An asterisk marks the current revision, which was made from the present template of the
+/// deployment. For an Application of Shipper (app/NAME), lists its Releases by generation. For a
+/// deployment to sites (sitedeploy/NAME), lists its rollouts, with the number of sites that have a
+/// revision of each and the number that run its version. For an application for sites
+/// (siteapp/NAME), lists the kept versions.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct HistoryArgs {
-    /// Whose revisions
+    /// Deployment or revision of the chain
     #[command(flatten)]
     target: TargetArg,
 
-    /// Print all about the revision with this number, or about the Release of this generation
+    /// Print the revision with this number in full, or the Release of this generation
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
     revision: Option<i64>,
 
-    /// Print the revisions for programs
+    /// Format for programs, instead of a table
     #[arg(long, short, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
 }

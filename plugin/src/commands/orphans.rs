@@ -1,4 +1,4 @@
-//! `orphans`: objects that carry our label and that nobody controls.
+//! `orphans`: objects with Baton's label and without a controller.
 
 mod find;
 mod render;
@@ -17,20 +17,20 @@ use crate::{
     },
 };
 
-/// Find objects that a revision has written and that nothing controls any more
+/// Find objects that a revision has written and that have no controller any more
 ///
-/// These are objects of any kind that carry the label package-operator.run/cache=True and have no controller, or one
-/// that does
-/// not exist. Kinds that may not be listed are named on standard error. With -o json, only metadata is printed.
+/// These are objects of any kind with the label package-operator.run/cache=True that have no
+/// controller, or one that does not exist. Kinds that may not be listed are named on standard
+/// error. With -o json, only metadata is printed.
 ///
 /// In a namespace, to delete them: kubectl baton orphans -o name | xargs -r kubectl delete
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OrphansArgs {
-    /// All namespaces, and what is in none
+    /// All namespaces, and cluster-scoped objects
     #[command(flatten)]
     all: AllNamespaces,
 
-    /// Print for programs
+    /// Format for programs, instead of a table
     #[arg(long, short, value_name = "FORMAT", value_enum)]
     output: Option<Format>,
 }

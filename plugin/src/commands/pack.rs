@@ -1,4 +1,5 @@
-//! `pack`: plain manifests as an `ObjectDeployment` or a revision, or a chart as an Application.
+//! `pack`: makes an `ObjectDeployment` or a revision of plain manifests, or an Application of a
+//! chart.
 
 mod application;
 mod values;
@@ -33,7 +34,8 @@ use crate::{
     subject::object_name,
 };
 
-/// What client-side `kubectl apply` can take: it keeps the manifest in an annotation as well.
+/// The largest object for client-side `kubectl apply`, which stores the manifest in an annotation
+/// as well.
 const MOST_CLIENT_SIDE: usize = 262_144;
 
 const EXAMPLES: &str = "\
@@ -110,17 +112,19 @@ Annotations, which are taken off the packed objects:
 
 /// Turn plain manifests into an ObjectDeployment, or a revision
 ///
-/// Reads files, directories, kustomizations or the standard input, and prints the ObjectDeployment that rolls their
-/// objects out in phases, with probes for the well-known kinds. When objects are cluster-scoped or in several
-/// namespaces, it is a ClusterObjectDeployment. What is too big for one object goes into slices (ObjectSlice),
-/// printed first.
+/// Reads files, directories, kustomizations or the standard input, and prints the ObjectDeployment
+/// that rolls their objects out in phases, with probes for the well-known kinds. If objects are
+/// cluster-scoped or in several namespaces, it is a ClusterObjectDeployment. Content that is too
+/// large for one object is moved to slices (ObjectSlice), which are printed first.
 ///
-/// With --apply --wait the exit code is 0 once it is rolled out, 1 if it is not, and 2 after an error.
+/// With --apply --wait the exit code is 0 once the result is rolled out, 1 if it is not, and 2
+/// after an error.
 ///
-/// With --application it is an Application of Shipper's instead, from a chart in a repository.
+/// With --application the result is an Application of Shipper, from a chart in a repository.
 ///
-/// The same input gives the same output, and a small change of it a small change of the output. Status and whatever
-/// else a server has added to objects is left out, so that `kubectl get -o yaml` can be packed.
+/// The same input gives the same output, and a small change of the input gives a small change of
+/// the output. Status and other fields that a server adds to objects are left out, so that the
+/// output of `kubectl get -o yaml` can be packed.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct PackArgs {
@@ -138,27 +142,27 @@ pub(crate) struct PackArgs {
     application: application::ApplicationArgs,
 }
 
-/// What is read.
+/// The input.
 #[derive(Clone, Debug, Args)]
 struct InputArgs {
-    /// Files, directories (their *.yaml, *.yml and *.json in the order of names), kustomizations, or - for the
-    /// standard input
+    /// Files, directories (their *.yaml, *.yml and *.json files by name), kustomizations, or - for
+    /// the standard input
     #[arg(value_name = "INPUT", required_unless_present_any = ["filename", "kustomize", "application"])]
     inputs: Vec<PathBuf>,
 
-    /// As INPUT, for those who are used to kubectl
+    /// Same as INPUT, for users of kubectl
     #[arg(long, short, value_name = "INPUT", hide_short_help = true)]
     filename: Vec<PathBuf>,
 
-    /// A directory with a kustomization, built by kubectl
+    /// Directory with a kustomization, built by kubectl
     #[arg(long, short, value_name = "DIR")]
     kustomize: Vec<PathBuf>,
 
-    /// Look into directories below the given ones too
+    /// Include subdirectories
     #[arg(long, short = 'R')]
     recursive: bool,
 
-    /// Leave out all Helm hooks
+    /// Leave out all hooks of Helm
     #[arg(long)]
     no_hooks: bool,
 
@@ -167,20 +171,21 @@ struct InputArgs {
     no_secrets: bool,
 }
 
-/// Which object is made.
+/// The object to make.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Result")]
 struct ResultArgs {
-    /// Name of the result; by default that of the only file or directory, else the label
+    /// Name of the result. Default: that of the only file or directory, else the label
     /// app.kubernetes.io/instance or app.kubernetes.io/name of the objects
     #[arg(long)]
     name: Option<String>,
 
-    /// Make an ObjectSet instead: a revision, with this number or that which the controller gives it
+    /// Make a revision (ObjectSet) instead, with this number, or with one that the controller
+    /// assigns
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     revision: Option<Number>,
 
-    /// Revisions that the new one takes objects over from; several are separated by commas
+    /// Revisions that the new one takes objects over from; separate several by commas
     #[arg(
         long,
         value_name = "NAME",
@@ -190,87 +195,88 @@ struct ResultArgs {
     )]
     previous: Vec<String>,
 
-    /// Make the cluster-scoped kind, even when all objects are in one namespace
+    /// Make the cluster-scoped kind, even if all objects are in one namespace
     #[arg(long)]
     cluster: bool,
 
-    /// Scope of a custom resource whose definition is not part of the input: Namespaced or Cluster. With --apply the
-    /// server is asked
+    /// Scope of a custom resource without its definition in the input: Namespaced or Cluster. With
+    /// --apply the server is asked for scopes that are not given
     #[arg(long, value_name = "KIND.GROUP=SCOPE", value_delimiter = ',')]
     scope: Vec<KindScopeArg>,
 
-    /// Service account with whose rights the objects are written: one of the namespace of the result
+    /// Service account that writes the objects, with its rights; it is in the namespace of the
+    /// result
     #[arg(long, value_name = "NAME", value_parser = object_name, conflicts_with = "cluster")]
     service_account: Option<String>,
 
-    /// How long a revision has to stay available before it counts as succeeded
+    /// Time that a revision has to stay available before it has succeeded
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i32).range(0..))]
     success_delay: Option<i32>,
 
-    /// How long a revision may take to become available
+    /// Time in which a revision has to become available
     #[arg(long, value_name = "SECONDS", conflicts_with = "revision", value_parser =
         clap::value_parser!(i32).range(1..))]
     progress_deadline: Option<i32>,
 
-    /// How many archived revisions are kept
+    /// Number of archived revisions to keep
     #[arg(long, value_name = "N", conflicts_with = "revision", value_parser = clap::value_parser!(i32).range(0..))]
     history_limit: Option<i32>,
 
-    /// Why it is changed, for `kubectl baton history`
+    /// Reason of the change, for `kubectl baton history`
     #[arg(long, value_name = "TEXT")]
     change_cause: Option<String>,
 
-    /// Beyond this size, objects go into slices of at most this size
+    /// Size above which objects are moved to slices, and largest size of a slice
     #[arg(long, value_name = "SIZE", default_value = "1Mi", value_parser = size)]
     slice_limit: usize,
 }
 
-/// What is said about the objects.
+/// Settings of the objects.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Phases and probes")]
 struct ContentArgs {
-    /// Wanted order of phases; see --help
+    /// Order of phases; see --help
     #[arg(long, value_name = "PHASE", value_delimiter = ',')]
     phase_order: Vec<String>,
 
-    /// What may be taken over when it exists already
+    /// Protection of existing objects: those that may be taken over
     #[arg(long, value_name = "WHAT", default_value = "Prevent", value_parser = protection())]
     collision_protection: CollisionProtection,
 
-    /// Whose fields become those of the revision when objects are taken over, beside those of kubectl apply and Helm:
-    /// they go when a later revision drops them. May be repeated
+    /// Field manager whose fields a revision takes over with an object, and removes when a later
+    /// revision drops them, in addition to those of kubectl apply and Helm; may be repeated
     #[arg(long, value_name = "NAME")]
     field_manager: Vec<String>,
 
-    /// What objects of a kind have to fulfil, instead of what is known of it; may be repeated. PROBE is
+    /// Probe for the objects of a kind, in place of the default one; may be repeated. PROBE is
     /// condition:TYPE, condition:TYPE=STATUS, fields:.PATH=.PATH, cel:RULE or none
     #[arg(long, value_name = "KIND.GROUP=PROBE")]
     probe: Vec<ProbeFlag>,
 
-    /// No probes for the well-known kinds
+    /// Do not add probes for the well-known kinds
     #[arg(long)]
     no_probes: bool,
 }
 
-/// Where it goes.
+/// The destination.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
 struct OutputArgs {
-    /// How to print it
+    /// Format of the output
     #[arg(long, short, value_name = "FORMAT", default_value = "yaml")]
     output: DocumentFormat,
 
-    /// Send it to the server instead of printing it, by server-side apply. What goes along with objects that will be
-    /// deleted is told first, as a warning
+    /// Send the result to the server by server-side apply instead of printing it. Warns first about
+    /// everything that is deleted along with objects that will be deleted
     #[arg(long)]
     apply: bool,
 
-    /// Let the server check what --apply would do, and change nothing
+    /// Check the effect of --apply on the server, and store nothing
     #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "server",
         requires = "apply", value_parser = ["server"])]
     dry_run: Option<String>,
 
-    /// Take over fields that somebody else has set
+    /// Take over fields that other managers have set
     #[arg(long, requires = "apply")]
     force_conflicts: bool,
 }
@@ -337,7 +343,7 @@ impl ResultArgs {
             input::suggested_name(inputs).or_else(|| pack::common_name(&collected.manifests));
         let name = suggested.unwrap_or_default();
         if let Some(problem) = pack::name_problem(&name) {
-            // Errors of the input are reported first: the name may follow from what they hide.
+            // Errors of the input come first: the name may depend on documents that have errors.
             if !collected.errors.is_empty() || collected.manifests.is_empty() {
                 return Ok(name);
             }
@@ -355,7 +361,7 @@ impl ResultArgs {
         })
     }
 
-    /// Scopes of custom resources: from flags, else from the server.
+    /// The scopes of custom resources: from flags, else from the server.
     async fn scopes(
         &self,
         collected: &Collected,
@@ -373,7 +379,7 @@ impl ResultArgs {
     }
 }
 
-/// Prints objects that are to be applied, and says where one of the usual ways does not work.
+/// Prints objects to apply, with a note if a usual way to apply them does not work.
 pub(super) fn print(
     objects: &[Value],
     format: DocumentFormat,

@@ -24,12 +24,12 @@ use crate::{
 
 /// Pause deployments or revisions: nothing is written or deleted until they are resumed
 ///
-/// A paused deployment makes no revision and pauses those it has; what its template has become by then is
-/// rolled out when it is resumed. While a deployment to sites (sitedeploy/NAME) is paused no further site gets a
-/// version; what was given to a site goes on there.
+/// A paused deployment makes no revision and pauses those that it has; its template at that time is
+/// rolled out when it is resumed. While a deployment to sites (sitedeploy/NAME) is paused, no
+/// further site gets a version; sites that have a revision continue with it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PauseArgs {
-    /// What to pause
+    /// Deployments or revisions to pause
     #[command(flatten)]
     pub(crate) targets: TargetsArg,
 }
@@ -41,7 +41,7 @@ pub(crate) struct TargetsArg {
     #[arg(value_name = "TARGET", required = true)]
     words: Vec<String>,
 
-    /// Let the server check the change, and change nothing
+    /// Check the change on the server, and store nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -69,7 +69,7 @@ pub(crate) async fn switch(
     .await
 }
 
-/// Pauses or resumes one target, and says so.
+/// Pauses or resumes one target, and reports that.
 async fn switch_one(
     cluster: &Cluster,
     target: &Target,
@@ -107,13 +107,13 @@ async fn switch_sites(
     Ok(format!("{name} {done}{}", note(dry_run)))
 }
 
-/// What kubectl appends to a line about something that has not happened.
+/// The text that kubectl appends to a line about a dry run.
 pub(crate) fn note(dry_run: bool) -> &'static str {
     if dry_run { " (server dry run)" } else { "" }
 }
 
 impl TargetsArg {
-    /// As [`each`], for what is no deployment to sites.
+    /// As [`each`], for targets that are no deployments to sites.
     pub(crate) async fn for_each(
         &self,
         global: &GlobalArgs,
@@ -123,8 +123,8 @@ impl TargetsArg {
     }
 }
 
-/// Does something for each target and prints the line that comes back. One that fails does not keep the others from
-/// being done.
+/// Calls a function for each target, and prints the line that it returns. An error of one target
+/// does not stop the others.
 pub(crate) async fn each<T>(
     targets: &[T],
     global: &GlobalArgs,

@@ -1,4 +1,4 @@
-//! `promote`: the newest Release of an Application goes to its next step.
+//! `promote`: moves the newest Release of an Application to its next step.
 
 use std::time::Duration;
 
@@ -20,20 +20,20 @@ use crate::{
     wait::application::{read, watch_until},
 };
 
-/// Go on with the rollout of an Application: to the next step, or to another one
+/// Continue the rollout of an Application: go to the next step, or to another one
 ///
-/// Changes the target step of the newest Release, and waits until that step is achieved; the exit code is 1 when that
-/// does not happen. Steps are counted from 0. A step that is not achieved yet is not left, and none is left out, but
-/// with --force. Going back to an earlier step is always possible.
+/// Changes the target step of the newest Release, and waits until that step is achieved; the exit
+/// code is 1 if it is not. Steps are counted from 0. Without --force, a step has to be achieved
+/// before the next one, and no step is skipped. Going back to an earlier step is always possible.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PromoteArgs {
-    /// An Application: app/NAME or NAME; or its newest Release: rel/NAME
+    /// Application: app/NAME or NAME; or its newest Release: rel/NAME
     #[arg(value_name = "APPLICATION", required = true, num_args = 1..=2)]
     words: Vec<String>,
     #[command(flatten)]
     to: ToArgs,
 
-    /// Let the server check the change, and change nothing
+    /// Check the change on the server, and store nothing
     #[arg(long)]
     dry_run: bool,
 
@@ -41,23 +41,23 @@ pub(crate) struct PromoteArgs {
     #[arg(long, conflicts_with = "timeout")]
     no_wait: bool,
 
-    /// How long to wait, such as 90s or 1h30m; 0 is for ever
+    /// Longest time to wait, such as 90s or 1h30m; 0 for no limit
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = timeout)]
     timeout: Duration,
 }
 
-/// Which step.
+/// The step to go to.
 #[derive(Clone, Copy, Debug, Args)]
 struct ToArgs {
-    /// The step to go to; by default the one after the step that is achieved
+    /// Step to go to. Default: the one after the achieved step
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(0..))]
     step: Option<i32>,
 
-    /// Go to the last step, whatever is between
+    /// Go to the last step, and skip the steps before it
     #[arg(long, conflicts_with = "step")]
     full: bool,
 
-    /// Leave a step that is not achieved, and leave out steps
+    /// Leave a step that is not achieved, and allow to skip steps
     #[arg(long)]
     force: bool,
 }
@@ -105,7 +105,7 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
         let subject = observed.subject();
         let is_ours = subject.and_then(|it| it.metadata.name.as_ref()) == Some(&promotion.release);
         if !is_ours {
-            // It was deleted, or another one came.
+            // The Release was deleted, or another one is the newest.
             return Some(Outcome::Failed);
         }
         let is_there = subject.is_some_and(|it| it.spec.target_step == promotion.step);

@@ -1,4 +1,4 @@
-//! `redeploy`: the sites of a deployment are chosen anew.
+//! `redeploy`: selects the sites of a deployment again.
 
 use baton_apis::SiteDeployment;
 use baton_kubernetes::wire::MediaType;
@@ -19,18 +19,18 @@ use crate::{
     text::fleet::steer::refused,
 };
 
-/// Choose the sites of a deployment to sites anew
+/// Select the sites of a deployment to sites again
 ///
-/// A deployment to sites (sitedeploy/NAME) chooses them when it is changed, and not when labels of sites change or
-/// sites join, unless it has `placement.follow`. Sites that have come in get the version that it brings; what it has in
-/// sites that do not match any more is taken down there.
+/// A deployment to sites (sitedeploy/NAME) selects its sites when it is changed, and not when
+/// labels of sites change or sites join, unless it has `placement.follow`. Sites that match now get
+/// its version; sites that do not match any more have its objects taken down.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RedeployArgs {
     /// SiteDeployments: sitedeploy/NAME or NAME
     #[arg(value_name = "SITEDEPLOYMENT", required = true)]
     words: Vec<String>,
 
-    /// Let the server check the change, and change nothing
+    /// Check the change on the server, and store nothing
     #[arg(long)]
     dry_run: bool,
 }

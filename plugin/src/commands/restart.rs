@@ -1,4 +1,4 @@
-//! `restart`: a new revision of the same content.
+//! `restart`: a new revision with the same content.
 
 use baton_apis::constants::ANNOTATION_RESTARTED_AT;
 use baton_view::chain::{
@@ -24,14 +24,14 @@ use crate::{
     rollback::{standalone, write::cause},
 };
 
-/// Roll the same content out once more, as a new revision
+/// Roll the same content out again, as a new revision
 ///
-/// Nothing that is as it should be is touched: no pod is restarted, which is what `kubectl rollout restart` is for on a
-/// workload. For a deployment the template is annotated with the time. For revisions without a deployment a new one is
-/// created with the content of the newest.
+/// Objects that are as wanted are not changed, and no pod is restarted; use `kubectl rollout
+/// restart` on a workload for that. The template of a deployment is annotated with the time. In a
+/// chain without a deployment, a new revision with the content of the newest one is created.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RestartArgs {
-    /// What to restart
+    /// Deployments or revisions to restart
     #[command(flatten)]
     pub(crate) targets: TargetsArg,
 }
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &RestartArgs, global: &GlobalArgs) -> Result<Exit,
         .await
 }
 
-/// The next revision of a chain without a deployment.
+/// Makes the next revision of a chain without a deployment.
 async fn next_revision(cluster: &Cluster, target: &Target, dry_run: bool) -> Result<String, Error> {
     let chain = lists::chain(cluster, target).await?;
     let newest = newest(&chain, target)?;
@@ -66,7 +66,7 @@ async fn next_revision(cluster: &Cluster, target: &Target, dry_run: bool) -> Res
     Ok(format!("{} created{}", name(&created), note(dry_run)))
 }
 
-/// The newest revision of a chain, if it is what somebody asked to restart.
+/// The newest revision of a chain, if it is the one that the user named.
 fn newest<'a>(chain: &'a Chain, target: &Target) -> Result<&'a Revision, Error> {
     standalone::check(chain, target)?;
     match chain.newest() {
@@ -80,7 +80,7 @@ fn newest<'a>(chain: &'a Chain, target: &Target) -> Result<&'a Revision, Error> 
     }
 }
 
-/// The merge patch that makes a deployment roll out its content once more.
+/// The merge patch that makes a deployment roll its content out again.
 fn patch(deployment: &Deployment, now: Timestamp) -> Result<Value, Error> {
     let name = name(&deployment.object);
     if deployment.metadata.deletion_timestamp.is_some() {

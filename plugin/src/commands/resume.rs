@@ -11,7 +11,7 @@ use crate::{args::GlobalArgs, error::Error, pausing::Action};
 /// Resume deployments, revisions or deployments to sites that are paused
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResumeArgs {
-    /// What to resume
+    /// Deployments or revisions to resume
     #[command(flatten)]
     pub(crate) targets: TargetsArg,
 }

@@ -1,4 +1,4 @@
-//! `rollback`: the content of an earlier revision as the next revision.
+//! `rollback`: the content of an earlier revision becomes the next revision.
 
 pub(crate) mod application;
 mod site;
@@ -38,43 +38,47 @@ use crate::{
     wait::chain::follow_unless_refused,
 };
 
-/// Attempts for a deployment whose status changes in between.
+/// The number of attempts for a deployment whose status changes in the meantime.
 const ROUNDS: usize = 5;
 
 /// Roll back: make the content of an earlier revision the next revision
 ///
-/// By default that of the newest one before the current revision that has succeeded and has another content. Waits
-/// until the new revision is rolled out; the exit code is 1 when that does not happen. What goes along with objects
-/// that the new revision will delete is told first, as a warning; --dry-run shows no more than that.
+/// The default is the newest revision before the current one that has succeeded and has another
+/// content. Waits until the new revision is rolled out; the exit code is 1 if it is not. Warns
+/// first about everything that is deleted along with objects that the new revision will delete;
+/// --dry-run only shows that.
 ///
-/// Of an Application of Shipper's (app/NAME) it is the environment of an earlier Release that becomes the template,
-/// chart, values and all, in all clusters; rel/NAME names that Release. Waits for the first step of the new Release.
+/// For an Application of Shipper (app/NAME), the environment of an earlier Release becomes the
+/// template, with chart and values, in all clusters; rel/NAME names the Release. Waits for the
+/// first step of the new Release.
 ///
-/// Of a deployment to sites (sitedeploy/NAME) it is an older version, by default the one that was brought before, which
-/// goes to the sites in waves as any other. Waits until it is in all sites that can be reached.
+/// For a deployment to sites (sitedeploy/NAME), an older version goes to the sites in waves, as any
+/// other. The default is the version that was brought before. Waits until all sites that can be
+/// reached have it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RollbackArgs {
-    /// What to roll back
+    /// Deployment or revision to roll back
     #[command(flatten)]
     target: TargetArg,
 
-    /// The revision to go back to; of an Application, the generation of the Release
+    /// Revision to go back to; for an Application, the generation of the Release
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
     to_revision: Option<i64>,
 
-    /// Of a deployment to sites: the version to go back to; one of those that are kept
+    /// For a deployment to sites: version to go back to, which has to be kept
     #[arg(long, value_name = "VERSION", conflicts_with = "to_revision")]
     to_version: Option<String>,
 
-    /// Go back to a revision that has never succeeded as well, and change a deployment that is paused
+    /// Allow a revision that has never succeeded, and change a paused deployment
     #[arg(long)]
     force: bool,
 
-    /// Name of the new revision, where no deployment makes it; by default web-v3 is followed by web-v4
+    /// Name of the new revision, for a chain without a deployment. Default: web-v3 is followed by
+    /// web-v4
     #[arg(long, value_name = "NAME", value_parser = object_name)]
     name: Option<String>,
 
-    /// Let the server check the change, and change nothing
+    /// Check the change on the server, and store nothing
     #[arg(long)]
     dry_run: bool,
 
@@ -82,7 +86,7 @@ pub(crate) struct RollbackArgs {
     #[arg(long, conflicts_with = "timeout")]
     no_wait: bool,
 
-    /// How long to wait, such as 90s or 1h30m; 0 is for ever
+    /// Longest time to wait, such as 90s or 1h30m; 0 for no limit
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = timeout)]
     timeout: Duration,
 }
@@ -117,7 +121,7 @@ pub(crate) async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit
     conclude(rollout.outcome, &message(&rollout), args.timeout, output)
 }
 
-/// Refuses a version of something that has none.
+/// Refuses a version for an object that has none.
 fn refuse_version(args: &RollbackArgs) -> Result<(), Error> {
     match &args.to_version {
         Some(version) => Err(Error::Usage(format!(
@@ -139,21 +143,21 @@ impl RollbackArgs {
     }
 }
 
-/// Where to go back to, and how.
+/// The revision to go back to, and options.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
-    /// The number of the revision; `None` is the default.
+    /// Number of the revision; `None` for the default choice.
     pub(crate) to_revision: Option<i64>,
-    /// Go back to a revision that has never succeeded as well, and change a deployment that is paused.
+    /// True if a revision that has never succeeded is allowed, and a paused deployment is changed.
     pub(crate) force: bool,
-    /// Name of the new revision, where no deployment makes it.
+    /// Name of the new revision, for a chain without a deployment.
     pub(crate) name: Option<String>,
     pub(crate) dry_run: bool,
-    /// The only state of a deployment's spec that is to be replaced.
+    /// The only state of a deployment's spec that is replaced.
     pub(crate) only: Option<Seen>,
 }
 
-/// The spec of a deployment at some time, whoever wrote it.
+/// The spec of a deployment at one time, by any author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) uid: String,
@@ -172,13 +176,13 @@ impl Seen {
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
     pub(crate) line: String,
-    /// What is being rolled out now, if anything is.
+    /// The object to wait for; `None` if nothing is rolled out.
     pub(crate) follow: Option<Target>,
-    /// The change cause that a deployment was given for its next revision.
+    /// The change cause that the deployment was given for its next revision.
     cause: Option<String>,
 }
 
-/// Waits until a rollback is rolled out.
+/// Waits until the rollback is rolled out.
 pub(crate) async fn arrive(
     cluster: &Cluster,
     done: &Done,
@@ -192,7 +196,8 @@ pub(crate) async fn arrive(
     Ok(rollout)
 }
 
-/// Takes the change cause from a deployment once its current revision has it: it is not that of what is applied later.
+/// Removes the change cause from a deployment once its current revision has it, as it does not
+/// apply to later changes.
 async fn forget(cluster: &Cluster, chain: &Chain, cause: &str) -> Result<(), Error> {
     let has_it = chain
         .current()
@@ -203,16 +208,17 @@ async fn forget(cluster: &Cluster, chain: &Chain, cause: &str) -> Result<(), Err
     let write = Write::new(MediaType::JsonPatch, false);
     let patch = without_cause(cause);
     match cluster.write(&deployment.path(), write, &patch).await {
-        // Somebody has given another one, or taken it away.
+        // The change cause was changed or removed in the meantime.
         Err(error) if error.is_code(422) => Ok(()),
         answer => answer.map(drop),
     }
 }
 
-/// Writes what makes an earlier content the next revision.
+/// Writes a patch or a revision that makes an earlier content the next revision.
 ///
 /// # Guarantees
-/// A deployment is changed only in the state that was read, and only if it is still the one of [`Wanted::only`].
+/// A deployment is changed only in the state that was read, and only in the state of
+/// [`Wanted::only`] if there is one.
 pub(crate) async fn roll(
     cluster: &Cluster,
     target: &Target,
@@ -233,7 +239,7 @@ pub(crate) async fn roll(
             )));
         }
         match roll_deployment_once(cluster, deployment, &chain, wanted).await {
-            // Its status was written in between, most likely.
+            // Most likely its status was written in the meantime.
             Err(error) if error.is_code(409) && round < ROUNDS => {
                 seen = Some(now);
                 round += 1;
@@ -317,7 +323,7 @@ async fn roll_revisions(
     })
 }
 
-/// Whether a deployment can be rolled back at all.
+/// Checks that a deployment can be rolled back.
 fn check(deployment: &Deployment, force: bool) -> Result<(), Error> {
     let named = name(&deployment.object);
     if deployment.is_deleting() {
@@ -347,7 +353,8 @@ fn already(chain: &Chain, named: &str, wanted: &Wanted) -> Done {
     }
 }
 
-/// The revision to go back to, and the slices of the chain; `None` when its content is what is wanted already.
+/// The revision to go back to, and the slices of the chain; `None` if its content is the wanted one
+/// already.
 async fn chosen<'a>(
     cluster: &Cluster,
     chain: &'a Chain,
@@ -373,7 +380,7 @@ async fn chosen<'a>(
     })
 }
 
-/// A deployment's template as if it were a revision.
+/// The template of a deployment as a revision.
 fn as_revision(deployment: &Deployment) -> Result<Revision, Error> {
     let template = &deployment.object["spec"]["template"];
     let object = json!({
@@ -389,7 +396,7 @@ fn as_revision(deployment: &Deployment) -> Result<Revision, Error> {
     Revision::parse(without_nulls(object)).map_err(|error| Error::Impossible(error.to_string()))
 }
 
-/// Without fields of the first two levels that are null.
+/// Removes fields of the first two levels that are null.
 fn without_nulls(mut object: Value) -> Value {
     for field in ["metadata", "spec"] {
         if let Some(fields) = object[field].as_object_mut() {
@@ -399,10 +406,11 @@ fn without_nulls(mut object: Value) -> Value {
     object
 }
 
-/// The revisions that have a number, with how their content compares with what is wanted now.
+/// The revisions that have a number, with their content compared with the wanted one.
 fn candidates(chain: &Chain, template: Option<&Revision>, slices: &Slices) -> Vec<Candidate> {
     let side = |revision: &Revision| Side::of_revision(revision, slices.content(revision));
-    // Without a deployment the newest one is what is wanted, until it is archived: then nothing is.
+    // Without a deployment the content of the newest revision is the wanted one, unless that
+    // revision is archived.
     let is_wanted = |revision: &&Revision| template.is_some() || !revision.is_archived();
     let wanted = template.or(chain.newest().filter(is_wanted)).map(side);
     let current = chain.current().filter(is_wanted).map(Revision::name);
@@ -456,7 +464,7 @@ mod tests {
     const SUCCEEDED: &str = "conditions: [{type: Succeeded, status: 'True', reason: R, message: '', \
          lastTransitionTime: '2026-08-01T00:00:00Z'}]";
 
-    /// Slices are looked into: the same objects in another place are the same content.
+    /// The content of slices counts: the same objects in another place are the same content.
     #[test]
     fn what_can_be_gone_back_to() {
         let chain = Chain {

@@ -1,4 +1,4 @@
-//! `sites`: the clusters of the inventory, with what deployments to sites have there.
+//! `sites`: the clusters of the inventory, with the versions that run there.
 
 use baton_view::sites::inventory::Inventory;
 use clap::Args;
@@ -20,25 +20,25 @@ use crate::{
     text::fleet::inventory::table,
 };
 
-/// List sites: clusters, whether they can be reached, and what deployments to sites have there
+/// List sites: clusters, their connection, and the versions that deployments run there
 ///
-/// RUNS is the version of each deployment of the namespace, or with -A of all of them; QUEUE is how many wait there.
-/// WINDOW is when the provider of the site has upgrades begin, and MESSAGE what the first version in the queue waits
-/// for.
+/// RUNS is the version of each deployment of the namespace, or of all namespaces with -A. QUEUE is
+/// the number of revisions that wait at the site. WINDOW is the state of the provider's upgrade
+/// windows, and MESSAGE the reason that the first revision in the queue waits.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SitesArgs {
-    /// Names of sites; all without any
+    /// Names of sites; all sites if none is given
     #[arg(value_name = "SITE", value_parser = object_name)]
     names: Vec<String>,
 
     #[command(flatten)]
     all: AllNamespaces,
 
-    /// Only sites with these labels: a=b, a!=b, "a in (b,c)", a, !a; several are separated by commas
+    /// Only sites with these labels: a=b, a!=b, "a in (b,c)", a, !a; separate several by commas
     #[arg(long, short = 'l', value_name = "LABELS", value_parser = labels::parse, conflicts_with = "names")]
     selector: Option<Selector>,
 
-    /// Print for programs
+    /// Format for programs, instead of a table
     #[arg(long, short, value_name = "FORMAT")]
     output: Option<DocumentFormat>,
 }

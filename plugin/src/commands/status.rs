@@ -1,4 +1,4 @@
-//! `status`: is it rolled out, and if not, why.
+//! `status`: the progress of a rollout, and the reason if it is not done.
 
 mod application;
 mod logs;
@@ -26,29 +26,31 @@ use crate::{
     wait::chain::{follow, read},
 };
 
-/// Tell whether a deployment or a revision is rolled out, and if not, why
+/// Show if a deployment or a revision is rolled out, and if not, why
 ///
-/// Without TARGET, and of several, a line for each: of all in the namespace, or with -A in all of them; -l chooses by
-/// labels.
+/// Without TARGET, or with several, prints a line for each: for all in the namespace, or in all
+/// namespaces with -A; -l selects by labels.
 ///
-/// Of an Application of Shipper's (app/NAME) or one of its Releases (rel/NAME): whether it is complete, and what each
-/// cluster has of it. One that waits to be promoted is not complete.
+/// For an Application of Shipper (app/NAME) or one of its Releases (rel/NAME): if it is complete,
+/// and its state in each cluster. An Application that waits for a promotion is not complete.
 ///
-/// Of a deployment to sites (sitedeploy/NAME): how many sites of each wave are in which state, and why some fail; one
-/// that was aborted is not rolled out. Sites that are offline are not waited for. Of its application (siteapp/NAME):
-/// all deployments that bring it to sites.
+/// For a deployment to sites (sitedeploy/NAME): the number of sites in each state, by wave, and the
+/// reasons of failures. A deployment whose rollout was aborted is not rolled out. Offline sites are
+/// not waited for. For an application for sites (siteapp/NAME): all deployments that bring it to
+/// sites.
 ///
-/// Exit code 0: rolled out and available, all of them. 1: not, or not yet. 2: an error.
+/// Exit code 0: everything is rolled out and available. 1: something is not, or not yet. 2: an
+/// error.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     selection: SelectionArgs,
 
-    /// Show only what is not rolled out, where there are several
+    /// With several, show only those that are not rolled out
     #[arg(long)]
     unhealthy: bool,
 
-    /// Show the last line that crashed containers of its workloads have logged. Needs the right to read pods and their
+    /// Show the last line in the logs of crashed containers. Needs the right to read pods and their
     /// logs
     #[arg(long, conflicts_with = "unhealthy")]
     logs: bool,
@@ -57,16 +59,16 @@ pub(crate) struct StatusArgs {
     #[arg(long, short)]
     watch: bool,
 
-    /// How long to wait, such as 90s or 1h30m; 0 is for ever
+    /// Longest time to wait, such as 90s or 1h30m; 0 for no limit
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = timeout, requires = "watch")]
     timeout: Duration,
 
-    /// Print for programs
+    /// Format for programs, instead of text
     #[arg(long, short, value_name = "FORMAT")]
     output: Option<DocumentFormat>,
 }
 
-/// Prints the state, with `--watch` the one in which the wait ended.
+/// Prints the state; with `--watch`, the one at the end of the wait.
 pub(crate) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let refused = |text: &str| Err(Error::Usage(text.to_owned()));
     match args.selection.one(&subject::ALL)? {
@@ -123,7 +125,7 @@ async fn of_chain(target: &Target, args: &StatusArgs, global: &GlobalArgs) -> Re
     Ok(Exit::of(rollout.outcome == Outcome::Done))
 }
 
-/// Reports that the time was up.
+/// Reports that the time is up.
 fn report_timeout(timeout: Duration) {
     report(&format!(
         "error: not rolled out after {}",

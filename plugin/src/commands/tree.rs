@@ -1,4 +1,5 @@
-//! `tree`: revisions, phases and objects, with live health and owners; of an Application also Releases and clusters.
+//! `tree`: revisions, phases and objects, with live health and owners; for an Application also
+//! Releases and clusters.
 
 mod application;
 mod site;
@@ -29,21 +30,22 @@ use crate::{
 
 /// Show revisions, their phases and their objects, with live health and owners
 ///
-/// HEALTHY is what the probes of the revision say about the object as it is now; for phases and revisions, how many of
-/// their objects are. OWNER is who controls the object: a revision, something else by kind and name, nobody, or it is
-/// missing.
+/// HEALTHY is the result of the revision's probes for the present state of the object; for phases
+/// and revisions, it is the number of healthy objects. OWNER is the controller of the object: a
+/// revision, another object by kind and name, or nobody. It also shows that the object is missing.
 ///
-/// Without TARGET, everything in the namespace is shown, or with -A in all of them; -l chooses by labels. Archived
-/// revisions are shown as one line.
+/// Without TARGET, shows everything in the namespace, or in all namespaces with -A; -l selects by
+/// labels. An archived revision takes one line.
 ///
-/// Of an Application of Shipper's (app/NAME), the Releases are shown, the newest first, with what each cluster has of
-/// them: CAPACITY and TRAFFIC are what is there of what is wanted, SERVICE is the part of the traffic that arrives
-/// there. Releases that have nothing left anywhere are shown as one line.
+/// For an Application of Shipper (app/NAME), shows its Releases, newest first, with their state in
+/// each cluster. CAPACITY and TRAFFIC are the actual and the wanted values, SERVICE is the part of
+/// the traffic that the Release gets there. A Release that has nothing left takes one line.
 ///
-/// Of a deployment to sites (sitedeploy/NAME), the waves of its rollout are shown, with how many sites are in which
-/// state. Up to 20 sites are shown one by one: those that failed, then those that are in flight the longest, and so on.
-/// RUNS is the version that is there, QUEUE how many wait there. --site looks into one, with its phases and objects. Of
-/// its application (siteapp/NAME), the deployments and the versions that are kept are shown.
+/// For a deployment to sites (sitedeploy/NAME), shows the waves of its rollout, with the number of
+/// sites in each state. Up to 20 sites are shown one by one: failed ones, then those in flight, the
+/// longest first, and so on. RUNS is the version at the site, QUEUE the number of queued revisions.
+/// --site shows one site, with its phases and objects. For an application for sites (siteapp/NAME),
+/// shows its deployments and kept versions.
 #[derive(Clone, Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct TreeArgs {
@@ -54,28 +56,28 @@ pub(crate) struct TreeArgs {
     #[arg(long, short)]
     watch: bool,
 
-    /// Look into archived revisions as well, and into Releases that have nothing left
+    /// Show the content of archived revisions, and of Releases that have nothing left
     #[arg(long)]
     archived: bool,
 
-    /// Show this revision only; of an Application, the Release of this generation
+    /// Show only this revision; for an Application, the Release of this generation
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
     revision: Option<i64>,
 
-    /// Show only objects that are not healthy or not where they belong, and what they are part of; of a deployment to
-    /// sites, only sites that are not updated
+    /// Show only objects that are not healthy or have another owner, with their phases and
+    /// revisions; for a deployment to sites, only sites that are not updated
     #[arg(long)]
     unhealthy: bool,
 
-    /// Of a deployment to sites: look into this site
+    /// For a deployment to sites: show this site
     #[arg(long, value_name = "SITE", value_parser = object_name)]
     site: Option<String>,
 
-    /// Draw with ASCII characters only; without it, if the locale admits no others
+    /// Draw with ASCII characters only; this is the default if the locale has no others
     #[arg(long)]
     ascii: bool,
 
-    /// Print for programs
+    /// Format for programs, instead of a picture
     #[arg(long, short, value_name = "FORMAT", conflicts_with = "watch")]
     output: Option<DocumentFormat>,
 }
@@ -117,7 +119,7 @@ async fn of_chains(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> 
     show(&scope, &tree.chains, args, output)
 }
 
-/// Prints chains as they are now.
+/// Prints chains once.
 fn show(
     scope: &TreeOf,
     chains: &[ChainPicture],
@@ -164,7 +166,7 @@ async fn watch(
     }
 }
 
-/// A line about why a picture is not up to date, below it; empty where it is.
+/// A line below the picture with the reason that it is not up to date; empty if it is.
 fn out_of_date(trouble: Option<&str>, output: Output) -> String {
     trouble.map_or_else(String::new, |trouble| {
         let line = format!("not up to date: {trouble}");
@@ -172,7 +174,7 @@ fn out_of_date(trouble: Option<&str>, output: Output) -> String {
     })
 }
 
-/// The output as it is now: terminals change their width.
+/// The output with the present width of the terminal.
 fn fit(output: Output, global: &GlobalArgs) -> Output {
     Output {
         width: global.output().width,
@@ -182,7 +184,7 @@ fn fit(output: Output, global: &GlobalArgs) -> Output {
 
 enum Drawing {
     InPlace(Screen),
-    /// One comes after the other, if it differs from it.
+    /// Pictures are appended if they differ from the one before.
     Appended(String),
 }
 
@@ -219,7 +221,7 @@ impl Drawing {
         })
     }
 
-    /// Shows a text, where there is little room without what is fine.
+    /// Shows a text; if there is little room, without its healthy parts.
     fn show_text(&mut self, output: Output, text: impl Fn(bool) -> String) -> Result<(), Error> {
         match self {
             Self::InPlace(screen) => {
@@ -261,7 +263,8 @@ impl Resized {
     }
 }
 
-/// Unknown where there are no signals: the next change of the picture fits.
+/// Notifies about a new width of the terminal. Without signals for that, the next change of the
+/// picture fits.
 #[cfg(not(unix))]
 struct Resized;
 

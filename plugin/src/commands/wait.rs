@@ -1,4 +1,4 @@
-//! `wait`: until something has become of a deployment or a revision.
+//! `wait`: until a deployment or a revision has reached a state.
 
 mod site;
 
@@ -24,32 +24,33 @@ use crate::{
     wait::{bars::Bars, chain::watch_until},
 };
 
-/// Wait until something has become of a deployment or a revision
+/// Wait until a deployment or a revision has reached a state
 ///
-/// Rolled out is what the newest content is once it is available, also after its success delay; `available` is
-/// satisfied by an older revision as well. Of a deployment, `rolled-out` and `succeeded` are asked of its current
-/// revision, and `archived` of all others.
+/// `rolled-out` means that the newest content is available, after its success delay. `available` is
+/// also satisfied by an older revision. For a deployment, `rolled-out` and `succeeded` are about
+/// its current revision, and `archived` is about all others.
 ///
-/// Of a deployment to sites (sitedeploy/NAME), rolled out is when all sites that can be reached have the version and
-/// are available. One that was aborted cannot become so any more.
+/// A deployment to sites (sitedeploy/NAME) is rolled out when its version is available at all sites
+/// that can be reached. After an abort it cannot be rolled out any more.
 ///
-/// Exit code 0: it has become so. 1: the time was up, or it cannot become so any more. 2: an error.
+/// Exit code 0: the state is reached. 1: the time is up, or the state cannot be reached any more.
+/// 2: an error.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WaitArgs {
     #[command(flatten)]
     target: TargetArg,
 
-    /// For what: rolled-out, available, succeeded, archived, deleted, revision=N (or a later one), condition=TYPE or
-    /// condition=TYPE=STATUS
+    /// State to wait for: rolled-out, available, succeeded, archived, deleted, revision=N (or a
+    /// later one), condition=TYPE or condition=TYPE=STATUS
     #[arg(long = "for", value_name = "WHAT", default_value = "rolled-out")]
     what: Goal,
 
-    /// How long to wait, such as 90s or 1h30m; 0 is for ever
+    /// Longest time to wait, such as 90s or 1h30m; 0 for no limit
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = timeout)]
     timeout: Duration,
 }
 
-/// What can be waited for, with a few words on it.
+/// The goals of a wait, with a short description.
 pub(crate) const GOALS: [(&str, &str); 7] = [
     ("rolled-out", "the newest content is there and available"),
     ("available", "any content is"),
@@ -63,7 +64,7 @@ pub(crate) const GOALS: [(&str, &str); 7] = [
     ("condition=", "a condition has a status, by default True"),
 ];
 
-/// The conditions that deployments and revisions have.
+/// The conditions of deployments and revisions.
 pub(crate) const CONDITIONS: [(&str, &str); 9] = [
     (conditions::AVAILABLE, ""),
     (conditions::PROGRESSING, "of a deployment"),
@@ -80,19 +81,20 @@ pub(crate) const CONDITIONS: [(&str, &str); 9] = [
 pub(crate) enum Goal {
     /// The wanted content is rolled out and available.
     RolledOut,
-    /// The condition `Available` is true; that of a deployment also while only an older revision is.
+    /// The condition `Available` is true; a deployment may have it from an older revision.
     Available,
-    /// The revision was rolled out once; that of a deployment is its current one.
+    /// The revision has succeeded; for a deployment, the current revision.
     Succeeded,
-    /// The revision's objects are gone or handed over; of a deployment, those of all but the current one.
+    /// The objects of the revision are gone or handed over; for a deployment, those of all
+    /// revisions but the current one.
     Archived,
-    /// It does not exist (any more).
+    /// The object does not exist.
     Deleted,
     /// The current revision has this number or a higher one.
     Revision(i64),
     Condition {
         type_: String,
-        /// Its status, whatever the case of its letters.
+        /// The status of the condition; the case of its letters is ignored.
         status: String,
     },
 }
@@ -132,11 +134,11 @@ impl FromStr for Goal {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reached {
-    /// It is so; what is printed.
+    /// The goal is reached; the text is printed.
     Yes(String),
-    /// It is not; what is missing.
+    /// The goal is not reached; the text says why.
     No(String),
-    /// It is not, and waiting is of no use; why.
+    /// The goal cannot be reached any more; the text says why.
     Never(String),
 }
 
@@ -160,10 +162,10 @@ pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Er
     wait.end(reached, args, global)
 }
 
-/// A wait that is shown.
+/// A wait with its display.
 struct Wait {
     shown: Bars,
-    /// What was not so when it was looked at last.
+    /// The reason that the goal was not reached at the last check.
     missing: String,
 }
 
@@ -175,7 +177,7 @@ impl Wait {
         }
     }
 
-    /// What is printed or reported at the end of the wait, if that is reached, or never will be.
+    /// The text at the end of the wait, once the goal is reached, or cannot be reached any more.
     fn look(&mut self, reached: Reached) -> Option<Result<String, String>> {
         match reached {
             Reached::Yes(message) => Some(Ok(message)),
@@ -188,7 +190,7 @@ impl Wait {
         }
     }
 
-    /// Says how it has ended; without an end the time was up.
+    /// Reports the end of the wait. Without an outcome the time is up.
     fn end(
         self,
         reached: Option<Result<String, String>>,
@@ -212,7 +214,7 @@ impl Wait {
 }
 
 impl Reached {
-    /// That something is rolled out.
+    /// The state of the goal of a rollout.
     fn of(outcome: Outcome, message: String) -> Self {
         match outcome {
             Outcome::Done => Self::Yes(message),
@@ -243,7 +245,7 @@ fn remains(chain: &Chain) -> String {
     )
 }
 
-/// Whether a chain is as it should be.
+/// Checks if a chain has reached a goal.
 fn look(chain: &Chain, goal: &Goal) -> Reached {
     let of_deployment = chain.asked_deployment();
     let subject = chain.subject();
@@ -261,7 +263,7 @@ fn look(chain: &Chain, goal: &Goal) -> Reached {
     };
     match goal {
         Goal::RolledOut => {
-            // How many objects are ready is not told here, so no slices are read.
+            // The number of ready objects is not shown here, so no slices are read.
             let rollout = judge(chain, &Slices::default());
             Reached::of(rollout.outcome, message(&rollout))
         }
@@ -283,12 +285,13 @@ fn look(chain: &Chain, goal: &Goal) -> Reached {
                 None => Reached::No(format!("{name} has no revision yet")),
             }
         }
-        // A chain that can be looked at exists.
+        // This chain was read, so it exists.
         Goal::Deleted => Reached::No(remains(chain)),
     }
 }
 
-/// Whether a condition has a status, and was reported for the present generation if it says for which it was.
+/// Checks if a condition has a status. If the condition has a generation, it must be the present
+/// one.
 fn judge_condition(
     name: &str,
     type_: &str,
@@ -325,11 +328,12 @@ fn succeeded(chain: &Chain, name: &str) -> Reached {
             Reached::Yes(format!("{} of {name} has succeeded", title(revision)))
         }
         _ => {
-            // How many objects are ready is not told here, so no slices are read.
+            // The number of ready objects is not shown here, so no slices are read.
             let rollout = judge(chain, &Slices::default());
             let message = match rollout.outcome {
                 Outcome::Failed | Outcome::Underway => message(&rollout),
-                // Available and not succeeded is underway, so this does not occur.
+                // This does not occur: a revision that is available and has not succeeded is
+                // underway.
                 Outcome::Done => String::new(),
             };
             Reached::No(format!("{name} has not succeeded: {message}"))
@@ -337,7 +341,7 @@ fn succeeded(chain: &Chain, name: &str) -> Reached {
     }
 }
 
-/// Of a revision itself; of a deployment all revisions but the current one.
+/// Checks if a revision is archived, or all revisions of a deployment but the current one.
 fn archived(chain: &Chain, name: &str) -> Reached {
     let is_archived = |revision: &Revision| revision.is_true(conditions::ARCHIVED);
     if chain.named.is_some() || chain.deployment.is_none() {
@@ -426,7 +430,7 @@ mod tests {
         from_objects(Vec::new(), vec![set]).remove(0)
     }
 
-    /// The older revision serves, so the deployment is available, and the newest one has failed.
+    /// The older revision keeps the deployment available, and the newest one has failed.
     #[test]
     fn a_rollout_that_failed_is_not_rolled_out_although_an_older_revision_is_available() {
         let condition = |type_: &str, status: &str, reason: &str, message: &str| {

@@ -4,18 +4,18 @@ use baton_view::object::text_at;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-/// How objects are printed for programs.
+/// The format of objects for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// As the server has them, as JSON.
+    /// JSON, as the server returns the objects
     Json,
-    /// As the server has them, as YAML.
+    /// YAML, as the server returns the objects
     Yaml,
-    /// `KIND.GROUP/NAME`, one per line: what other commands take.
+    /// `KIND.GROUP/NAME`, one per line, as arguments of other commands
     Name,
 }
 
-/// How one value is printed for programs.
+/// The format of one value for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DocumentFormat {
     /// As JSON.
@@ -25,7 +25,7 @@ pub(crate) enum DocumentFormat {
 }
 
 impl Format {
-    /// The same for a value that is no object; `None` for names.
+    /// The same format for a value that is no object; `None` for names.
     pub(crate) fn document(self) -> Option<DocumentFormat> {
         match self {
             Self::Json => Some(DocumentFormat::Json),
@@ -35,8 +35,8 @@ impl Format {
     }
 }
 
-/// Objects for programs. `single` prints a lone object as itself; otherwise JSON and YAML wrap them in a
-/// `List`, as kubectl does.
+/// Renders objects for programs. `single` prints a lone object by itself; otherwise JSON and YAML
+/// wrap the objects in a `List`, as kubectl does.
 pub(crate) fn objects(format: Format, objects: &[Value], single: bool) -> String {
     let Some(form) = format.document() else {
         return objects.iter().map(|object| name(object) + "\n").collect();
@@ -50,13 +50,13 @@ pub(crate) fn objects(format: Format, objects: &[Value], single: bool) -> String
     }
 }
 
-/// A value as one JSON or YAML document.
+/// Renders a value as one JSON or YAML document.
 pub(crate) fn document(form: DocumentFormat, value: &Value) -> String {
     let text = match form {
         DocumentFormat::Yaml => serde_saphyr::to_string(value).ok(),
         DocumentFormat::Json => None,
     };
-    // JSON is YAML, should the other writer refuse something.
+    // JSON is valid YAML, and is used if the YAML writer fails.
     let mut text = text.unwrap_or_else(|| format!("{value:#}"));
     if !text.ends_with('\n') {
         text.push('\n');
@@ -64,7 +64,7 @@ pub(crate) fn document(form: DocumentFormat, value: &Value) -> String {
     text
 }
 
-/// `kind.group/name`, or `kind/name` for the core group.
+/// The name of an object: `kind.group/name`, or `kind/name` for the core group.
 pub(crate) fn name(object: &Value) -> String {
     let kind = text_at(object, "/kind").to_lowercase();
     let name = text_at(object, "/metadata/name");
@@ -74,7 +74,7 @@ pub(crate) fn name(object: &Value) -> String {
     }
 }
 
-/// The first few of a list, and how many more there are: `a, b and 3 more`.
+/// The first few texts of a list, and the number of further ones: `a, b and 3 more`.
 pub(crate) fn first(texts: &[String], few: usize) -> String {
     let shown = texts.get(..few).unwrap_or(texts).join(", ");
     match texts.len().saturating_sub(few) {

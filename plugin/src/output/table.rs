@@ -7,10 +7,10 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{NARROWEST, Output, Paint, lines};
 
-/// In front of what goes below the row of a table.
+/// The indent of lines below the row of a table.
 const INDENT: &str = "      ";
 
-/// A text in a table, in one line: parts with a meaning each.
+/// A text of a table in one line, in parts with a meaning each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell(Vec<(Option<Paint>, String)>);
 
@@ -19,16 +19,16 @@ impl Cell {
         Self::default().and(paint, text)
     }
 
-    /// With a text in front.
+    /// Adds a text before the cell.
     pub(crate) fn behind(mut self, text: &str) -> Self {
         self.0.insert(0, (None, text.to_owned()));
         self
     }
 
-    /// With a part more.
+    /// Adds a part to the cell.
     pub(crate) fn and(mut self, paint: impl Into<Option<Paint>>, text: impl Into<String>) -> Self {
         let text = text.into();
-        // What is more than one line would tear the table apart, and what a terminal obeys has no width.
+        // Several lines would garble the table, and control characters have no width.
         let text = if text.contains(char::is_control) {
             Output::plain()
                 .printable(&collapse_whitespace(&text))
@@ -75,16 +75,16 @@ impl From<&str> for Cell {
 #[derive(Clone, Debug)]
 struct Row {
     cells: Vec<Cell>,
-    /// In front of what continues the row of a tree.
+    /// Printed before lines that continue the row of a tree.
     branch: Option<String>,
 }
 
-/// An empty cell is printed as it is; use `<none>` where kubectl does.
+/// A table. Empty cells are printed empty; use `<none>` as kubectl does.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Row>,
-    /// Widths that the columns have at least, where headings were printed already.
+    /// The smallest widths of the columns; `None` if headings are printed.
     continued: Option<Vec<usize>>,
 }
 
@@ -97,8 +97,8 @@ impl Table {
         }
     }
 
-    /// One that goes on below another one, whose [`Table::widths`] are given: without headings, and with columns at
-    /// least as wide.
+    /// A table that continues another one with these [`Table::widths`]: without headings, and with
+    /// columns at least as wide.
     pub(crate) fn continued(headings: &[&'static str], widths: Vec<usize>) -> Self {
         Self {
             continued: Some(widths),
@@ -106,7 +106,7 @@ impl Table {
         }
     }
 
-    /// How wide its columns are, without the gaps between them; the last one does not count.
+    /// Widths of all columns but the last, without the gaps between them.
     pub(crate) fn widths(&self) -> Vec<usize> {
         let columns = (0..self.last()).map(|column| {
             let before = match &self.continued {
@@ -125,14 +125,15 @@ impl Table {
         self.rows.push(Row { cells, branch });
     }
 
-    /// Adds a row of a tree, with what is drawn in front of everything that continues it.
+    /// Adds a row of a tree. `branch` is printed before lines that continue the row.
     pub(crate) fn branch(&mut self, cells: impl Into<Vec<Cell>>, branch: String) {
         let (cells, branch) = (cells.into(), Some(branch));
         self.rows.push(Row { cells, branch });
     }
 
-    /// The text; every line ends with a newline. Where a terminal is too narrow, the last column is wrapped; where it
-    /// would get too narrow for that, it goes below its row, with as many of the columns before it as do not fit.
+    /// Renders the table; every line ends with a newline. On a narrow terminal, the last column is
+    /// wrapped. If that column is too narrow for that, it is printed below its row, together with
+    /// other columns that do not fit.
     pub(crate) fn render(&self, output: Output) -> String {
         let beside: usize = self
             .widths()
@@ -160,7 +161,7 @@ impl Table {
         cells.map(Cell::width).max().unwrap_or(0)
     }
 
-    /// The lines of the first so many columns, the last of them in lines of a width.
+    /// The lines of the first `columns` columns; `wrap` is the width of the last one of the table.
     fn grid(&self, columns: usize, gap: u16, wrap: Option<usize>, output: Output) -> Vec<String> {
         let headings = match self.continued {
             None => &self.headings[..columns],
@@ -190,7 +191,8 @@ impl Table {
         table::lines(table, gap)
     }
 
-    /// With as many columns as fit, and the cells of the others below their rows. A tree keeps its first two columns.
+    /// Renders the columns that fit, and the other cells below their rows. A tree keeps its first
+    /// two columns.
     fn below(&self, width: usize, output: Output) -> Vec<String> {
         let is_tree = self.rows.iter().any(|row| row.branch.is_some());
         let is_crowded = is_tree && self.fitting(width, GAP) < self.last();
@@ -206,7 +208,7 @@ impl Table {
         let mut text = Vec::new();
         if self.continued.is_none() {
             text.extend(grid.next());
-            // What the last column alone says needs no name.
+            // The last column alone needs no heading.
             if columns < self.last() && !is_tree {
                 put(
                     &mut text,
@@ -229,7 +231,7 @@ impl Table {
                 if *heading == self.headings[self.last()] {
                     put(&mut text, &cell.text(), branch, Some(Paint::Dim));
                 } else if cell.paint().is_some() {
-                    // What is as expected has no colour, and can be left out.
+                    // A cell without a colour is as expected, and is left out.
                     let named = format!("{}: {}", heading.to_lowercase(), cell.text());
                     put(&mut text, &named, branch, Some(Paint::Dim));
                 }
@@ -238,7 +240,7 @@ impl Table {
         text
     }
 
-    /// How many of its columns but the last fit into a width.
+    /// The number of columns, without the last, that fit into a width.
     fn fitting(&self, width: usize, gap: u16) -> usize {
         let gap = usize::from(gap);
         let ends = self.widths().into_iter().scan(0, |end, own| {

@@ -18,18 +18,18 @@ use crate::{
 
 use super::build::Package;
 
-/// Slices that are sent side by side.
+/// The number of slices that are sent side by side.
 const AT_ONCE: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mode {
-    /// Have the server check it without keeping it.
+    /// True if the server only checks the objects and does not store them.
     pub(crate) dry_run: bool,
-    /// Take fields over that others have set.
+    /// True if fields are taken over that others have set.
     pub(crate) force: bool,
 }
 
-/// What the server did with an object.
+/// The action of the server on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Created,
@@ -38,7 +38,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// As kubectl says it.
+    /// In the words of kubectl.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -48,11 +48,13 @@ impl Verb {
     }
 }
 
-/// Applies a package: the slices first, as whatever refers to them needs them. `report` is called
-/// for each object as soon as it is done. Returns the object that holds the package as the server answered with it.
+/// Applies a package: first the slices, because other objects refer to them.
+///
+/// `report` is called after each object. Returns the object that contains the package, as the
+/// server returned it.
 ///
 /// # Guarantees
-/// Nothing is written before the server has accepted all of it in a dry run.
+/// Nothing is written before the server has accepted all objects in a dry run.
 pub(crate) async fn apply(
     cluster: &Cluster,
     package: &Package,
@@ -93,7 +95,8 @@ pub(crate) async fn apply(
     Ok(holder)
 }
 
-/// A slice that exists has the wanted content: its name is made from it, and it cannot change.
+/// Applies a slice. An existing one has the wanted content: its name depends on the content, and it
+/// cannot change.
 async fn apply_slice(cluster: &Cluster, slice: &Value, mode: Mode) -> Result<Verb, Error> {
     if cluster.get_at(&path(cluster, slice)).await?.is_some() {
         return Ok(Verb::Unchanged);
@@ -107,7 +110,7 @@ async fn apply_one(cluster: &Cluster, object: &Value, mode: Mode) -> Result<(Ver
     let version = |object: &Value| object.pointer("/metadata/resourceVersion").cloned();
     let verb = match before {
         None => Verb::Created,
-        // A dry run gives no new version, so the rest is compared.
+        // A dry run does not change the version, so the other fields are compared.
         Some(before) if mode.dry_run && same(&before, &after) => Verb::Unchanged,
         Some(before) if !mode.dry_run && version(&before) == version(&after) => Verb::Unchanged,
         Some(_) => Verb::Configured,
@@ -133,8 +136,8 @@ async fn send(cluster: &Cluster, object: &Value, mode: Mode) -> Result<Value, Er
     answer.map_err(|error| explain(error, object))
 }
 
-/// Whether an apply conflicts with nobody but this program: its patches, as of a rollback, are another manager than its
-/// applies for the server, although of the same name.
+/// True if an apply conflicts with this program only: for the server, patches such as those of a
+/// rollback have another manager than applies, although of the same name.
 fn is_own_conflict(status: &Status) -> bool {
     let details = status.details.as_ref();
     let causes = details.map_or(&[][..], |details| &details.causes);
@@ -148,7 +151,7 @@ fn is_own_conflict(status: &Status) -> bool {
     status.code == 409 && !causes.is_empty() && causes.iter().all(|cause| is_own(&cause.message))
 }
 
-/// Whether two states of an object differ in nothing but what every write changes.
+/// True if two states of an object differ only in fields that every write changes.
 fn same(before: &Value, after: &Value) -> bool {
     let bare = |object: &Value| {
         let mut object = object.clone();
@@ -171,7 +174,7 @@ fn path(cluster: &Cluster, object: &Value) -> String {
     kind.path_of(Some(namespace), text_at(object, "/metadata/name"))
 }
 
-/// Says what to do about refusals that have one cause only.
+/// Adds a remedy to refusals that have only one reason.
 fn explain(error: Error, object: &Value) -> Error {
     let Error::Refused(status) = &error else {
         return error;

@@ -1,4 +1,4 @@
-//! Fields that an autoscaler in the package is going to set.
+//! Fields that an autoscaler of the package sets.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,10 @@ use super::manifest::Manifest;
 
 const REPLICAS: &str = ".spec.replicas";
 
-/// Finds objects whose number of replicas an autoscaler of the package sets. The number in their
-/// manifest holds until then; kept up, it would undo what the autoscaler does. Comes with a note for
-/// each.
+/// Finds objects whose number of replicas an autoscaler of the package sets.
+///
+/// The number in their manifest is only used to create them, as later applies would undo the work
+/// of the autoscaler. Returns a note for each.
 pub(crate) fn create_only_fields(
     manifests: &[Manifest],
 ) -> (BTreeMap<usize, Vec<String>>, Vec<String>) {
@@ -46,7 +47,7 @@ fn target(manifest: &Manifest) -> Option<ObjectKey> {
     }
     let target = manifest.object.pointer("/spec/scaleTargetRef")?;
     let text = |field| target.get(field).and_then(Value::as_str);
-    // The second kind of autoscaler has these defaults, the first one requires the fields.
+    // Only the second kind of autoscaler has these defaults. The first one requires the fields.
     let gvk = Gvk::new(
         text("apiVersion").unwrap_or("apps/v1"),
         text("kind").unwrap_or("Deployment"),

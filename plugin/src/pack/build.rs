@@ -1,4 +1,4 @@
-//! Puts the package together: phases of objects, probes, slices, and the object that holds them.
+//! Assembles the package: phases of objects, probes, slices, and the object that contains them.
 
 use std::collections::BTreeMap;
 
@@ -17,22 +17,21 @@ use super::{
     source_location::InputError,
 };
 
-/// Label of the revisions of a packed deployment: its selector selects by it. The value is the
-/// deployment's name, so no other one selects them.
+/// The label of the revisions of a packed deployment, which its selector uses. The value is the
+/// name of the deployment, so no other deployment selects them.
 const LABEL: &str = "app.kubernetes.io/instance";
-/// Label of slices, by which those of a deployment are found.
+/// The label by which the slices of a deployment are found.
 pub(crate) const LABEL_SLICE_OWNER: &str = "slices.package-operator.run/owner";
 
-/// The objects that make up a package.
+/// The objects of a package.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Package {
-    /// Slices, to be created first.
+    /// Slices, which are created first.
     pub(crate) slices: Vec<Value>,
     pub(crate) object: Value,
 }
 
-/// Puts a package together. `create_only` has fields by index of the manifest, besides those that
-/// manifests have.
+/// Assembles a package. `create_only` has further create-only fields, by the index of the manifest.
 pub(crate) fn build(
     manifests: Vec<Manifest>,
     phases: Vec<Phase>,
@@ -112,7 +111,7 @@ pub(crate) fn build(
     })
 }
 
-/// An object as a phase lists it. What is the default is left out.
+/// An object as a phase lists it, without fields that have their default.
 fn entry<'f>(
     manifest: Manifest,
     create_only: impl Iterator<Item = &'f String>,

@@ -1,31 +1,32 @@
-//! Annotations that are about packing. They are taken off the objects.
+//! Annotations for packing. They are removed from the objects.
 
 use std::collections::BTreeMap;
 
 use baton_apis::{CollisionProtection, ConditionMapping};
 use baton_engine::{diff::FieldPath, mapping::is_condition_type};
 
-/// Names the phase of an object.
+/// The annotation with the phase of an object.
 pub(crate) const PHASE: &str = "package-operator.run/phase";
-/// Says what may be taken over.
+/// The annotation with the collision protection of an object.
 pub(crate) const COLLISION_PROTECTION: &str = "package-operator.run/collision-protection";
-/// Conditions to copy to the revision, one per line: `Available => example.com/Available`.
+/// The annotation with conditions to copy to the revision, one per line: `Available =>
+/// example.com/Available`.
 pub(crate) const CONDITION_MAP: &str = "package-operator.run/condition-map";
-/// Fields that are sent when the object is created and then left to others, such as
-/// `.spec.replicas`; several are separated by commas.
+/// The annotation with fields that are only sent when the object is created, and then left to
+/// others, such as `.spec.replicas`; separated by commas.
 pub(crate) const CREATE_ONLY_FIELDS: &str = "baton.run/create-only-fields";
 
-/// What the annotations of an object say.
+/// The content of the annotations of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Directives {
     pub(crate) phase: Option<String>,
     pub(crate) collision_protection: Option<CollisionProtection>,
     pub(crate) condition_mappings: Vec<ConditionMapping>,
-    /// Fields to send once only.
+    /// Fields that are only sent when the object is created.
     pub(crate) create_only_fields: Vec<String>,
 }
 
-/// Takes the annotations that are about packing.
+/// Takes the annotations for packing out of `annotations`.
 pub(crate) fn take(annotations: &mut BTreeMap<String, String>) -> Result<Directives, Vec<String>> {
     let mut errors = Vec::new();
     let mut directives = Directives::default();

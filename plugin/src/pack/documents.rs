@@ -1,4 +1,4 @@
-//! Documents of a file, be it YAML or JSON.
+//! Reads the documents of a file, in YAML or JSON.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -15,13 +15,13 @@ pub(crate) struct InputText {
     pub(crate) text: String,
 }
 
-/// What was found in a source.
+/// The content of a source.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
-    /// Documents that are not empty, in their order.
+    /// Documents that are not empty, in order.
     pub(crate) documents: Vec<(SourceLocation, ParsedDocument)>,
     pub(crate) errors: Vec<InputError>,
-    /// What was read and is probably a mistake.
+    /// Remarks about probable mistakes.
     pub(crate) notes: Vec<String>,
 }
 
@@ -80,8 +80,8 @@ pub(crate) fn read(source: &InputText) -> Parsed {
     found
 }
 
-/// A text without the byte order marks in front of it and of its documents: files are often written one behind the
-/// other.
+/// Removes the byte order marks before a text and before its documents: a text is often made of
+/// several files.
 fn without_marks(text: &str) -> Cow<'_, str> {
     const MARK: char = '\u{feff}';
     let text = text.strip_prefix(MARK).unwrap_or(text);
@@ -99,7 +99,7 @@ fn without_marks(text: &str) -> Cow<'_, str> {
     lines.collect()
 }
 
-/// The template that Helm made a document from: it says so in a comment above the content.
+/// The template from which Helm made a document, by the comment above the content.
 fn origin(lines: &[&str], line: usize) -> Option<Arc<str>> {
     let above = lines.get(..line.saturating_sub(1))?.iter().rev();
     let mut document = above.take_while(|line| !line.starts_with("---"));
@@ -109,7 +109,7 @@ fn origin(lines: &[&str], line: usize) -> Option<Arc<str>> {
     })
 }
 
-/// Reads JSON objects, one after the other. After one that cannot be read nothing can be.
+/// Reads JSON objects, one after the other, up to the first one with an error.
 fn read_json(text: &str) -> Option<Vec<Result<ParsedDocument, Unreadable>>> {
     let mut documents = Vec::new();
     let mut lines = Lines::new(text);
@@ -152,7 +152,7 @@ fn without_position(error: &serde_json::Error) -> String {
     }
 }
 
-/// Where the elements of the field `items` begin.
+/// Offsets of the elements of the field `items`.
 fn items(object: &str) -> Vec<usize> {
     #[derive(Deserialize)]
     struct List<'t> {
@@ -161,13 +161,13 @@ fn items(object: &str) -> Vec<usize> {
     }
     let list = serde_json::from_str::<List<'_>>(object);
     let items = list.map(|list| list.items).unwrap_or_default();
-    // All of them are parts of the same text.
+    // All elements are slices of the same text.
     let start = object.as_ptr() as usize;
     let offset = |item: &RawValue| item.get().as_ptr() as usize - start;
     items.into_iter().map(offset).collect()
 }
 
-/// Makes integers of whole floats, as kubectl does.
+/// Turns whole floats into integers, as kubectl does.
 fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -181,7 +181,7 @@ fn whole_numbers(value: &mut Value) {
     }
 }
 
-/// Counts lines on the way through a text.
+/// Counts lines while a text is read.
 struct Lines<'t> {
     text: &'t str,
     offset: usize,
@@ -197,7 +197,7 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// Line of a byte, which is not before the one asked for last.
+    /// The line of a byte. The offset must not be smaller than in the call before.
     fn at(&mut self, offset: usize) -> usize {
         let passed = self.text.as_bytes().get(self.offset..offset);
         let newlines = passed.into_iter().flatten().filter(|byte| **byte == b'\n');
@@ -264,7 +264,7 @@ mod tests {
             ),
             [json!({"a": 1}), json!({"b": 2}), json!({"c": 3})]
         );
-        // What is text stays.
+        // A mark within a text stays.
         assert_eq!(
             values("a.yaml", "a: |\n  x\n  \u{feff}y\n"),
             [json!({"a": "x\n\u{feff}y\n"})]

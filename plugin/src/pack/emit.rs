@@ -1,4 +1,4 @@
-//! Objects as text, with the keys in the order that people write them.
+//! Renders objects as text, with the keys in the order in which people write them.
 
 use serde::{
     Serialize, Serializer,
@@ -7,7 +7,7 @@ use serde::{
 use serde_json::{Map, Value};
 use serde_saphyr::LitStr;
 
-/// Keys of our own objects that come before the others.
+/// Keys of Baton's own objects that come before the others.
 const OWN_ORDER: [&str; 19] = [
     "apiVersion",
     "kind",
@@ -30,14 +30,14 @@ const OWN_ORDER: [&str; 19] = [
     "rule",
 ];
 
-/// Keys of the objects inside that come before the others.
+/// Keys of the packed objects that come before the others.
 const MANIFEST_ORDER: [&str; 5] = ["apiVersion", "kind", "metadata", "name", "namespace"];
 
-/// A value whose maps are written in the order above. The others follow by name, so the same value
-/// is the same text.
+/// A value whose maps are written in the order above. Other keys follow by name, so the same value
+/// gives the same text.
 struct Ordered<'v> {
     value: &'v Value,
-    /// Part of our own object, not of a manifest in it.
+    /// True for a part of Baton's own object, false for a part of a packed one.
     own: bool,
 }
 
@@ -85,15 +85,15 @@ impl Serialize for Ordered<'_> {
     }
 }
 
-/// Whether a text is written as a block, line by line. kubectl cannot read blocks that begin with a
-/// tab; other texts are written in quotes. JSON does not know the difference.
+/// True if a text is written as a block, line by line. kubectl cannot read blocks that begin with a
+/// tab, so other texts are quoted. This does not matter for JSON.
 fn is_block(text: &str) -> bool {
     text.contains('\n') && !text.trim_start_matches('\n').starts_with('\t')
 }
 
-/// YAML documents, separated by `---`.
+/// Renders YAML documents, separated by `---`.
 pub(crate) fn yaml(objects: &[Value]) -> Result<String, serde_saphyr::ser_error::Error> {
-    // Long lines stay lines: folded, they would show up in every difference as a whole.
+    // Long lines are not folded: in a diff, a folded text would change as a whole.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     let mut text = String::new();
     for (index, value) in objects.iter().enumerate() {
@@ -106,7 +106,7 @@ pub(crate) fn yaml(objects: &[Value]) -> Result<String, serde_saphyr::ser_error:
     Ok(text)
 }
 
-/// One JSON object: the only one, or a list of all.
+/// Renders JSON: the only object, or a list of all objects.
 pub(crate) fn json(objects: &[Value]) -> Result<String, serde_json::Error> {
     let ordered = |value| Ordered { value, own: true };
     let mut text = match objects {
@@ -222,7 +222,7 @@ spec:
         assert_eq!(text(long.trim()), format!("a: {}\n", long.trim()));
     }
 
-    /// Texts that YAML could take for something else.
+    /// Texts that YAML could read as other values.
     fn texts() -> impl Strategy<Value = String> {
         prop_oneof![
             "[ -~äß\u{85}\u{2028}\u{feff}😀\n\t\r]{0,12}",
@@ -318,7 +318,7 @@ spec:
     proptest! {
         #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// What is written is what kubectl reads.
+        /// kubectl reads the values that were written.
         #[test]
         fn nothing_changes_on_the_way(value in values()) {
             let objects = [json!({"object": value}), json!({"own": value})];

@@ -1,4 +1,4 @@
-//! Whatever stands in a text: what is packed from it is what was read, and what is wrong has a place in it.
+//! Any text: the package has the objects that were read, and errors have a place in the text.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::{
     tests::options,
 };
 
-/// Bytes of a slice, so that a few objects are cut into several.
+/// Size of a slice in bytes, so small that a few objects need several.
 const SLICE: usize = 150;
 
 #[test]
@@ -35,7 +35,7 @@ fn what_is_packed_was_read() {
 
 fn check(sources: &[InputText]) {
     let text = &sources[0].text;
-    // YAML ends lines by carriage returns, too.
+    // YAML ends lines with carriage returns as well.
     let lines = text.replace("\r\n", "\n").split(['\n', '\r']).count();
     let found = documents::read(&sources[0]);
     let places = found.documents.iter().map(|(place, document)| {
@@ -105,7 +105,7 @@ fn check(sources: &[InputText]) {
     );
 }
 
-/// The namespaces that objects name.
+/// The namespaces of objects that name one.
 fn namespaces(objects: &[Value]) -> BTreeSet<String> {
     let named = objects
         .iter()
@@ -113,8 +113,8 @@ fn namespaces(objects: &[Value]) -> BTreeSet<String> {
     named.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Objects without their namespaces, in order: an object that names none may get the only one that the others name, and
-/// one of a cluster-scoped kind loses it.
+/// Objects without their namespaces, sorted. An object without a namespace may get the only one
+/// that others name, and a cluster-scoped object loses it.
 fn nowhere(mut objects: Vec<Value>) -> Vec<Value> {
     for object in &mut objects {
         if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -124,7 +124,7 @@ fn nowhere(mut objects: Vec<Value>) -> Vec<Value> {
     sorted(objects)
 }
 
-/// What is written is read back as it was.
+/// Written values are the same when they are read again.
 fn round_trip(values: &[Value]) {
     let text = emit::yaml(values).expect("YAML");
     let back: Vec<_> = baton_yaml::read(&text)
@@ -146,7 +146,7 @@ fn round_trip(values: &[Value]) {
     }
 }
 
-/// Equality with numbers by value: YAML has no notation of its own for a whole float.
+/// Compares values, and numbers by value: YAML does not distinguish a whole float from an integer.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -191,7 +191,7 @@ fn sorted(mut values: Vec<Value>) -> Vec<Value> {
     values
 }
 
-/// The manager finds nothing wrong with a package.
+/// The manager finds no error in a package.
 fn suits_the_engine(packed: &Packed, phases: Vec<ObjectSetTemplatePhase>) {
     let probes = spec(packed).availability_probes.unwrap_or_default();
     assert!(Probes::compile(&probes).is_ok());

@@ -1,27 +1,28 @@
-//! Hooks of Helm: objects that Helm makes at certain moments instead of with the others.
+//! Hooks of Helm: objects that Helm creates at certain moments, and not with the other objects.
 //!
-//! Those of an installation or an upgrade are packed into phases of their own, one per weight:
-//! `pre-*` ones before everything but namespaces and CRDs, `post-*` ones after everything. Tests,
-//! and hooks of a deletion or a rollback, are left out, as a revision has no such moments. What else of a hook means
-//! nothing to a revision is told.
+//! Hooks of an installation or an upgrade are packed into phases of their own, one per weight:
+//! `pre-*` hooks before everything but namespaces and CRDs, `post-*` hooks after everything. Tests,
+//! and hooks of a deletion or a rollback, are left out, as a revision has no such moments. Notes
+//! report the settings of a hook that a revision ignores.
 
 use std::collections::BTreeMap;
 
 const HOOK: &str = "helm.sh/hook";
 const WEIGHT: &str = "helm.sh/hook-weight";
 const DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
-/// The only policy that a revision knows: its objects are not deleted because of what became of them.
+/// The only deletion policy without a note: a revision never deletes an object because of its
+/// outcome.
 const BEFORE_CREATION: &str = "before-hook-creation";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Hook {
-    /// Before or after the other objects.
+    /// The time of the hook, before or after the other objects.
     pub(crate) moment: Moment,
-    /// Lower ones come first.
+    /// The weight; lower ones come first.
     pub(crate) weight: i32,
 }
 
-/// Before or after the other objects.
+/// The time of a hook, before or after the other objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Moment {
     Before,
@@ -29,7 +30,7 @@ pub(crate) enum Moment {
 }
 
 impl Hook {
-    /// Name of the phase for hooks of this moment and weight.
+    /// The name of the phase for hooks of this moment and weight.
     pub(crate) fn phase(self) -> String {
         let Self { moment, weight } = self;
         let moment = match moment {
@@ -44,7 +45,7 @@ impl Hook {
     }
 }
 
-/// The hook that an object is, if it is one.
+/// The hook in the annotations of an object, if there is one.
 pub(crate) fn of(annotations: &BTreeMap<String, String>) -> Result<Option<Hook>, String> {
     let Some(names) = annotations.get(HOOK) else {
         return Ok(None);
@@ -55,12 +56,12 @@ pub(crate) fn of(annotations: &BTreeMap<String, String>) -> Result<Option<Hook>,
     } else if has(&["post-install", "post-upgrade"]) {
         Moment::After
     } else if has(&["crd-install"]) {
-        // Helm 2 needed a hook for CRDs; they come early enough by their kind.
+        // Helm 2 needed a hook for CRDs. Their kind puts them into an early phase.
         return Ok(None);
     } else {
         return Err(names.clone());
     };
-    // As Helm reads it: whatever is no number is zero.
+    // As in Helm, a weight that is no number is zero.
     let weight = annotations.get(WEIGHT);
     let weight = weight.and_then(|weight| weight.trim().parse().ok());
     Ok(Some(Hook {
@@ -69,7 +70,8 @@ pub(crate) fn of(annotations: &BTreeMap<String, String>) -> Result<Option<Hook>,
     }))
 }
 
-/// What Helm would do with a hook that is packed and a revision does not; nothing for other objects.
+/// A note about actions of Helm for a packed hook that a revision does not take; `None` for other
+/// objects.
 pub(crate) fn ignored(kind: &str, annotations: &BTreeMap<String, String>) -> Option<String> {
     let hook = of(annotations).ok()??;
     let list = |annotation: &str| {

@@ -1,4 +1,4 @@
-//! Files, directories, kustomizations and the standard input.
+//! Reads files, directories, kustomizations and the standard input.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use crate::output::report;
 pub(crate) enum Input {
     /// A file, a directory, a directory with a kustomization, or `-`.
     Path(PathBuf),
-    /// A directory that has to have a kustomization.
+    /// A directory that must have a kustomization.
     Kustomization(PathBuf),
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum Input {
 const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Reads everything, in the order given; files of a directory in the order of their names.
+/// Reads all inputs in the given order; files of a directory by name.
 pub(crate) fn read(inputs: &[Input], recursive: bool) -> Result<Vec<InputText>, InputErrors> {
     let mut reader = Reader {
         recursive,
@@ -56,16 +56,16 @@ pub(crate) fn read(inputs: &[Input], recursive: bool) -> Result<Vec<InputText>, 
     }
 }
 
-/// As [`read`], beside the caller: the standard input may keep one waiting for ever, and whoever waits for it has to
-/// react to Ctrl-C meanwhile.
+/// Reads all inputs as [`read`] does, in another thread. The standard input may never end, and the
+/// caller has to react to Ctrl-C meanwhile.
 pub(crate) async fn read_aside(
     inputs: Vec<Input>,
     recursive: bool,
 ) -> Result<Vec<InputText>, InputErrors> {
     let (sender, receiver) = oneshot::channel();
-    // A thread of its own, as the program would not end before one of the runtime's.
+    // A thread of the runtime would keep the program from ending.
     std::thread::spawn(move || {
-        // Nobody waits any more for what is read after Ctrl-C.
+        // After Ctrl-C, the receiver does not exist any more.
         let _ = sender.send(read(&inputs, recursive));
     });
     let broken_off = |_| {
@@ -76,7 +76,7 @@ pub(crate) async fn read_aside(
     receiver.await.unwrap_or_else(broken_off)
 }
 
-/// The name that an input suggests: that of the file, without its extension, or of the directory.
+/// The name that an input suggests: that of the file without its extension, or of the directory.
 pub(crate) fn suggested_name(inputs: &[Input]) -> Option<String> {
     let [Input::Path(path) | Input::Kustomization(path)] = inputs else {
         return None;
@@ -147,7 +147,7 @@ impl Reader {
         }
     }
 
-    /// Reads a directory. `named` says whether the user named it.
+    /// Reads a directory. `named` is true if the user named it.
     fn directory(&mut self, directory: &Path, named: bool) {
         if kustomization(directory).is_some() {
             if named {
@@ -186,7 +186,7 @@ impl Reader {
                 .and_then(|extension| extension.to_str())
                 .is_some_and(|extension| EXTENSIONS.contains(&extension));
             if path.is_dir() {
-                // As in kubectl, links to directories are not followed: they may go in circles.
+                // As in kubectl, links to directories are not followed, as they may be circular.
                 if self.recursive && !path.is_symlink() {
                     self.directory(&path, false);
                 }
@@ -205,7 +205,7 @@ impl Reader {
         }
     }
 
-    /// Has kubectl build a kustomization.
+    /// Runs kubectl to build a kustomization.
     fn kustomization(&mut self, directory: &Path) {
         let output = Command::new("kubectl")
             .arg("kustomize")
@@ -228,7 +228,7 @@ impl Reader {
         };
         let said = String::from_utf8_lossy(&output.stderr);
         if output.status.success() {
-            // Such as fields that are deprecated; kubectl's user sees them as well.
+            // Warnings such as those about deprecated fields, which kubectl shows as well.
             said.lines().for_each(report);
             let name = format!("kubectl kustomize {}", directory.display());
             self.source(&name, output.stdout);
@@ -242,7 +242,7 @@ impl Reader {
     }
 }
 
-/// The message of an error without the number of the operating system.
+/// The message of an error without the error number of the operating system.
 fn message(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file or directory".to_owned(),

@@ -1,37 +1,38 @@
-//! What is known of kinds: their scope, and the phase that they belong into.
+//! Well-known kinds: their scope, and the phase of their objects.
 
 use baton_engine::revision::KindScope;
 
-/// Where an object belongs by its kind. In the order of the rollout; a revision is torn down in the
-/// opposite one.
+/// The phase of an object by its kind, in the order of the rollout. A revision is torn down in the
+/// opposite order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
-    /// Namespaces: everything else may be inside of one.
+    /// Namespaces, which may contain all other objects.
     Namespaces,
-    /// Definitions of kinds: objects of the kinds need them.
+    /// Definitions of kinds, which the objects of the kinds need.
     Crds,
-    /// Accounts and rights: pods are refused without the one and useless without the other.
+    /// Accounts and rights: without an account pods are refused, and without rights they cannot
+    /// work.
     Rbac,
-    /// What pods refer to or are admitted by: settings, volumes, quotas, policies, classes. Objects
-    /// of foreign kinds too, whose definition is not part of the package: whatever works on them
-    /// runs already, and often they become what pods wait for, such as a Secret.
+    /// Objects that pods refer to or are admitted by: settings, volumes, quotas, policies, classes.
+    /// Objects of foreign kinds without a definition in the package are here as well: their
+    /// controller runs already, and pods often wait for its results, such as a Secret.
     Config,
-    /// Services: pods find those that are older than themselves in their environment.
+    /// Services, as pods get older services into their environment.
     Services,
     Workloads,
-    /// What makes the API server call the workloads: before they answer, it would refuse requests
-    /// of the whole cluster.
+    /// Registrations that make the API server call the workloads. Before the workloads respond, the
+    /// server would refuse requests of the whole cluster.
     Registrations,
-    /// Objects of the package's own kinds: the workloads check, default and act on them, and are
-    /// still there to clean up after them when the revision is torn down.
+    /// Objects of the package's own kinds: the workloads check, default and handle them, and still
+    /// run to clean up after them when the revision is torn down.
     CustomResources,
     Scaling,
-    /// What leads requests from outside to them.
+    /// Objects that route requests from outside to the workloads.
     Traffic,
 }
 
 impl Stage {
-    /// All of them, in their order.
+    /// All stages, in order.
     pub(crate) const ALL: [Self; 10] = [
         Self::Namespaces,
         Self::Crds,
@@ -64,8 +65,8 @@ impl Stage {
 use KindScope::{Cluster, Namespaced};
 use Stage::{Config, Scaling, Traffic};
 
-/// The kinds that every API server has and keeps objects of, and those of this product. A line has a group (`-` for
-/// the core group), the scope, the stage, and kinds.
+/// The built-in kinds of every API server that have stored objects, and the kinds of Baton. A line
+/// has a group (`-` for the core group), the scope, the stage, and kinds.
 const BUILT_IN: &str = "\
 - Namespaced config ConfigMap Event LimitRange PersistentVolumeClaim PodTemplate ResourceQuota Secret
 - Namespaced services Endpoints Service
@@ -105,8 +106,8 @@ storage.k8s.io Cluster config CSIDriver CSINode StorageClass VolumeAttachment Vo
 storage.k8s.io Namespaced config CSIStorageCapacity
 storagemigration.k8s.io Cluster config StorageVersionMigration";
 
-/// Groups of widespread extensions whose kinds lead requests to pods. Served too early, they would
-/// lead them to pods that are not there yet.
+/// Groups of common extensions whose kinds route requests to pods. Created too early, they would
+/// route requests to missing pods.
 const TRAFFIC_GROUPS: [&str; 6] = [
     "gateway.networking.k8s.io",
     "networking.istio.io",
@@ -116,7 +117,7 @@ const TRAFFIC_GROUPS: [&str; 6] = [
     "traefik.io",
 ];
 
-/// As above, for what scales pods.
+/// Groups of common extensions whose kinds scale pods.
 const SCALING_GROUPS: [&str; 1] = ["keda.sh"];
 
 fn built_in(group: &str, kind: &str) -> Option<(KindScope, Stage)> {
@@ -138,7 +139,7 @@ pub(crate) fn scope(group: &str, kind: &str) -> Option<KindScope> {
     built_in(group, kind).map(|(scope, _)| scope)
 }
 
-/// The stage of a kind. `is_own` says whether the package itself defines kinds of the group.
+/// The stage of a kind. `is_own` is true if the package defines kinds of the group.
 pub(crate) fn stage(group: &str, kind: &str, is_own: bool) -> Stage {
     match built_in(group, kind) {
         Some((_, stage)) => stage,

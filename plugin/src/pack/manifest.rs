@@ -1,5 +1,5 @@
-//! From documents to the objects in them: lists are taken apart, what only a server or this program
-//! needs is taken out, and what cannot be packed is reported.
+//! Makes objects of documents: splits lists, removes fields that only a server or this program
+//! needs, and reports objects that cannot be packed.
 
 mod allocated;
 mod check;
@@ -23,24 +23,24 @@ pub(crate) struct Manifest {
     pub(crate) place: SourceLocation,
     pub(crate) gvk: Gvk,
     pub(crate) name: String,
-    /// Its namespace; empty if the manifest names none.
+    /// Namespace of the object; empty if the manifest names none.
     pub(crate) namespace: String,
-    /// The manifest, without what is stripped.
+    /// The manifest, without the removed fields.
     pub(crate) object: Value,
-    /// The phase that an annotation names.
+    /// The phase in the annotation.
     pub(crate) phase: Option<String>,
-    /// What may be taken over, if an annotation says so.
+    /// The collision protection in the annotation.
     pub(crate) collision_protection: Option<CollisionProtection>,
-    /// Conditions to copy, from an annotation.
+    /// The conditions to copy, from the annotation.
     pub(crate) condition_mappings: Vec<ConditionMapping>,
-    /// Fields to send once only, from an annotation.
+    /// The fields that are only sent when the object is created, from the annotation.
     pub(crate) create_only_fields: Vec<String>,
-    /// When Helm would make it, if not with the other objects.
+    /// The Helm hook of the object, if it is one.
     pub(crate) hook: Option<Hook>,
 }
 
 impl Manifest {
-    /// Who it is, in whatever version.
+    /// The identity of the object, in any version.
     pub(crate) fn key(&self) -> ObjectKey {
         self.gvk.key(&self.namespace, &self.name)
     }
@@ -52,9 +52,9 @@ impl Manifest {
 
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
-    /// Leave out all hooks of Helm.
+    /// True if all hooks of Helm are left out.
     pub(crate) no_hooks: bool,
-    /// Leave out Secrets with values.
+    /// True if Secrets with values are left out.
     pub(crate) no_secrets: bool,
     /// Objects in the order of the input.
     pub(crate) manifests: Vec<Manifest>,
@@ -63,7 +63,7 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    /// Takes in what was found in a source.
+    /// Adds the content of a source.
     pub(crate) fn take(&mut self, found: Parsed) {
         let before = self.errors.len();
         self.errors.extend(found.errors);
@@ -76,7 +76,7 @@ impl Collected {
         }
     }
 
-    /// Takes in a document: an object, or a list of objects that begin in these lines.
+    /// Adds a document: an object, or a list of objects that begin in these lines.
     pub(crate) fn take_value(
         &mut self,
         place: &SourceLocation,
@@ -132,7 +132,8 @@ impl Collected {
         }
     }
 
-    /// Makes a manifest of an object; `None` if it is left out. Errors are all that is wrong with it.
+    /// Makes a manifest of an object; `None` if it is left out. All errors of the object are
+    /// returned.
     fn manifest(
         &mut self,
         place: &SourceLocation,
@@ -219,7 +220,7 @@ fn text<'o>(object: &'o Map<String, Value>, field: &str) -> &'o str {
         .unwrap_or_default()
 }
 
-/// Errors of objects that are there more than once, each naming both places. Call it when the
+/// Errors for objects that occur more than once, each with both places. Call this when the
 /// namespaces are known.
 pub(crate) fn duplicates(manifests: &[Manifest]) -> Vec<InputError> {
     let mut first: BTreeMap<ObjectKey, &Manifest> = BTreeMap::new();

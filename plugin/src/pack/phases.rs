@@ -1,4 +1,4 @@
-//! Which phase an object belongs into, and the order of the phases.
+//! Distributes objects over phases, and orders the phases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::{
     manifest::Manifest,
 };
 
-/// A phase: its name, and the objects in it as indexes of the manifests.
+/// A phase: its name, and the indexes of its manifests.
 pub(crate) type Phase = (String, Vec<usize>);
 
 /// Distributes the objects over phases.
@@ -16,10 +16,10 @@ pub(crate) type Phase = (String, Vec<usize>);
 /// An object goes into the phase that its annotation names, else into that of its Helm hook, else
 /// into that of its kind. Phases by kind are in the order of [`Stage`], with the hooks before
 /// `rbac` and at the end. Phases that only annotations name follow those by kind, in the order of
-/// their first object. `order` overrules this, see the function `reorder`.
+/// their first object. `order` overrides this, see the function `reorder`.
 ///
 /// # Guarantees
-/// Within a phase the objects keep the order of the input. Phases without objects are left out.
+/// Within a phase the objects are in the order of the input. Phases without objects are left out.
 pub(crate) fn arrange(
     manifests: &[Manifest],
     own_groups: &BTreeSet<String>,
@@ -69,12 +69,12 @@ pub(crate) fn arrange(
     names.into_iter().filter_map(phase).collect()
 }
 
-/// Brings phases into a wanted order by moving as few of those by kind as possible.
+/// Brings phases into a wanted order, and moves as few phases by kind as possible.
 ///
-/// The first phase by kind in `order` keeps its place. What is named before it moves to right before
-/// it, and what is named behind it moves to right behind its predecessor, unless it is a phase by
-/// kind that comes later anyway. So `config,migrate,workloads` puts `migrate` behind `config`, and
-/// all others stay where they are. Without a phase by kind, the first name keeps its place.
+/// The first phase by kind in `order` stays. A name before it moves right before it, and a name
+/// after it moves right behind its predecessor, unless it is a phase by kind that comes later
+/// anyway. So `config,migrate,workloads` puts `migrate` behind `config`, and all other phases stay.
+/// Without a phase by kind, the first name stays.
 fn reorder(names: &mut Vec<String>, order: &[String]) {
     let order: Vec<_> = order.iter().filter(|name| names.contains(name)).collect();
     let is_stage = |name: &str| Stage::ALL.iter().any(|stage| stage.name() == name);

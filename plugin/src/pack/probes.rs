@@ -1,8 +1,8 @@
-//! What makes objects available: probes by kind, and those that the user asks for.
+//! The probes of a package: default ones by kind, and those that the user asks for.
 //!
-//! A probe must neither pass before a controller has looked at the object nor wait for something
-//! that does not come. So each of the rules admits the fields that are absent when they are zero,
-//! and the strategies by which a controller leaves pods alone.
+//! A probe must not pass before a controller has observed the object, and must not wait for a state
+//! that is never reached. So the rules accept absent fields, which mean zero, and the strategies by
+//! which a controller does not change pods.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
@@ -14,7 +14,7 @@ use baton_probes::Probes;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GroupKind {
-    /// API group, empty for the core group.
+    /// API group; empty for the core group.
     pub(crate) group: String,
     pub(crate) kind: String,
 }
@@ -29,7 +29,7 @@ impl fmt::Display for GroupKind {
     }
 }
 
-/// `KIND.GROUP`, or `KIND` for the core group.
+/// Parses `KIND.GROUP`, or `KIND` for the core group.
 impl FromStr for GroupKind {
     type Err = String;
 
@@ -51,13 +51,13 @@ impl FromStr for GroupKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProbeFlag {
     pub(crate) of: GroupKind,
-    /// The probe; `None` for no probe of this kind at all.
+    /// The probe; `None` if objects of the kind have no probe.
     pub(crate) probe: Option<Probe>,
 }
 
 const FORMS: &str = "condition:TYPE, condition:TYPE=STATUS, fields:.PATH=.PATH, cel:RULE or none";
 
-/// `KIND.GROUP=PROBE`, where the probe is in one of the `FORMS`.
+/// Parses `KIND.GROUP=PROBE`, where the probe has one of the `FORMS`.
 impl FromStr for ProbeFlag {
     type Err = String;
 
@@ -89,7 +89,7 @@ impl FromStr for ProbeFlag {
         };
         let wanted = Self { of, probe };
         if let Some(probe) = &wanted.probe {
-            // The controller would refuse it only when it is too late.
+            // The controller would refuse an invalid probe only after the apply.
             Probes::compile(&[entry(&wanted.of, vec![probe.clone()])])
                 .map_err(|error| error.cause.to_string())?;
         }
@@ -100,12 +100,12 @@ impl FromStr for ProbeFlag {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProbeOptions {
     pub(crate) no_defaults: bool,
-    /// Probes that the user asks for; they replace those of a well-known kind.
+    /// Probes that the user asks for; they replace the default ones of their kind.
     pub(crate) wanted: Vec<ProbeFlag>,
 }
 
-/// The probes of a package, for the kinds that occur in it, in the order of group and kind. With
-/// them come notes on wanted probes whose kind does not occur.
+/// The probes of a package for its kinds, in the order of group and kind. Notes are about probes of
+/// the user for kinds that the package does not have.
 pub(crate) fn of_package<'k>(
     kinds: impl Iterator<Item = (&'k str, &'k str)>,
     options: &ProbeOptions,
@@ -173,7 +173,7 @@ fn cel(rule: &str, message: &str) -> Probe {
     }
 }
 
-/// Counters that are zero are absent from the status.
+/// A counter of the status, which is absent if it is zero.
 macro_rules! count {
     ($field:literal) => {
         concat!(
@@ -186,7 +186,7 @@ macro_rules! count {
     };
 }
 
-/// The controller has looked at the object: until then the status consists of zeros.
+/// True after the controller has observed the object. Before that, the status has only zeros.
 const OBSERVED: &str = "has(self.status.observedGeneration)";
 
 fn by_kind(group: &str, kind: &str) -> Vec<Probe> {
@@ -211,7 +211,7 @@ fn by_kind(group: &str, kind: &str) -> Vec<Probe> {
                 ),
                 "not all replicas are available",
             ),
-            // Below the partition, and with OnDelete, pods keep their old template on purpose.
+            // Pods below the partition, and with `OnDelete`, have their old template on purpose.
             cel(
                 &format!(
                     "self.spec.updateStrategy.type == 'OnDelete' || {} >= self.spec.replicas - {}",
@@ -248,7 +248,7 @@ fn by_kind(group: &str, kind: &str) -> Vec<Probe> {
             "not all replicas are available",
         )],
         ("", "Pod") => vec![cel(
-            // A pod that has done its work is not ready any more.
+            // A pod that has succeeded is not ready any more.
             "self.status.phase == 'Succeeded' || (has(self.status.conditions) && \
              self.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True'))",
             "the pod is not ready",
@@ -273,8 +273,8 @@ fn by_kind(group: &str, kind: &str) -> Vec<Probe> {
             "package-operator.run",
             "ObjectDeployment" | "ClusterObjectDeployment" | "ObjectSet" | "ClusterObjectSet",
         ) => vec![condition("Available", "True")],
-        // A claim may wait for the pod that uses it, and that pod may be in a later phase. Such a
-        // claim has neither of the annotations by which a volume is asked for.
+        // A claim may wait for a pod that uses it, and that pod may be in a later phase. Such a
+        // claim has neither of the annotations that request a volume.
         ("", "PersistentVolumeClaim") => vec![cel(
             "self.status.phase == 'Bound' || (self.status.phase == 'Pending' && \
              !(has(self.metadata.annotations) && \

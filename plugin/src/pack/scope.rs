@@ -1,4 +1,4 @@
-//! Whether the result is namespaced or cluster-scoped, and which namespace its objects are in.
+//! Decides if the result is namespaced or cluster-scoped, and on the namespaces of its objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ use super::{
     source_location::{InputError, SourceLocation},
 };
 
-/// How many objects or namespaces of a list are named.
+/// The number of objects or namespaces of a list that are named.
 const SHOWN: usize = 5;
 
 /// Scopes of kinds, by group and kind.
 pub(crate) type Scopes = BTreeMap<(String, String), KindScope>;
 
-/// What the user and the server say about scopes.
+/// The scopes that the user and the server name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScopeOptions {
-    /// The cluster-scoped kinds are asked for.
+    /// True if the user asks for the cluster-scoped kinds.
     pub(crate) cluster: bool,
     /// The namespace of the result, or of objects that name none.
     pub(crate) namespace: Option<String>,
@@ -33,9 +33,9 @@ pub(crate) struct ScopeOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) cluster: bool,
-    /// The namespace of a namespaced result, as far as anything names one.
+    /// The namespace of a namespaced result, if any source names one.
     pub(crate) namespace: Option<String>,
-    /// What was decided without having been asked for.
+    /// Decisions that the user did not ask for.
     pub(crate) notes: Vec<String>,
 }
 
@@ -60,8 +60,8 @@ pub(crate) fn defined(manifests: &[Manifest]) -> Scopes {
     .collect()
 }
 
-/// One object of each kind whose scope only a server knows: it is neither built in nor defined
-/// by the objects.
+/// One object of each kind whose scope only a server knows. Such a kind is neither built in nor
+/// defined by the objects.
 pub(crate) fn unknown(manifests: &[Manifest]) -> Vec<&Manifest> {
     let defined = defined(manifests);
     let mut seen = BTreeSet::new();
@@ -91,13 +91,14 @@ pub(crate) async fn ask(
 
 /// Decides on the scope of the result and completes the namespaces of the objects.
 ///
-/// The result is cluster-scoped if that is asked for, if an object is, or if the objects are in more
-/// than one namespace. In it every namespaced object names its namespace; those that do not get the
-/// wished one, else the only one that the others name. In a namespaced result the manifests stay as
-/// they are, as the controller completes them; only [`Manifest::namespace`] is set.
+/// The result is cluster-scoped if the user asks for that, if an object is cluster-scoped, or if
+/// the objects are in several namespaces. Every namespaced object in it names its namespace; an
+/// object without one gets the namespace that the user asks for, or else the only one that the
+/// others name. In a namespaced result the manifests stay as they are, as the controller completes
+/// them; only [`Manifest::namespace`] is set.
 ///
-/// A kind that nobody knows is namespaced, unless the cluster-scoped kinds are asked for and there
-/// is no namespace that its objects could be in.
+/// A kind of unknown scope is namespaced, unless the user asks for the cluster-scoped kinds and
+/// there is no namespace for its objects.
 pub(crate) fn settle(
     manifests: &mut [Manifest],
     options: &ScopeOptions,
@@ -126,7 +127,7 @@ pub(crate) fn settle(
             ));
         }
         match (scope, &survey.default) {
-            // Servers ignore it there, and it would make another object of it to us.
+            // Servers ignore this namespace, and Baton would take the object for another one.
             (KindScope::Cluster, _) => set_namespace(manifest, ""),
             (KindScope::Namespaced, _) if !manifest.namespace.is_empty() => {}
             (KindScope::Namespaced, Some(default)) if decision.cluster => {
@@ -169,17 +170,17 @@ fn set_namespace(manifest: &mut Manifest, namespace: &str) {
     }
 }
 
-/// What the objects and the user say.
+/// The facts that decide on the scope.
 struct Survey {
-    /// Scopes of the manifests, where they are known.
+    /// Scopes of the manifests, if they are known.
     scopes: Vec<Option<KindScope>>,
-    /// An object that is cluster-scoped, if there is one.
+    /// The first cluster-scoped object, if there is one.
     cluster_scoped: Option<String>,
     /// The only namespace that objects name.
     only: Option<String>,
-    /// The namespace for objects that name none.
+    /// The namespace of objects that name none.
     default: Option<String>,
-    /// All namespaces that objects are in.
+    /// The namespaces of all objects.
     used: BTreeSet<String>,
 }
 

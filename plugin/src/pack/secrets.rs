@@ -1,11 +1,11 @@
-//! Secrets: what is said of those that end up in a revision, and how they are left out of it.
+//! Secrets: notes about those that are packed, and the removal of others.
 //!
-//! A revision holds its objects as they are, and keeps them as long as its history: whoever may read revisions reads
-//! their Secrets. One that is left out is made by other means. Nothing in a revision can look at an object that it does
-//! not own, so what waits for the Secret is what needs it: pods do not start without it, and the probes of their
-//! workload do not pass.
+//! A revision contains its objects as they are, for as long as its history: a user with the right
+//! to read revisions can read their Secrets. A Secret that is left out is created by other means. A
+//! revision cannot check an object that it does not own, so its pods wait for the Secret: they do
+//! not start without it, and the probes of their workload do not pass.
 //!
-//! Only names are ever told, no values.
+//! Notes contain names only, and no values.
 
 mod live;
 
@@ -18,7 +18,7 @@ pub(crate) use live::check;
 
 use super::manifest::Manifest;
 
-/// The note about Secrets that revisions will hold, if there are any.
+/// The note about Secrets in revisions, if there are any.
 pub(crate) fn in_clear_text(manifests: &[Manifest]) -> Option<String> {
     let secrets: Vec<String> = manifests
         .iter()
@@ -37,14 +37,15 @@ pub(crate) fn in_clear_text(manifests: &[Manifest]) -> Option<String> {
     ))
 }
 
-/// Takes the Secrets with values out. Others, such as those that somebody fills, disclose nothing.
+/// Removes and returns the Secrets with values. Other Secrets, such as those that are filled later,
+/// disclose nothing.
 pub(crate) fn take_out(manifests: &mut Vec<Manifest>) -> Vec<Manifest> {
     let (secrets, others) = std::mem::take(manifests).into_iter().partition(has_values);
     *manifests = others;
     secrets
 }
 
-/// The note about a Secret that was left out: where it has to be, and what waits for it.
+/// The note about a Secret that was left out: its place, and the objects that wait for it.
 pub(crate) fn left_out(
     secret: &Manifest,
     manifests: &[Manifest],
@@ -98,7 +99,7 @@ fn has_values(manifest: &Manifest) -> bool {
         && (is_filled("data") || is_filled("stringData"))
 }
 
-/// Whether a probe of the package looks at objects of the kind.
+/// True if a probe of the package selects objects of the kind.
 fn is_probed(manifest: &Manifest, probes: &[ObjectSetProbe]) -> bool {
     probes.iter().any(|probe| {
         let kind = &probe.selector.kind;
@@ -106,7 +107,7 @@ fn is_probed(manifest: &Manifest, probes: &[ObjectSetProbe]) -> bool {
     })
 }
 
-/// Names of the Secrets without which the pods of an object do not start.
+/// Names of the Secrets that the pods of an object need to start.
 fn needed_by(object: &Value) -> BTreeSet<&str> {
     let pods = [
         "/spec",
@@ -145,14 +146,14 @@ fn items<'v>(value: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> {
     items.into_iter().flatten()
 }
 
-/// The name in a reference, unless pods start without what it names.
+/// The name in a reference, unless the reference is optional.
 fn required<'v>(reference: &'v Value, field: &str) -> Option<&'v str> {
     let is_optional = reference.get("optional") == Some(&Value::Bool(true));
     let name = reference.get(field)?.as_str()?;
     (!is_optional).then_some(name)
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// The names as `a`, `a and b`, `a, b and c`.
 fn listed(names: &[String]) -> String {
     match names {
         [] => String::new(),

@@ -1,25 +1,24 @@
-//! Parts of a package that is too big for one object.
+//! Splits a package that is too large for one object.
 //!
-//! # How it is cut
+//! # Bins
 //!
-//! The objects of a phase are put into bins by a hash of who they are, not of what they contain: all
-//! in one bin; a bin that is too big is halved by the next bit of the hash, and so on. Which objects
-//! share a bin thus depends on nothing but the objects themselves, and not on their order or on
-//! earlier cuts. A changed object changes one slice, unless its bin overflows or two neighbours
-//! shrink into one; so do objects that come or go.
+//! The objects of a phase are put into bins by a hash of their identity, not of their content:
+//! first all into one bin; a bin that is too large is halved by the next bit of the hash, and so
+//! on. So the objects of a bin depend only on the objects themselves, and not on their order or on
+//! earlier splits. A changed object changes one slice, unless its bin overflows or two neighbours
+//! shrink into one. The same holds for an added or removed object.
 
 use baton_engine::{ObjectKey, diff::content_fingerprint};
 use serde_json::{Value, json};
 
-/// The objects of etcd, and thus of the API server, are at most 1.5 MiB; this leaves room for
-/// metadata.
+/// The largest object. Objects of etcd, and thus of the API server, have at most 1.5 MiB; this
+/// leaves room for metadata.
 pub(crate) const LARGEST_OBJECT: usize = 1_500_000;
 
-/// Phases below this share of the limit stay in the package, as a slice of their own would only be
-/// in the way.
+/// Phases smaller than this share of the limit stay in the package, as they are not worth a slice.
 const SMALL: usize = 16;
 
-/// An object with what a revision says about it, as a phase lists it.
+/// An object with its settings, as a phase lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) key: ObjectKey,
@@ -38,15 +37,15 @@ pub(crate) type Slice = Vec<Entry>;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Packing {
-    /// In the phase itself, in the order of the input.
+    /// The objects stay in the phase, in the order of the input.
     Inline(Vec<Entry>),
     Sliced(Vec<Slice>),
 }
 
-/// Decides which phases are cut into slices, and cuts them.
+/// Decides which phases are split into slices, and splits them.
 ///
-/// Nothing is cut if all objects together are at most `limit` bytes. Else all phases are, but for
-/// small ones, as long as these do not exceed the limit themselves.
+/// No phase is split if all objects together have at most `limit` bytes. Otherwise all phases are,
+/// except small ones, unless the small ones together exceed the limit.
 ///
 /// # Guarantees
 /// A slice exceeds the limit only if it has one object.
@@ -69,8 +68,8 @@ pub(crate) fn cut(phases: Vec<Vec<Entry>>, limit: usize) -> Vec<Packing> {
         .collect()
 }
 
-/// Puts objects into bins. Within a bin they are sorted, so that their order in the input plays no
-/// part.
+/// Puts objects into bins. The objects of a bin are sorted, so that their order in the input does
+/// not matter.
 fn bins(entries: Vec<Entry>, limit: usize) -> Vec<Slice> {
     let hashed = entries
         .into_iter()
@@ -102,7 +101,7 @@ fn halve(hashed: &[(u64, Entry)], depth: u32, limit: usize, bins: &mut Vec<Slice
     halve(high, bit, limit, bins);
 }
 
-/// A hash of who an object is. Slices are cut by it, so it must never change.
+/// A hash of the identity of an object. It must never change, because slices are split by it.
 fn identity(key: &ObjectKey) -> u64 {
     let ObjectKey {
         group,
@@ -113,7 +112,7 @@ fn identity(key: &ObjectKey) -> u64 {
     content_fingerprint(&json!([group, kind, namespace, name]))
 }
 
-/// The name of a slice, which changes with its content.
+/// The name of a slice, which depends on its content.
 pub(crate) fn name(package: &str, slice: &Slice) -> String {
     let values = slice.iter().map(|entry| entry.value.clone()).collect();
     format!(

@@ -1,21 +1,22 @@
-//! Where something was read, and what is wrong there.
+//! The places of documents in their sources, and errors at these places.
 
 use std::{fmt, sync::Arc};
 
-/// Where a document, or an object in it, begins.
+/// The place where a document, or an object in it, begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SourceLocation {
-    /// The file as the user named it, or what else was read.
+    /// The file as the user named it, or another source.
     pub(crate) source: Arc<str>,
     /// Number of the document in the source, from 1.
     pub(crate) document: usize,
     /// Line in the source, from 1.
     pub(crate) line: usize,
-    /// The file that a generator made the document from, if it says so.
+    /// The file from which a generator made the document, if a comment names it.
     pub(crate) origin: Option<Arc<str>>,
 }
 
-/// Prints `shop/app.yaml:14: document 2`, which editors and terminals turn into a link.
+/// Formats the place as `shop/app.yaml:14: document 2`, which editors and terminals turn into a
+/// link.
 impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -24,7 +25,7 @@ impl fmt::Display for SourceLocation {
             line,
             origin,
         } = self;
-        // What was no text has no lines.
+        // A source that was no text has no lines.
         if *document == 0 {
             return f.write_str(source);
         }
@@ -36,10 +37,10 @@ impl fmt::Display for SourceLocation {
     }
 }
 
-/// Something that keeps the input from being packed.
+/// An error that keeps the input from being packed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InputError {
-    /// Where: a place, a file, or nothing if it is about the input as a whole.
+    /// The place or the file of the error; `None` if it is about the whole input.
     at: Option<String>,
     line: usize,
     message: String,
@@ -73,7 +74,7 @@ impl InputError {
         }
     }
 
-    /// Line in its source; zero if it is about more than a line.
+    /// The line in the source; zero if the error is about more than a line.
     pub(crate) fn line(&self) -> usize {
         self.line
     }
@@ -88,7 +89,7 @@ impl fmt::Display for InputError {
     }
 }
 
-/// All errors of the input, so that they can be corrected at once.
+/// All errors of the input, so that the user can correct them at once.
 #[derive(Debug, thiserror::Error)]
 pub(crate) struct InputErrors(pub(crate) Vec<InputError>);
 

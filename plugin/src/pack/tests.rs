@@ -27,7 +27,7 @@ fn text(text: &str) -> Vec<InputText> {
     }]
 }
 
-/// What the command prints: the notes as comments, and the objects.
+/// The output of the command: the notes as comments, and the objects.
 fn printed(sources: &[InputText], options: &Options) -> String {
     let packed = pack(read(sources, false), options).unwrap();
     let notes = packed.notes.iter().map(|note| format!("# note: {note}\n"));
@@ -103,7 +103,7 @@ fn a_revision_with_slices() {
     insta::assert_snapshot!(printed(&testdata("shop"), &options));
 }
 
-/// A cluster-scoped result has no account: it is for administrators.
+/// A cluster-scoped result has no account, as only administrators can create it.
 #[test]
 fn an_account_needs_a_namespace() {
     let options = Options {
@@ -115,7 +115,7 @@ fn an_account_needs_a_namespace() {
     assert!(said.contains("--service-account"), "{said}");
 }
 
-/// What is written is what the controller reads, and nothing is wrong with it there.
+/// The controller can read the packed objects, and finds no error in them.
 #[test]
 fn results_are_valid_to_the_engine() {
     use baton_engine::revision;
@@ -230,7 +230,7 @@ fn names_are_checked() {
     }
 }
 
-/// An application as Helm would print it: more objects of more kinds than the fixtures.
+/// An application as Helm would print it, with more objects and kinds than the fixtures.
 fn manifests() -> impl Strategy<Value = Vec<(usize, u32, u32)>> {
     prop::collection::vec((0..6_usize, 0..50_u32, any::<u32>()), 1..40)
 }
@@ -262,7 +262,7 @@ fn stream(objects: &[(usize, u32, u32)]) -> Vec<InputText> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The same objects give the same bytes, and another order of the same documents gives the same
+    /// The same objects give the same bytes, and another order of the documents gives the same
     /// phases.
     #[test]
     fn packing_is_deterministic(objects in manifests()) {
@@ -288,7 +288,7 @@ proptest! {
         let mut changed = objects.clone();
         let index = index % objects.len();
         changed[index].2 = objects[index].2.wrapping_add(1);
-        // Only the first of equal names is packed.
+        // Only the first object of a name is packed.
         let first = objects.iter().position(|other| other.0 == objects[index].0 && other.1 == objects[index].1);
         let after = printed(&stream(&changed), &options);
         let different = before.lines().zip(after.lines()).filter(|(a, b)| a != b).count();

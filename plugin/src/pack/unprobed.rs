@@ -1,7 +1,7 @@
-//! Custom resources of which nobody has said what makes them ready.
+//! Notes about custom resources without a probe.
 //!
-//! They pass as soon as they are written, so that the next phase begins, and a revision is available, whatever becomes
-//! of them.
+//! They pass when they are written: the next phase begins, and the revision becomes available, in
+//! any state of them.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{
     probes::{GroupKind, ProbeOptions},
 };
 
-/// A note per kind of custom resources that no probe looks at, unless that was asked for.
+/// A note per kind of custom resources without a probe, unless the user asked for that.
 pub(crate) fn notes(
     manifests: &[Manifest],
     probes: &[ObjectSetProbe],
@@ -56,7 +56,7 @@ pub(crate) fn notes(
     unprobed.into_iter().map(note).collect()
 }
 
-/// Whether objects of a kind may have a status: not if the package defines the kind, and without one.
+/// True if objects of a kind may have a status. False if the package defines the kind without one.
 fn has_status(id: &GroupKind, manifests: &[Manifest]) -> bool {
     let definitions = manifests.iter().filter(|manifest| {
         let text = |pointer: &str| manifest.object.pointer(pointer).and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! The next revision of a chain that has no deployment to make it.
+//! The next revision of a chain without a deployment.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::{
     error::Error,
 };
 
-/// Whether a next revision of the chain of `target` may be made by hand.
+/// Checks that a command may make the next revision of the chain of `target`.
 pub(crate) fn check(chain: &Chain, target: &Target) -> Result<(), Error> {
     if let Some(deployment) = &chain.deployment {
         return Err(Error::Impossible(format!(
@@ -40,8 +40,8 @@ pub(crate) fn check(chain: &Chain, target: &Target) -> Result<(), Error> {
     }
 }
 
-/// The next revision of a chain, with the content of one of its revisions. It takes over from all
-/// that are not archived.
+/// The next revision of a chain, with the content of one of its revisions. It takes objects over
+/// from all revisions that are not archived.
 pub(crate) fn next(
     chain: &Chain,
     content: &Revision,
@@ -136,7 +136,7 @@ mod tests {
         let made = next(&chain, &chain.revisions[0], None, "because").unwrap();
         assert_eq!(made["metadata"]["name"], "web-v4");
         assert_eq!(made["spec"]["revision"], 4);
-        // Archived ones have nothing to hand over.
+        // Archived revisions have nothing to hand over.
         let previous = serde_json::json!([{"name": "web-v2"}, {"name": "web-v3"}]);
         assert_eq!(made["spec"]["previous"], previous);
         let named = next(&chain, &chain.revisions[0], Some("fresh"), "because").unwrap();

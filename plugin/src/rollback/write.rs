@@ -1,4 +1,4 @@
-//! What is written to go back.
+//! The patches and objects that a rollback writes.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use baton_apis::constants::{
 use baton_engine::operations::{add, remove, test};
 use serde_json::{Map, Value, json};
 
-/// Annotations that speak about the object they are on, and would be wrong on a copy.
+/// Annotations that describe the object that they are on, and would be wrong on a copy.
 const OF_THE_ORIGINAL: [&str; 4] = [
     ANNOTATION_HASH,
     ANNOTATION_LAST_APPLIED,
@@ -28,13 +28,13 @@ const CONTENT: [&str; 4] = [
 /// The verb of [`cause`] for a rollback.
 pub(crate) const ROLLBACK: &str = "rollback to";
 
-/// Where the change cause is.
+/// Path of the change cause.
 const CAUSE: [&str; 3] = ["metadata", "annotations", ANNOTATION_CHANGE_CAUSE];
 
-/// The JSON patch that makes a revision's content a deployment's template, on the condition that the
-/// deployment is still as it was read.
+/// The JSON patch that makes a revision's content the template of a deployment. It fails if the
+/// deployment has changed since it was read.
 ///
-/// A JSON patch, because a merge patch would take a `null` in a manifest for a removal.
+/// A merge patch would take a `null` in a manifest for a removal.
 pub(crate) fn roll_deployment(deployment: &Value, revision: &Value) -> Value {
     let version = &deployment["metadata"]["resourceVersion"];
     let cause = cause(revision, ROLLBACK);
@@ -49,12 +49,13 @@ pub(crate) fn roll_deployment(deployment: &Value, revision: &Value) -> Value {
     ])
 }
 
-/// The JSON patch that takes a change cause from a deployment, if that is still it.
+/// The JSON patch that removes a change cause from a deployment. It fails if the change cause is
+/// another one.
 pub(crate) fn without_cause(cause: &str) -> Value {
     json!([test(&CAUSE, cause), remove(&CAUSE)])
 }
 
-/// A revision's content in the form of a template.
+/// The content of a revision in the form of a template.
 pub(crate) fn template(revision: &Value) -> Value {
     let mut metadata = Map::new();
     if let Some(labels) = labels(revision) {
@@ -103,8 +104,8 @@ pub(crate) fn next_revision(
     })
 }
 
-/// Why the new revision is made: for the reason that the old one was made, if that is known; else by
-/// the `verb`, such as `rollback to`.
+/// The change cause of the new revision: that of the old revision if it has one, else the `verb`,
+/// such as `rollback to`, with the number.
 pub(crate) fn cause(revision: &Value, verb: &str) -> String {
     let number = &revision["spec"]["revision"];
     let known = revision["metadata"]["annotations"][ANNOTATION_CHANGE_CAUSE].as_str();
@@ -113,12 +114,14 @@ pub(crate) fn cause(revision: &Value, verb: &str) -> String {
         .map_or_else(|| format!("{verb} revision {number}"), str::to_owned)
 }
 
-/// The name of the revision after one: a number at the end of its name is counted up, and becomes
-/// the new revision's number where it was the old one's. `web-v3` is followed by `web-v4`, `web` by
-/// `web-v4`. Names in `taken` are skipped.
+/// The name of the next revision.
+///
+/// A number at the end of the name becomes the new revision's number if it was the old one's, and
+/// else is increased by one. `web-v3` is followed by `web-v4`, `web` by `web-v4`. Names in `taken`
+/// are skipped.
 pub(crate) fn next_name(name: &str, number: i64, next: i64, taken: &BTreeSet<String>) -> String {
     let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    // A number that is too long to be counted is part of the name.
+    // A number that is too large to be parsed is part of the name.
     let (stem, count) = match name[stem.len()..].parse::<i64>() {
         Ok(count) if count == number => (stem.to_owned(), Some(next)),
         Ok(count) if !stem.is_empty() => (stem.to_owned(), count.checked_add(1)),
@@ -133,12 +136,12 @@ pub(crate) fn next_name(name: &str, number: i64, next: i64, taken: &BTreeSet<Str
         if !taken.contains(&name) {
             return name;
         }
-        // There are fewer names than numbers.
+        // An overflow starts again at 0: there are fewer names than numbers.
         count = count.checked_add(1).unwrap_or(0);
     }
 }
 
-/// Labels of a revision without the one that names its deployment; `None` when there are none.
+/// Labels of a revision without the one that names its deployment; `None` if none are left.
 fn labels(revision: &Value) -> Option<Value> {
     let mut labels = revision["metadata"]["labels"].as_object()?.clone();
     labels.remove(LABEL_OBJECT_DEPLOYMENT);
@@ -272,12 +275,12 @@ spec:
             ("web-3", 3, 4, "web-4"),
             ("web3", 3, 4, "web4"),
             ("3", 3, 4, "4"),
-            // Counted in another way than the revisions.
+            // The numbers in the names differ from those of the revisions.
             ("web-v3", 7, 8, "web-v4"),
             ("web-v9", 9, 10, "web-v10"),
             ("web-v09", 9, 10, "web-v10"),
             ("web", 3, 4, "web-v4"),
-            // No number that stands for a count.
+            // The number in the name is no counter.
             ("2024", 1, 2, "2024-v2"),
             (
                 "web-99999999999999999999",
@@ -291,7 +294,7 @@ spec:
                 2,
                 "web-9223372036854775807-v2",
             ),
-            // Somebody has these.
+            // These names are taken.
             ("web-v4", 4, 5, "web-v7"),
             ("web-v4", 1, 2, "web-v7"),
         ] {

@@ -1,12 +1,12 @@
-//! `-l`: labels that are asked for.
+//! The value of `-l`: a label selector.
 
 use std::collections::BTreeSet;
 
 use baton_engine::names::{is_label_value, is_subdomain};
 use kube::core::{Expression, Selector};
 
-/// Reads a selector in the syntax of kubectl: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`, separated by
-/// commas.
+/// Parses a selector in the syntax of kubectl: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`,
+/// `!a`, separated by commas.
 pub(crate) fn parse(text: &str) -> Result<Selector, String> {
     let mut parts = Vec::new();
     let (mut part, mut depth) = (String::new(), 0_usize);
@@ -49,7 +49,7 @@ fn expression(text: &str) -> Result<Expression, String> {
     }
 }
 
-/// A name, perhaps behind a domain and a slash.
+/// True for a name, with or without a domain and a slash before it.
 fn is_key(text: &str) -> bool {
     let (domain, name) = match text.split_once('/') {
         Some((domain, name)) => (Some(domain), name),
@@ -58,7 +58,7 @@ fn is_key(text: &str) -> bool {
     !name.is_empty() && is_label_value(name) && domain.is_none_or(is_subdomain)
 }
 
-/// `key in (a,b)`, `key notin (a,b)`.
+/// Parses `key in (a,b)` or `key notin (a,b)`.
 fn of_set(text: &str, open: usize) -> Result<(&str, Expression), String> {
     let malformed =
         || format!("{text:?} is not of the form KEY in (VALUE,...) or KEY notin (VALUE,...)");

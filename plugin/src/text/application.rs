@@ -1,5 +1,5 @@
-//! Applications and Releases for people and for programs: their picture, and in the files beside it states, tables and
-//! sentences.
+//! Applications and Releases for people and for programs. This file renders their picture; the
+//! files beside it render states, tables and sentences.
 
 pub(crate) mod bars;
 pub(crate) mod history;
@@ -30,19 +30,19 @@ const HEADINGS: [&str; 7] = [
     "NAME", "CAPACITY", "TRAFFIC", "SERVICE", "HEALTHY", "OWNER", "MESSAGE",
 ];
 
-/// Columns that only clusters have something in: capacity, traffic, service.
+/// Number of columns that are filled for clusters only: capacity, traffic, service.
 const OF_CLUSTERS: usize = 3;
 
-/// How much of it is drawn.
+/// The parts of an Application to draw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AppStyle {
     pub(crate) tree: Style,
-    /// Also the clusters of Releases that have nothing left anywhere.
+    /// True if the clusters of idle Releases are shown.
     pub(crate) idle: bool,
     pub(crate) now: Timestamp,
 }
 
-/// The text; every line ends with a newline.
+/// Renders the tree; every line ends with a newline.
 pub(crate) fn render(picture: &AppPicture, style: AppStyle, output: Output) -> String {
     let name = Cell::painted(Paint::Strong, format!("app/{}", picture.name));
     let (paint, state) = state(picture.state);
@@ -58,7 +58,7 @@ pub(crate) fn render(picture: &AppPicture, style: AppStyle, output: Output) -> S
     draw(&HEADINGS, [root], output)
 }
 
-/// The picture for programs.
+/// The picture as a value for programs.
 pub(crate) fn value(picture: &AppPicture) -> Value {
     let mut value = json!(picture);
     value["message"] = notes(&picture.notes).into();
@@ -74,7 +74,7 @@ pub(crate) fn value(picture: &AppPicture) -> Value {
     value
 }
 
-/// The clusters of a Release for programs.
+/// The clusters of a Release as values for programs.
 fn cluster_values(clusters: &[ClusterPicture]) -> Value {
     let values = clusters.iter().map(|cluster| {
         let mut value = json!(cluster);
@@ -84,7 +84,7 @@ fn cluster_values(clusters: &[ClusterPicture]) -> Value {
     values.collect()
 }
 
-/// Remarks about the Application, and where nobody has the Service.
+/// Remarks about the Application, and the clusters where no Release gets traffic of the Service.
 fn message(picture: &AppPicture) -> String {
     let without = picture.service.iter().filter(|it| it.releases.is_empty());
     let without: Vec<&str> = without.map(|service| service.cluster.as_str()).collect();
@@ -98,7 +98,7 @@ fn message(picture: &AppPicture) -> String {
         .join("; ")
 }
 
-/// A state behind a name.
+/// The state as it is printed after a name.
 fn state(state: AppState) -> (Paint, &'static str) {
     match state {
         AppState::Complete => (Paint::Good, " Complete"),
@@ -133,7 +133,8 @@ fn release(drawn: &ReleasePicture, namespace: &str, style: AppStyle) -> Node {
     }
 }
 
-/// `step 1 (50/50), 0 (staging) achieved, 5m old; what it waits for`
+/// The steps, the age, and the reason of the wait, as in `step 1 (50/50), 0 (staging) achieved, 5m
+/// old; REASON`.
 fn about(drawn: &ReleasePicture, now: Timestamp) -> String {
     let wanted = &drawn.wanted_step;
     let mut text = format!("step {}", wanted.label);
@@ -189,7 +190,7 @@ fn cluster(drawn: &ClusterPicture, namespace: &str, style: AppStyle) -> Node {
     }
 }
 
-/// `40% of 50%`, as far as it is known.
+/// The pods in percent, as in `40% of 50%`, as far as they are reported.
 fn percents(capacity: Capacity) -> String {
     let achieved = capacity
         .achieved_percent
@@ -197,12 +198,12 @@ fn percents(capacity: Capacity) -> String {
     format!("{} of {}%", known(achieved), capacity.wanted_percent)
 }
 
-/// `40% of 50% (2/3 pods)`, as far as it is known.
+/// The pods, as in `40% of 50% (2/3 pods)`, as far as they are reported.
 fn percents_and_pods(capacity: Capacity) -> String {
     format!("{} ({} pods)", percents(capacity), pods(capacity))
 }
 
-/// `2/3`, as far as it is known.
+/// The number of pods, as in `2/3`, as far as it is reported.
 fn pods(capacity: Capacity) -> String {
     format!(
         "{}/{}",
@@ -211,7 +212,7 @@ fn pods(capacity: Capacity) -> String {
     )
 }
 
-/// `10 of 50`, as far as it is known.
+/// The weights, as in `10 of 50`, as far as they are reported.
 fn weights(traffic: Traffic) -> String {
     format!(
         "{} of {}",
@@ -228,7 +229,7 @@ fn good(is_so: bool) -> Paint {
     if is_so { Paint::Good } else { Paint::Warn }
 }
 
-/// A node of a revision, with the columns of clusters in front of its own.
+/// Moves the cells of a revision behind the columns of clusters.
 fn widened(node: Node) -> Node {
     let mut cells = vec![Cell::default(); OF_CLUSTERS];
     cells.extend(node.cells);
@@ -302,7 +303,7 @@ mod tests {
                 "shop-new-0",
                 "cluster.north",
             )]),
-            // In the cluster of the Application itself.
+            // The revision is in the cluster of the Application.
             chain(vec![revision("shop-new-0-s", "shop-new-0", "")]),
             chain(vec![revision("shop-old-0-x", "shop-old-0", "cluster.lost")]),
         ]

@@ -1,4 +1,4 @@
-//! Sentences about a rollout over sites, and its tree: waves, with the sites that people want to see first.
+//! Sentences about a rollout over sites, and its tree: waves, with the sites to show first.
 
 pub(crate) mod application;
 pub(crate) mod bars;
@@ -12,7 +12,7 @@ pub(crate) mod steer;
 
 use baton_sites::rollout::standing::SiteState;
 use baton_terminal::time::{age, duration};
-// The fixtures are made of them.
+// The fixtures use these modules.
 #[cfg(test)]
 use baton_view::sites::{cluster, observed, revision};
 use baton_view::sites::{
@@ -33,20 +33,21 @@ use crate::output::{Output, Paint, table::Cell};
 
 const HEADINGS: [&str; 6] = ["NAME", "SITES", "RUNS", "QUEUE", "SINCE", "MESSAGE"];
 
-/// How many sites are shown one by one where there is room.
+/// The number of sites that are shown one by one if there is room.
 pub(crate) const SHOWN: usize = 20;
 
-/// How much of it is drawn.
+/// The parts of a fleet to draw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FleetStyle {
-    /// Only the sites at which something is waited for, and not only their turn, however few there are.
+    /// True if only those sites are shown one by one that the rollout waits for, and not only for
+    /// their turn.
     pub(crate) unhealthy: bool,
-    /// So many sites are shown one by one. If there are no more, all of them are.
+    /// Number of sites that are shown one by one. If there are no more, all of them are.
     pub(crate) few: usize,
     pub(crate) now: Timestamp,
 }
 
-/// The text; every line ends with a newline.
+/// Renders the tree; every line ends with a newline.
 pub(crate) fn render(
     observed: &Observed,
     fleet: &Fleet,
@@ -65,7 +66,7 @@ pub(crate) fn render(
     draw(&HEADINGS, [root], output) + &notes(observed, fleet, &chosen, output)
 }
 
-/// The sites that are shown one by one, in the order in which they are.
+/// The sites that are shown one by one, in order.
 fn chosen(fleet: &Fleet, style: FleetStyle) -> Vec<&SitePicture> {
     if style.unhealthy || fleet.counts.total() > style.few {
         return fleet.worst(style.few);
@@ -75,7 +76,8 @@ fn chosen(fleet: &Fleet, style: FleetStyle) -> Vec<&SitePicture> {
     all
 }
 
-/// `rollout 3, 1.1.0 -> 1.2.0: what it waits for`, with what stands before that.
+/// The rollout and the reason that it waits, as in `rollout 3, 1.1.0 -> 1.2.0: REASON`, separated
+/// by `before`.
 pub(crate) fn line(observed: &Observed, verdict: &Verdict, before: &str) -> String {
     match about(observed) {
         about if about.is_empty() => message(verdict),
@@ -83,7 +85,7 @@ pub(crate) fn line(observed: &Observed, verdict: &Verdict, before: &str) -> Stri
     }
 }
 
-/// `rollout 3, 1.1.0 -> 1.2.0`, as far as there is one.
+/// The rollout and its versions, as in `rollout 3, 1.1.0 -> 1.2.0`; empty before the first one.
 fn about(observed: &Observed) -> String {
     let status = status(&observed.deployment);
     let (Some(rollout), Some(version)) = (status.rollout, status.version) else {
@@ -100,7 +102,7 @@ fn about(observed: &Observed) -> String {
     }
 }
 
-/// The waves with the chosen sites in them.
+/// The waves with their chosen sites.
 fn waves(observed: &Observed, fleet: &Fleet, chosen: &[&SitePicture], now: Timestamp) -> Vec<Node> {
     let batch = status(&observed.deployment).batch;
     let sites = |is_in: &dyn Fn(Option<i32>) -> bool| -> Vec<Node> {
@@ -162,14 +164,14 @@ fn paint_of(state: SiteState) -> Paint {
     }
 }
 
-/// The cells between name and message of a line about several sites.
+/// The cells between name and message in a line for several sites.
 fn cells(counts: &Counts) -> Vec<Cell> {
     let mut cells = vec![Cell::default(); HEADINGS.len() - 2];
     cells[0] = tree::counts(counts.count(SiteState::is_updated), counts.total());
     cells
 }
 
-/// A number, if it is one.
+/// The number; an empty cell for zero.
 fn some(number: usize) -> Cell {
     match number {
         0 => Cell::default(),
@@ -177,12 +179,12 @@ fn some(number: usize) -> Cell {
     }
 }
 
-/// The time since then, if that is known.
+/// The age of a time, if it is known.
 fn since(then: Option<Timestamp>, now: Timestamp) -> Cell {
     then.map_or_else(Cell::default, |_| age(then, now).into())
 }
 
-/// Notes on sites that are not shown, and on lists that cannot be read.
+/// Notes about sites that are not shown, and about lists that cannot be read.
 fn notes(observed: &Observed, fleet: &Fleet, chosen: &[&SitePicture], output: Output) -> String {
     let mut notes = Vec::new();
     let open = fleet.counts.count(SiteState::is_open);
@@ -201,7 +203,7 @@ fn notes(observed: &Observed, fleet: &Fleet, chosen: &[&SitePicture], output: Ou
     notes.collect()
 }
 
-/// The tree for programs.
+/// The tree as a value for programs.
 pub(crate) fn value(observed: &Observed, fleet: &Fleet) -> Value {
     let status = status(&observed.deployment);
     let verdict = judge(&observed.deployment);
@@ -270,7 +272,7 @@ fn state(state: SiteState) -> &'static str {
     }
 }
 
-/// `2 failed, 3 in flight, 4 updated`
+/// The counts in words: `2 failed, 3 in flight, 4 updated`.
 fn words(counts: &Counts) -> String {
     let parts = counts.iter();
     let parts: Vec<String> = parts
@@ -279,7 +281,7 @@ fn words(counts: &Counts) -> String {
     parts.join(", ")
 }
 
-/// `wave 3`, `waves 1 to 40`
+/// The title of a span: `wave 3`, `waves 1 to 40`.
 fn title(span: &Span) -> String {
     let wave = if span.first == span.last {
         "wave"
@@ -289,7 +291,7 @@ fn title(span: &Span) -> String {
     format!("{wave} {}", numbers(span))
 }
 
-/// `3`, `1 to 40`
+/// The numbers of a span: `3`, `1 to 40`.
 fn numbers(span: &Span) -> String {
     if span.first == span.last {
         span.first.to_string()
@@ -298,7 +300,7 @@ fn numbers(span: &Span) -> String {
     }
 }
 
-/// The cause of the state of a site; empty when all is well.
+/// The reason of the state of a site; empty when all is well.
 fn note(site: &SitePicture) -> String {
     match &site.note {
         None => String::new(),
@@ -312,7 +314,7 @@ fn note(site: &SitePicture) -> String {
     }
 }
 
-/// `ProbeFailure: no pods`
+/// A report in one line: `ProbeFailure: no pods`.
 fn why(Report { reason, message }: &Report) -> String {
     match (reason.as_str(), message.as_str()) {
         (reason, "") => reason.to_owned(),
@@ -363,7 +365,7 @@ mod tests {
         let observed = ten_thousand();
         let begun = Instant::now();
         let text = drawn(&observed, STYLE);
-        // Grouping is no part of the wait for the lists.
+        // Grouping takes no noticeable time beside the lists to read.
         assert!(begun.elapsed() < Duration::from_secs(2));
         assert!(text.lines().count() < 30, "{text}");
         insta::assert_snapshot!(text);

@@ -8,7 +8,7 @@ use baton_view::{
     rollout::{Outcome, Reason, RevisionReason, Rollout, Title},
 };
 
-/// The state of a chain, or the cause of its wait, in one line.
+/// The state of a chain, or the reason that it waits, in one line.
 pub(crate) fn message(rollout: &Rollout) -> String {
     let message = match &rollout.reason {
         Reason::DeploymentDeleting(target) => format!("{target} is being deleted"),
@@ -64,7 +64,7 @@ fn titled(Title { number, name }: &Title) -> String {
     }
 }
 
-/// Why something is not rolled out, after this time.
+/// The reason that a rollout is not done after this time.
 pub(crate) fn failure(outcome: Outcome, message: &str, timeout: Duration) -> String {
     match outcome {
         Outcome::Underway => format!("not rolled out after {}: {message}", duration(timeout)),
@@ -132,7 +132,7 @@ mod tests {
         json!({"phases": [{"name": "a", "objects": [object("x"), object("y")]}]})
     }
 
-    /// A deployment whose template is that of `phases`, with its conditions.
+    /// A deployment with the content of `phases` in its template, and these conditions.
     fn deployment(conditions: &Value) -> Value {
         json!({
             "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectDeployment",

@@ -28,10 +28,10 @@ use crate::{
     text::rollout::{message, title},
 };
 
-/// How many objects of a list are spelled out.
+/// The number of objects of a list that are named.
 const SHOWN: usize = 3;
 
-/// The state for people; every line ends with a newline.
+/// Renders the state for people; every line ends with a newline.
 pub(crate) fn text(chain: &Chain, rollout: &Rollout, now: Timestamp, output: Output) -> String {
     let mut text = heading(chain, rollout, output);
     let subject = chain.subject();
@@ -51,7 +51,7 @@ pub(crate) fn text(chain: &Chain, rollout: &Rollout, now: Timestamp, output: Out
     text
 }
 
-/// `od/web in namespace shop: rolled out`
+/// The first line: `od/web in namespace shop: rolled out`.
 pub(crate) fn title_line(
     target: &impl Display,
     namespace: Option<&str>,
@@ -65,7 +65,7 @@ pub(crate) fn title_line(
     format!("{target}{place}: {words}\n")
 }
 
-/// The end of the first line.
+/// The outcome in words, at the end of the first line.
 pub(crate) fn words(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Done => "rolled out",
@@ -82,7 +82,7 @@ pub(crate) fn paint(outcome: Outcome) -> Paint {
     }
 }
 
-/// The first line, and what is to be said about it.
+/// The first line, and the messages below it.
 fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
     let target = match (&chain.named, chain.subject()) {
         (Some(_), Some(revision)) => Some(revision.target()),
@@ -96,7 +96,7 @@ fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
         words(rollout.outcome),
         output,
     );
-    // Done, the next line says the same.
+    // For a finished rollout, the next line is the same message.
     let message = message(rollout);
     if rollout.outcome != Outcome::Done && !message.is_empty() {
         let _ = writeln!(text, "{}", output.wrap(&message));
@@ -109,7 +109,7 @@ fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
     text
 }
 
-/// Why nobody may have reported on a phase: its class is one that others serve.
+/// The reason that a phase may have no report: its class is served by another controller.
 fn unserved(revision: &Revision) -> Option<String> {
     let mut waiting = revision.status.waiting_for.iter();
     let waiting = waiting.find(|waiting| waiting.reason == NOT_REPORTED)?;
@@ -121,7 +121,7 @@ fn unserved(revision: &Revision) -> Option<String> {
     ))
 }
 
-/// Ways out for an object that belongs to somebody else; the condition says whose it is.
+/// Remedies for an object that another controller has; the condition names that controller.
 fn ways_out(revision: &Revision) -> Option<String> {
     let available = revision.condition(AVAILABLE)?;
     (available.reason == COLLISION_DETECTED).then(|| {
@@ -131,7 +131,7 @@ fn ways_out(revision: &Revision) -> Option<String> {
     })
 }
 
-/// The revision that it is about, in one line.
+/// The judged revision, in one line.
 fn about(revision: &Revision, rollout: &Rollout, now: Timestamp) -> String {
     let mut text = format!(
         "{}: {}, {} old",
@@ -156,7 +156,7 @@ pub(crate) fn sentence(text: &str) -> String {
     })
 }
 
-/// The conditions of the deployment and of the revision, with the name of whose they are.
+/// Conditions of the deployment and of the revision, each with the name of its object.
 fn conditions<'a>(chain: &'a Chain, subject: Option<&'a Revision>) -> Vec<(String, &'a Condition)> {
     let deployment = chain.asked_deployment();
     let deployment = deployment.map(|it| (it.target(), &it.status.conditions));
@@ -166,7 +166,8 @@ fn conditions<'a>(chain: &'a Chain, subject: Option<&'a Revision>) -> Vec<(Strin
         .collect()
 }
 
-/// Conditions with the name of whose they are. Those for general tools repeat the others.
+/// Conditions with the name of their object. Conditions for general tools are left out, as they
+/// repeat others.
 pub(crate) fn special<'a>(
     of: &impl ToString,
     conditions: &'a [Condition],
@@ -179,7 +180,7 @@ pub(crate) fn special<'a>(
         .collect()
 }
 
-/// The table of conditions, behind an empty line; nothing where there are none.
+/// The table of conditions, after an empty line; empty without conditions.
 pub(crate) fn condition_table(
     conditions: &[(String, &Condition)],
     now: Timestamp,
@@ -220,7 +221,7 @@ fn waiting_table(revision: &Revision) -> Table {
     table
 }
 
-/// Revisions, other than the one that it is about, that control objects.
+/// Other revisions than the judged one that control objects.
 fn holders<'a>(chain: &'a Chain, subject: Option<&Revision>) -> Vec<&'a Revision> {
     let uid = subject.map_or("", Revision::uid);
     chain
@@ -244,7 +245,7 @@ fn holder_table(holders: &[&Revision], now: Timestamp) -> Table {
     table
 }
 
-/// The first objects of a list, and how many more there are.
+/// The first objects of a list, and the number of further ones.
 fn list(objects: &[ControlledObjectReference], revision: &Revision) -> String {
     let names = objects
         .iter()
@@ -252,7 +253,7 @@ fn list(objects: &[ControlledObjectReference], revision: &Revision) -> String {
     first(&names.collect::<Vec<_>>(), SHOWN)
 }
 
-/// `Kind/name`, with the namespace where it is not the revision's own.
+/// `Kind/name`, with the namespace if it is not that of the revision.
 fn object(kind: &str, name: &str, namespace: Option<&str>, revision: &Revision) -> String {
     match namespace.filter(|namespace| Some(*namespace) != revision.namespace()) {
         Some(namespace) if !namespace.is_empty() => format!("{kind}/{name} -n {namespace}"),
@@ -260,7 +261,7 @@ fn object(kind: &str, name: &str, namespace: Option<&str>, revision: &Revision) 
     }
 }
 
-/// In one word.
+/// The outcome in one word.
 pub(crate) fn verdict(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Done => "RolledOut",

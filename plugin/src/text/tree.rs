@@ -1,4 +1,5 @@
-//! From the picture to text: branches, aligned columns, messages wrapped beside or below their row.
+//! Renders pictures as text: branches, aligned columns, and messages wrapped beside or below their
+//! row.
 
 use std::fmt::Display;
 
@@ -15,11 +16,11 @@ use crate::output::{
 
 const HEADINGS: [&str; 4] = ["NAME", "HEALTHY", "OWNER", "MESSAGE"];
 
-/// The lines in front of the names.
+/// The lines before the names.
 struct Branches {
     fork: &'static str,
     corner: &'static str,
-    /// Beside what is below a fork.
+    /// Beside the children of a node that has a fork.
     line: &'static str,
     blank: &'static str,
 }
@@ -37,7 +38,7 @@ const ASCII: Branches = Branches {
     blank: "   ",
 };
 
-/// A node with everything that is drawn in its row.
+/// A node with the cells of its row.
 pub(crate) struct Node {
     pub(crate) name: Cell,
     /// The cells between name and message, one per heading.
@@ -47,7 +48,7 @@ pub(crate) struct Node {
 }
 
 impl Branches {
-    /// The branches that the terminal admits.
+    /// The branches for the characters of the terminal.
     fn of(output: Output) -> &'static Self {
         if output.ascii { &ASCII } else { &UNICODE }
     }
@@ -55,13 +56,13 @@ impl Branches {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Style {
-    /// The namespace of each chain, where they are of several.
+    /// True if the namespace of each chain is shown, for chains of several namespaces.
     pub(crate) with_namespaces: bool,
-    /// Without the objects of phases that have all of theirs, healthy: where there is little room.
+    /// True if the objects of phases that are complete and healthy are left out, to save room.
     pub(crate) collapsed: bool,
 }
 
-/// The text of chains; every line ends with a newline. Nothing for no chains.
+/// Renders chains; every line ends with a newline. The text is empty without chains.
 pub(crate) fn render(chains: &[ChainPicture], style: Style, output: Output) -> String {
     if chains.is_empty() {
         return String::new();
@@ -70,7 +71,7 @@ pub(crate) fn render(chains: &[ChainPicture], style: Style, output: Output) -> S
     draw(&HEADINGS, roots, output)
 }
 
-/// The text of trees below headings; every line ends with a newline.
+/// Renders trees below headings; every line ends with a newline.
 pub(crate) fn draw(
     headings: &[&'static str],
     roots: impl IntoIterator<Item = Node>,
@@ -83,7 +84,7 @@ pub(crate) fn draw(
     table.render(output)
 }
 
-/// The deployment; or the revisions themselves, where there is none.
+/// The deployment as a node, or the revisions if there is no deployment.
 fn roots(chain: &ChainPicture, style: Style) -> Vec<Node> {
     let namespace = chain.namespace.as_deref();
     let revisions = chain.revisions.iter();
@@ -118,7 +119,7 @@ fn roots(chain: &ChainPicture, style: Style) -> Vec<Node> {
     }]
 }
 
-/// A revision with what is below it.
+/// A revision with its phases and objects.
 pub(crate) fn revision(revision: &RevisionPicture, namespace: Option<&str>, style: Style) -> Node {
     let title = match revision.revision {
         Some(number) => format!("revision {number} "),
@@ -213,7 +214,7 @@ fn health(health: Health) -> Cell {
     Cell::painted(paint, health.as_str())
 }
 
-/// How many of all are as they should be: `2/3`.
+/// The number of healthy ones of all: `2/3`.
 pub(crate) fn counts<T: Copy + Display + PartialEq>(healthy: T, of: T) -> Cell {
     let paint = if healthy == of {
         Paint::Good
@@ -223,7 +224,7 @@ pub(crate) fn counts<T: Copy + Display + PartialEq>(healthy: T, of: T) -> Cell {
     Cell::painted(paint, format!("{healthy}/{of}"))
 }
 
-/// Puts a node and what is below it into rows.
+/// Adds the rows of a node and its children to a table.
 fn place(node: Node, branch: &str, below: &str, style: &Branches, table: &mut Table) {
     let line = if node.children.is_empty() {
         style.blank

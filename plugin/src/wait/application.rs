@@ -1,4 +1,4 @@
-//! Reading an Application once, and waiting for what becomes of it.
+//! Reads an Application once, or waits for its rollout.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::{
     },
 };
 
-/// Reads what a user named.
+/// Reads the Application or the Release that a user named.
 pub(crate) async fn read(cluster: &Cluster, target: &AppTarget) -> Result<Observed, Error> {
     once(cluster, &question(cluster, target)).await
 }
 
-/// The question for what a user named.
+/// The question for the Application or the Release that a user named.
 pub(crate) fn question(cluster: &Cluster, target: &AppTarget) -> OneApplication {
     OneApplication {
         target: target.clone(),
@@ -30,11 +30,11 @@ pub(crate) fn question(cluster: &Cluster, target: &AppTarget) -> OneApplication 
     }
 }
 
-/// Watches an Application until `look` returns something, or the time is up (zero: no limit), and shows how
-/// far its clusters are. Returns the last state and what was found.
+/// Watches an Application until `look` returns a value, or the time is up (zero: no limit), and
+/// shows the progress of its clusters. Returns the last state and the value of `look`.
 ///
 /// # Errors
-/// Those of [`read`], and that what was named is gone.
+/// Those of [`read`], and that the named object does not exist any more.
 pub(crate) async fn watch_until<T>(
     cluster: &Cluster,
     target: &AppTarget,

@@ -1,4 +1,5 @@
-//! A wait for several things side by side, on standard error: a bar for each on a terminal, else a line per change.
+//! Shows a wait for several things on standard error: a bar for each on a terminal, else a line per
+//! change.
 
 use std::{
     collections::BTreeMap,
@@ -12,49 +13,50 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::output::{Output, report};
 
-/// How often the spinner moves by itself, so that one sees that the wait goes on.
+/// The interval of the spinner, which shows that the wait goes on.
 const TICK: Duration = Duration::from_millis(120);
-/// The templates of a bar whose length is known, and of one whose length is not.
+/// The templates of a bar of known length, and of one of unknown length.
 const BOUNDED: &str = "{spinner} [{bar:24}] {pos}/{len} {elapsed} {wide_msg}";
 const UNBOUNDED: &str = "{spinner} {elapsed} {wide_msg}";
-/// Things beyond these are counted: bars that do not fit on a terminal tear it apart.
+/// The largest number of bars. Further things are only counted, as bars that do not fit garble a
+/// terminal.
 const MOST: usize = 12;
-/// Names beyond this are cut.
+/// The longest name in characters; longer names are cut.
 const LONGEST: usize = 40;
 
-/// One of the things that are waited for.
+/// A thing that a command waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bar {
     pub(crate) name: String,
-    /// How full its bar is.
+    /// Progress in percent.
     pub(crate) percent: u64,
-    /// What is beside the bar.
+    /// The text beside the bar.
     pub(crate) text: String,
-    /// Whether nothing is waited for any more: where there is no room, the others come first.
+    /// True if the thing is done. Other things are shown first if there is little room.
     pub(crate) is_settled: bool,
 }
 
-/// A wait that is being shown. Dropped, it leaves nothing behind on a terminal.
+/// The display of a wait. It is removed from the terminal when it is dropped.
 pub(crate) struct Bars {
     terminal: Option<Terminal>,
-    /// What the things are, in the plural.
+    /// The noun for the things, in the plural.
     noun: &'static str,
-    /// The lines that were written last, by what they are about.
+    /// The lines that were written last, by the name of their thing.
     shown: BTreeMap<String, String>,
 }
 
 struct Terminal {
     all: MultiProgress,
-    /// What is waited for.
+    /// The message of the whole wait.
     message: ProgressBar,
-    /// With the names of what they are about, in the order in which they stand.
+    /// The bars with the names of their things, in order.
     bars: Vec<(String, ProgressBar)>,
-    /// How many have no bar.
+    /// The number of things without a bar.
     more: ProgressBar,
 }
 
 impl Bars {
-    /// Before anything is shown; `noun` is what the things are, in the plural, where there may be several.
+    /// A display without content; `noun` is for several things, in the plural.
     pub(crate) fn new(noun: &'static str) -> Self {
         let is_terminal =
             stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
@@ -65,7 +67,7 @@ impl Bars {
         }
     }
 
-    /// Shows how far the things are, in their order, and what is waited for.
+    /// Shows the progress of all things, in order, and the message of the wait.
     pub(crate) fn show(&mut self, bars: &[Bar], message: &str) {
         let message = collapse_whitespace(message);
         if let Some(terminal) = &mut self.terminal {
@@ -77,8 +79,8 @@ impl Bars {
         }
     }
 
-    /// Shows how far the one thing is that is waited for, `done` of `of` (zero: nobody knows), and the first line of
-    /// what it waits for.
+    /// Shows the progress of a single thing, `done` of `of` (zero if unknown), and the first line
+    /// of the message.
     pub(crate) fn count(&mut self, done: u64, of: u64, message: &str) {
         let message = message.lines().next().unwrap_or_default();
         match &self.terminal {
@@ -96,7 +98,7 @@ impl Bars {
     }
 }
 
-/// A line for what is waited for, and one per thing, with what each is about.
+/// A line for the message, and a line per thing, each with the name of its thing.
 pub(crate) fn lines(bars: &[Bar], message: &str) -> Vec<(String, String)> {
     let mut lines = vec![(String::new(), message.to_owned())];
     lines.extend(bars.iter().map(|bar| {
@@ -106,7 +108,7 @@ pub(crate) fn lines(bars: &[Bar], message: &str) -> Vec<(String, String)> {
     lines
 }
 
-/// The bars that fit, in their order: where not all do, those that are waited for.
+/// The bars that fit, in order. If they do not all fit, unfinished ones come first.
 fn fitting(bars: &[Bar]) -> Vec<&Bar> {
     let mut order: Vec<(usize, &Bar)> = bars.iter().enumerate().collect();
     order.sort_by_key(|(at, bar)| (bar.is_settled, *at));
@@ -156,7 +158,7 @@ impl Terminal {
         self.message.set_message(printable(message));
     }
 
-    /// Replaces the bars by others.
+    /// Replaces all bars.
     fn stand_anew(&mut self, shown: &[&Bar]) {
         for (_, bar) in self.bars.drain(..) {
             bar.finish_and_clear();

@@ -1,4 +1,4 @@
-//! Waiting for what becomes of a chain.
+//! Waits for the rollout of a chain.
 
 use std::{mem, time::Duration};
 
@@ -17,7 +17,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::{bars::Bars, deleted, follower::Follower, until};
 use crate::{cluster::lists::once, connect::Cluster, error::Error, text::rollout::message};
 
-/// A chain and what has become of it.
+/// Reads a chain and judges its rollout.
 pub(crate) async fn read(cluster: &Cluster, target: &Target) -> Result<(Chain, Rollout), Error> {
     let question = OneRollout(OneChain::new(target, &cluster.namespace));
     let missing = || Error::NotFound(question.0.missing().to_string());
@@ -26,11 +26,11 @@ pub(crate) async fn read(cluster: &Cluster, target: &Target) -> Result<(Chain, R
     Ok((chain, rollout))
 }
 
-/// How often what only time decides is looked at.
+/// The interval for checks of states that depend on the time.
 const TICK: Duration = Duration::from_secs(5);
 
-/// Follows a rollout with progress until it is done, has failed, or the time is up (zero: no limit). Returns
-/// the last state; `Underway` means that the time was up.
+/// Follows a rollout, and shows its progress, until it is done, has failed, or the time is up
+/// (zero: no limit). Returns the last state; `Underway` means that the time is up.
 pub(crate) async fn follow(
     cluster: &Cluster,
     target: &Target,
@@ -39,7 +39,7 @@ pub(crate) async fn follow(
     follow_until(cluster, target, timeout, |_| false).await
 }
 
-/// As [`follow`]; a refusal that stands is a failure as well.
+/// As [`follow`]; a persistent refusal is a failure as well.
 pub(crate) async fn follow_unless_refused(
     cluster: &Cluster,
     target: &Target,
@@ -79,9 +79,10 @@ async fn follow_until(
     Ok((chain, rollout))
 }
 
-/// Watches a chain until `look` finds in it what is waited for, or the time is up (zero: no limit). It looks after each
-/// change, and every few seconds. Returns the last chain and what was found. That there is no chain (any more) is an
-/// error, unless `look` waits for that.
+/// Watches a chain until `look` finds the wanted state, or the time is up (zero: no limit).
+///
+/// `look` is called after each change, and every few seconds. Returns the last chain and the value
+/// of `look`. A chain that does not exist is an error, unless `look` accepts that.
 pub(crate) async fn watch_until<T>(
     cluster: &Cluster,
     target: &Target,

@@ -1,4 +1,4 @@
-//! The answer to a question by watches: read once, and given again after every change.
+//! Answers a question by watches: once at the start, and again after every change.
 
 use std::mem;
 
@@ -19,18 +19,18 @@ pub(crate) struct Follower<Q: Question> {
     cluster: Cluster,
     question: Q,
     watches: Watches,
-    /// The lists without which there is no answer.
+    /// The lists that the answer requires.
     required: Vec<ListRequest>,
     last: Q::Answer,
-    /// True if the last answer is of what the watches know.
+    /// True if the last answer is about the present state of the watches.
     is_current: bool,
 }
 
 impl<Q: Question> Follower<Q> {
-    /// Reads it once, then starts watching. What was read is in [`Follower::last`].
+    /// Answers the question once, then starts watching. The answer is in [`Follower::last`].
     ///
     /// # Errors
-    /// Those of a single read: a watch would retry where an error has to be reported.
+    /// Those of a single read: a watch would retry instead of reporting an error.
     pub(crate) async fn start(cluster: &Cluster, question: Q) -> Result<Self, Error> {
         let mut watches = Watches::new(cluster, Q::trim);
         let last = answer(cluster, &question, &mut watches.lists).await?;
@@ -45,13 +45,13 @@ impl<Q: Question> Follower<Q> {
         })
     }
 
-    /// The last answer, to be kept.
+    /// Returns the last answer.
     pub(crate) fn into_last(self) -> Q::Answer {
         self.last
     }
 
-    /// Reads what is not watched, and watches the rest. What was watched before goes on: what else is needed shows when
-    /// these are there.
+    /// Reads lists that are not watched, and watches the others. Existing watches go on, because
+    /// their lists show which further lists are needed.
     async fn read(&mut self, asked: Asked) {
         let lists = &mut self.watches.lists;
         discover(&self.cluster, lists, asked.kinds).await;
@@ -66,15 +66,16 @@ impl<Q: Question> Follower<Q> {
         self.watches.add(asked.lists.into_keys());
     }
 
-    /// The answer as it was last.
+    /// The last answer.
     pub(crate) fn last(&self) -> &Q::Answer {
         &self.last
     }
 
-    /// Waits for the next change. True while what the question is about exists. While a required list cannot be
-    /// watched, or what it is about cannot be parsed, the last answer stays: what cannot be read has not gone.
+    /// Waits for the next change. Returns true while the object of the question exists. While a
+    /// required list cannot be watched, or the object cannot be parsed, the last answer stays: an
+    /// object that cannot be read was not deleted.
     ///
-    /// Dropped while it waits, nothing is lost: the next call goes on.
+    /// Dropping the future loses no change: the next call goes on.
     pub(crate) async fn next(&mut self) -> bool {
         loop {
             if self.is_current || !self.watches.is_complete() {
@@ -107,7 +108,7 @@ impl<Q: Question> Follower<Q> {
         }
     }
 
-    /// Why it cannot be watched at the moment.
+    /// The reason that a required list cannot be watched at the moment.
     pub(crate) fn trouble(&self) -> Option<&str> {
         let mut required = self.required.iter();
         required.find_map(|request| self.watches.trouble(request))
@@ -136,7 +137,7 @@ mod tests {
     const SETS: &str = "/apis/package-operator.run/v1alpha1/namespaces/shop/objectsets";
     const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 
-    /// What a server holds, by the paths of collections, and the requests that it got.
+    /// The objects of a server, by the paths of collections, and the requests that it got.
     #[derive(Default)]
     struct Recording {
         objects: Vec<(&'static str, Value)>,
@@ -205,7 +206,7 @@ mod tests {
         Cluster::new(client, "shop".to_owned(), "a recording".to_owned())
     }
 
-    /// A revision with two objects of its own, one that nobody has labelled, and one in a slice.
+    /// A revision with two inline objects, one object without a label, and one in a slice.
     fn recording() -> Recording {
         let api = "package-operator.run/v1alpha1";
         let object = |name: &str, labels: Value| {

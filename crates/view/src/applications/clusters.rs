@@ -1,4 +1,4 @@
-//! The state of a Release in each cluster: pods and traffic, wanted and there, and the parts that are missing.
+//! The state of a Release in each cluster: wanted and actual pods and traffic, and problems.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,36 +18,36 @@ use crate::tree::{Health, RevisionPicture};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterPicture {
-    /// Its name; empty for the cluster of the revision, where the Release names none.
+    /// Name of the cluster; empty for the cluster of the revision, if the Release names none.
     pub name: String,
-    /// True if its objects are installed.
+    /// `True` if the objects are installed.
     pub installed: Health,
-    /// Its pods; `None` if nobody has said how many there are to be.
+    /// Pods in the cluster; `None` if no target has a wanted number.
     pub capacity: Option<Capacity>,
-    /// Its traffic; `None` if nobody has said how much it is to be.
+    /// Traffic in the cluster; `None` if no target has a wanted weight.
     pub traffic: Option<Traffic>,
-    /// Deviations from what is wanted.
+    /// Problems in the cluster.
     #[serde(skip)]
     pub troubles: Vec<Trouble>,
-    /// The revision that installs it, if that could be read.
+    /// The revision that installs the Release, if it can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<RevisionPicture>,
 }
 
-/// A deviation from what is wanted of a Release in a cluster.
+/// A problem of a Release in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Trouble {
-    /// The Release has none of its targets.
+    /// The Release has no target of any kind.
     NoTargets,
     /// The target cannot be read, for this reason.
     Unreadable(Part, String),
-    /// There is no target.
+    /// The target does not exist.
     Missing(Part),
     /// The target does not name the cluster.
     NotNamed(Part),
-    /// The target reports this of the cluster.
+    /// The target reports this message about the cluster.
     Reported(Part, String),
-    /// A revision of the Release is in this cluster, which the Release does not name.
+    /// A revision installs the Release in this cluster, which the Release does not name.
     NotOfRelease,
 }
 
@@ -55,13 +55,13 @@ pub enum Trouble {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Capacity {
-    /// The wanted part of its pods.
+    /// The wanted percentage of the pods.
     pub wanted_percent: i32,
-    /// `None` until somebody has reported.
+    /// The reached percentage of the pods; `None` if it was not reported yet.
     pub achieved_percent: Option<i32>,
     /// The wanted number of pods.
     pub wanted_pods: i32,
-    /// `None` until somebody has reported.
+    /// The number of available pods; `None` if it was not reported yet.
     pub available_pods: Option<i32>,
 }
 
@@ -71,22 +71,22 @@ pub struct Capacity {
 pub struct Traffic {
     /// The wanted weight.
     pub wanted_weight: u32,
-    /// `None` until somebody has reported.
+    /// The reached weight; `None` if it was not reported yet.
     pub achieved_weight: Option<u32>,
-    /// The part of the traffic of the Service that it gets now, in percent; `None` where that is unknown, or nobody
-    /// gets any.
+    /// Percentage of the Service's traffic that the Release gets now; `None` if it is unknown, or
+    /// no Release gets any.
     pub service_percent: Option<u64>,
 }
 
 impl ClusterPicture {
-    /// True if pods and traffic are as they are wanted.
+    /// True if pods and traffic are as wanted.
     pub fn is_settled(&self) -> bool {
         self.troubles.is_empty()
             && self.capacity.is_some_and(Capacity::is_there)
             && self.traffic.is_some_and(Traffic::is_there)
     }
 
-    /// True if it has nothing there, and is to have nothing.
+    /// True if the Release has neither pods nor traffic in the cluster, and wants none.
     pub fn is_idle(&self) -> bool {
         let capacity = self
             .capacity
@@ -106,18 +106,18 @@ impl Capacity {
 }
 
 impl Traffic {
-    /// True if the weight is achieved.
+    /// True if the weight is reached.
     pub fn is_there(self) -> bool {
         self.achieved_weight == Some(self.wanted_weight)
     }
 }
 
-/// The clusters of a Release by name, each with its part of the Release.
+/// The clusters of a Release by name, each with the state of the Release there.
 pub fn clusters(observed: &Observed, release: &Release) -> Vec<ClusterPicture> {
     TrafficSums::of(observed).clusters(observed, release)
 }
 
-/// The sum of the weights that all Releases have got, by cluster.
+/// The sum of the reached weights of all Releases, by cluster.
 #[derive(Debug)]
 pub(super) struct TrafficSums(BTreeMap<String, u64>);
 
@@ -133,7 +133,7 @@ impl TrafficSums {
         Self(sums)
     }
 
-    /// As [`clusters`], for who asks for several Releases.
+    /// As [`clusters`], for several Releases.
     pub(super) fn clusters(&self, observed: &Observed, release: &Release) -> Vec<ClusterPicture> {
         let name = release.metadata.name.as_deref().unwrap_or_default();
         let clusters = names(observed, release, name).into_iter();
@@ -150,17 +150,17 @@ impl TrafficSums {
     }
 }
 
-/// The target of a Release.
+/// The target of a Release, if it was read.
 fn of<'t, T>(targets: &'t Targets<T>, release: &str) -> Option<&'t T> {
     targets.as_ref().ok()?.get(release)
 }
 
-/// True if a Release has no target, as far as that can be known.
+/// True if a Release has no target. False if targets cannot be read.
 fn lacks<T>(targets: &Targets<T>, release: &str) -> bool {
     targets.is_ok() && of(targets, release).is_none()
 }
 
-/// All clusters that the Release or one of its targets names.
+/// The clusters that the Release or one of its targets names.
 fn names<'a>(observed: &'a Observed, release: &'a Release, name: &str) -> BTreeSet<&'a str> {
     let installation = of(&observed.installation, name).into_iter();
     let capacity = of(&observed.capacity, name).into_iter();
@@ -173,7 +173,7 @@ fn names<'a>(observed: &'a Observed, release: &'a Release, name: &str) -> BTreeS
         .collect()
 }
 
-/// The clusters that are chosen for a Release.
+/// The clusters that are selected for a Release.
 pub(super) fn chosen(release: &Release) -> impl Iterator<Item = &str> {
     let annotations = release.metadata.annotations.as_ref();
     let chosen = annotations.and_then(|all| all.get(ANNOTATION_RELEASE_CLUSTERS));
@@ -181,7 +181,7 @@ pub(super) fn chosen(release: &Release) -> impl Iterator<Item = &str> {
     names.filter(|name| !name.is_empty())
 }
 
-/// A Release in a cluster, while its picture is made.
+/// A Release in a cluster, before it is drawn.
 struct Place<'a> {
     observed: &'a Observed,
     /// Name of the Release.
@@ -192,7 +192,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The picture; `sum` is the weight of all Releases there.
+    /// Draws the Release in the cluster; `sum` is the weight of all Releases there.
     fn picture(mut self, sum: u64) -> ClusterPicture {
         let mut picture = ClusterPicture {
             name: self.cluster.to_owned(),
@@ -213,7 +213,7 @@ impl<'a> Place<'a> {
         picture
     }
 
-    /// The target of the Release. That there is none is a trouble.
+    /// The target of the Release. A missing target is a problem.
     fn target<T>(&mut self, part: Part, targets: &'a Targets<T>) -> Option<&'a T> {
         let found = of(targets, self.release);
         if found.is_none() {
@@ -280,7 +280,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// The wish of a target for the cluster. That there is none is a trouble.
+    /// The wanted value of a target for the cluster. A missing value is a problem.
     fn named<T>(&mut self, part: Part, wanted: Option<T>) -> Option<T> {
         if wanted.is_none() {
             self.troubles.push(Trouble::NotNamed(part));
@@ -288,8 +288,8 @@ impl<'a> Place<'a> {
         wanted
     }
 
-    /// Adds the condition that does not hold, and returns true if there is one. That a cluster cannot be worked in
-    /// explains all the rest.
+    /// Adds the first condition that is not true as a problem, and returns true if there is one. A
+    /// cluster that is not operational explains all other problems.
     fn add_failure(&mut self, part: Part, conditions: &[ShipperCondition]) -> bool {
         let fails =
             |type_| find(conditions, type_).filter(|found| found.status != ConditionStatus::True);
@@ -300,7 +300,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A condition in one line: its message, its reason before it where that says more.
+/// A condition in one line: its reason and its message.
 pub(super) fn why(condition: &ShipperCondition) -> String {
     let message = collapse_whitespace(&condition.message);
     match (condition.reason.as_str(), message.is_empty()) {

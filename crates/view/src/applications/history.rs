@@ -1,11 +1,11 @@
-//! Releases beside each other.
+//! Differences between Releases.
 
 use baton_apis::ReleaseEnvironment;
 use baton_releases::hash::environment_hash;
 
 use super::observed::Observed;
 
-/// The newest Release, if it was made from the template as it is.
+/// Name of the newest Release, if it was made from the present template.
 pub fn current(observed: &Observed) -> Option<String> {
     let template = environment_hash(observed.template()?);
     let history = observed.known_history();
@@ -13,7 +13,7 @@ pub fn current(observed: &Observed) -> Option<String> {
     (newest.hash() == template).then(|| newest.name().to_owned())
 }
 
-/// A part of an environment that is another than before.
+/// A part of an environment that differs from another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// The name of the chart, before and after.
@@ -32,7 +32,7 @@ pub enum Difference {
 
 /// The parts in which two environments differ.
 pub fn differences(from: &ReleaseEnvironment, to: &ReleaseEnvironment) -> Vec<Difference> {
-    // Taken apart without `..`, so that a new field cannot be forgotten.
+    // Destructured without `..`, so that a new field cannot be forgotten.
     let ReleaseEnvironment {
         chart,
         values,

@@ -1,4 +1,4 @@
-//! An Application with its Releases and their targets, as objects of a server.
+//! An Application with its Releases and their targets, as the server returned them.
 
 use std::collections::BTreeMap;
 
@@ -18,30 +18,30 @@ use crate::{
     object::text_at,
 };
 
-/// An Application with everything that belongs to it.
+/// An Application with all objects that belong to it.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// Name of the Application.
     pub name: String,
-    /// Namespace of all of it.
+    /// Namespace of all objects.
     pub namespace: String,
-    /// The Application; `None` if it is gone and Releases of it are left.
+    /// The Application; `None` if it was deleted and Releases remain.
     pub application: Option<Application>,
-    /// The Release that the user named, unless that was an Application.
+    /// Name of the Release that the user named; `None` if the user named an Application.
     pub named: Option<String>,
-    /// Installed objects, by Release.
+    /// Targets for installed objects, by Release.
     pub installation: Targets<InstallationTarget>,
-    /// Numbers of pods, by Release.
+    /// Targets for numbers of pods, by Release.
     pub capacity: Targets<CapacityTarget>,
-    /// Weights of traffic, by Release.
+    /// Targets for weights of traffic, by Release.
     pub traffic: Targets<TrafficTarget>,
-    /// By name.
+    /// Releases by name.
     releases: BTreeMap<String, Release>,
-    /// The same as the server has them.
+    /// Releases by name, as the server returned them.
     objects: BTreeMap<String, Value>,
 }
 
-/// The targets of a kind, by the names of their Releases, or why they cannot be read.
+/// The targets of a kind by the name of their Release, or the reason that they cannot be read.
 pub type Targets<T> = Result<BTreeMap<String, T>, String>;
 
 /// The kind of a target.
@@ -57,8 +57,8 @@ pub enum Part {
 }
 
 impl Observed {
-    /// From the Application, if there is one, its Releases, and the targets for installation, capacity and traffic.
-    /// Releases and targets that cannot be parsed are left out with a warning to `lists`.
+    /// Assembles the Application, its Releases, and the targets for installation, capacity and
+    /// traffic. Releases and targets that cannot be parsed are left out with a warning to `lists`.
     ///
     /// # Errors
     /// If the Application cannot be parsed.
@@ -85,7 +85,7 @@ impl Observed {
         })
     }
 
-    /// The Application as it can be typed.
+    /// The reference to the Application, as users type it.
     pub fn target(&self) -> AppTarget {
         AppTarget::application(&self.name)
     }
@@ -98,12 +98,13 @@ impl Observed {
     /// The Releases in order.
     ///
     /// # Errors
-    /// If one has no generation: the manager stands still then, and so does whoever would write.
+    /// If a Release has no generation: the manager does nothing then, and neither do commands that
+    /// write.
     pub fn history(&self) -> Result<History<'_>, GenerationError> {
         History::read(self.releases.values())
     }
 
-    /// All Releases with their generations, the oldest first; those without one come last.
+    /// All Releases with their generations, oldest first. Releases without a generation come last.
     pub fn releases(&self) -> Vec<(Option<i64>, &Release)> {
         let history = self.known_history();
         let members = history.members().iter();
@@ -116,12 +117,12 @@ impl Observed {
             .collect()
     }
 
-    /// A Release by its name.
+    /// The Release with this name.
     pub fn release(&self, name: &str) -> Option<&Release> {
         self.releases.get(name)
     }
 
-    /// A Release as the server has it; null if there is none.
+    /// The Release with this name, as the server returned it; null if it does not exist.
     pub fn release_object(&self, name: &str) -> &Value {
         self.objects.get(name).unwrap_or(&Value::Null)
     }
@@ -132,7 +133,7 @@ impl Observed {
         Some(&application.spec.template)
     }
 
-    /// The Release that a command is about: the named one, else the newest.
+    /// The Release that a command is about: the named one, or else the newest.
     pub fn subject(&self) -> Option<&Release> {
         match &self.named {
             Some(name) => self.release(name),

@@ -1,4 +1,5 @@
-//! The picture of an Application: its Releases, what each cluster has of them, and the revisions that install them.
+//! The picture of an Application: its Releases, their state in each cluster, and the revisions that
+//! install them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,52 +26,52 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AppPicture {
-    /// Its name.
+    /// Name of the Application.
     pub name: String,
-    /// Its namespace.
+    /// Namespace of the Application.
     pub namespace: String,
-    /// False if it is gone and Releases of it are left.
+    /// False if the Application was deleted and Releases remain.
     pub exists: bool,
-    /// Its state, in one word.
+    /// State of the Application, in one word.
     pub state: AppState,
-    /// Remarks about it as a whole.
+    /// Remarks about the Application as a whole.
     #[serde(skip)]
     pub notes: Vec<Note>,
     /// The Releases that get traffic of the Service, by cluster.
     pub service: Vec<ServicePicture>,
-    /// The newest first; those without a generation come last.
+    /// The Releases, newest first. Releases without a generation come last.
     pub releases: Vec<ReleasePicture>,
 }
 
-/// Something about an Application as a whole.
+/// A remark about an Application as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Note {
-    /// The reason of its state.
+    /// The reason of the state.
     Reason(Reason),
-    /// A condition of it, in words.
+    /// A condition of the Application, in words.
     Condition(String),
-    /// These Releases have the same generation, so that their order is a guess.
+    /// These Releases have the same generation, so their order is a guess.
     SameGeneration(String, String, i64),
-    /// Its revisions cannot be read, for this reason.
+    /// The revisions cannot be read, for this reason.
     NoRevisions(String),
 }
 
 /// The state of an Application or a Release, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum AppState {
-    /// All of the last step is there.
+    /// The last step is complete.
     Complete,
     /// Waiting is of no use.
     Failed,
-    /// It waits to be promoted.
+    /// The Release waits for a promotion.
     Waiting,
-    /// It is on its way to the wanted step.
+    /// The Release is on its way to the wanted step.
     RollingOut,
     /// It is being deleted.
     Deleting,
-    /// It is gone, and Releases of it are left.
+    /// The Application was deleted, and Releases remain.
     Gone,
-    /// It has no generation, so that its place among the others is unknown.
+    /// The Release has no generation, so its place in the order is unknown.
     Unknown,
 }
 
@@ -97,74 +98,74 @@ pub struct ServicePicture {
 /// A Release that gets traffic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HolderPicture {
-    /// Its name.
+    /// Name of the Release.
     pub name: String,
-    /// Its part of the traffic.
+    /// Percentage of the traffic.
     pub percent: u64,
 }
 
-/// A Release with what each cluster has of it.
+/// A Release with its state in each cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleasePicture {
-    /// Its name.
+    /// Name of the Release.
     pub name: String,
-    /// Its generation; `None` if it has none.
+    /// Generation of the Release; `None` if it has none.
     pub generation: Option<i64>,
-    /// `None` if it has no part in the present rollout.
+    /// Role of the Release in the present rollout; `None` if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// Its state, in one word.
+    /// State of the Release, in one word.
     pub state: AppState,
-    /// The step that it is to be at.
+    /// The wanted step.
     pub wanted_step: StepPicture,
-    /// The step that it has reached.
+    /// The step that was reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub achieved_step: Option<StepPicture>,
-    /// True if its last step was reached once.
+    /// True if the last step was reached once.
     pub complete: bool,
-    /// True while it is being deleted.
+    /// True while the Release is being deleted.
     pub deleting: bool,
-    /// Its time of creation.
+    /// The time of creation.
     pub created: Option<Timestamp>,
-    /// The cause of its wait or its failure; `None` if it is complete.
+    /// The reason of the wait or the failure; `None` if the Release is complete.
     #[serde(skip)]
     pub reason: Option<Reason>,
-    /// Its parts in clusters.
+    /// State of the Release in each cluster.
     pub clusters: Vec<ClusterPicture>,
 }
 
-/// The part of a Release in a rollout.
+/// The role of a Release in a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Role {
-    /// The newest one.
+    /// The newest Release.
     Contender,
-    /// The one that the newest replaces.
+    /// The Release that the newest one replaces.
     Incumbent,
 }
 
 /// A step of a strategy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StepPicture {
-    /// Its index, which begins with 0.
+    /// Index of the step, from 0 on.
     pub index: i32,
-    /// Its name.
+    /// Name of the step.
     pub name: String,
-    /// As people read it: `1 (50/50)`.
+    /// The step as people read it: `1 (50/50)`.
     #[serde(skip)]
     pub label: String,
 }
 
 impl ReleasePicture {
-    /// True if it has nothing anywhere, and is to have nothing.
+    /// True if the Release has neither pods nor traffic in any cluster, and wants none.
     pub fn is_idle(&self) -> bool {
         self.clusters.iter().all(ClusterPicture::is_idle)
     }
 }
 
-/// Draws an Application, with the revisions of its Releases as [`crate::tree`] has drawn them, or why they could not
-/// be.
+/// Draws an Application. `chains` are the drawn revisions of its Releases, or the reason that they
+/// cannot be read.
 pub fn picture(observed: &Observed, chains: Result<&[ChainPicture], &str>) -> AppPicture {
     let revisions: Vec<&RevisionPicture> = chains
         .unwrap_or_default()
@@ -190,7 +191,8 @@ pub fn picture(observed: &Observed, chains: Result<&[ChainPicture], &str>) -> Ap
             drawn
         })
         .collect();
-    // Newest first, and behind them those of which nobody knows. Of the same generation, the order is that of before.
+    // Newest first, and last those without a generation. Releases of the same generation keep their
+    // order.
     releases.reverse();
     releases.sort_by_key(|release| std::cmp::Reverse(release.generation));
     let verdict = judge_application(observed);
@@ -218,7 +220,7 @@ fn notes(
 ) -> Vec<Note> {
     let mut notes = Vec::new();
     if verdict.release.is_some() {
-        // The reason is said with the Release that it is about.
+        // The reason is shown with the Release that it is about.
         notes.extend(about(observed).map(Note::Condition));
     } else {
         notes.push(Note::Reason(verdict.reason));
@@ -275,8 +277,8 @@ fn release_picture(
     }
 }
 
-/// Puts revisions to the clusters that they install the Release in: those of a class of their cluster by that, and the
-/// one without to what is left.
+/// Attaches revisions to the clusters where they install the Release. A revision with a class
+/// belongs to the cluster of that class, one without to a cluster that is left.
 fn attach(drawn: &mut ReleasePicture, release: &Release, revisions: &[&RevisionPicture]) {
     let own = revisions.iter().copied();
     let own = own.filter(|revision| revision.release.as_ref() == Some(&drawn.name));
@@ -298,7 +300,8 @@ fn attach(drawn: &mut ReleasePicture, release: &Release, revisions: &[&RevisionP
     for revision in here {
         let free = chosen(release).filter(|name| !taken.contains(name));
         let free: Vec<&str> = free.collect();
-        // Several are free while the others have no revision yet: then the name tells.
+        // Several clusters are left while their revisions do not exist yet: the name of the
+        // revision decides.
         let named = free.iter().copied();
         let named = named.filter(|cluster| revision.name.ends_with(&format!("-{cluster}")));
         let cluster = match free[..] {
@@ -320,7 +323,7 @@ fn attach(drawn: &mut ReleasePicture, release: &Release, revisions: &[&RevisionP
     }
 }
 
-/// The place for the revision in a cluster, if nothing is there yet.
+/// The place for the revision of a cluster, if it is empty.
 fn free_slot<'d>(
     drawn: &'d mut ReleasePicture,
     cluster: &str,
@@ -330,7 +333,8 @@ fn free_slot<'d>(
     found.map(|drawn| &mut drawn.revision)
 }
 
-/// The cluster that the phases of a revision are delivered into; `None` for its own.
+/// The cluster that the phases of a revision are delivered to; `None` for the cluster of the
+/// revision.
 fn class(revision: &RevisionPicture) -> Option<&str> {
     let mut phases = revision.phases.iter().flatten();
     phases.find_map(|phase| phase.class.strip_prefix(CLASS_CLUSTER_PREFIX))
@@ -340,7 +344,7 @@ fn service(releases: &[ReleasePicture]) -> Vec<ServicePicture> {
     let mut service: BTreeMap<&str, Vec<HolderPicture>> = BTreeMap::new();
     for release in releases {
         for cluster in release.clusters.iter().filter(|it| !it.name.is_empty()) {
-            // Where nobody has said how much is wanted, there may be none to have.
+            // A target without a wanted weight may not exist.
             let Some(traffic) = cluster.traffic else {
                 continue;
             };

@@ -9,12 +9,13 @@ use baton_engine::names::is_label_value;
 use super::{observed::Observed, target::AppTarget};
 use crate::lists::{List, ListQuery, ListRequest, Lists, Missing, NoAnswer, Question};
 
-/// The Application that a user named, or that of the Release, with all that belongs to it.
+/// The question for the Application that a user named, or for that of a named Release, with all
+/// that belongs to it.
 #[derive(Clone, Debug)]
 pub struct OneApplication {
-    /// The Application or the Release.
+    /// The named Application or Release.
     pub target: AppTarget,
-    /// Where it is looked for.
+    /// The namespace to search.
     pub namespace: String,
 }
 
@@ -31,7 +32,7 @@ impl OneApplication {
         })
     }
 
-    /// The name of the Application: of a Release, that of its label.
+    /// Name of the Application; for a Release, that of its label.
     fn application(&self, lists: &Lists) -> Result<String, NoAnswer> {
         let target = &self.target;
         if !target.is_release() {
@@ -56,7 +57,7 @@ impl Question for OneApplication {
         let name = self.application(lists)?;
         let application = self.request(&kinds::APPLICATION, ListQuery::named(&name));
         let application = lists.required(&application);
-        // Nothing can be labelled with another name.
+        // A name that is no valid label value labels no object.
         let labels = is_label_value(&name).then(|| format!("{LABEL_APP}={name}"));
         let none = List::default();
         let labelled = |kind| {
@@ -113,7 +114,8 @@ mod tests {
         })
     }
 
-    /// The answer from these objects, where targets cannot be read, and how many lists each round has asked for.
+    /// The answer from these objects, without the right to read targets, and the number of lists
+    /// that each round requests.
     fn ask(
         kind: &'static Kind,
         name: &str,
@@ -182,7 +184,7 @@ mod tests {
             missing(&kinds::RELEASE, "shop-1", &[]),
             "releases \"shop-1\" not found in namespace \"ns\""
         );
-        // Its Releases are left.
+        // The Application was deleted, and its Release remains.
         let (observed, _) = ask(&kinds::RELEASE, "shop-1", std::slice::from_ref(&release));
         assert!(observed.unwrap().application.is_none());
         let mut nobodys = release;

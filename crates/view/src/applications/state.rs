@@ -1,4 +1,4 @@
-//! The progress of a rollout, and what it waits for.
+//! The progress of a rollout, and the reason that it waits.
 
 use baton_apis::{
     ConditionStatus, Release, RolloutStep, ShipperCondition, StrategyState,
@@ -33,69 +33,72 @@ use crate::rollout::Outcome;
 /// The state of an Application or a Release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// `Underway` as long as waiting is of use.
+    /// The outcome: `Underway` as long as waiting is of use.
     pub outcome: Outcome,
-    /// The Release that the reason is about; `None` for the Application.
+    /// Name of the Release that the reason is about; `None` for the Application.
     pub release: Option<String>,
-    /// Why the outcome is what it is.
+    /// The reason of the outcome.
     pub reason: Reason,
-    /// A condition of the Application that nobody sees in its Releases.
+    /// A condition of the Application that its Releases do not show.
     pub about: Option<String>,
 }
 
 impl Verdict {
-    /// True if only a person makes it go on, by a promotion.
+    /// True if the rollout continues only after a promotion by a user.
     pub fn waits_for_command(&self) -> bool {
         matches!(self.reason, Reason::WaitsForCommand(_))
     }
 }
 
-/// The state of an Application or a Release, or the cause of its wait. Steps are given as `label` has them.
+/// The state of an Application or a Release, or the reason that it waits. Steps have the form of
+/// `label`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Reason {
-    /// The Release of this name, which the user named, is gone.
+    /// The named Release does not exist any more.
     ReleaseGone(String),
-    /// The Application is gone.
+    /// The Application does not exist any more.
     Gone,
     /// The Application is being deleted.
     ApplicationDeleting,
-    /// The order of its Releases is unknown, for a reason that the manager gives as well.
+    /// The order of the Releases is unknown, for this reason. The manager reports the reason as
+    /// well.
     NoOrder(String),
-    /// It has no Release.
+    /// The Application has no Release.
     NoRelease,
-    /// The newest Release was made from another template.
+    /// The newest Release was made from another template than the present one.
     TemplateChanged,
-    /// The Release is being deleted, and why.
+    /// The Release is being deleted, for this reason.
     Deleting(Option<String>),
     /// The Release has no generation.
     NoGeneration,
-    /// The Release did not complete, and this newer one is there.
+    /// The Release did not complete before this newer Release replaced it.
     Replaced(String),
-    /// The Release was complete, and this newer one is there.
+    /// The Release was complete before this newer Release followed it.
     Follows(String),
-    /// A rollout block stops it.
+    /// A rollout block stops the Release.
     Blocked(String),
-    /// No clusters are chosen for it.
+    /// No clusters are selected for the Release.
     NotScheduled(String),
-    /// Its strategy cannot be followed.
+    /// The strategy of the Release cannot be followed.
     StrategyFailed(String),
-    /// Its strategy has no steps.
+    /// The strategy of the Release has no steps.
     NoSteps,
-    /// Its strategy lacks the wanted step.
+    /// The strategy of the Release lacks the wanted step.
     NoStep(i32),
-    /// Nothing is reported of the wanted step.
+    /// The wanted step was not reported yet.
     Unreported(String),
-    /// The wanted step lacks something, and the first message about that.
+    /// The part that the wanted step waits for, the step, and the first message about the part.
     WaitsFor(Part, String, Option<String>),
-    /// It has reached its last step.
+    /// The Release has reached its last step.
     Complete(String),
-    /// It has reached the wanted step, which is not the last one.
+    /// The Release has reached the wanted step, which is not the last one.
     WaitsForCommand(String),
-    /// All of the wanted step is there, but it is not recorded as reached.
+    /// The wanted step is complete, but not recorded as reached.
     Unrecorded(String),
 }
 
-/// Reasons of a Release that is not scheduled which only another Release is free of: its environment is immutable.
+/// Reasons of an unscheduled Release that only another Release can avoid: the environment is
+/// immutable.
 const FINAL: [&str; 4] = [
     BROKEN_CHART_SPEC,
     DUPLICATE_CAPABILITY_REQUIREMENT,
@@ -103,11 +106,12 @@ const FINAL: [&str; 4] = [
     WRONG_CHART_DEPLOYMENTS,
 ];
 
-/// Judges what a user named: an Application by its newest Release, or one of its Releases.
+/// Judges the object that a user named: an Application by its newest Release, or one of its
+/// Releases.
 ///
 /// # Guarantees
-/// `Done` only when the Release was made from the present template, is at its last step, and all that this step asks
-/// for was reported to be there.
+/// `Done` only if the Release was made from the present template, is at its last step, and
+/// everything that this step asks for was reported.
 pub fn judge(observed: &Observed) -> Verdict {
     match &observed.named {
         None => judge_application(observed),
@@ -127,7 +131,7 @@ fn of_application(outcome: Outcome, reason: Reason) -> Verdict {
     }
 }
 
-/// Judges an Application by its newest Release, whatever the user named.
+/// Judges an Application by its newest Release. The Release that the user named is ignored.
 pub(super) fn judge_application(observed: &Observed) -> Verdict {
     let Some(application) = &observed.application else {
         return of_application(Outcome::Failed, Reason::Gone);
@@ -149,7 +153,7 @@ pub(super) fn judge_application(observed: &Observed) -> Verdict {
         }
         Some(newest) => judge_release(observed, &newest.release),
     };
-    // An obstacle of the Application is no matter once all is done.
+    // A problem of the Application does not matter once the rollout is done.
     let is_underway = verdict.outcome == Outcome::Underway;
     Verdict {
         about: about(observed).filter(|_| is_underway),
@@ -157,7 +161,7 @@ pub(super) fn judge_application(observed: &Observed) -> Verdict {
     }
 }
 
-/// A condition of an Application that nobody sees in its Releases.
+/// A condition of an Application that its Releases do not show.
 pub(super) fn about(observed: &Observed) -> Option<String> {
     use ConditionStatus::{False, True};
     let status = observed.application.as_ref()?.status.as_ref()?;
@@ -166,7 +170,8 @@ pub(super) fn about(observed: &Observed) -> Option<String> {
         .or_else(|| says(VALID_HISTORY, False))
         .or_else(|| says(ABORTING, True))
         .or_else(|| says(RELEASE_SYNCED, False))
-        // With a reason it is a failure; without one, nothing is under way.
+        // The condition has a reason only after a failure; without a reason, no rollout is under
+        // way.
         .or_else(|| says(ROLLING_OUT, False).filter(|found| !found.reason.is_empty()));
     found.map(why)
 }
@@ -179,7 +184,7 @@ fn with_status<'a>(
     find(conditions, type_).filter(|condition| condition.status == status)
 }
 
-/// Judges a Release by itself.
+/// Judges a Release without its Application.
 pub(super) fn judge_release(observed: &Observed, release: &Release) -> Verdict {
     let (outcome, reason) = outcome(observed, release);
     Verdict {
@@ -231,7 +236,7 @@ fn outcome(observed: &Observed, release: &Release) -> (Outcome, Reason) {
     }
 }
 
-/// A Release that was replaced, or is being replaced.
+/// Judges a Release that was replaced, or is being replaced.
 fn replaced(release: &Release, own: &Member<'_>, newer: &Member<'_>) -> (Outcome, Reason) {
     let newer = newer.name().to_owned();
     if !own.is_complete() {
@@ -240,7 +245,7 @@ fn replaced(release: &Release, own: &Member<'_>, newer: &Member<'_>) -> (Outcome
     refused(release).unwrap_or((Outcome::Done, Reason::Follows(newer)))
 }
 
-/// The obstacle on the way of a Release through its strategy.
+/// The problem that stops a Release on its way through its strategy, if any.
 fn refused(release: &Release) -> Option<(Outcome, Reason)> {
     use ConditionStatus::{False, True};
     let status = release.status.as_ref()?;
@@ -260,7 +265,7 @@ fn refused(release: &Release) -> Option<(Outcome, Reason)> {
     Some((Outcome::Underway, Reason::StrategyFailed(why(failed))))
 }
 
-/// The step of an index.
+/// The step with this index.
 pub(super) fn step_at(release: &Release, step: i32) -> Option<&RolloutStep> {
     steps(release).get(usize::try_from(step).ok()?)
 }
@@ -270,7 +275,7 @@ pub(super) fn is_last(release: &Release, step: i32) -> bool {
     usize::try_from(step).is_ok_and(|step| step + 1 == steps(release).len())
 }
 
-/// `1 (50/50)`.
+/// The step as people read it: `1 (50/50)`.
 fn label(index: i32, step: &RolloutStep) -> String {
     match collapse_whitespace(&step.name) {
         name if name.is_empty() => index.to_string(),
@@ -278,12 +283,13 @@ fn label(index: i32, step: &RolloutStep) -> String {
     }
 }
 
-/// The step of an index with its name, as in `1 (50/50)`, and its index alone if there is none.
+/// The step with this index as people read it, as in `1 (50/50)`; the index alone if the step does
+/// not exist.
 pub fn label_at(release: &Release, index: i32) -> String {
     step_at(release, index).map_or_else(|| index.to_string(), |step| label(index, step))
 }
 
-/// The state of the newest Release, by what is reported of the step that it is to be at. `None`: nothing is.
+/// The state of the newest Release at its wanted step; `None` if that step was not reported.
 fn reported(release: &Release, has_previous: bool) -> Option<StrategyState> {
     let status = release.status.as_ref()?;
     let conditions = &status.strategy.as_ref()?.conditions;
@@ -303,7 +309,7 @@ fn reported(release: &Release, has_previous: bool) -> Option<StrategyState> {
     ))
 }
 
-/// The part that is waited for; `None` if at most a person is.
+/// The part that the step waits for; `None` if it waits for nothing but a user.
 fn missing(state: StrategyState) -> Option<Part> {
     let parts = [
         (state.waiting_for_installation, Part::Installation),
@@ -315,7 +321,7 @@ fn missing(state: StrategyState) -> Option<Part> {
     found.map(|(_, part)| part)
 }
 
-/// The messages of those conditions of the strategy that do not hold at the present step.
+/// The messages of the conditions that are not true at the present step of the strategy.
 pub fn unsatisfied(release: &Release) -> Vec<String> {
     let strategy = release.status.as_ref().and_then(|it| it.strategy.as_ref());
     let conditions = strategy.map_or(&[][..], |strategy| &strategy.conditions);

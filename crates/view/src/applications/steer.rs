@@ -1,4 +1,4 @@
-//! Patches that take a rollout on, or back.
+//! Patches that promote a rollout or take it back.
 
 use baton_apis::Release;
 use baton_releases::{
@@ -17,10 +17,10 @@ use super::{
 };
 use crate::rollout::Outcome;
 
-/// Why nothing is written. Steps are given by their labels.
+/// The reason that nothing is written. Steps have the form of their labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The Application is gone, and Releases of it are left.
+    /// The Application was deleted, and Releases remain.
     Gone,
     /// The Application is being deleted.
     Deleting,
@@ -28,7 +28,7 @@ pub enum Refusal {
     Generation(GenerationError),
     /// There is no Release.
     NoRelease,
-    /// These Releases have the same generation: nobody can tell which is the newest.
+    /// These Releases have the same generation: the newest one is unknown.
     SameGeneration(String, String, i64),
     /// The first Release was named, but the second is the newest.
     NotNewest(String, String),
@@ -36,38 +36,38 @@ pub enum Refusal {
     ReleaseDeleting(String),
     /// The strategy of the Release has no steps.
     NoSteps(String),
-    /// The Release lacks the step of this index; its first and its last step.
+    /// The Release has no step with this index; the first and the last step that it has.
     NoStep(String, i32, [String; 2]),
     /// The Release has achieved its last step, which is this one.
     AtTheEnd(String, String),
-    /// The Release has not achieved this step, which it is sent to, and why not.
+    /// The Release has not reached this wanted step, for this reason.
     NotAchieved(String, String, Reason),
-    /// The Release would leave out this step.
+    /// The Release would skip this step.
     Skipped(String, String),
     /// The Release to be deleted is complete.
     Complete(String),
     /// The Release to be deleted is the only one.
     OnlyOne(String),
-    /// The first Release is the newest, and the second before it never completed.
+    /// The first Release is the newest one. The second one before it never completed.
     BeforeIncomplete(String, String),
-    /// No Release has this generation; the lowest and the highest, if there are any.
+    /// No Release has this generation; the lowest and the highest existing ones, if any.
     NoGeneration(i64, Option<(i64, i64)>),
     /// Several Releases have this generation.
     Ambiguous(i64, Vec<String>),
     /// The Release to go back to never completed.
     NeverCompleted(String),
-    /// No Release before the newest has completed with another content.
+    /// No Release before the newest one has completed with another content.
     NothingEarlier,
 }
 
 /// The step that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepChoice {
-    /// The one after the wanted one.
+    /// The step after the wanted one.
     Next,
-    /// That of an index.
+    /// The step with this index.
     Number(i32),
-    /// The last one.
+    /// The last step.
     Last,
 }
 
@@ -76,15 +76,16 @@ pub enum StepChoice {
 pub struct Promotion {
     /// Name of the Release.
     pub release: String,
-    /// Index of the step.
+    /// Index of the wanted step.
     pub step: i32,
-    /// The step as people read it.
+    /// The wanted step, as people read it.
     pub label: String,
-    /// `None` where it is at that step already.
+    /// The patch; `None` if the Release wants this step already.
     pub patch: Option<Value>,
 }
 
-/// The newest Release, if writing about it is safe: the order is known, and it is the one that was named.
+/// The newest Release, if a write to it is safe: the order is known, and the user named no other
+/// Release.
 fn newest<'h, 'a>(
     observed: &Observed,
     history: &'h History<'a>,
@@ -108,7 +109,7 @@ fn newest<'h, 'a>(
     Ok(newest)
 }
 
-/// The Releases in order, if there is an Application that acts on what is written.
+/// The Releases in order, if their Application exists and is not being deleted.
 fn history(observed: &Observed) -> Result<History<'_>, Refusal> {
     let application = observed.application.as_ref().ok_or(Refusal::Gone)?;
     match application.metadata.deletion_timestamp {
@@ -120,11 +121,11 @@ fn history(observed: &Observed) -> Result<History<'_>, Refusal> {
 /// Decides about a promotion.
 ///
 /// # Guarantees
-/// Without `force` no step is left before it was achieved, and none is left out but by [`StepChoice::Last`]. Going back
-/// is always allowed.
+/// Without `force`, no step is left before it is reached, and only [`StepChoice::Last`] skips
+/// steps. Going back is always allowed.
 ///
 /// # Errors
-/// If there is nothing to promote, or it is not safe.
+/// If there is nothing to promote, or the promotion is not safe.
 pub fn promote(observed: &Observed, choice: StepChoice, force: bool) -> Result<Promotion, Refusal> {
     let history = history(observed)?;
     let newest = newest(observed, &history)?;
@@ -185,24 +186,25 @@ fn chosen_step(
     Ok(step)
 }
 
-/// A Release to be deleted, and what follows it.
+/// A Release to delete, and the Release before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Abort {
     /// Name of the Release.
     pub release: String,
-    /// The Release that the Application goes back to.
+    /// Name of the Release that the Application goes back to.
     pub back_to: String,
-    /// Options of the deletion, with its precondition.
+    /// Options of the deletion, with a precondition.
     pub options: Value,
 }
 
 /// Decides about an abort.
 ///
 /// # Guarantees
-/// The Release that remains as the newest has completed, and without `force` what is deleted has not.
+/// The Release that remains as the newest one has completed. Without `force`, the deleted Release
+/// has not.
 ///
 /// # Errors
-/// If there is nothing to abort, or it is not safe.
+/// If there is nothing to abort, or the abort is not safe.
 pub fn abort(observed: &Observed, force: bool) -> Result<Abort, Refusal> {
     let history = history(observed)?;
     let newest = newest(observed, &history)?;
@@ -230,19 +232,19 @@ pub fn abort(observed: &Observed, force: bool) -> Result<Abort, Refusal> {
 /// An older environment for the template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rollback {
-    /// The Release whose environment it is.
+    /// Name of the Release with the environment.
     pub release: String,
-    /// Its generation.
+    /// Generation of the Release.
     pub generation: i64,
-    /// `None` where the template has it already.
+    /// The patch; `None` if the template has the environment already.
     pub patch: Option<Value>,
 }
 
-/// Decides about a rollback: to the Release that was named, to that of a generation, or else to the newest completed
-/// one before the contender that has another content than the template.
+/// Decides about a rollback to the named Release, to a generation, or else to the newest Release
+/// before the contender that completed with another content than the template.
 ///
 /// # Errors
-/// If there is no such Release, or it is not safe.
+/// If the Release does not exist, or the rollback is not safe.
 pub fn rollback(observed: &Observed, to: Option<i64>, force: bool) -> Result<Rollback, Refusal> {
     let history = history(observed)?;
     let members = history.members();
@@ -285,7 +287,7 @@ pub fn rollback(observed: &Observed, to: Option<i64>, force: bool) -> Result<Rol
     })
 }
 
-/// The Release of a generation.
+/// The Release with this generation.
 ///
 /// # Errors
 /// If there is none, or more than one.
@@ -311,7 +313,8 @@ pub fn of_generation<'h, 'a>(
     }
 }
 
-/// The outcome of a rollout to a step: `Done` if the step is reached, and `None` while that can be waited for.
+/// The outcome of a rollout to a step: `Done` if the step is reached, and `None` while it is under
+/// way.
 pub fn step_outcome(observed: &Observed) -> Option<Outcome> {
     let verdict = judge(observed);
     match verdict.outcome {

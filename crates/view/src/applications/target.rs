@@ -1,4 +1,4 @@
-//! Applications and Releases as they can be typed.
+//! References to Applications and Releases, as users type them.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use baton_apis::kinds::{self, Kind};
 /// An Application or a Release, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppTarget {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: &'static Kind,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
 }
 
 impl AppTarget {
-    /// The Application of a name.
+    /// A reference to an Application.
     #[must_use]
     pub fn application(name: &str) -> Self {
         Self {
@@ -23,13 +23,13 @@ impl AppTarget {
         }
     }
 
-    /// True for a Release.
+    /// True if the object is a Release.
     pub fn is_release(&self) -> bool {
         *self.kind == kinds::RELEASE
     }
 }
 
-/// As it can be typed: `app/shop`.
+/// In the form that users type: `app/shop`.
 impl fmt::Display for AppTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind.shortest(), self.name)

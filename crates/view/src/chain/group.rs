@@ -1,4 +1,4 @@
-//! Chains of revisions that no deployment made.
+//! Chains of revisions without a deployment.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,16 +10,16 @@ use serde_json::Value;
 pub enum ChainKind {
     /// A deployment in a namespace.
     ObjectDeployment,
-    /// A deployment in the cluster.
+    /// A cluster-scoped deployment.
     ClusterObjectDeployment,
     /// A revision in a namespace.
     ObjectSet,
-    /// A revision in the cluster.
+    /// A cluster-scoped revision.
     ClusterObjectSet,
 }
 
 impl ChainKind {
-    /// All of them.
+    /// All kinds of chains.
     pub const ALL: [Self; 4] = [
         Self::ObjectDeployment,
         Self::ClusterObjectDeployment,
@@ -47,7 +47,7 @@ impl ChainKind {
         }
     }
 
-    /// The kind of the deployments of the same scope.
+    /// The kind of deployments of the same scope.
     #[must_use]
     pub fn deployment(self) -> Self {
         if self.is_namespaced {
@@ -57,7 +57,7 @@ impl ChainKind {
         }
     }
 
-    /// The kind of the slices of the same scope.
+    /// The kind of slices of the same scope.
     pub fn slice(self) -> &'static Kind {
         if self.is_namespaced {
             &kinds::OBJECT_SLICE
@@ -67,7 +67,7 @@ impl ChainKind {
     }
 }
 
-/// The row of the kind in the table of all kinds.
+/// Gives access to the row of the kind in the table of all kinds.
 impl Deref for ChainKind {
     type Target = Kind;
 

@@ -17,15 +17,15 @@ use super::{kind::ChainKind, target::Target};
 /// An object of one of our kinds.
 #[derive(Clone, Debug)]
 pub struct Member<S, T> {
-    /// Which kind, of those with this spec.
+    /// Kind of the object, one of those with this spec.
     pub kind: ChainKind,
-    /// Its metadata.
+    /// Metadata of the object.
     pub metadata: ObjectMeta,
-    /// Its spec.
+    /// Spec of the object.
     pub spec: S,
-    /// Its status; the default one where nothing was reported.
+    /// Status of the object; the default value if nothing was reported.
     pub status: T,
-    /// All of it, as the server has it.
+    /// The whole object, as the server returned it.
     pub object: Value,
 }
 
@@ -61,7 +61,7 @@ where
     /// Reads an object as the server returned it.
     ///
     /// # Errors
-    /// If it is of another kind, or not as the kind is.
+    /// If the object is of another kind, or cannot be parsed as its kind.
     pub fn parse(object: Value) -> Result<Self, serde_json::Error> {
         use serde::de::Error as _;
         let name = || {
@@ -86,32 +86,32 @@ where
         })
     }
 
-    /// Its name.
+    /// Name of the object.
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Its UID.
+    /// UID of the object.
     pub fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// Its namespace; `None` for a cluster-scoped one.
+    /// Namespace of the object; `None` for a cluster-scoped one.
     pub fn namespace(&self) -> Option<&str> {
         self.metadata.namespace.as_deref()
     }
 
-    /// Its URL path.
+    /// URL path of the object.
     pub fn path(&self) -> String {
         self.kind.path_of(self.namespace(), self.name())
     }
 
-    /// As it can be typed: `od/web`, `os/web-1`.
+    /// The reference that users type: `od/web`, `os/web-1`.
     pub fn target(&self) -> Target {
         Target::new(self.kind, self.name())
     }
 
-    /// True while it is being deleted.
+    /// True while the object is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
@@ -127,7 +127,7 @@ where
         find(self.status.conditions(), type_)
     }
 
-    /// True if the condition of a type is.
+    /// True if the condition of a type has the status `True`.
     pub fn is_true(&self, type_: &str) -> bool {
         is_true(self.status.conditions(), type_)
     }
@@ -143,7 +143,8 @@ struct Parts<S, T> {
 }
 
 impl Deployment {
-    /// Whether the status describes the present spec: every own condition carries the present generation.
+    /// True if the status was reported for the present spec: every own condition has the present
+    /// generation.
     pub fn is_observed(&self) -> bool {
         let own = [conditions::AVAILABLE, conditions::PROGRESSING];
         own.iter().all(|type_| {
@@ -154,22 +155,22 @@ impl Deployment {
 }
 
 impl Revision {
-    /// Its number, once it has one.
+    /// Number of the revision; `None` if none is assigned yet.
     pub fn number(&self) -> Option<i64> {
         self.spec.revision.filter(|number| *number != 0)
     }
 
-    /// True if it is archived, or is to be.
+    /// True if the revision is archived, or is to be.
     pub fn is_archived(&self) -> bool {
         self.spec.lifecycle_state == LifecycleState::Archived || self.is_true(conditions::ARCHIVED)
     }
 
-    /// Whether it was available once with all of its objects.
+    /// True if the revision was available once with all of its objects.
     pub fn has_succeeded(&self) -> bool {
         self.is_true(conditions::SUCCEEDED)
     }
 
-    /// What it is doing.
+    /// The state of the revision, in one word.
     pub fn state(&self) -> State {
         if self.is_deleting() {
             State::Deleting
@@ -188,18 +189,18 @@ impl Revision {
         }
     }
 
-    /// Why it was made, as its maker noted in [`ANNOTATION_CHANGE_CAUSE`].
+    /// The reason of the change, as the author noted it in [`ANNOTATION_CHANGE_CAUSE`].
     pub fn change_cause(&self) -> Option<&str> {
         self.annotation(ANNOTATION_CHANGE_CAUSE)
             .filter(|cause| !cause.is_empty())
     }
 
-    /// When it was created.
+    /// The time of creation.
     pub fn created(&self) -> Option<Timestamp> {
         self.metadata.creation_timestamp.as_ref().map(|time| time.0)
     }
 
-    /// The reference to its controller.
+    /// The owner reference of the controller.
     pub fn controller(&self) -> Option<&OwnerReference> {
         let owners = self.metadata.owner_references.as_deref();
         let mut owners = owners.unwrap_or_default().iter();
@@ -213,28 +214,28 @@ impl Revision {
     }
 }
 
-/// What a revision is doing, in the order in which one reads it off.
+/// The state of a revision. The variants are in the order in which people read them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum State {
-    /// Nobody has reported on it yet.
+    /// Nothing was reported yet.
     #[default]
     Pending,
     /// All objects are written and pass their probes.
     Available,
     /// Some objects are missing or fail their probes.
     NotReady,
-    /// Nothing is written.
+    /// The revision is paused, and nothing is written.
     Paused,
-    /// Its objects are being torn down.
+    /// The objects are being torn down.
     Archiving,
-    /// Its objects are gone or handed over.
+    /// The objects are gone or handed over.
     Archived,
-    /// It is being deleted.
+    /// The revision is being deleted.
     Deleting,
 }
 
 impl State {
-    /// For people, as in the column STATE.
+    /// The text for people, as in the column STATE.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",

@@ -1,4 +1,4 @@
-//! Which chains there are, as questions to lists.
+//! Chains, as questions to lists.
 
 use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_engine::names::is_label_value;
@@ -15,7 +15,7 @@ use crate::{
 pub struct AllChains {
     /// One of the kinds of the scope.
     pub kind: ChainKind,
-    /// Where they are; `None` for all namespaces.
+    /// Namespace of the chains; `None` for all namespaces.
     pub namespace: Option<String>,
 }
 
@@ -34,7 +34,8 @@ impl Question for AllChains {
     }
 }
 
-/// Chains of what lists return, with a warning about what cannot be parsed and is left out.
+/// Assembles chains from objects as lists return them. Warns about objects that cannot be parsed
+/// and are left out.
 fn of_objects(lists: &Lists, deployments: Vec<Value>, revisions: Vec<Value>) -> Vec<Chain> {
     let (chains, left_out) = from_objects(deployments, revisions);
     for error in left_out {
@@ -43,22 +44,22 @@ fn of_objects(lists: &Lists, deployments: Vec<Value>, revisions: Vec<Value>) -> 
     chains
 }
 
-/// Chains of revisions alone, whatever made these.
+/// Assembles chains of revisions alone, without their deployments.
 pub(crate) fn of_revisions(lists: &Lists, revisions: Vec<Value>) -> Vec<Chain> {
     of_objects(lists, Vec::new(), revisions)
 }
 
-/// The chain of what a user named; `None` where that does not exist.
+/// The chain of the object that a user named; `None` if the object does not exist.
 #[derive(Clone, Debug)]
 pub struct OneChain {
     /// The named object.
     pub target: Target,
-    /// Where it is looked for; `None` for cluster-scoped kinds.
+    /// The namespace to search; `None` for cluster-scoped kinds.
     pub namespace: Option<String>,
 }
 
 impl OneChain {
-    /// The named object, in the namespace where its kind has any.
+    /// The named object, in this namespace if its kind is namespaced.
     #[must_use]
     pub fn new(target: &Target, namespace: &str) -> Self {
         let is_namespaced = target.candidates()[0].is_namespaced;
@@ -68,14 +69,14 @@ impl OneChain {
         }
     }
 
-    /// What does not exist where there is no answer.
+    /// The error for an object that does not exist.
     pub fn missing(&self) -> Missing {
         Missing::target(&self.target, self.namespace.as_deref())
     }
 }
 
 impl Missing {
-    /// A deployment or a revision that does not exist.
+    /// The error for a deployment or a revision that does not exist.
     #[must_use]
     pub fn target(target: &Target, namespace: Option<&str>) -> Self {
         let kinds = target.candidates().into_iter();
@@ -88,8 +89,8 @@ impl Missing {
 }
 
 impl OneChain {
-    /// The chain of a deployment, by the label that its revisions carry with its name; `None` where all revisions have
-    /// to be looked at.
+    /// The chain of a deployment, by the label with its name that its revisions carry; `None` if
+    /// all revisions have to be read.
     fn of_deployment(&self, lists: &Lists) -> Result<Option<Chain>, NoAnswer> {
         let (kind, name) = (self.target.candidates()[0], &self.target.name);
         if !kind.is_deployment() || !is_label_value(name) {
@@ -111,7 +112,8 @@ impl OneChain {
         let Some(deployment) = &known.deployment else {
             return Ok(None);
         };
-        // The label is anybody's to remove; the manager goes by the controller, and reports which it found.
+        // Any user can remove the label. The manager goes by the controller reference, and reports
+        // the revisions that it found.
         let status = &deployment.status;
         let others = status.controller_of.iter().map(|it| &it.name);
         let others = others.filter(|name| known.by_name(name).is_none());
@@ -139,7 +141,7 @@ impl Question for OneChain {
     }
 }
 
-/// A chain as far as it tells what has become of it: with the slices of the revision that is judged.
+/// A chain with the slices of the revision that is judged.
 pub struct OneRollout(pub OneChain);
 
 impl Question for OneRollout {
@@ -149,7 +151,7 @@ impl Question for OneRollout {
         let Some(chain) = self.0.answer(lists)? else {
             return Ok(None);
         };
-        // Without the right to read slices everything but the number of objects is known.
+        // A user without the right to read slices gets everything but the number of objects.
         let slices = SlicesOf::optional(chain.subject()).answer(lists)?;
         Ok(Some((chain, slices)))
     }
@@ -163,7 +165,7 @@ mod tests {
 
     const PATH: &str = "/apis/package-operator.run/v1alpha1/namespaces/shop";
 
-    /// A revision of the deployment `web`, or of nobody where the UID is empty.
+    /// A revision of the deployment `web`; without a controller if the UID is empty.
     fn set(number: i64, owner: &str) -> Value {
         let mut set = json!({
             "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
@@ -179,8 +181,8 @@ mod tests {
         set
     }
 
-    /// The revisions of the chain of a target, and the requests for them in the order of rounds. The label is on the
-    /// first of these revisions only.
+    /// The revisions of the chain of a target, and the requests for them in the order of rounds.
+    /// Only the first of the revisions has the label.
     fn read(
         target: &str,
         reported: &[&str],
@@ -251,15 +253,15 @@ mod tests {
             (names, &requests[..]),
             (vec!["web-2".to_owned()], &narrow.map(str::to_owned)[..])
         );
-        // Somebody has taken the label off one that the manager knows of.
+        // The label was removed from a revision that the manager reports.
         let (names, requests) = read("web", &["web-1", "web-2"], 2, &sets);
         assert_eq!(
             (names.len(), &*requests[2], requests.len()),
             (2, "/objectsets/web-1", 3)
         );
-        // What is reported and not controlled by it does not belong to it.
+        // A revision that is reported and not controlled by the deployment does not belong to it.
         assert_eq!(read("web", &["web-2", "web-3"], 2, &sets).0, ["web-2"]);
-        // The newest one is not among those.
+        // The newest revision is neither labelled nor reported.
         let (names, requests) = read("web", &["web-2"], 1, &sets);
         assert_eq!(
             (names.len(), &requests[2..]),

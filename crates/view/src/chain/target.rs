@@ -1,4 +1,4 @@
-//! Deployments and revisions as they can be typed.
+//! References to deployments and revisions, as users type them.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use super::kind::ChainKind;
 /// A deployment or a revision, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Its kind; `None` means an `ObjectDeployment` of that name, else an `ObjectSet`.
+    /// Kind of the object; `None` means an `ObjectDeployment` of this name, or else an `ObjectSet`.
     pub kind: Option<ChainKind>,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
 }
 
 impl Target {
-    /// One of a kind.
+    /// A reference to an object of this kind.
     #[must_use]
     pub fn new(kind: ChainKind, name: &str) -> Self {
         Self {
@@ -25,7 +25,7 @@ impl Target {
         }
     }
 
-    /// The kinds that it may be of, in order of preference; all of the same scope.
+    /// The kinds that the object may have, in order of preference; all have the same scope.
     pub fn candidates(&self) -> Vec<ChainKind> {
         self.kind.map_or_else(
             || vec![ChainKind::ObjectDeployment, ChainKind::ObjectSet],
@@ -34,7 +34,7 @@ impl Target {
     }
 }
 
-/// As it can be typed: `od/web`, or `web`.
+/// In the form that users type: `od/web`, or `web`.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
@@ -44,7 +44,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// As it can be typed.
+/// In the form that users type.
 impl Serialize for Target {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -1,7 +1,7 @@
-//! Refusals that stand: when a rollout that was refused counts as failed.
+//! Persistent refusals: the time after which a refused rollout counts as failed.
 //!
-//! The manager tries again what was refused, since what refuses may change: rights are granted, another revision lets
-//! go of an object. What is still refused after that does not come by itself.
+//! The manager tries again, because the reason of a refusal may go away: rights are granted, or
+//! another revision releases an object. A refusal that lasts longer needs a person.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use jiff::Timestamp;
 
 use crate::chain::Chain;
 
-/// How long a refusal has to stand. The manager tries again after at most 30 seconds.
+/// The time that a refusal has to last. The manager tries again after at most 30 seconds.
 const STANDS_AFTER: Duration = Duration::from_secs(35);
 
-/// Since when something has been refused without a break.
+/// The refusal that was observed last, and the time since when it lasts.
 #[derive(Debug, Default)]
 pub struct Refusals {
     since: Option<(String, Timestamp)>,
 }
 
 impl Refusals {
-    /// Whether what a chain wants is refused, and was so for long enough.
+    /// True if the rollout of a chain is refused, and has been for long enough.
     pub fn stand(&mut self, chain: &Chain, now: Timestamp) -> bool {
         let Some(refused) = refused(chain) else {
             self.since = None;
@@ -36,14 +36,14 @@ impl Refusals {
     }
 }
 
-/// Reasons of a deployment whose next revision is not made.
+/// Reasons of a deployment that cannot make its next revision.
 const NOT_MADE: [&str; 3] = [
     reasons::OBJECT_SET_CREATE_ERROR,
     reasons::NUMBERS_EXHAUSTED,
     reasons::REVISION_REPEATED,
 ];
 
-/// What is refused, by which reason and in which state.
+/// Identifies the refusal of a chain: the object, its generation, and the reason.
 fn refused(chain: &Chain) -> Option<String> {
     if let Some(deployment) = chain.asked_deployment()
         && let Some(condition) = deployment.condition(conditions::PROGRESSING)
@@ -113,7 +113,7 @@ mod tests {
             ),
             (vec![(0, &preflight), (35, &preflight)], true),
             (vec![(0, &waiting), (35, &waiting)], false),
-            // Something has changed in between, so the time begins anew.
+            // The state has changed in between, so the time starts again.
             (
                 vec![(0, &collision), (20, &waiting), (35, &collision)],
                 false,

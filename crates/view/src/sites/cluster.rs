@@ -1,4 +1,4 @@
-//! A site itself: the Cluster.
+//! A site: the Cluster.
 
 use std::collections::BTreeMap;
 
@@ -13,34 +13,35 @@ use crate::{
     tree::Health,
 };
 
-/// A Cluster, as far as it counts for people.
+/// The fields of a Cluster that people see.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SiteCluster {
-    /// Its name.
+    /// Name of the site.
     pub name: String,
-    /// Its labels.
+    /// Labels of the site.
     pub labels: BTreeMap<String, String>,
-    /// Its region.
+    /// Region of the site.
     pub region: String,
-    /// `Push` or `Pull`; empty where the Cluster does not exist or cannot be read.
+    /// `Push` or `Pull`; empty if the Cluster does not exist or cannot be read.
     pub connection: String,
-    /// True if it can be reached; unknown as above.
+    /// `True` if the site can be reached; `Unknown` if the Cluster does not exist or cannot be
+    /// read.
     pub connected: Health,
-    /// The reason why it cannot be reached, in one word.
+    /// Reason of the condition `Connected`, unless the site can be reached.
     pub reason: String,
-    /// The time since when that is so.
+    /// The time since when the condition has its status.
     pub since: Option<Timestamp>,
-    /// The upgrade windows of its provider.
+    /// The upgrade windows of the provider.
     pub windows: Vec<UpgradeWindow>,
 }
 
-/// The Clusters by name, or why they cannot be read. Without them nobody can tell a site that is offline from one that
-/// nobody has reported on.
+/// The Clusters by name, or the reason that they cannot be read. Without them, an offline site looks
+/// like a site without a report.
 pub type Clusters = Result<BTreeMap<String, SiteCluster>, String>;
 
 impl SiteCluster {
-    /// From an object as the server has it.
+    /// Reads a Cluster as the server returned it.
     #[must_use]
     pub fn read(object: &Value) -> Self {
         let connected = condition(object, CONNECTED);
@@ -65,7 +66,7 @@ impl SiteCluster {
         }
     }
 
-    /// A site of which only the name is known.
+    /// A site without a Cluster: nothing but its name was read.
     pub(super) fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -73,7 +74,7 @@ impl SiteCluster {
         }
     }
 
-    /// True if what is given to it arrives there now.
+    /// True if changes for the site arrive there now.
     pub(super) fn is_online(&self) -> bool {
         self.connected == Health::True
     }
@@ -92,7 +93,7 @@ pub(super) fn read(list: &List) -> Clusters {
     }
 }
 
-/// Clusters by their names.
+/// The Clusters by name.
 pub fn by_name<'v>(objects: impl Iterator<Item = &'v Value>) -> BTreeMap<String, SiteCluster> {
     objects
         .map(SiteCluster::read)
@@ -100,7 +101,7 @@ pub fn by_name<'v>(objects: impl Iterator<Item = &'v Value>) -> BTreeMap<String,
         .collect()
 }
 
-/// The condition of an object of a type.
+/// The condition of a type in an object.
 fn condition<'v>(object: &'v Value, type_: &str) -> Option<&'v Value> {
     let conditions = object.pointer("/status/conditions")?.as_array()?;
     conditions

@@ -1,4 +1,4 @@
-//! Deployments to sites as tests need them.
+//! Objects of deployments to sites, for tests.
 #![allow(dead_code, reason = "the tests of two crates use them, each some")]
 
 use baton_apis::{
@@ -25,7 +25,7 @@ pub fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Valu
     })
 }
 
-/// A revision of a site of the deployment `shop`.
+/// A revision of the deployment `shop` at a site.
 #[derive(Clone, Debug)]
 pub struct Given {
     pub site: String,
@@ -36,7 +36,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// Of rollout 3 and wave 1; nobody has reported on it.
+    /// A revision of rollout 3 and wave 1, without a status.
     pub fn new(site: &str, number: i64, version: &str) -> Self {
         Self {
             site: site.to_owned(),
@@ -96,7 +96,7 @@ impl Given {
         self
     }
 
-    /// As the server has it.
+    /// The revision as the server returns it.
     pub fn object(&self) -> Value {
         let name = format!("shop-{}-{}", self.site, self.number);
         let phase = json!({
@@ -119,7 +119,7 @@ impl Given {
     }
 }
 
-/// In its third rollout, of version 1.2.0: two canaries, then six side by side.
+/// A deployment in its third rollout, of version 1.2.0: two canaries, then six sites together.
 pub fn deployment(name: &str) -> Value {
     json!({
         "apiVersion": "baton.run/v1alpha1", "kind": "SiteDeployment",
@@ -152,7 +152,7 @@ pub fn deployment(name: &str) -> Value {
     })
 }
 
-/// A Cluster that can be reached, or not.
+/// A Cluster that can be reached if `is_online`.
 pub fn cluster(name: &str, is_online: bool) -> Value {
     let (status, reason) = if is_online {
         ("True", "Connected")
@@ -167,7 +167,7 @@ pub fn cluster(name: &str, is_online: bool) -> Value {
     })
 }
 
-/// The record of which sites were chosen.
+/// The record of the selected sites.
 pub fn placement(number: i64, sites: &[String]) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision",
@@ -182,7 +182,8 @@ pub fn placement(number: i64, sites: &[String]) -> Value {
     })
 }
 
-/// A rollout in its middle, with a site in each state but `RolledBack` and `Soaking`.
+/// The objects in the middle of a rollout, with a site in each state but `RolledBack` and
+/// `Soaking`.
 pub fn mid_rollout() -> Vec<Value> {
     let old = |site: &str| {
         Given::new(site, 1, "1.1.0")
@@ -246,7 +247,7 @@ pub fn mid_rollout() -> Vec<Value> {
     objects
 }
 
-/// The deployment among objects, with what belongs to it.
+/// The deployment among objects, with the objects that belong to it.
 pub fn observed(objects: &[Value]) -> Observed {
     let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
     let deployment = of("SiteDeployment").next().unwrap().clone();
@@ -258,8 +259,8 @@ pub fn observed(objects: &[Value]) -> Observed {
     )
 }
 
-/// 10,000 sites in the middle of a rollout: 40 waves of 100 are through, the next is under way, seven sites have
-/// failed.
+/// 10,000 sites in the middle of a rollout: 40 waves of 100 sites are done, the next is under way,
+/// and seven sites have failed.
 pub fn ten_thousand() -> Observed {
     let mut deployment: SiteDeployment = serde_json::from_value(deployment("shop")).unwrap();
     if let Some(status) = &mut deployment.status {

@@ -1,4 +1,4 @@
-//! The sites of a deployment: how many are in which state, by waves, and those that people want to see first.
+//! The sites of a deployment: their states by wave, and the sites to show first.
 
 use std::collections::BTreeMap;
 
@@ -19,41 +19,41 @@ use super::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fleet {
-    /// All of them.
+    /// States of all sites.
     pub counts: Counts,
-    /// The waves that have begun, by number.
+    /// Waves that have begun, by number.
     pub waves: Vec<Wave>,
-    /// Sites that are in no wave: not yet, or since they came when the rollout was over.
+    /// States of sites without a wave: those to come, and those that were added after the rollout.
     pub later: Counts,
     /// The sites, by name.
     pub sites: Vec<SitePicture>,
-    /// The wave that is under way, if one is.
+    /// Number of the wave that is under way, if any.
     #[serde(skip)]
     pub current: Option<i32>,
 }
 
-/// Sites that get a version side by side.
+/// A wave: sites that get a version together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Wave {
-    /// Its number, from 1 on.
+    /// Number of the wave, from 1 on.
     pub number: i32,
-    /// Its sites.
+    /// States of the sites of the wave.
     pub counts: Counts,
 }
 
-/// How many sites are in which state; none is zero.
+/// Number of sites in each state. States without a site are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts(BTreeMap<SiteState, usize>);
 
-/// Waves that follow one another and are shown as one.
+/// Consecutive waves that are shown as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The number of the first.
+    /// Number of the first wave.
     pub first: i32,
-    /// The number of the last.
+    /// Number of the last wave.
     pub last: i32,
-    /// Their sites.
+    /// States of the sites of all waves.
     pub counts: Counts,
 }
 
@@ -64,17 +64,17 @@ impl Counts {
         }
     }
 
-    /// How many are in a state.
+    /// Number of sites in a state.
     pub fn of(&self, state: SiteState) -> usize {
         self.0.get(&state).copied().unwrap_or(0)
     }
 
-    /// How many there are.
+    /// Number of all sites.
     pub fn total(&self) -> usize {
         self.0.values().sum()
     }
 
-    /// How many are in states of which that is true.
+    /// Number of sites in states for which the predicate is true.
     pub fn count(&self, is_meant: fn(SiteState) -> bool) -> usize {
         let meant = self.0.iter().filter(|(state, _)| is_meant(**state));
         meant.map(|(_, count)| count).sum()
@@ -84,7 +84,7 @@ impl Counts {
         self.count(SiteState::is_settled) == self.total()
     }
 
-    /// Each state with the number of its sites; those that people want to see first come first.
+    /// The states with their numbers of sites, those to show first before others.
     pub fn iter(&self) -> impl Iterator<Item = (SiteState, usize)> {
         self.0.iter().map(|(state, count)| (*state, *count))
     }
@@ -97,7 +97,7 @@ impl Serialize for Counts {
 }
 
 impl Fleet {
-    /// The sites of a deployment.
+    /// Judges the sites of a deployment.
     #[must_use]
     pub fn of(observed: &Observed, now: Timestamp) -> Self {
         let (spec, status) = (&observed.deployment.spec, status(&observed.deployment));
@@ -118,7 +118,8 @@ impl Fleet {
         }
     }
 
-    /// Sorts sites by waves. Of `placed` sites in all those that nothing else is known of are still to come.
+    /// Sorts sites by waves. `placed` is the number of selected sites; those that are not in
+    /// `sites` are to come.
     fn from_sites(sites: Vec<SitePicture>, placed: usize) -> Self {
         let mut fleet = Self::default();
         let mut waves: BTreeMap<i32, Counts> = BTreeMap::new();
@@ -141,7 +142,8 @@ impl Fleet {
         fleet
     }
 
-    /// The waves, in order. Neighbours that nobody waits for, and that have none of the `shown` sites, are one.
+    /// The waves in order. Consecutive waves become one if they are over and have none of the
+    /// `shown` sites.
     pub fn spans(&self, shown: &[&SitePicture]) -> Vec<Span> {
         let mut spans: Vec<(Span, bool)> = Vec::new();
         for wave in &self.waves {
@@ -167,8 +169,8 @@ impl Fleet {
         spans.into_iter().map(|(span, _)| span).collect()
     }
 
-    /// The first few of the sites that are waited for, and not only for their turn: those that failed, then
-    /// those that are in flight the longest, and so on.
+    /// The first few of the sites that the rollout waits for: failed ones, then those in flight,
+    /// the longest first, and so on. Sites that only wait for their turn are not among them.
     pub fn worst(&self, few: usize) -> Vec<&SitePicture> {
         let is_open = |site: &&SitePicture| site.state.is_open();
         let mut open: Vec<&SitePicture> = self.sites.iter().filter(is_open).collect();
@@ -178,7 +180,8 @@ impl Fleet {
     }
 }
 
-/// The facts about a site besides its revisions. Where nobody can tell, it counts as placed and as online.
+/// The facts about a site besides its revisions. Without a record or a Cluster, a site counts as
+/// selected and as online.
 fn known(observed: &Observed, canary: Option<&Expression>, name: &str) -> Site {
     let clusters = observed.clusters.as_ref().ok();
     let cluster = clusters.and_then(|clusters| clusters.get(name));
@@ -245,7 +248,7 @@ mod tests {
         assert_eq!(worst(3), all[..3]);
     }
 
-    /// Sites that nobody has said anything of are those that are placed and not among the others.
+    /// Sites that the status counts, and that have neither a revision nor a record, are to come.
     #[test]
     fn what_the_status_counts_and_nobody_names_is_to_come() {
         let mut observed = observed(&mid_rollout());
@@ -256,7 +259,7 @@ mod tests {
         assert_eq!(words(&fleet.later), "92 ToCome");
     }
 
-    /// Also for the `successDelaySeconds` of the version, of which the spec of the deployment says nothing.
+    /// The spec of the deployment does not state the `successDelaySeconds` of the version.
     #[test]
     fn sites_soak_as_long_as_the_deployment_says() {
         let mut observed = observed(&mid_rollout());

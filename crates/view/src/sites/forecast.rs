@@ -7,12 +7,13 @@ use super::record::Records;
 /// The effect of a spec on the versions of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The newest version has another content: sites that run it get that, in their upgrade windows or at once.
+    /// The newest version gets another content, and so do the sites that run it, at once or in
+    /// their upgrade windows.
     Edited {
-        /// True if upgrade windows count.
+        /// True if upgrade windows are respected.
         in_windows: bool,
     },
-    /// The version is the newest already.
+    /// The version is the newest one already.
     Unchanged,
     /// An older version that is kept becomes the newest.
     Restored,
@@ -21,7 +22,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// That of a spec; `differs` is true if its content is another than that of the newest record.
+    /// The effect of a spec; `differs` is true if its content differs from the newest record.
     #[must_use]
     pub fn of(spec: &SiteApplicationSpec, records: &Records, differs: bool) -> Self {
         let version = spec.version.as_str();

@@ -13,25 +13,27 @@ use super::{
     state::runs,
 };
 
-/// A rollout, as far as revisions of it are left; or a version that is kept and of which none is.
+/// A rollout with revisions that still exist, or a kept version without any.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
-    /// Its number; `None` for a version without revisions.
+    /// Number of the rollout; `None` for a version without revisions.
     pub rollout: Option<i64>,
-    /// Its version.
+    /// The version that the rollout brings.
     pub version: String,
-    /// How many sites have a revision of it.
+    /// Number of sites with a revision of the rollout.
     pub given: usize,
-    /// How many sites run the version, whichever rollout brought it there; `None` where a later line counts them.
+    /// Number of sites that run the version, brought by any rollout; `None` if a later line counts
+    /// them.
     pub runs: Option<usize>,
-    /// The time when the first site got it, or when the version appeared.
+    /// The time when the first site got the revision, or when the version appeared.
     pub created: Option<Timestamp>,
     /// True for the version that the deployment brings now.
     pub is_current: bool,
-    /// True if the version is kept, so that a rollback can bring it; `None` where the records cannot be read.
+    /// True if the version is kept, so that a rollback can bring it; `None` if the records cannot
+    /// be read.
     pub kept: Option<bool>,
-    /// Its peculiarity, if it has one.
+    /// The peculiarity of the rollout, if it has one.
     #[serde(skip)]
     pub note: Option<Note>,
 }
@@ -39,14 +41,14 @@ pub struct Line {
 /// The peculiarity of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// It has put a version back in sites where a rollout had failed.
+    /// The rollout put a version back at sites where another rollout had failed.
     PutBack,
-    /// It was aborted, for this reason in the words of the manager.
+    /// The rollout was aborted, for this reason in the words of the manager.
     Aborted(String),
 }
 
-/// The rollouts of a deployment by number, after the versions that it has never brought; `None` for records that cannot
-/// be read.
+/// The rollouts of a deployment by number, preceded by the kept versions that it never brought.
+/// `records` is `None` if they cannot be read.
 pub fn lines(observed: &Observed, records: Option<&Records>) -> Vec<Line> {
     let status = status(&observed.deployment);
     let mut rollouts: BTreeMap<(i64, &str), Line> = BTreeMap::new();
@@ -101,7 +103,7 @@ pub fn lines(observed: &Observed, records: Option<&Records>) -> Vec<Line> {
     all
 }
 
-/// The versions that are kept and of which there is no revision, the oldest first.
+/// The kept versions without a revision, oldest first.
 fn unused(records: &Records, lines: &[Line]) -> Vec<Line> {
     let versions = records.versions().into_iter().rev();
     let unused = versions.filter(|record| !lines.iter().any(|line| line.version == record.version));

@@ -1,4 +1,4 @@
-//! The sites of the inventory, with what runs in them.
+//! The sites of the inventory, with the versions that run there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,28 +17,29 @@ use super::{
 };
 use crate::lists::{ListRequest, Lists, NoAnswer, Question};
 
-/// All sites, with what deployments have there.
+/// The question for sites, with the versions that deployments run there.
 #[derive(Clone, Debug)]
 pub struct Inventory {
-    /// The names of the sites; all where it is empty.
+    /// Names of the sites; empty for all sites.
     pub names: Vec<String>,
-    /// The labels of the sites, in the syntax of the API; all where there are none.
+    /// Label selector of the sites, in the syntax of the API; `None` for all sites.
     pub labels: Option<String>,
-    /// The namespace of the deployments; `None` for all of them.
+    /// Namespace of the deployments; `None` for all namespaces.
     pub namespace: Option<String>,
 }
 
 /// A site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SiteLine {
-    /// Its Cluster; where that does not exist or cannot be read, it has a name and nothing else.
+    /// The Cluster of the site. A Cluster that does not exist or cannot be read has a name and
+    /// nothing else.
     #[serde(flatten)]
     pub cluster: SiteCluster,
-    /// The versions that run there.
+    /// The deployments with their versions.
     pub runs: Vec<Running>,
-    /// How many revisions wait there, of all deployments.
+    /// Number of queued revisions, of all deployments.
     pub queue: usize,
-    /// The cause of the wait of the first revision in a queue, in the words of the manager.
+    /// The reason that the first queued revision waits, in the words of the manager.
     pub message: String,
 }
 
@@ -46,27 +47,28 @@ pub struct SiteLine {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Running {
-    /// Its namespace; `None` where all are of one.
+    /// Namespace of the deployment; `None` if all deployments are in one namespace.
     pub namespace: Option<String>,
-    /// Its name.
+    /// Name of the deployment.
     pub deployment: String,
-    /// `None` before any has begun.
+    /// The version that runs; `None` before any has begun.
     pub version: Option<String>,
 }
 
 impl Question for Inventory {
-    /// The sites, and why Clusters cannot be read: then they are the sites with revisions.
+    /// The sites, and the reason that Clusters cannot be read: the sites are those of revisions
+    /// then.
     type Answer = (Vec<SiteLine>, Option<String>);
 
     fn answer(&self, read: &Lists) -> Result<Self::Answer, NoAnswer> {
         let mut of_clusters = ListRequest::all(cluster::path());
         of_clusters.query.labels.clone_from(&self.labels);
-        // The labels of sites are nowhere else.
+        // Only Clusters have the labels of sites.
         let clusters = match self.labels {
             Some(_) => read.required(&of_clusters),
             None => read.optional(&of_clusters),
         };
-        // A name that is no value of a label cannot be asked for.
+        // A name that is no valid label value cannot be selected.
         let can_be_asked = self.names.iter().all(|name| is_label_value(name));
         let labels = if self.names.is_empty() || !can_be_asked {
             LABEL_SITE_DEPLOYMENT.to_owned()
@@ -89,10 +91,11 @@ impl Question for Inventory {
     }
 }
 
-/// The revisions of a site by their deployment, perhaps with its namespace.
+/// The revisions of a site by deployment, with its namespace if there are several.
 type Chains = BTreeMap<(Option<String>, String), Vec<SiteRevision>>;
 
-/// The sites with what runs in them, by name: the Clusters, or where those cannot be read the sites of revisions.
+/// The sites by name, with the versions that run there. If Clusters cannot be read, the sites are
+/// those of revisions.
 pub fn lines(
     clusters: &Clusters,
     revisions: impl IntoIterator<Item = SiteRevision>,

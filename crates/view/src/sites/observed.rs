@@ -1,4 +1,4 @@
-//! A deployment to sites: itself, the revisions of its sites, and the sites.
+//! A deployment to sites, with the revisions of its sites and the Clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,21 +10,21 @@ use serde_json::Value;
 
 use super::{cluster::Clusters, revision::SiteRevision, target::SiteTarget};
 
-/// A deployment to sites with all that belongs to it.
+/// A deployment to sites with the objects that belong to it.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The deployment.
     pub deployment: SiteDeployment,
-    /// The revisions of each site, the oldest first.
+    /// The revisions of each site, oldest first.
     pub chains: BTreeMap<String, Vec<SiteRevision>>,
     /// The sites of the inventory.
     pub clusters: Clusters,
-    /// The sites that were chosen; `None` where no record says so.
+    /// The selected sites; `None` if no record has them.
     pub placed: Option<BTreeSet<String>>,
 }
 
 impl Observed {
-    /// From what the server holds; `placements` are the records of which sites were chosen.
+    /// Assembles objects of the server; `placements` are the records of the selected sites.
     pub fn new<'v>(
         deployment: SiteDeployment,
         revisions: impl IntoIterator<Item = SiteRevision>,
@@ -48,17 +48,17 @@ impl Observed {
         }
     }
 
-    /// The name of the deployment.
+    /// Name of the deployment.
     pub fn name(&self) -> &str {
         self.deployment.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// The deployment as it can be typed.
+    /// The reference to the deployment, as users type it.
     pub fn target(&self) -> SiteTarget {
         SiteTarget::deployment(self.name())
     }
 
-    /// All sites that are placed or have revisions.
+    /// All sites that are selected or have revisions.
     pub(super) fn sites(&self) -> BTreeSet<&str> {
         let placed = self.placed.iter().flatten();
         let sites = self.chains.keys().chain(placed);
@@ -66,7 +66,7 @@ impl Observed {
     }
 }
 
-/// The sites of the record of a deployment that is in force.
+/// The sites in the effective record of a deployment.
 fn placed<'v>(
     deployment: &SiteDeployment,
     placements: impl IntoIterator<Item = &'v Value>,
@@ -80,7 +80,7 @@ fn placed<'v>(
     Some(record::sites(in_force)?.into_iter().collect())
 }
 
-/// The status of a deployment; that of one without a report is empty.
+/// The status of a deployment; the default value if nothing was reported.
 pub fn status(deployment: &SiteDeployment) -> SiteDeploymentStatus {
     deployment.status.clone().unwrap_or_default()
 }
@@ -89,7 +89,8 @@ pub fn status(deployment: &SiteDeployment) -> SiteDeploymentStatus {
 mod tests {
     use crate::sites::fixtures::{mid_rollout, observed};
 
-    /// The manager has deleted it, or somebody else has: it makes its choice anew or from the one before.
+    /// The record was deleted by the manager or by others: the sites are selected again, or read
+    /// from the record before.
     #[test]
     fn a_record_that_is_being_deleted_chooses_nothing() {
         let mut objects = mid_rollout();

@@ -1,4 +1,4 @@
-//! An application for sites: the deployments that bring it there, and the versions that are kept.
+//! An application for sites, with the deployments that follow it and the kept versions.
 
 use baton_apis::{SiteApplication, SiteDeployment, conditions::KEPT};
 use baton_engine::condition_list::find;
@@ -6,36 +6,37 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{observed::status, record::Records, target::SiteTarget};
 
-/// An application with what belongs to it.
+/// An application with its deployments and versions.
 #[derive(Clone, Debug)]
 pub struct Overview {
     /// The application.
     pub application: SiteApplication,
-    /// The deployments that bring it to sites.
+    /// The deployments that follow the application.
     pub deployments: Vec<SiteDeployment>,
-    /// Its versions.
+    /// The kept versions of the application.
     pub records: Records,
 }
 
 impl Overview {
-    /// The name of the application.
+    /// Name of the application.
     pub fn name(&self) -> &str {
         let name = self.application.metadata.name.as_deref();
         name.unwrap_or_default()
     }
 
-    /// The application as it can be typed.
+    /// The reference to the application, as users type it.
     pub fn target(&self) -> SiteTarget {
         SiteTarget::application(self.name())
     }
 
-    /// Its conditions.
+    /// Conditions of the application.
     pub fn conditions(&self) -> &[Condition] {
         let status = self.application.status.as_ref();
         status.map_or(&[], |status| &status.conditions)
     }
 
-    /// The condition that says why the version of the spec cannot be brought to sites, if one does.
+    /// The condition with the reason that the version of the spec cannot be brought to sites, if
+    /// there is one.
     pub fn problem(&self) -> Option<&Condition> {
         find(self.conditions(), KEPT).filter(|kept| kept.status == "False")
     }
@@ -48,7 +49,7 @@ impl Overview {
         })
     }
 
-    /// The names of the deployments that bring a version to sites now.
+    /// Names of the deployments that bring a version to sites now.
     pub fn bringers(&self, version: &str) -> Vec<&str> {
         let deployments = self.deployments.iter();
         deployments

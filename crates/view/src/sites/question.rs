@@ -21,7 +21,8 @@ use super::{
 };
 use crate::lists::{ListRequest, Lists, Missing, NoAnswer, Question};
 
-/// A question about a deployment or an application, answered with a `T`: the object itself, or what belongs to it.
+/// A question about a deployment or an application, answered with a `T`: the object, or objects
+/// that belong to it.
 #[derive(Clone, Debug)]
 pub struct SiteQuestion<T> {
     target: SiteTarget,
@@ -30,7 +31,7 @@ pub struct SiteQuestion<T> {
 }
 
 impl<T> SiteQuestion<T> {
-    /// About what is named, in a namespace.
+    /// A question about a named object in a namespace.
     #[must_use]
     pub fn new(target: &SiteTarget, namespace: &str) -> Self {
         Self {
@@ -40,14 +41,14 @@ impl<T> SiteQuestion<T> {
         }
     }
 
-    /// Each `ControllerRevision` with these labels.
+    /// The request for `ControllerRevisions` with these labels.
     fn records(&self, labels: String) -> ListRequest {
         let namespace = escape(&self.namespace);
         let path = format!("/apis/apps/v1/namespaces/{namespace}/controllerrevisions");
         ListRequest::labelled(path, labels)
     }
 
-    /// About the same, with another answer.
+    /// A question about the same object with another answer.
     fn with<U>(&self) -> SiteQuestion<U> {
         SiteQuestion::new(&self.target, &self.namespace)
     }
@@ -70,7 +71,7 @@ impl<T: DeserializeOwned> SiteQuestion<T> {
     }
 }
 
-/// A deployment itself.
+/// The deployment alone.
 impl Question for SiteQuestion<SiteDeployment> {
     type Answer = SiteDeployment;
 
@@ -79,7 +80,7 @@ impl Question for SiteQuestion<SiteDeployment> {
     }
 }
 
-/// An application itself.
+/// The application alone.
 impl Question for SiteQuestion<SiteApplication> {
     type Answer = SiteApplication;
 
@@ -88,8 +89,8 @@ impl Question for SiteQuestion<SiteApplication> {
     }
 }
 
-/// A deployment with its sites, however many: the object, and three lists. Without the right to read Clusters and
-/// records it is known from the revisions alone.
+/// A deployment with any number of sites, from the object and three lists. Without the right to
+/// read Clusters and records, the revisions alone are used.
 impl Question for SiteQuestion<Observed> {
     type Answer = Observed;
 
@@ -125,7 +126,7 @@ impl Question for SiteQuestion<Records> {
     }
 }
 
-/// The deployments that bring an application to sites.
+/// The deployments that follow an application.
 impl Question for SiteQuestion<Vec<SiteDeployment>> {
     type Answer = Vec<SiteDeployment>;
 
@@ -139,7 +140,7 @@ impl Question for SiteQuestion<Vec<SiteDeployment>> {
     }
 }
 
-/// An application with its deployments and versions: the object, and two lists.
+/// An application with its deployments and versions, from the object and two lists.
 impl Question for SiteQuestion<Overview> {
     type Answer = Overview;
 
@@ -165,7 +166,7 @@ mod tests {
         sites::fixtures::{mid_rollout, observed},
     };
 
-    /// Answers a question from objects, with how many lists it has required in each round, and the warnings.
+    /// The answer from objects, the number of lists that each round has required, and the warnings.
     fn answered(objects: &[Value], refused: &str) -> (Observed, Vec<usize>, Vec<String>) {
         let target = SiteTarget::deployment("shop");
         let question = SiteQuestion::<Observed>::new(&target, "edge");

@@ -1,4 +1,4 @@
-//! The versions of an application that are kept, with their content.
+//! Kept versions of an application, with their content.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -8,30 +8,30 @@ use crate::{
     object::{text_at, time_at},
 };
 
-/// A version of an application as it was at a time.
+/// A version of an application as it was at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// The name of its `ControllerRevision`.
+    /// Name of the `ControllerRevision`.
     pub name: String,
     /// The version.
     pub version: String,
-    /// Tells apart what the version was before and after a change without another version.
+    /// Distinguishes the contents of a version that was edited under the same name.
     pub edit: String,
-    /// Its place in the order of appearance.
+    /// Number of the record, in the order of appearance.
     pub number: i64,
-    /// The time when it appeared.
+    /// The time when the record was made.
     pub created: Option<Timestamp>,
-    /// All of it, as the server has it.
+    /// The whole object, as the server returned it.
     pub object: Value,
 }
 
-/// The records of an application, the oldest first.
+/// The records of an application, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Records(Vec<Record>);
 
 impl Record {
-    /// From an object as the server has it; `None` for a record of something else, and for one that is being deleted:
-    /// the manager does not bring that.
+    /// Reads an object as the server returned it; `None` for an object that is no record, and for a
+    /// record that is being deleted: the manager does not use those.
     fn read(object: Value) -> Option<Self> {
         let text = |pointer| text_at(&object, pointer).to_owned();
         let [name, version, edit] = ["/metadata/name", "/data/version", "/data/edit"].map(text);
@@ -46,20 +46,20 @@ impl Record {
         })
     }
 
-    /// The content as that of a revision of a site.
+    /// The content as a revision of a site.
     ///
     /// # Errors
-    /// If it is not as the content of a revision is.
+    /// If the content cannot be parsed as that of a revision.
     pub fn as_revision(&self) -> Result<Revision, serde_json::Error> {
         let namespace = text_at(&self.object, "/metadata/namespace");
         as_revision(namespace, &self.object["data"])
     }
 }
 
-/// Something with phases and probes as if it were a revision.
+/// An object with phases and probes, as a revision.
 ///
 /// # Errors
-/// If it is not as the content of a revision is.
+/// If the content cannot be parsed as that of a revision.
 pub fn as_revision(namespace: &str, content: &Value) -> Result<Revision, serde_json::Error> {
     Revision::parse(json!({
         "apiVersion": "package-operator.run/v1alpha1",
@@ -70,7 +70,7 @@ pub fn as_revision(namespace: &str, content: &Value) -> Result<Revision, serde_j
 }
 
 impl Records {
-    /// From the records of an application as the server has them.
+    /// The records among objects as the server returned them.
     #[must_use]
     pub fn from_objects(objects: Vec<Value>) -> Self {
         let mut records: Vec<Record> = objects.into_iter().filter_map(Record::read).collect();
@@ -78,7 +78,7 @@ impl Records {
         Self(records)
     }
 
-    /// All of them, the oldest first.
+    /// All records, oldest first.
     pub fn all(&self) -> &[Record] {
         &self.0
     }
@@ -88,7 +88,7 @@ impl Records {
         self.0.last()
     }
 
-    /// The versions, the newest first, each with its newest record.
+    /// The versions, newest first, each with its newest record.
     pub fn versions(&self) -> Vec<&Record> {
         let mut versions: Vec<&Record> = Vec::new();
         for record in self.0.iter().rev() {
@@ -99,7 +99,7 @@ impl Records {
         versions
     }
 
-    /// The newest record of a version, or the record of a name.
+    /// The newest record of a version, or the record with this name.
     pub fn find(&self, version: &str) -> Option<&Record> {
         let named = || self.0.iter().find(|one| one.name == version);
         self.version(version).or_else(named)

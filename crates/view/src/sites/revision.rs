@@ -1,4 +1,4 @@
-//! A revision of a site, without what is the same in all sites.
+//! A revision of a site, without the parts that are the same at all sites.
 
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ use crate::{
 /// A revision of a site.
 #[derive(Clone, Debug, Default)]
 pub struct SiteRevision {
-    /// Its namespace.
+    /// Namespace of the revision.
     pub namespace: String,
-    /// Its name.
+    /// Name of the revision.
     pub name: String,
-    /// Its number in the chain; zero until it has one.
+    /// Number of the revision; zero if none is assigned yet.
     pub number: i64,
-    /// Its annotation: deployment, site, version and rollout.
+    /// Content of the annotation: deployment, site, version and rollout.
     pub entry: Arc<SiteEntry>,
-    /// Its conditions. One that is to be archived counts as if it were.
+    /// Reported conditions. A revision that is to be archived counts as archived.
     pub reported: Reported,
     /// True while it is being deleted.
     pub is_deleting: bool,
@@ -48,10 +48,10 @@ pub struct Report {
 }
 
 impl SiteRevision {
-    /// From an object as the server has it.
+    /// Reads an object as the server returned it.
     ///
     /// # Errors
-    /// If it does not say which site it is of.
+    /// If the object does not name its site.
     pub fn read(object: &Value) -> Result<Self, Error> {
         let annotations = object.pointer("/metadata/annotations");
         let entry = annotations.and_then(|all| all.get(ANNOTATION_SITE)?.as_str());
@@ -74,7 +74,8 @@ impl SiteRevision {
         })
     }
 
-    /// From all objects of a list. Those that do not say which site they are of are left out, with a warning.
+    /// Reads all objects of a list. Objects that do not name their site are left out with a
+    /// warning.
     pub(super) fn read_all<'v>(
         objects: impl Iterator<Item = &'v Value>,
         lists: &Lists,
@@ -89,34 +90,36 @@ impl SiteRevision {
         })
     }
 
-    /// True if it is available.
+    /// True if the revision is available.
     pub(super) fn is_available(&self) -> bool {
         self.reported.availability == Some(AVAILABLE)
     }
 
-    /// True if it was left out of the queue for good.
+    /// True if the revision was skipped in the queue, and never begins.
     pub(super) fn is_skipped(&self) -> bool {
         self.reported.availability == Some(reasons::SKIPPED)
     }
 
-    /// True if its objects are gone or belong to newer ones, or are to; or it never gets any.
+    /// True if the revision is archived, being deleted or skipped: it writes no object any more.
     pub(super) fn is_over(&self) -> bool {
         self.reported.is_archived || self.is_deleting || self.is_skipped()
     }
 
-    /// True if it waits to begin, as far as is known.
+    /// True if the revision has not begun, as far as the status was reported.
     pub(super) fn is_queued(&self) -> bool {
         let state = self.reported.state(None);
         let waits = matches!(state, RevisionState::Queued | RevisionState::Unknown);
         waits && !self.is_over() && self.reported.beginning() == Beginning::None
     }
 
-    /// True if it has begun and is not archived: some of its objects may be in the site.
+    /// True if the revision has begun and is not archived: some of its objects may exist at the
+    /// site.
     pub(super) fn is_live(&self) -> bool {
         !self.is_over() && !self.is_queued()
     }
 
-    /// As a plan of a rollout has it, in a site that has been in touch since `online_since`.
+    /// The revision as the planner of rollouts reads it, at a site that is online since
+    /// `online_since`.
     pub(super) fn planned(&self, online_since: Option<Timestamp>) -> Revision {
         Revision {
             name: self.name.as_str().into(),
@@ -129,12 +132,12 @@ impl SiteRevision {
         }
     }
 
-    /// The message of its condition `Available`; empty while that is true.
+    /// Message of the condition `Available`; empty if the condition is true.
     pub(super) fn message(&self) -> &str {
         self.reported.message.as_deref().unwrap_or_default()
     }
 
-    /// Why it is not available.
+    /// The reason that the revision is not available.
     pub(super) fn report(&self) -> Report {
         Report {
             reason: self.reported.availability.unwrap_or_default().to_owned(),
@@ -143,12 +146,13 @@ impl SiteRevision {
     }
 }
 
-/// Takes away from a revision what [`SiteRevision::read`] does not look at: most of it.
+/// Removes the fields of a revision that [`SiteRevision::read`] does not read, which are most of
+/// them.
 pub(super) fn trim(object: &mut Value) {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");
     }
-    // Watches of other kinds are trimmed by the same.
+    // This function trims watched objects of other kinds as well.
     if object.pointer("/spec/phases").is_none() {
         return;
     }
@@ -180,7 +184,7 @@ mod tests {
         let given = || Given::new("eu-1", 3, "1.2.0");
         let queued = read(&given().available("False", reasons::QUEUED, "behind version 1.1.0"));
         assert!(queued.is_queued() && !queued.is_live());
-        // Nobody has reported, or nobody can tell.
+        // Nothing was reported, or the site cannot be reached.
         assert!(read(&given()).is_queued());
         assert!(read(&given().available("Unknown", "ClusterUnreachable", "")).is_queued());
         let started = read(

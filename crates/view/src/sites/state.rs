@@ -1,4 +1,4 @@
-//! The state of one site, as far as the present rollout is concerned.
+//! The state of one site in the present rollout.
 
 use std::sync::Arc;
 
@@ -13,51 +13,51 @@ use serde::Serialize;
 
 use super::revision::{Report, SiteRevision};
 
-/// A site, as far as the present rollout is concerned.
+/// A site in the present rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SitePicture {
-    /// Its name.
+    /// Name of the site.
     pub name: String,
-    /// Its state.
+    /// State of the site.
     pub state: SiteState,
-    /// The wave that it is in; `None` before it is in one.
+    /// Number of the wave of the site; `None` if it is in no wave yet.
     pub wave: Option<i32>,
-    /// The version that is there, if any is.
+    /// The version that runs at the site, if any.
     pub runs: Option<String>,
-    /// How many revisions wait there.
+    /// Number of queued revisions at the site.
     pub queue: usize,
-    /// The time since when it is as it is.
+    /// The time since when the site has its state.
     pub since: Option<Timestamp>,
-    /// The cause of its state; `None` when all is well.
+    /// The reason of the state; `None` when all is well.
     #[serde(skip)]
     pub note: Option<Note>,
 }
 
-/// The cause of the state of a site.
+/// The reason of the state of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// It is not placed any more, and its revisions go.
+    /// The site is not selected any more, and its revisions are being removed.
     Leaving,
     /// A report of the manager.
     Reported(Report),
-    /// Its revision is not available after this deadline.
+    /// The revision of the site was not available before this deadline.
     Late(SignedDuration, Report),
-    /// Its revision was available, and is not any more.
+    /// The revision of the site was available, and is not any more.
     Lost(Report),
 }
 
-/// The rules by which sites are judged.
+/// The facts of a rollout by which its sites are judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judge<'a> {
     pub(super) current: CurrentRollout<'a>,
-    /// The sites that are reported to have failed.
+    /// The sites that the status reports as failed.
     pub(super) failing: &'a [FailingSite],
 }
 
 impl Judge<'_> {
-    /// Judges a site by its revisions, the oldest first; `site` is what is known of it besides. The manager names
-    /// twenty sites that fail.
+    /// Judges a site by its revisions, oldest first, and by other facts about it in `site`. The
+    /// status of the deployment names at most twenty failed sites.
     pub(super) fn judge(&self, name: &str, chain: &[SiteRevision], mut site: Site) -> SitePicture {
         let online_since = site.online_since;
         site.chain = chain.iter().map(|one| one.planned(online_since)).collect();
@@ -139,7 +139,7 @@ impl Judge<'_> {
     }
 }
 
-/// True if no other version is ahead of a revision that waits.
+/// True if a queued revision waits for no other version.
 fn is_first(own: &SiteRevision, chain: &[SiteRevision]) -> bool {
     let mut ahead = chain
         .iter()
@@ -147,7 +147,7 @@ fn is_first(own: &SiteRevision, chain: &[SiteRevision]) -> bool {
     ahead.all(SiteRevision::is_available)
 }
 
-/// The version that a site runs: the newest that is available, or else the newest that has begun.
+/// The version that a site runs: the newest available one, or else the newest that has begun.
 pub(super) fn runs(chain: &[SiteRevision]) -> Option<&str> {
     let live = || chain.iter().rev().filter(|one| one.is_live());
     let found = live().find(|one| one.is_available()).or(live().next());
@@ -182,7 +182,7 @@ mod tests {
             reason: "ProgressDeadlineExceeded".to_owned(),
             message: "too late".to_owned(),
         }];
-        // Its second wave soaks.
+        // The second wave of the deployment soaks.
         let mut deployment: SiteDeployment = serde_json::from_value(deployment("shop")).unwrap();
         deployment.spec.strategy.progress_deadline = Some("10m".to_owned());
         let mut status = deployment.status.unwrap();
@@ -210,7 +210,8 @@ mod tests {
         Given::new("eu-1", 2, "1.2.0").rollout(3, 2)
     }
 
-    /// A chain, what is known of its site, and how that is judged: the state, what runs there, a part of the note.
+    /// Revisions, the other facts about their site, and the expected state, version, and part of
+    /// the note.
     type Case<'a> = (Vec<Given>, Site, SiteState, Option<&'a str>, &'a str);
 
     #[track_caller]
@@ -248,11 +249,11 @@ mod tests {
             (vec![old()], ONLINE, ToCome, runs, ""),
             (vec![old()], OFFLINE, Offline, runs, ""),
             (vec![old()], leaving, Leaving, runs, "Leaving"),
-            // Nobody has reported on it yet.
+            // Nothing was reported yet.
             (vec![old(), new()], ONLINE, Queued, runs, ""),
             (vec![old(), new()], OFFLINE, Offline, runs, ""),
             (vec![old(), queued()], ONLINE, Window, runs, "opens at"),
-            // The version ahead of it has to come up first.
+            // The version before it has to become available first.
             (vec![probes(old()), queued()], ONLINE, Queued, runs, "opens"),
         ]);
     }
@@ -311,7 +312,7 @@ mod tests {
         ]);
     }
 
-    /// The manager gives it nothing, as there is nothing to give.
+    /// The manager creates no revision for the site, as its version does not change.
     #[test]
     fn a_site_that_has_the_version_from_an_earlier_rollout_is_updated() {
         let given = Given::new("eu-1", 1, "1.2.0").rollout(1, 1).started();

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::observed::status;
 
-/// Why nothing is written.
+/// The reason that nothing is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The deployment is being deleted.
     Deleting,
-    /// No version was brought before this one.
+    /// No other version was brought before this one.
     NothingEarlier {
         /// The version.
         version: String,
@@ -24,30 +24,30 @@ pub enum Refusal {
     Paused,
     /// There is no rollout yet.
     NoRollout,
-    /// The rollout is over.
+    /// The rollout is complete.
     Complete {
-        /// Its number.
+        /// Number of the rollout.
         rollout: i64,
-        /// Its version.
+        /// Version of the rollout.
         version: String,
     },
 }
 
-/// A version to go back to.
+/// A version to go back to, with the patch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Return {
-    /// The version.
+    /// The version to go back to.
     pub version: String,
-    /// True if the deployment followed every version until now, and does so no more.
+    /// True if the deployment followed every version before, and stops to do so.
     pub followed: bool,
-    /// The JSON patch; `None` where the deployment asks for the version already.
+    /// The JSON patch; `None` if the deployment asks for the version already.
     pub patch: Option<Value>,
 }
 
-/// Decides about a rollback: to a version, or to the one that was brought before.
+/// Decides about a rollback to a version, or to the previous version.
 ///
 /// # Errors
-/// If there is nothing to write, for a reason that is no success.
+/// If there is nothing to write, and the deployment does not ask for the version already.
 pub fn rollback(
     deployment: &SiteDeployment,
     to_version: Option<&str>,
@@ -57,7 +57,7 @@ pub fn rollback(
     let status = status(deployment);
     let version = match to_version {
         Some(version) => version.to_owned(),
-        // That of another application is no version of this one.
+        // The previous version of another application is no version of this application.
         None => status
             .previous_version
             .clone()
@@ -89,21 +89,21 @@ pub fn rollback(
     })
 }
 
-/// A rollout to be aborted.
+/// A rollout to abort.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Abort {
-    /// Its number.
+    /// Number of the rollout.
     pub rollout: i64,
-    /// Its version.
+    /// Version of the rollout.
     pub version: String,
-    /// The JSON patch; `None` where it is aborted already, or to be.
+    /// The JSON patch; `None` if the rollout is aborted already, or an abort was requested.
     pub patch: Option<Value>,
 }
 
 /// Decides about an abort of the present rollout.
 ///
 /// # Errors
-/// If there is nothing to write, for a reason that is no success.
+/// If there is nothing to write, and the rollout is not aborted already.
 pub fn abort(deployment: &SiteDeployment) -> Result<Abort, Refusal> {
     alive(deployment)?;
     let status = status(deployment);
@@ -131,7 +131,7 @@ pub fn abort(deployment: &SiteDeployment) -> Result<Abort, Refusal> {
     })
 }
 
-/// The merge patch that pauses a deployment or resumes it; `None` where it is so already.
+/// The merge patch that pauses or resumes a deployment; `None` if it is paused or resumed already.
 ///
 /// # Errors
 /// If the deployment is being deleted.
@@ -141,14 +141,14 @@ pub fn pause(deployment: &SiteDeployment, wanted: bool) -> Result<Option<Value>,
     Ok(differs.then(|| json!({ "spec": { "paused": wanted } })))
 }
 
-/// The merge patch that has the sites of a deployment chosen anew.
+/// The merge patch that makes the manager select the sites of a deployment again.
 ///
 /// # Errors
 /// If the deployment is being deleted.
 pub fn redeploy(deployment: &SiteDeployment, now: Timestamp) -> Result<Value, Refusal> {
     alive(deployment)?;
     let time = now.round(Unit::Second).unwrap_or(now).to_string();
-    // Twice within a second is twice.
+    // A second request within the same second has to differ from the first.
     let time = match &deployment.spec.redeploy {
         Some(before) if *before == time => now.to_string(),
         _ => time,
@@ -217,7 +217,7 @@ mod tests {
         let mut asked = deployment();
         asked.spec.abort_rollout = Some(3);
         assert_eq!(abort(&asked).unwrap().patch, None);
-        // One before was aborted.
+        // The rollout before this one was aborted.
         asked.spec.abort_rollout = Some(2);
         assert!(abort(&asked).unwrap().patch.is_some());
         let aborted = with(condition("Aborted", "True", reasons::SITE_FAILED, ""));

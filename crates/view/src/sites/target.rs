@@ -1,4 +1,4 @@
-//! Deployments to sites and their applications as they can be typed.
+//! References to deployments to sites and to their applications, as users type them.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use baton_apis::kinds::{self, Kind};
 /// A deployment to sites or its application, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteTarget {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: &'static Kind,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
 }
 
 impl SiteTarget {
-    /// The deployment of a name.
+    /// A reference to a deployment.
     #[must_use]
     pub fn deployment(name: &str) -> Self {
         Self {
@@ -23,7 +23,7 @@ impl SiteTarget {
         }
     }
 
-    /// The application of a name.
+    /// A reference to an application.
     #[must_use]
     pub fn application(name: &str) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl SiteTarget {
         }
     }
 
-    /// True for an application.
+    /// True if the object is an application.
     pub fn is_application(&self) -> bool {
         *self.kind == kinds::SITE_APPLICATION
     }
@@ -42,14 +42,14 @@ impl SiteTarget {
         self.kind.path_of(Some(namespace), &self.name)
     }
 
-    /// As kubectl calls the object in what it prints: `sitedeployment.baton.run/shop`.
+    /// The name that kubectl prints for the object: `sitedeployment.baton.run/shop`.
     pub fn full(&self) -> String {
         let (kind, group) = (self.kind.singular(), self.kind.group);
         format!("{kind}.{group}/{}", self.name)
     }
 }
 
-/// As it can be typed: `sitedeploy/shop`.
+/// In the form that users type: `sitedeploy/shop`.
 impl fmt::Display for SiteTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind.shortest(), self.name)

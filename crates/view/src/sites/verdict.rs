@@ -1,4 +1,4 @@
-//! The progress of a rollout over sites, by what was reported of the deployment: nothing else is read for that.
+//! The progress of a rollout over sites. Only the status of the deployment is read.
 
 use std::fmt;
 
@@ -16,11 +16,11 @@ use crate::rollout::Outcome;
 /// The progress of a rollout over sites.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Done, underway or failed.
+    /// The outcome of the rollout: done, underway or failed.
     pub outcome: Outcome,
     /// The state of the rollout.
     pub state: State,
-    /// The cause of that state, or of the wait.
+    /// The reason of the state.
     pub reason: Reason,
 }
 
@@ -29,19 +29,19 @@ pub struct Verdict {
 pub enum State {
     /// The deployment is being deleted.
     Deleting,
-    /// Nothing is reported for the present spec.
+    /// Nothing was reported for the present spec.
     Pending,
-    /// It was aborted.
+    /// The rollout was aborted.
     Aborted,
-    /// Its version is not kept, or not yet.
+    /// The version is not kept, or not kept yet.
     Waiting,
-    /// Its sites could not be chosen.
+    /// The sites could not be selected.
     NotPlaced,
-    /// It is paused.
+    /// The deployment is paused.
     Paused,
-    /// All sites that can be reached have the version and are available.
+    /// All sites that can be reached have the version, and it is available there.
     Complete,
-    /// All have the version, and some are not available.
+    /// All sites have the version, and it is not available at some of them.
     NotAvailable,
     /// The sites of a wave have to stay available for a while.
     Soaking,
@@ -51,42 +51,42 @@ pub enum State {
     RollingOut,
 }
 
-/// In one word, as programs get it.
+/// In one word, as programs read it.
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
 }
 
-/// The cause of the state of a rollout over sites.
+/// The reason of the state of a rollout over sites.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The deployment is being deleted.
     Deleting,
-    /// The status is not about the present spec.
+    /// The status was not reported for the present spec.
     SpecUnobserved,
-    /// There is no report on the rollout yet.
+    /// The rollout was not reported yet.
     Unobserved,
-    /// Sites have the version, as many as can be reached.
+    /// All sites that can be reached have the version.
     Complete {
         /// The version.
         version: String,
-        /// How many sites have it.
+        /// Number of sites with the version.
         updated: i32,
-        /// How many sites there are.
+        /// Number of all sites.
         sites: i32,
-        /// How many of them cannot be reached.
+        /// Number of sites that cannot be reached.
         offline: i32,
     },
-    /// A condition in the words of the manager, in one line.
+    /// The message of a condition, in one line.
     Reported(String),
 }
 
 /// Judges a deployment to sites.
 ///
 /// # Guarantees
-/// `Done` only for a status that was reported for the present spec, and when all sites that can be reached have the
-/// version and are available.
+/// `Done` only for a status that was reported for the present spec, and when all sites that can be
+/// reached have the version and it is available there.
 pub fn judge(deployment: &SiteDeployment) -> Verdict {
     use Outcome::{Done, Failed, Underway};
     let verdict = |outcome, state, reason| Verdict {
@@ -123,7 +123,7 @@ pub fn judge(deployment: &SiteDeployment) -> Verdict {
         return verdict(Underway, State::Paused, reported(progressing));
     }
     if progressing.reason == reasons::COMPLETE {
-        // Unknown when no site can be reached: then nothing was seen of the version.
+        // The status is unknown if no site can be reached: the version was not observed anywhere.
         return match is(AVAILABLE, "False").or_else(|| is(AVAILABLE, "Unknown")) {
             None => {
                 let complete = Reason::Complete {
@@ -148,7 +148,7 @@ pub fn judge(deployment: &SiteDeployment) -> Verdict {
     }
 }
 
-/// The message of a condition, in one line; the reason where it has none.
+/// The message of a condition, in one line; the reason if the message is empty.
 fn reported(condition: &Condition) -> Reason {
     Reason::Reported(match collapse_whitespace(&condition.message) {
         message if message.is_empty() => condition.reason.clone(),

@@ -1,4 +1,4 @@
-//! From what was read to the picture.
+//! Makes the picture of a chain from the objects that were read.
 
 use baton_apis::{
     SiteEntry, WaitingForObject,
@@ -29,7 +29,7 @@ use crate::{
     delegates::{Delegate, DelegateState, Delegates},
 };
 
-/// Makes the picture of a chain. Revisions of unknown content are drawn without phases.
+/// Draws a chain. Revisions without content are drawn without phases.
 pub fn picture(
     chain: &Chain,
     contents: &Contents,
@@ -51,7 +51,7 @@ pub fn picture(
                 .collect()
         });
         let of = phases.iter().flatten();
-        // The message of a phase, which another controller has reported, is not repeated.
+        // The message of a delegated phase, which its controller reports, is not repeated.
         let about = about(revision).filter(|(_, reason)| {
             let shown = of.clone().filter(|phase| !phase.message.is_empty());
             let mut delegates = shown.filter_map(|phase| phase.delegate.as_ref());
@@ -80,13 +80,13 @@ pub fn picture(
     }
 }
 
-/// The Release that a revision installs, by its label.
+/// Name of the Release that a revision installs, by its label.
 fn release(revision: &Revision) -> Option<String> {
     let labels = revision.metadata.labels.as_ref()?;
     labels.get(LABEL_RELEASE).cloned()
 }
 
-/// The version that a revision brings to a site, by what it says of itself.
+/// The version that a revision brings to a site, by its annotation.
 fn version(revision: &Revision) -> Option<String> {
     let entry = revision.annotation(ANNOTATION_SITE)?;
     let entry: SiteEntry = serde_json::from_str(entry).ok()?;
@@ -100,7 +100,8 @@ fn head(deployment: &Deployment, current: Option<&Revision>) -> DeploymentPictur
         .and_then(|current| current.condition(conditions::AVAILABLE))
         .is_some_and(|available| available.status != "True");
     let message = match (progressing, available) {
-        // The rest is the message of the revision, which is shown there, object by object.
+        // The remaining text is the message of the revision, which is shown there, object by
+        // object.
         (Some(progressing), _)
             if progressing.reason == reasons::LATEST_REVISION_PENDING_SUCCESS && is_unavailable =>
         {
@@ -122,7 +123,8 @@ fn head(deployment: &Deployment, current: Option<&Revision>) -> DeploymentPictur
     }
 }
 
-/// What concerns a revision as a whole, and the reason in its condition. Failing probes are shown with their objects.
+/// The message about a revision as a whole, and the reason of its condition. Failing probes are
+/// shown with their objects.
 fn about(revision: &Revision) -> Option<(&str, Option<&str>)> {
     let condition = match revision.state() {
         State::NotReady | State::Paused => revision.condition(conditions::AVAILABLE),
@@ -137,7 +139,7 @@ fn about(revision: &Revision) -> Option<(&str, Option<&str>)> {
         .map(|condition| (&*condition.message, Some(&*condition.reason)))
 }
 
-/// Everything that the picture of a phase is made of.
+/// The sources of the picture of a phase.
 struct Sources<'a> {
     chain: &'a Chain,
     children: &'a Children,
@@ -213,12 +215,12 @@ impl Sources<'_> {
                     Verdict::Unknown(messages) => (Health::Unknown, messages),
                 };
                 if is_terminating(live) {
-                    // The manager waits for it, whatever it reports.
+                    // The manager waits for the deletion, whatever the object reports.
                     healthy = Health::False;
                     messages.insert(0, why_terminating(live));
                 }
                 if let Some(reported) = reported.filter(|_| is_pending_claim(key, live)) {
-                    // What it lacks, no probe sees.
+                    // No probe checks that the claim is bound.
                     healthy = Health::False;
                     messages = vec![reported.message.clone()];
                 }
@@ -247,7 +249,7 @@ impl Sources<'_> {
     }
 }
 
-/// What the manager has reported of an object that its revision waits for.
+/// The entry of `status.waitingFor` about an object of a revision.
 fn reported<'r>(revision: &'r Revision, object: &Desired) -> Option<&'r WaitingForObject> {
     let key = &object.key;
     let mut waiting = revision.status.waiting_for.iter();
@@ -263,8 +265,7 @@ fn is_pending_claim(key: &ObjectKey, live: &Value) -> bool {
     is_claim && live["status"]["phase"] != "Bound"
 }
 
-/// What probes say of an object, with the reason that the manager found: of what does not come up it has asked the
-/// pods.
+/// The message of the probes of an object, with the reason that the manager adds from its pods.
 fn with_reason(reported: Option<&WaitingForObject>, message: String) -> String {
     match reported {
         Some(reported) if !message.is_empty() && reported.message.starts_with(&message) => {
@@ -281,7 +282,7 @@ fn missing_slices(phase: &Phase) -> String {
     format!("missing slices: {}", phase.missing_slices.join(", "))
 }
 
-/// The picture of an object of which all but the identity is given.
+/// The picture of an object with its identity filled in.
 fn identity(
     object: &Desired,
     healthy: Health,
@@ -299,8 +300,8 @@ fn identity(
     }
 }
 
-/// An object that cannot be read from here: that its phase is available is all that can be known. That the phase is
-/// not does not say which of its objects is to blame.
+/// The picture of an object that cannot be read from here. If the phase is available, the object is
+/// healthy. If the phase is not, any of its objects may be the cause.
 fn far(object: &Desired, class: &str, available: Health) -> ObjectPicture {
     let healthy = match available {
         Health::True => Health::True,
@@ -312,8 +313,8 @@ fn far(object: &Desired, class: &str, available: Health) -> ObjectPicture {
     identity(object, healthy, owner, String::new())
 }
 
-/// What is to be said about the object that stands for a phase. `shown_below`: which objects are not healthy, and why,
-/// is shown with them.
+/// The message about the `ObjectSetPhase` of a phase. `shown_below` is true if unhealthy objects
+/// are shown with their reasons.
 fn about_delegate(
     revision: &Revision,
     phase: &Phase,
@@ -331,7 +332,7 @@ fn about_delegate(
             } = delegate;
             return format!("{kind} {name} belongs to {controlled_by}");
         }
-        // It goes with the objects.
+        // The `ObjectSetPhase` is deleted with the objects.
         DelegateState::Missing if revision.is_archived() => return String::new(),
         DelegateState::Missing => {
             let [name, _] = names(revision.name(), &phase.name);
@@ -410,7 +411,7 @@ mod tests {
         .into()
     }
 
-    /// The object of the phase, controlled by the owner with this UID.
+    /// The `ObjectSetPhase`, controlled by the owner with this UID.
     fn delegate(controller: &str, status: &str, reason: &str) -> Value {
         json!({
             "apiVersion": API, "kind": "ObjectSetPhase",
@@ -424,7 +425,8 @@ mod tests {
         })
     }
 
-    /// The phase: how many are healthy, its message, and per object health and owner.
+    /// The picture of the phase: number of healthy objects, message, and health and owner of each
+    /// object.
     fn phase(class: &str, delegate: Option<&Value>, live: &[&str]) -> (usize, String, Vec<String>) {
         let chain = chain(class);
         let contents = contents(&chain);
@@ -474,7 +476,7 @@ mod tests {
         let (healthy, message, objects) = phase("default", Some(&failing), &["x"]);
         assert_eq!((healthy, message.as_str()), (1, ""));
         assert_eq!(objects, ["True own", "False missing"]);
-        // What the objects do not show.
+        // The objects do not show this.
         let (.., message, _) = phase("default", Some(&failing), &["x", "y"]);
         assert_eq!(message, "in words");
         let refused = delegate("u1", "False", "PreflightError");
@@ -482,7 +484,8 @@ mod tests {
         assert_eq!(message, "in words");
     }
 
-    /// As in the status of the revision: what it controls and does not wait for.
+    /// The status of the revision counts in the same way: objects that it controls and does not
+    /// wait for.
     #[test]
     fn what_others_have_and_what_is_being_deleted_does_not_count() {
         let chain = chain("");

@@ -1,4 +1,4 @@
-//! The picture of chains as a question to lists.
+//! The picture of chains, as a question to lists.
 
 use super::{ChainPicture, build::picture, unhealthy};
 use crate::{
@@ -13,25 +13,25 @@ use crate::{
     selection::Selection,
 };
 
-/// Which chains are drawn, and how much of them.
+/// The chains to draw, and the parts to draw of them.
 #[derive(Clone, Debug, Default)]
 pub struct TreeOf {
-    /// Which chains.
+    /// The chains to draw.
     pub selection: Selection,
-    /// True if archived revisions are looked into.
+    /// True if the content of archived revisions is read as well.
     pub archived: bool,
-    /// The only revision to show of each chain.
+    /// The only revision of each chain to draw.
     pub revision: Option<i64>,
-    /// True if what is fine is left out.
+    /// True if healthy parts are left out.
     pub unhealthy: bool,
 }
 
-/// The chains as they are, and what was asked for and does not exist.
+/// The chains that were drawn, and the first object that does not exist.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tree {
-    /// In the order of their names, or in which they were named.
+    /// The chains, by name or in the order in which they were named.
     pub chains: Vec<ChainPicture>,
-    /// The first that was asked for and does not exist.
+    /// The first object that was named and does not exist.
     pub missing: Option<Missing>,
 }
 
@@ -67,7 +67,7 @@ impl Question for TreeOf {
 }
 
 impl TreeOf {
-    /// The revisions that are looked into.
+    /// The revisions whose content is read.
     fn open<'a>(&'a self, chains: &'a [Chain]) -> impl Iterator<Item = &'a Revision> {
         let revisions = chains.iter().flat_map(|chain| &chain.revisions);
         revisions.filter(|revision| match self.revision {
@@ -112,7 +112,8 @@ mod tests {
     use super::*;
     use crate::served::Served;
 
-    /// The objects that are shown of a revision: `taken` is with the newer revision, `lost` does not exist.
+    /// The objects of a revision that are shown: `taken` is controlled by the newer revision,
+    /// `lost` does not exist.
     fn shown(number: i64) -> Vec<String> {
         let (api, v1) = ("package-operator.run/v1alpha1", "v1");
         let object = |name: &str| {
@@ -158,7 +159,7 @@ mod tests {
         objects.map(|object| object.name.clone()).collect()
     }
 
-    /// The answer where these revisions are there, and this object of those that they have written.
+    /// The answer for these revisions, and this object among those that they have written.
     fn answer(question: &TreeOf, sets: &[serde_json::Value], live: &serde_json::Value) -> Tree {
         let mut lists = Lists::default();
         loop {

@@ -1,11 +1,13 @@
-//! The picture without what is fine.
+//! The picture of chains without their healthy parts.
 
 use crate::chain::member::State;
 
 use super::{ChainPicture, Health, ObjectPicture, OwnerPicture, RevisionPicture};
 
-/// Leaves out objects that are healthy and where they belong, and then phases and revisions that have nothing left to
-/// show. What is healthy depends on whether a newer revision exists, so this needs all revisions of a chain.
+/// Leaves out healthy objects, and then phases and revisions that have nothing left to show.
+///
+/// An object is healthy only under the expected controller. That depends on newer revisions, so all
+/// revisions of a chain are needed.
 pub fn retain(chain: &mut ChainPicture) {
     let mut is_newest = true;
     chain
@@ -13,7 +15,7 @@ pub fn retain(chain: &mut ChainPicture) {
         .retain_mut(|revision| trim(revision, std::mem::replace(&mut is_newest, false)));
 }
 
-/// Whether there is anything to show of a chain whose healthy parts are left out.
+/// True if a chain has anything to show after its healthy parts are left out.
 pub fn has_any(chain: &ChainPicture) -> bool {
     let is_fine = chain.deployment.as_ref().is_none_or(|deployment| {
         deployment.available == Health::True
@@ -23,7 +25,7 @@ pub fn has_any(chain: &ChainPicture) -> bool {
     !is_fine || !chain.revisions.is_empty()
 }
 
-/// Whether anything of a revision is left to show.
+/// Leaves out the healthy objects of a revision. Returns true if anything is left to show.
 fn trim(revision: &mut RevisionPicture, is_newest: bool) -> bool {
     let is_leaving = revision.state == State::Archiving;
     for phase in revision.phases.iter_mut().flatten() {
@@ -42,8 +44,8 @@ fn trim(revision: &mut RevisionPicture, is_newest: bool) -> bool {
         || matches!(revision.state, State::NotReady | State::Pending)
 }
 
-/// Whether nothing is to be done about an object. What a newer revision has taken over is the older one's no more; the
-/// newest one still has to get it.
+/// True if an object needs no attention. An object that a newer revision has taken over is none of
+/// the older one's; the newest one still has to take over the objects of others.
 fn is_fine(object: &ObjectPicture, is_newest: bool, is_leaving: bool) -> bool {
     match object.owner {
         OwnerPicture::OtherRevision { .. } => !is_newest,

@@ -55,7 +55,7 @@ fn what_a_record_has_is_taken_with_the_values_of_the_cluster() {
         yaml("{replicas: 3, items: [{name: a, value: 1}]}")
     );
     assert!(content.may_have_drifted());
-    // The server's defaults, which Helm owns as well.
+    // Defaults of the server, which Helm owns as well.
     assert_eq!(
         content.full["spec"],
         yaml(
@@ -67,11 +67,11 @@ fn what_a_record_has_is_taken_with_the_values_of_the_cluster() {
         "name": "web", "namespace": "shop", "uid": "u",
         "labels": {"app.kubernetes.io/managed-by": "Helm"},
     });
-    // Without its only annotation, which is a record of the tool.
+    // The only annotation is a record of the tool, and is left out.
     assert_eq!(content.concise["metadata"], metadata);
     let without = content.without.unwrap();
     assert_eq!(without["metadata"], live(SPEC, &[HELM])["metadata"]);
-    // What others have stays, and what Helm has beyond its record would go.
+    // Fields of others stay. Fields that Helm owns and does not record would be removed.
     assert_eq!(
         without["spec"],
         yaml("{replicas: 3, items: [{name: a, value: 1}, {name: b}]}")
@@ -149,7 +149,7 @@ fn the_object_itself_may_say_what_was_applied() {
         (ANNOTATION_OF_KAPP, record, true),
         ("mine", record, false),
         (ANNOTATION_LAST_APPLIED, "{", false),
-        // Of another version, or copied from another object.
+        // The record is of another version, or was copied from another object.
         (ANNOTATION_LAST_APPLIED, &record.replace("v1", "v2"), false),
         (
             ANNOTATION_LAST_APPLIED,
@@ -174,7 +174,7 @@ fn only_what_is_owned_and_not_wanted_is_pruned() {
             "{a: 1, b: 2, c: 3}",
             "{a: 1, c: 3}",
         ),
-        // A map that others have put something into stays.
+        // A map stays if others have added to it.
         ("{f:m: {f:x: {}}}", "{}", "{m: {x: 1, y: 2}}", "{m: {y: 2}}"),
         ("{f:m: {f:x: {}}}", "{}", "{m: {x: 1}}", "{}"),
         ("{f:m: {}}", "{m: {}}", "{m: {x: 1}}", "{m: {x: 1}}"),
@@ -188,7 +188,7 @@ fn only_what_is_owned_and_not_wanted_is_pruned() {
             "{f:l: {'k:{\"n\":1,\"p\":\"TCP\"}': {.: {}, f:n: {}, f:p: {}}}}",
             "{l: [{n: 1}]}",
             "{l: [{n: 1, p: TCP}, {n: 2, p: TCP}]}",
-            // The protocol is a default.
+            // The protocol has its default.
             "{l: [{n: 1}, {n: 2, p: TCP}]}",
         ),
         (

@@ -1,4 +1,4 @@
-//! Fields go back to the tool that had them.
+//! Gives fields back to the tool that owned them.
 
 use std::collections::BTreeSet;
 
@@ -21,13 +21,13 @@ use crate::{
     error::Error,
 };
 
-/// Attempts for an object that changes in between.
+/// The number of attempts for an object that changes in the meantime.
 const ROUNDS: usize = 5;
 
 const APPLY: &str = "Apply";
 const UPDATE: &str = "Update";
 
-/// The marks of tools in the metadata, the name under which each writes, and how.
+/// The metadata that marks objects of a tool, the field manager of the tool, and its operation.
 const MARKS: [(&str, &str, &str); 4] = [
     ("annotations/meta.helm.sh~1release-name", "helm", APPLY),
     (
@@ -43,11 +43,12 @@ const MARKS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// What the names of Argo CD begin with, which may leave no mark: it tracks by a label that others use too.
+/// Prefix of the field managers of Argo CD, which may leave no mark: it tracks objects by a label
+/// that others use too.
 const ARGO_CD: &str = "argocd-";
 
-/// Takes what is ours off an object, the references to `owners` by uid included, and gives the fields to its tool,
-/// which is returned; `None` if it is gone.
+/// Removes the marks of Baton and the references to `owners` from an object, and gives the fields
+/// to its tool. Returns the tool; `None` if the object does not exist.
 pub(super) async fn hand_back(
     cluster: &Cluster,
     (gvk, key): &(Gvk, ObjectKey),
@@ -55,7 +56,7 @@ pub(super) async fn hand_back(
     is_dry_run: bool,
 ) -> Result<Option<String>, Error> {
     let path = match cluster.path_of(gvk, key).await {
-        // What is not served any more has taken its objects along.
+        // Objects of a kind that is not served any more were deleted with the kind.
         Err(Error::NotFound(_)) => return Ok(None),
         path => path?,
     };
@@ -72,20 +73,21 @@ pub(super) async fn hand_back(
             .await
         {
             Ok(_) => return Ok(Some(manager)),
-            // It has changed since it was read.
+            // The object has changed since it was read.
             Err(error) if (error.is_code(409) || error.is_code(422)) && rounds > 0 => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Whether any of these, by uid, is an owner of an object.
+/// True if an object has an owner with one of these UIDs.
 pub(super) fn is_owned(live: &Value, owners: &BTreeSet<&str>) -> bool {
     let mut references = owner_references(live).iter();
     references.any(|reference| owners.contains(text(reference, "uid")))
 }
 
-/// Whether an object has our marks and no controller: its revision is gone, or is going and has let go of it.
+/// True if an object has the marks of Baton and no controller: its revision was deleted, or has
+/// released the object.
 pub(super) fn is_let_go(live: &Value) -> bool {
     let labels = live.pointer("/metadata/labels");
     controller(live).is_none()
@@ -95,8 +97,8 @@ pub(super) fn is_let_go(live: &Value) -> bool {
             .any(|entry| is(entry, FIELD_MANAGER, APPLY))
 }
 
-/// The tool that an object has been made with, by the name that its take-over has recorded or else by its marks, and
-/// how it writes.
+/// The tool that made an object, and its operation. The name recorded at the take-over is used
+/// first, then the marks.
 fn tool(live: &Value) -> (String, &'static str) {
     let [client_side, server_side, _] = FORMER_FIELD_MANAGERS;
     let has = |mark: &str| live.pointer(&format!("/metadata/{mark}")).is_some();
@@ -108,7 +110,7 @@ fn tool(live: &Value) -> (String, &'static str) {
     let marked = marked.map(|(_, manager, operation)| (*manager, *operation));
     let recorded = former_managers(live)
         .into_iter()
-        // Commands of kubectl go on with what its applies own.
+        // An apply of kubectl owns the fields, and other commands of kubectl work with it.
         .find(|name| !FORMER_FIELD_MANAGERS.contains(&&**name) && !name.starts_with("kubectl"));
     match (recorded, marked) {
         (Some(name), None) if name.starts_with(ARGO_CD) => (name, UPDATE),
@@ -125,7 +127,8 @@ fn is(entry: &Value, manager: &str, operation: &str) -> bool {
         && text(entry, "subresource").is_empty()
 }
 
-/// The change that gives our fields to another manager, and takes our marks and these owners off.
+/// The patch that gives Baton's fields to another manager, and removes Baton's marks and these
+/// owners.
 fn handed_back(live: &Value, owners: &BTreeSet<&str>, manager: &str, operation: &str) -> Value {
     let marks = [
         ("labels", LABEL_CACHE),
@@ -148,7 +151,7 @@ fn handed_back(live: &Value, owners: &BTreeSet<&str>, manager: &str, operation: 
         if !is(&entry, FIELD_MANAGER, APPLY) {
             return Some(entry);
         }
-        // It has gone on with an entry of its own meanwhile.
+        // The tool has written an entry of its own in the meantime.
         if has_one {
             return None;
         }
@@ -161,7 +164,7 @@ fn handed_back(live: &Value, owners: &BTreeSet<&str>, manager: &str, operation: 
                     texts.remove(&format!("f:{mark}"));
                 }
             }
-            // Owners are nothing that a tool has applied.
+            // A tool does not apply owner references.
             metadata
                 .as_object_mut()
                 .map(|fields| fields.remove("f:ownerReferences"));
@@ -175,7 +178,7 @@ fn handed_back(live: &Value, owners: &BTreeSet<&str>, manager: &str, operation: 
     json!(patch)
 }
 
-/// The change that takes owners off, if there are any of them.
+/// The patch operation that removes these owners, if the object has any of them.
 fn disowned(live: &Value, owners: &BTreeSet<&str>) -> Option<PatchOperation> {
     const PATH: [&str; 2] = ["metadata", "ownerReferences"];
     let references = owner_references(live);

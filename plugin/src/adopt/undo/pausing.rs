@@ -1,4 +1,4 @@
-//! While fields are handed back nobody takes the objects again: everything that would is paused first.
+//! Pauses everything that could take the objects again while their fields are given back.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::{
 };
 
 impl Holding {
-    /// Pauses the deployment, or the revisions that it has left behind, and returns when the manager has seen it: from
-    /// then on it writes no object.
+    /// Pauses the deployment, or its remaining revisions. Returns when the manager has observed the
+    /// pause: it writes no object from then on.
     ///
     /// # Errors
-    /// When that takes longer than `timeout`, as without a manager.
+    /// If the manager takes longer than `timeout`, or is not running.
     pub(super) async fn pause(
         &self,
         cluster: &Cluster,
@@ -36,7 +36,7 @@ impl Holding {
         for revision in revisions.filter(|revision| !is_quiet(revision)) {
             let target = revision.target();
             if revision.is_archived() {
-                // It is on its way.
+                // The archival is under way.
                 until_quiet(cluster, &target, timeout).await?;
             } else {
                 paused(cluster, &target, timeout, &mut report).await?;
@@ -74,12 +74,12 @@ async fn until_quiet(cluster: &Cluster, target: &Target, timeout: Duration) -> R
     })
 }
 
-/// Whether no object of a chain is written: of a revision that was asked for by name, none of its own.
+/// True if the manager writes no object of a chain, or of the named revision.
 fn is_still(chain: &Chain) -> bool {
     let named = chain.named.as_deref();
     let asked = chain.revisions.iter();
     let mut asked = asked.filter(|revision| named.is_none_or(|name| revision.name() == name));
-    // A deployment reports on a pause once it wants all of its revisions to pause.
+    // A deployment reports the pause when it has set all of its revisions to be paused.
     let is_observed = chain.asked_deployment().is_none_or(|deployment| {
         deployment.is_deleting()
             || deployment.spec.paused
@@ -88,7 +88,7 @@ fn is_still(chain: &Chain) -> bool {
     is_observed && asked.all(is_quiet)
 }
 
-/// Whether the manager writes none of a revision's objects any more, and knows it.
+/// True if the manager writes no object of a revision any more, and has observed that.
 fn is_quiet(revision: &Revision) -> bool {
     let is_paused = revision.spec.lifecycle_state == LifecycleState::Paused
         && revision.condition(PAUSED).is_some_and(|paused| {
@@ -106,7 +106,7 @@ mod tests {
 
     const API_VERSION: &str = "package-operator.run/v1alpha1";
 
-    /// A revision, and what has been reported of it.
+    /// A revision with reported conditions.
     fn revision(name: &str, state: &str, reported: &[(&str, i64)]) -> Value {
         let conditions = reported.iter().map(|(type_, generation)| {
             json!({

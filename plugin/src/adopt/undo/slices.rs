@@ -1,4 +1,4 @@
-//! The slices of a deployment, which nobody deletes once their owners were deleted without what they hold.
+//! Slices of a deployment, which remain if their owners are deleted without their objects.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use crate::{cluster::lists, connect::Cluster, error::Error, pack::build::LABEL_SLICE_OWNER};
 
-/// Labels whose value is the deployment that a slice was made for: by the manager, and by `pack`.
+/// Labels that name the deployment that a slice was made for, set by the manager and by `pack`.
 const OF_DEPLOYMENT: [&str; 2] = [LABEL_OBJECT_DEPLOYMENT, LABEL_SLICE_OWNER];
 
-/// Where the slices of deployments of a kind are.
+/// The slices of deployments of a kind.
 pub(super) struct Collection<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) kind: ChainKind,
@@ -37,7 +37,7 @@ impl Collection<'_> {
         self.cluster.list_at(&self.path(), &query).await
     }
 
-    /// Names of the slices that exist and that a chain names, or that were made for its deployment.
+    /// Names of the existing slices that a chain names, or that were made for its deployment.
     pub(super) async fn of(
         &self,
         chain: &Chain,
@@ -52,8 +52,8 @@ impl Collection<'_> {
         Ok(names.collect())
     }
 
-    /// Those of them that can go once their deployment and its revisions, the `gone` by uid, are gone: nobody else owns
-    /// or names them.
+    /// Those of the slices in `names` that are not needed once the objects with UIDs in `gone` are
+    /// deleted: they have no other owner, and no chain names them.
     pub(super) async fn free(
         &self,
         names: &BTreeSet<String>,
@@ -73,14 +73,14 @@ impl Collection<'_> {
         slices.retain(|slice| {
             let name = text_at(slice, "/metadata/name");
             let mut owners = owner_references(slice).iter();
-            // Garbage collection may not have taken them off.
+            // Garbage collection may not have removed the references yet.
             let is_free = owners.all(|owner| gone.contains(text(owner, "uid")));
             names.contains(name) && !wanted.contains(name) && is_free
         });
         Ok(slices)
     }
 
-    /// As kubectl names it.
+    /// The name that kubectl prints.
     pub(super) fn title(&self, slice: &Value) -> String {
         let kind = self.kind.slice();
         format!(
@@ -91,7 +91,7 @@ impl Collection<'_> {
         )
     }
 
-    /// Deletes one in the state that it was read in.
+    /// Deletes a slice, unless it has changed since it was read.
     pub(super) async fn delete(&self, slice: &Value) -> Result<(), Error> {
         let path = format!("{}/{}", self.path(), text_at(slice, "/metadata/name"));
         let metadata = &slice["metadata"];

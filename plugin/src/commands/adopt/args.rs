@@ -43,7 +43,7 @@ where they are not as recorded, a note tells. Objects that a controller makes ar
 The record of the tool stays (the Secrets of Helm, the annotations of kubectl), so that --undo can give everything \
 back. Until then don't let the tool write: it takes the fields back, and the revision sets them again.";
 
-/// What says nothing about giving objects back.
+/// Arguments that do not apply to giving objects back.
 const FOR_ADOPTION: [&str; 18] = [
     "objects",
     "helm",
@@ -65,18 +65,19 @@ const FOR_ADOPTION: [&str; 18] = [
     "no_wait",
 ];
 
-/// Make a first revision of objects that exist already
+/// Make a first revision of existing objects
 ///
-/// Finds the objects in what Helm, kapp, Argo CD or Flux have recorded, by name or by labels, and makes a deployment
-/// with the same content, as `kubectl baton pack` does: phases, probes, slices. Shows what taking them over would do,
-/// which is nothing but a change of owners, and does so with --apply. No pod is replaced.
+/// Finds the objects in the records of Helm, kapp, Argo CD or Flux, by name or by labels, and makes
+/// a deployment with the same content, as `kubectl baton pack` does: phases, probes, slices. Shows
+/// the effect of taking the objects over, which only changes their owners; --apply does it. No pod
+/// is replaced.
 ///
-/// Exit code 0: nothing stands in the way, or it is rolled out. 1: it is not rolled out in time. 2: an error. 3:
-/// something would be refused, or replace pods.
+/// Exit code 0: nothing is refused, or the revision is rolled out. 1: it is not rolled out in time.
+/// 2: an error. 3: something would be refused, or replace pods.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct AdoptArgs {
-    /// Name of the deployment that is made, or undone
+    /// Name of the deployment to make, or to undo
     #[arg(value_name = "NAME", value_parser = deployment_name)]
     pub(super) name: String,
 
@@ -87,7 +88,7 @@ pub(crate) struct AdoptArgs {
     #[command(flatten)]
     pub(super) result: ResultArgs,
 
-    /// How to print the deployment, instead of what it would do
+    /// Print the deployment in this format, instead of its effect
     #[arg(long, short, value_name = "FORMAT", conflicts_with_all = ["apply", "undo"])]
     pub(super) output: Option<DocumentFormat>,
 
@@ -95,8 +96,8 @@ pub(crate) struct AdoptArgs {
     #[arg(long)]
     pub(super) apply: bool,
 
-    /// Delete the deployment and its revisions but none of their objects, and give the fields back to the tool that
-    /// had them; with --apply
+    /// Show how to delete the deployment and its revisions without their objects, and give the
+    /// fields back to the tool that had them; with --apply, do it
     #[arg(long, conflicts_with_all = FOR_ADOPTION)]
     pub(super) undo: bool,
 
@@ -104,12 +105,12 @@ pub(crate) struct AdoptArgs {
     #[arg(long, requires = "apply", conflicts_with = "timeout")]
     pub(super) no_wait: bool,
 
-    /// How long to wait, such as 90s or 1h30m; 0 is for ever
+    /// Longest time to wait, such as 90s or 1h30m; 0 for no limit
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = timeout)]
     pub(super) timeout: Duration,
 }
 
-/// Where the objects are found. Several sources are united.
+/// The sources of objects. Several sources are combined.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Objects")]
 pub(super) struct SourceArgs {
@@ -122,23 +123,23 @@ pub(super) struct SourceArgs {
     #[arg(long, value_name = "RELEASE", value_parser = object_name)]
     pub(super) helm: Option<String>,
 
-    /// The objects of an app of kapp, whose record is in the namespace
+    /// The objects of an app of kapp whose record is in the namespace
     #[arg(long, value_name = "APP", value_parser = object_name)]
     pub(super) kapp: Option<String>,
 
-    /// The objects of an Application of Argo CD; by default in the namespace argocd
+    /// The objects of an Application of Argo CD. Default namespace: argocd
     #[arg(long, value_name = "[NAMESPACE/]NAME", value_parser = placed_name)]
     pub(super) argocd: Option<Placed>,
 
-    /// The objects of a Kustomization of Flux; by default in the namespace flux-system
+    /// The objects of a Kustomization of Flux. Default namespace: flux-system
     #[arg(long, value_name = "[NAMESPACE/]NAME", value_parser = placed_name)]
     pub(super) flux: Option<Placed>,
 
-    /// The objects of the namespace with these labels, but for those that controllers make
+    /// The objects of the namespace with these labels, except those that controllers make
     #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = selector)]
     pub(super) selector: Option<String>,
 
-    /// Only look for these kinds with --selector
+    /// Only search these kinds with --selector
     #[arg(
         long,
         value_name = "KIND",
@@ -148,60 +149,62 @@ pub(super) struct SourceArgs {
     pub(super) kinds: Vec<String>,
 }
 
-/// What is done with them.
+/// The treatment of the objects.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct ChoiceArgs {
-    /// Leave out what a record has and the cluster has not
+    /// Leave out objects of a record that do not exist in the cluster
     #[arg(long)]
     pub(super) skip_missing: bool,
 
-    /// Leave Secrets out, as their values would be in the revision in clear text
+    /// Leave out Secrets, as the revision would contain their values in clear text
     #[arg(long)]
     pub(super) no_secrets: bool,
 
-    /// Take over although pods are replaced by that
+    /// Take objects over even if that replaces pods
     #[arg(long)]
     pub(super) allow_restart: bool,
 }
 
-/// What is made of them.
+/// The deployment to make.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Result")]
 pub(super) struct ResultArgs {
-    /// Take the values of the tool's record where the cluster has others
+    /// Use the values of the tool's record where those of the cluster differ
     #[arg(long)]
     pub(super) recorded: bool,
 
-    /// Make a ClusterObjectDeployment, even when all objects are in one namespace; with --undo, give back what one has
+    /// Make a ClusterObjectDeployment, even if all objects are in one namespace; with --undo, undo
+    /// one
     #[arg(long)]
     pub(super) cluster: bool,
 
-    /// Wanted order of phases, as for `kubectl baton pack`
+    /// Order of phases, as for `kubectl baton pack`
     #[arg(long, value_name = "PHASE", value_delimiter = ',')]
     pub(super) phase_order: Vec<String>,
 
-    /// Whose fields become those of the revision, beside those of the tools that are known
+    /// Field manager whose fields the revision takes over, in addition to those of the well-known
+    /// tools
     #[arg(long, value_name = "NAME")]
     pub(super) field_manager: Vec<String>,
 
-    /// What objects of a kind have to fulfil, as for `kubectl baton pack`
+    /// Probe for the objects of a kind, as for `kubectl baton pack`
     #[arg(long, value_name = "KIND.GROUP=PROBE")]
     pub(super) probe: Vec<ProbeFlag>,
 
-    /// No probes for the well-known kinds
+    /// Do not add probes for the well-known kinds
     #[arg(long)]
     pub(super) no_probes: bool,
 
-    /// Service account with whose rights the objects are written
+    /// Service account that writes the objects, with its rights
     #[arg(long, value_name = "NAME", value_parser = object_name, conflicts_with = "cluster")]
     pub(super) service_account: Option<String>,
 
-    /// Why, for `kubectl baton history`; by default what was adopted
+    /// Reason of the change, for `kubectl baton history`. Default: the source of the objects
     #[arg(long, value_name = "TEXT")]
     pub(super) change_cause: Option<String>,
 }
 
-/// A name, and the namespace in front of it.
+/// A name, with its namespace if it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Placed {
     pub(super) namespace: Option<String>,
@@ -222,7 +225,7 @@ fn placed_name(text: &str) -> Result<Placed, String> {
     })
 }
 
-/// A selector in the syntax of the API, which is that of kubectl.
+/// Checks a selector in the syntax of the API, which is that of kubectl.
 fn selector(text: &str) -> Result<String, String> {
     labels::parse(text).map(|_| text.to_owned())
 }
@@ -238,7 +241,7 @@ fn deployment_name(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    /// Only the arguments of this command.
+    /// The arguments of this command alone.
     #[derive(Debug, clap::Parser)]
     struct Line {
         #[command(flatten)]

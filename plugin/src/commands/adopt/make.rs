@@ -25,14 +25,14 @@ use crate::{
     },
 };
 
-/// An object as the revision is to have it.
+/// An object with its content in the revision.
 struct Settled {
     place: SourceLocation,
     object: Value,
     notes: Vec<String>,
 }
 
-/// Makes the deployment, and tells what a person should know about it.
+/// Makes the deployment. Returns remarks for the user besides.
 pub(super) async fn deployment(
     args: &AdoptArgs,
     cluster: &Cluster,
@@ -111,8 +111,9 @@ async fn one(
     })
 }
 
-/// Names on an object those former managers that have written it and that its take-over does not know anyway: what it
-/// says was computed with them, and other objects may have to keep what they own.
+/// Annotates an object with those former managers that own fields of it and are not standard ones:
+/// its content was computed with them. Other objects may have fields that these managers have to
+/// keep.
 fn name_former(object: &mut Value, live: &Value, former: &[String]) {
     let names: Vec<&str> = to_name(live, former).map(String::as_str).collect();
     if !names.is_empty() {
@@ -141,7 +142,7 @@ fn options(args: &AdoptArgs, scopes: Scopes, title: &str) -> Options {
     }
 }
 
-/// All that stands in the way, so that it can be dealt with at once.
+/// All problems in one error, so that the user can solve them at once.
 fn refuse(errors: &[String]) -> Error {
     Error::Impossible(match errors {
         [error] => error.clone(),
@@ -174,7 +175,7 @@ mod tests {
                 false,
                 Some("kubectl-edit,mine"),
             ),
-            // What it says was computed without the edits, which stay.
+            // The content was computed without the edits, which stay.
             (&["kubectl-client-side-apply", "kubectl-edit"], true, None),
             (&["helm"], true, None),
         ] {

@@ -1,4 +1,4 @@
-//! Candidates that only a cluster, or the kubeconfig, knows.
+//! Candidates from a cluster, or from the kubeconfig.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use crate::{
     subject::{self, Subject, SubjectKind},
 };
 
-/// Names of the objects that can be typed: of the kind before the slash, if that is among the known ones; without a
+/// Names of objects: of the kind before the slash, if it is one of the allowed ones; without a
 /// slash, of this kind.
 pub(super) async fn named(
     global: &GlobalArgs,
@@ -58,8 +58,8 @@ pub(super) async fn sites(global: &GlobalArgs) -> Result<Candidates, Error> {
     names(&cluster, &cluster::path(), "").await
 }
 
-/// Versions that are kept of the application that the words of a command line name, or a deployment of it, the newest
-/// first.
+/// Kept versions of the application that the words of a command line name, directly or by a
+/// deployment, newest first.
 pub(super) async fn versions(global: &GlobalArgs, words: &[String]) -> Result<Candidates, Error> {
     let subjects = Subject::parse_all(words, &subject::ALL)?;
     let [Subject::SiteDeployment(target) | Subject::SiteApplication(target)] = &subjects[..] else {
@@ -77,7 +77,7 @@ pub(super) async fn versions(global: &GlobalArgs, words: &[String]) -> Result<Ca
     Ok(plain(versions.map(|record| record.version.clone())))
 }
 
-/// Names of the releases that Helm keeps in Secrets.
+/// Names of the releases that Helm stores in Secrets.
 pub(super) async fn releases(global: &GlobalArgs) -> Result<Candidates, Error> {
     let cluster = global.connect().await?;
     let path = format!("/api/v1/namespaces/{}/secrets", cluster.namespace);
@@ -96,7 +96,7 @@ pub(super) async fn namespaces(global: &GlobalArgs) -> Result<Candidates, Error>
     names(&cluster, "/api/v1/namespaces", "").await
 }
 
-/// Names of the contexts of the kubeconfig, each behind what has been typed before it. Nobody is asked.
+/// Names of the contexts of the kubeconfig, each after the typed text `before`. No request is sent.
 pub(super) fn contexts(global: &GlobalArgs, before: &str) -> Candidates {
     let connection = ConnectionArgs {
         kubeconfig: global.kubeconfig.clone(),
@@ -106,7 +106,8 @@ pub(super) fn contexts(global: &GlobalArgs, before: &str) -> Candidates {
     plain(names.map(|name| format!("{before}{name}")))
 }
 
-/// Numbers of the revisions of what the words of a command line name, with what they are.
+/// Numbers of the revisions of the object that the words of a command line name, each with a
+/// description.
 pub(super) async fn revisions(global: &GlobalArgs, words: &[String]) -> Result<Candidates, Error> {
     let targets = Subject::parse_chains(words)?;
     let [target] = targets.as_slice() else {
@@ -117,7 +118,7 @@ pub(super) async fn revisions(global: &GlobalArgs, words: &[String]) -> Result<C
     Ok(chain.revisions.iter().filter_map(numbered).collect())
 }
 
-/// `3`, and beside it `Archived: opening day`.
+/// A revision as a candidate: `3`, described by `Archived: opening day`.
 fn numbered(revision: &Revision) -> Option<(String, String)> {
     let state = revision.state().as_str();
     let help = match revision.change_cause() {

@@ -28,7 +28,7 @@ pub(crate) async fn run(
     show(&sections, &labels, global).await
 }
 
-/// The names of the Releases that are compared: by default the contender with the incumbent.
+/// Names of the Releases to compare; the default is the contender and the incumbent.
 fn pair(observed: &Observed, args: &DiffArgs) -> Result<(String, String), Error> {
     let target = observed.target();
     let impossible = |text: String| Error::Impossible(format!("{target}: {text}"));
@@ -60,7 +60,7 @@ fn pair(observed: &Observed, args: &DiffArgs) -> Result<(String, String), Error>
         return Ok((from, second));
     }
     let first = if to.is_none() {
-        // What the contender replaces is not always the one before it.
+        // The contender does not always replace the Release right before it.
         history.incumbent()
     } else {
         let at = members.iter().position(|member| member.name() == second);

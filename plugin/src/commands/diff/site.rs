@@ -64,19 +64,20 @@ pub(crate) async fn run(
     show(&sections, &labels, global).await
 }
 
-/// The versions that are compared by default.
+/// The versions to compare by default.
 #[derive(Debug, Default)]
 struct Known {
     application: String,
-    /// The version that a deployment brought to sites before.
+    /// The previous version of a deployment.
     before: Option<String>,
-    /// The version that it brings now.
+    /// The present version of a deployment.
     now: Option<String>,
 }
 
 impl Known {
-    /// The records that are compared: by default what a deployment brought before with what it brings now, or the two
-    /// newest versions; and of a version alone the one that appeared before it.
+    /// The records to compare. The default is the previous and the present version of a deployment,
+    /// or the two newest versions. A single given version is compared with the one that appeared
+    /// before it.
     fn pair<'r>(
         &self,
         target: &SiteTarget,

@@ -1,4 +1,4 @@
-//! Drift in a table, and for programs.
+//! Renders drift as a table, and for programs.
 
 use baton_engine::{ObjectKey, diff::drift::Drift};
 use baton_terminal::time::age;
@@ -19,7 +19,7 @@ pub(super) fn object(key: &ObjectKey) -> String {
     }
 }
 
-/// One row per object and set of fields; with the namespace where there are several.
+/// One row per object and set of fields, with the namespace if there are several.
 pub(super) fn table(rows: &[Row], with_namespaces: bool, now: Timestamp) -> Table {
     let headings = [
         "NAMESPACE",
@@ -60,7 +60,7 @@ pub(super) fn table(rows: &[Row], with_namespaces: bool, now: Timestamp) -> Tabl
     table
 }
 
-/// The same for programs, with what could not be compared.
+/// The rows as a value for programs, with warnings about objects that could not be compared.
 pub(super) fn value(rows: &[Row], warnings: &[String]) -> Value {
     let items = rows.iter().map(|row| {
         let Drift { fields, more } = &row.drift;

@@ -1,4 +1,4 @@
-//! What was repaired, as the events tell.
+//! Repairs, as the events report them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
     events::{Occurrence, Subjects},
 };
 
-/// The reason of the events.
+/// The reason of events about repairs.
 const REASON: &str = "Repaired";
 /// Reads the events about the revisions of chains, and about the objects of their phases.
 pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<Vec<Row>, Error> {
@@ -65,7 +65,7 @@ fn of_event(event: &Value, owner: String, namespace: &str) -> Vec<Row> {
     let objects = from_annotation(annotation.unwrap_or_default());
     let Occurrence { last, times } = Occurrence::of(event);
     if objects.is_empty() {
-        // One of an earlier release, which has a text only.
+        // An event of an earlier release has only a text.
         let text = text_at(event, "/message").to_owned();
         return vec![Row {
             namespace: namespace.to_owned(),
@@ -86,7 +86,7 @@ fn of_event(event: &Value, owner: String, namespace: &str) -> Vec<Row> {
 }
 
 impl State {
-    /// When it was last so; nothing for what is so now.
+    /// The time of the last repair; `None` for drift that exists now.
     fn last(&self) -> Option<Timestamp> {
         match self {
             Self::Repaired { last, .. } | Self::Told { last, .. } => *last,
@@ -94,7 +94,7 @@ impl State {
         }
     }
 
-    /// Adds another event about the same.
+    /// Adds another event about the same drift.
     fn add(&mut self, other: &Self) {
         let (Self::Repaired { last, times } | Self::Told { last, times, .. }) = self else {
             return;

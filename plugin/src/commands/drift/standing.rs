@@ -1,4 +1,5 @@
-//! What is otherwise in the cluster than its revision wants: found by a comparison, as no event tells it.
+//! Differences between the cluster and revisions, found by a comparison, as there are no events
+//! about them.
 
 use baton_apis::{LifecycleState, conditions::AVAILABLE};
 use baton_engine::{
@@ -23,17 +24,17 @@ use crate::{
     error::Error,
 };
 
-/// What was found, and what could not be looked at.
+/// The drift that was found, and warnings about objects that could not be read.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     pub(super) rows: Vec<Row>,
     pub(super) warnings: Vec<String>,
 }
 
-/// A revision, with an object that it controls, and how it is in the cluster.
+/// A revision, an object that it controls, and the live object.
 type Owned<'a> = (&'a Revision, &'a Desired, Option<&'a Value>);
 
-/// Compares the objects that revisions control, and those that they have lost.
+/// Compares the objects that revisions control, and finds those that were deleted.
 pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<Standing, Error> {
     let revisions = in_force(chains);
     let slices = lists::slices(cluster, revisions.iter().copied()).await?;
@@ -74,7 +75,7 @@ pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<Standing
     Ok(standing)
 }
 
-/// The revisions that may have objects that are to be as they say.
+/// The revisions that may control objects.
 fn in_force(chains: &[Chain]) -> Vec<&Revision> {
     let is_in_force = |revision: &&Revision| {
         revision.spec.lifecycle_state != LifecycleState::Archived
@@ -85,7 +86,8 @@ fn in_force(chains: &[Chain]) -> Vec<&Revision> {
     revisions.filter(is_in_force).collect()
 }
 
-/// The objects that revisions control, and those that they have had and that are gone.
+/// The objects that revisions control, and those that they controlled and that do not exist any
+/// more.
 fn owned<'a>(
     chains: &[Chain],
     wanted: &[WantedRevision<'a>],
@@ -122,7 +124,7 @@ fn owned<'a>(
     owned
 }
 
-/// Whether an object is for a newer revision of the same chain to make.
+/// True if a newer revision of the same chain wants the object.
 fn is_newer(
     chains: &[Chain],
     wanted: &[WantedRevision<'_>],
@@ -138,8 +140,8 @@ fn is_newer(
     newer.any(|(_, content)| content.objects().any(|other| other.key == desired.key))
 }
 
-/// How an object differs, and what hinders the look at it; `None` if it does not. What looks different may be only in
-/// another form, which a dry run of the manager's apply tells.
+/// Compares an object with its revision. Returns the drift or a warning; `None` without drift. A
+/// dry run of the manager's apply excludes differences in notation only.
 async fn judge(
     cluster: &Cluster,
     desired: &Desired,
@@ -177,7 +179,7 @@ async fn judge_once(
     Ok(Some((Drift::at(&path), why.to_owned())))
 }
 
-/// What was found out about an object: its row if it differs, or a warning.
+/// The result for an object: a row if it has drift, or a warning.
 fn told(
     revision: &Revision,
     desired: &Desired,
@@ -208,7 +210,7 @@ fn row(revision: &Revision, desired: &Desired, (drift, remark): (Drift, String))
     }
 }
 
-/// Why an active revision has not put an object right.
+/// The reason that an active revision has not repaired an object.
 fn why(revision: &Revision) -> String {
     let refused = revision
         .condition(AVAILABLE)
@@ -252,7 +254,7 @@ mod tests {
         }]}})
     }
 
-    /// The names of what is compared, and whether it is there.
+    /// The names of the compared objects, each with true if it exists.
     fn compared(chains: &[Chain], children: &Children) -> (Vec<(String, bool)>, Vec<String>) {
         let revisions = in_force(chains);
         let slices = Slices::default();
@@ -287,10 +289,10 @@ mod tests {
         let (found, warnings) = compared(std::slice::from_ref(&old), &children);
         assert_eq!(names(&found), [("own", true), ("gone", false)]);
         assert_eq!(warnings, [""; 0]);
-        // One that has never had all of its objects may not have made it yet.
+        // A revision that never had all of its objects may not have created this one yet.
         let (found, _) = compared(&[chain("Active", &json!({}))], &children);
         assert_eq!(names(&found), [("own", true)]);
-        // Nor is it for an older one to make what a newer one wants.
+        // An older revision does not create an object that a newer one wants.
         let mut newer = old.revisions[0].object.clone();
         newer["metadata"]["name"] = "web-2".into();
         newer["metadata"]["uid"] = "u9".into();

@@ -1,4 +1,4 @@
-//! Events as lines of one table that goes on.
+//! Events as lines of one table that is continued.
 
 use baton_terminal::time::age;
 use baton_view::object::text_at;
@@ -31,7 +31,7 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// Reads what matters for its place.
+    /// Reads the fields that decide the order of the event.
     pub(crate) fn new(object: Value) -> Self {
         let Occurrence { last, times } = Occurrence::of(&object);
         let mut pointers = ["/firstTimestamp", "/eventTime"].into_iter();
@@ -43,7 +43,7 @@ impl Event {
         }
     }
 
-    /// Its place: by time, and in a stable order within a second.
+    /// The order of the event: by time, and stable within a second.
     pub(crate) fn order(&self) -> (Option<Timestamp>, String) {
         (self.last, self.text("/metadata/name").to_owned())
     }
@@ -79,7 +79,7 @@ impl Event {
     }
 }
 
-/// A table that goes on: headings first, and columns that never get narrower.
+/// A table that is continued: headings come first, and columns never get narrower.
 #[derive(Debug)]
 pub(crate) struct Stream {
     with_namespaces: bool,
@@ -94,7 +94,7 @@ impl Stream {
         }
     }
 
-    /// The lines of more events; nothing for none.
+    /// The lines of further events; empty without events.
     pub(crate) fn add(&mut self, events: &[Event], now: Timestamp, output: Output) -> String {
         if events.is_empty() {
             return String::new();

@@ -1,4 +1,4 @@
-//! `history` of an Application: its Releases, or one of them in full.
+//! `history` of an Application: all of its Releases, or a single one in full.
 
 use baton_view::applications::{steer::of_generation, target::AppTarget};
 use k8s_openapi::jiff::Timestamp;
@@ -53,7 +53,7 @@ pub(crate) async fn run(
     Ok(Exit::Fine)
 }
 
-/// The parts of a Release that people look for.
+/// The parts of a Release that users look for.
 fn described(release: &Value) -> Value {
     json!({
         "name": release["metadata"]["name"],

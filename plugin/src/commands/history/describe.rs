@@ -1,4 +1,4 @@
-//! A revision in full, in the manner of `kubectl describe`.
+//! A single revision in full, in the manner of `kubectl describe`.
 
 use std::fmt::Write as _;
 
@@ -121,7 +121,7 @@ fn section(text: &mut String, output: Output, title: &str, body: impl FnOnce(&mu
         let _ = writeln!(text, "{title} <none>");
     } else {
         let _ = writeln!(text, "{title}\n{lines}");
-        // One newline ends the last line of the body already.
+        // The last line of the body ends with a newline already.
         text.pop();
     }
 }
@@ -145,7 +145,7 @@ fn phase(text: &mut String, phase: &Phase) {
     }
 }
 
-/// What is unusual about an object.
+/// The unusual settings of an object.
 fn treatment(object: &Desired) -> String {
     let mut unusual = Vec::new();
     if object.protection != CollisionProtection::Prevent {
@@ -223,7 +223,7 @@ fn conditions(conditions: &[Condition], output: Output, now: Timestamp) -> Strin
         return String::new();
     }
     let mut table = Table::new(&["TYPE", "STATUS", "REASON", "AGE", "MESSAGE"]);
-    // Those for general tools repeat the others.
+    // Conditions for general tools repeat others.
     let special = conditions.iter();
     for condition in special.filter(|condition| !GENERAL.contains(&&*condition.type_)) {
         table.row([

@@ -1,4 +1,4 @@
-//! `history` of a deployment to sites: its rollouts; of an application: the versions that are kept.
+//! `history` of a deployment to sites: its rollouts; of an application: the kept versions.
 
 use baton_apis::SiteApplication;
 use baton_view::sites::{history::lines, observed::Observed, record::Records, target::SiteTarget};

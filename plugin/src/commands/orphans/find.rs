@@ -1,4 +1,4 @@
-//! Looking through all kinds.
+//! Searches all kinds for orphans.
 
 use std::collections::BTreeSet;
 
@@ -14,17 +14,17 @@ use crate::{cluster::lists::list_all, connect::Cluster, error::Error, served::Se
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Orphan {
-    /// Its metadata, with its own kind.
+    /// Metadata of the object, with the `apiVersion` and `kind` of the object itself.
     pub(crate) object: Value,
-    /// Who is named as its controller, else as an owner, as `Kind/name`.
+    /// The named controller, else an owner, as `Kind/name`.
     pub(crate) last_owner: Option<String>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
-    /// By namespace, kind and name.
+    /// The orphans by namespace, kind and name.
     pub(crate) orphans: Vec<Orphan>,
-    /// What could not be looked at.
+    /// Warnings about kinds that could not be read.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) async fn find(cluster: &Cluster, namespace: Option<&str>) -> Result<F
     Ok(findings)
 }
 
-/// Group and kind of the controllers that objects name.
+/// Group and kind of the controllers in the owner references of objects.
 fn wanted_controllers(objects: &[Value]) -> BTreeSet<(String, String)> {
     let references = objects.iter().filter_map(controller);
     references.map(kind_of).collect()
@@ -90,8 +90,10 @@ fn kind_of(reference: &Value) -> (String, String) {
     (gvk.group, gvk.kind)
 }
 
-/// Whether an object got the label from another one that has it: Kubernetes copies the labels of a Service to its
-/// Endpoints, which have no controller. Of what a revision writes, each object has the number of it.
+/// True if an object has the label only as a copy.
+///
+/// Kubernetes copies the labels of a Service to its Endpoints, which have no controller. Objects of
+/// a revision also have the annotation with its number.
 fn is_copied(object: &Value) -> bool {
     let annotated = object
         .pointer("/metadata/annotations")
@@ -99,7 +101,7 @@ fn is_copied(object: &Value) -> bool {
     object["apiVersion"] == "v1" && object["kind"] == "Endpoints" && !annotated
 }
 
-/// Whether the owners of an object are in another cluster, where they cannot be looked up.
+/// True if the owners of an object are in another cluster, where they cannot be looked up.
 fn is_owned_elsewhere(object: &Value) -> bool {
     let owners = object
         .pointer("/metadata/annotations")
@@ -108,8 +110,8 @@ fn is_owned_elsewhere(object: &Value) -> bool {
     owners.is_some_and(|owners| owners.iter().any(|owner| owner["controller"] == true))
 }
 
-/// Those objects that have no controller, or one whose UID does not exist. Kinds of controllers in `unread` are
-/// believed to exist.
+/// The objects without a controller, or with one whose UID does not exist. Controllers of the kinds
+/// in `unread` are taken to exist.
 fn judge(
     objects: Vec<Value>,
     existing: &BTreeSet<String>,

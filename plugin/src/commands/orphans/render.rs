@@ -1,4 +1,4 @@
-//! Orphans in a table.
+//! Renders orphans as a table.
 
 use baton_apis::constants::ANNOTATION_REVISION;
 use baton_terminal::time::age;
@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::find::Orphan;
 use crate::output::{format::name, table::Table};
 
-/// One row per object; with the namespace where there are several.
+/// One row per object, with the namespace if there are several.
 pub(crate) fn table(orphans: &[Orphan], with_namespaces: bool, now: Timestamp) -> Table {
     let headings = ["NAMESPACE", "NAME", "REVISION", "LAST OWNER", "AGE"];
     let skip = usize::from(!with_namespaces);

@@ -1,4 +1,4 @@
-//! `pack --application`: an Application of Shipper's from a chart.
+//! `pack --application`: makes an Application of Shipper from a chart.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ use crate::{
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Application")]
 pub(super) struct ApplicationArgs {
-    /// Make an Application of Shipper's instead, from a chart in a repository
+    /// Make an Application of Shipper instead, from a chart in a repository
     #[arg(long, requires_all = ["chart", "repo", "region"], conflicts_with_all = [
         "inputs", "filename", "kustomize", "recursive", "no_hooks", "no_secrets", "revision", "previous", "cluster",
         "scope", "service_account", "success_delay", "progress_deadline", "change_cause", "phase_order", "probe",
@@ -34,7 +34,7 @@ pub(super) struct ApplicationArgs {
     #[arg(long, value_name = "NAME", requires = "application")]
     chart: Option<String>,
 
-    /// Version of the chart, or a range such as ~1.2; by default the highest there is
+    /// Version of the chart, or a range such as ~1.2. Default: the highest version
     #[arg(long, value_name = "VERSION", requires = "application")]
     chart_version: Option<String>,
 
@@ -52,7 +52,7 @@ pub(super) struct ApplicationArgs {
     )]
     region: Vec<RegionRequirement>,
 
-    /// What the clusters have to offer; may be repeated
+    /// Capability that the clusters must have; may be repeated
     #[arg(
         long,
         value_name = "NAME",
@@ -61,7 +61,8 @@ pub(super) struct ApplicationArgs {
     )]
     capability: Vec<String>,
 
-    /// Steps of the rollout: all at once, or first one pod without traffic, then half of everything, then all
+    /// Steps of the rollout: all-in has one step; vanguard has one pod without traffic, then half
+    /// of everything, then all
     #[arg(
         long,
         value_name = "STRATEGY",
@@ -70,17 +71,17 @@ pub(super) struct ApplicationArgs {
     )]
     strategy: Strategy,
 
-    /// File with values for the chart; of several, later ones take precedence
+    /// File with values for the chart; later files take precedence
     #[arg(long, value_name = "FILE", requires = "application")]
     values: Vec<PathBuf>,
 }
 
-/// Steps that have a name.
+/// Named strategies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Strategy {
-    /// One step, to everything.
+    /// One step, with everything.
     AllIn,
-    /// Three steps: one pod without traffic, half, everything.
+    /// Three steps: one pod without traffic, half of everything, everything.
     Vanguard,
 }
 
@@ -109,7 +110,7 @@ impl Strategy {
     }
 }
 
-/// A region, and how many clusters there.
+/// A region with a number of clusters.
 fn region(text: &str) -> Result<RegionRequirement, String> {
     let (name, replicas) = match text.split_once('=') {
         Some((name, count)) => {
@@ -129,10 +130,10 @@ fn region(text: &str) -> Result<RegionRequirement, String> {
 }
 
 impl ApplicationArgs {
-    /// The Application; `name` is by default that of the chart.
+    /// Makes the Application; the default of `name` is the name of the chart.
     ///
     /// # Errors
-    /// If one of the arguments cannot be right, or a file of values cannot be read.
+    /// If an argument is invalid, or a file of values cannot be read.
     pub(super) async fn make(
         &self,
         name: Option<&str>,
@@ -146,7 +147,7 @@ impl ApplicationArgs {
         let environment = self.environment(values)?;
         let name = name.unwrap_or(&environment.chart.name);
         check_name(name)?;
-        // Releases, and all that belongs to them, are labelled with it.
+        // The name is the value of a label on Releases and their objects.
         if !is_label_value(name) {
             return Err(usage(format!(
                 "--name: {name:?} is too long: names of applications have up to 63 characters"
@@ -165,7 +166,7 @@ impl ApplicationArgs {
             spec["revisionHistoryLimit"] = limit.into();
         }
         spec["template"] = json!(environment);
-        // Nothing is not the same as null to everybody.
+        // Null values are left out, as some readers do not take them for absent ones.
         if let Some(template) = spec["template"].as_object_mut() {
             template.retain(|key, value| key != "values" || !value.is_null());
         }
@@ -224,7 +225,7 @@ fn usage(text: String) -> Error {
     Error::Usage(text)
 }
 
-/// The values in a file, which has to hold a map, or nothing.
+/// The values in a file, which has a map or is empty.
 async fn read(path: &std::path::Path) -> Result<Map<String, Value>, Error> {
     let refuse = |errors: InputErrors| Error::Usage(errors.to_string());
     let inputs = vec![input::Input::Path(path.to_owned())];
@@ -245,8 +246,8 @@ async fn read(path: &std::path::Path) -> Result<Map<String, Value>, Error> {
     Ok(values)
 }
 
-/// Puts values over others, as Helm does: maps into maps, anything else in place of what was there. A `null` stays,
-/// other than in a merge patch: it takes a default of the chart away.
+/// Merges values into others, as Helm does: maps are merged, and anything else replaces the old
+/// value. Unlike in a merge patch, a `null` stays: it removes a default of the chart.
 fn merge(values: &mut Map<String, Value>, over: Map<String, Value>) {
     for (key, value) in over {
         match (values.get_mut(&key), value) {

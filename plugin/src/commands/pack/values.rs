@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::pack::{probes::GroupKind, slices::LARGEST_OBJECT};
 
-/// The number of a revision; `None` leaves it to the controller.
+/// The number of a revision; `None` if the controller assigns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Number(pub(super) Option<i64>);
 
@@ -24,7 +24,7 @@ impl FromStr for Number {
     }
 }
 
-/// What may be taken over, by the names of the API.
+/// The collision protection, by the names of the API.
 pub(super) fn protection() -> impl TypedValueParser<Value = CollisionProtection> {
     use CollisionProtection::{IfNoController, None, Prevent};
     let names = PossibleValuesParser::new(["Prevent", "IfNoController", "None"]);

@@ -1,4 +1,4 @@
-//! `pack --apply --wait`: until what was applied is rolled out, or back to what was there before.
+//! `pack --apply --wait`: waits until the result is rolled out, or rolls it back.
 
 use std::time::Duration;
 
@@ -27,41 +27,43 @@ use crate::{
     wait::chain::follow_unless_refused,
 };
 
-/// How it goes on after `--apply`.
+/// The wait after `--apply`.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Rollout")]
 pub(super) struct WaitArgs {
-    /// Wait until it is rolled out and available. It has failed when its progress deadline has passed, when the
-    /// manager refuses it twice, or when the time is up
+    /// Wait until the result is rolled out and available. The rollout has failed when its progress
+    /// deadline has passed, the manager still refuses it after a retry, or the time is up
     #[arg(long, requires = "apply", conflicts_with = "dry_run")]
     wait: bool,
 
-    /// How long to wait, such as 90s or 1h30m; 0 is for ever
+    /// Longest time to wait, such as 90s or 1h30m; 0 for no limit
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = timeout, requires = "wait")]
     timeout: Duration,
 
-    /// If it fails, make the revision that was current before the next one, and wait for that too; the exit code is 1
-    /// all the same. Not if that one never succeeded, or if somebody has changed the deployment since
+    /// After a failure, make the revision that was current before the next one, and wait for it
+    /// too. The exit code is 1 all the same. Does nothing if that revision never succeeded, or the
+    /// deployment was changed in the meantime
     #[arg(long, requires = "wait", conflicts_with = "revision")]
     rollback_on_failure: bool,
 }
 
-/// What there was before something was applied.
+/// The state before the apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Before {
-    /// Nobody has asked.
+    /// The state was not read.
     Unknown,
     Nothing,
-    /// The number and the title of the revision that was current.
+    /// Number and title of the current revision.
     Revision(i64, String),
-    /// As above, of one that has never succeeded.
+    /// Title of the current revision, which has never succeeded.
     Unproven(String),
-    /// There were revisions, but none with the content of the template.
+    /// There were revisions, but none had the content of the template.
     Unsettled,
 }
 
 impl WaitArgs {
-    /// Looks at what a rollback would go back to. `chains` are all of the scope of the object.
+    /// Reads the state that a rollback would go back to. `chains` are all chains of the scope of
+    /// the object.
     pub(super) fn before(
         &self,
         object: &Value,
@@ -74,7 +76,7 @@ impl WaitArgs {
         Ok(chain.as_ref().map_or(Before::Nothing, current))
     }
 
-    /// Waits for what was applied, if that is asked for, and goes back if that is.
+    /// Waits for the rollout and rolls back after a failure, if the flags ask for it.
     pub(super) async fn end(
         &self,
         cluster: &Cluster,
@@ -109,7 +111,7 @@ impl WaitArgs {
         Ok(Exit::Negative)
     }
 
-    /// Rolls back, and says in one line what has become of it all.
+    /// Rolls back, and reports the outcome in one line.
     async fn go_back(
         &self,
         cluster: &Cluster,
@@ -161,7 +163,7 @@ impl WaitArgs {
     }
 }
 
-/// The revision that a chain's template was rolled out as.
+/// The revision that has the content of a chain's template.
 fn current(chain: &Chain) -> Before {
     let Some(revision) = chain.current() else {
         return match chain.newest() {
@@ -183,7 +185,7 @@ fn target(object: &Value) -> Result<Target, Error> {
     Ok(Target::new(kind, text_at(object, "/metadata/name")))
 }
 
-/// The target that an object is, and the cluster with its namespace.
+/// The target of an object, and the cluster with the object's namespace in use.
 fn named(cluster: &Cluster, object: &Value) -> Result<(Cluster, Target), Error> {
     let target = target(object)?;
     let cluster = match text_at(object, "/metadata/namespace") {

@@ -1,4 +1,5 @@
-//! `rollback` of an Application: an older Release's environment as its template, in all clusters.
+//! `rollback` of an Application: the environment of an older Release becomes its template, in all
+//! clusters.
 
 use baton_apis::kinds;
 use baton_kubernetes::wire::MediaType;
@@ -59,7 +60,7 @@ pub(crate) async fn run(
     if args.dry_run || args.no_wait {
         return Ok(Exit::Fine);
     }
-    // The Release is made from the template by now, or will be.
+    // The Release may not exist yet: `current` returns `None` until it is made.
     let (observed, arrived) = watch_until(&cluster, &application, args.timeout, |observed| {
         current(observed).and_then(|_| step_outcome(observed))
     })
@@ -86,7 +87,7 @@ pub(crate) fn report_end(
     Ok(Exit::of(arrived == Some(Outcome::Done)))
 }
 
-/// Writes the environment. Tries again while only the status is written in between.
+/// Writes the environment. Tries again if only the status has changed since it was read.
 async fn write_template(
     cluster: &Cluster,
     target: &AppTarget,

@@ -1,4 +1,4 @@
-//! `rollback` of a deployment to sites: an older version for all of them.
+//! `rollback` of a deployment to sites: all sites get an older version.
 
 use baton_apis::SiteDeployment;
 use baton_kubernetes::wire::MediaType;
@@ -78,7 +78,7 @@ async fn roll(
     let Some(patch) = &found.patch else {
         return Ok(found);
     };
-    // Asked for, one that is not kept would stop the rollout and wait for ever.
+    // A version that is not kept would stop the rollout, which would wait for ever.
     let application = SiteTarget::application(&deployment.spec.application);
     let records: Records = read(cluster, &application).await?;
     if records.version(&found.version).is_none() {

@@ -1,4 +1,4 @@
-//! `status` of an Application or a Release: its progress, and what it waits for.
+//! `status` of an Application or a Release: its progress, and the reason that it waits.
 
 use baton_terminal::time::duration;
 use baton_view::{
@@ -17,7 +17,7 @@ use crate::{
     wait::application::{read, watch_until},
 };
 
-/// Prints the state, with `--watch` the one in which the wait ended.
+/// Prints the state; with `--watch`, the one at the end of the wait.
 pub(crate) async fn run(
     target: &AppTarget,
     args: &StatusArgs,

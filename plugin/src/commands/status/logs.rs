@@ -1,4 +1,4 @@
-//! The last line that the crashed containers of failing workloads have logged.
+//! The last lines in the logs of crashed containers of failing workloads.
 
 use anstream::adapter::strip_str;
 use baton_apis::{WaitingForObject, url::escape};
@@ -21,23 +21,24 @@ use crate::{
     output::{Output, table::Table},
 };
 
-/// Longest line that is shown, in bytes.
+/// The longest line that is shown, in bytes.
 const LONGEST: usize = 512;
 
-/// What is known of the log of a workload with a crashed container.
+/// The log of a workload with a crashed container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Log {
     /// `Kind/name`.
     workload: String,
-    /// Empty where the pods could not be read.
+    /// Name of the pod; empty if the pods cannot be read.
     pod: String,
     container: String,
-    /// Its last line, or why it is not known.
+    /// The last line, or the reason that it cannot be read.
     line: Result<String, String>,
 }
 
-/// Asks for the logs of the workloads that a revision waits for: of each, that of the first pod by name with a crashed
-/// container. What cannot be read is told instead of the line.
+/// Reads the logs of the workloads that a revision waits for. For each, this is the log of the
+/// first pod by name with a crashed container. A log that cannot be read is reported in place of
+/// its line.
 pub(super) async fn find(cluster: &Cluster, revision: &Revision) -> Vec<Log> {
     let waiting = revision.status.waiting_for.iter();
     let workloads = waiting.filter(|waiting| runs_pods(&waiting.group, &waiting.kind));
@@ -63,7 +64,7 @@ async fn of_workload(
     workload: &str,
 ) -> Result<Option<Log>, Error> {
     let namespace = waiting.namespace.as_deref().unwrap_or_default();
-    // All kinds that run pods are served in this version.
+    // All kinds with pods are served in this version.
     let gvk = Gvk {
         group: waiting.group.clone(),
         version: "v1".to_owned(),
@@ -101,7 +102,7 @@ async fn of_workload(
     }))
 }
 
-/// The first pod of a list by name that has a crashed container, and that container.
+/// The first pod of a list, by name, with a crashed container, and that container.
 fn crashed(pods: &Value) -> Option<(&str, &str)> {
     let pods = pods["items"].as_array().map_or(&[][..], Vec::as_slice);
     let crashed = pods
@@ -110,7 +111,7 @@ fn crashed(pods: &Value) -> Option<(&str, &str)> {
     crashed.min()
 }
 
-/// The end of the log of a container before it was started again; else of that which is there now.
+/// The end of the log of a container before its last restart; if there is none, of its present log.
 async fn last(
     cluster: &Cluster,
     namespace: &str,
@@ -143,7 +144,7 @@ fn log_path(
     ))
 }
 
-/// The last line of a log that says anything: without what terminals obey, and not too long.
+/// The last line of a log that is not empty, without control characters, shortened.
 fn last_line(log: &str) -> Option<String> {
     let mut lines = log.lines().rev().map(|line| {
         let line = strip_str(line).to_string().replace('\t', " ");
@@ -153,7 +154,7 @@ fn last_line(log: &str) -> Option<String> {
     Some(cut(&line, LONGEST).into_owned())
 }
 
-/// For people; nothing where no container has crashed.
+/// Renders logs for people; empty without a crashed container.
 pub(super) fn text(logs: &[Log], output: Output) -> String {
     if logs.is_empty() {
         return String::new();
@@ -174,7 +175,7 @@ pub(super) fn text(logs: &[Log], output: Output) -> String {
     format!("\nLogs of crashed containers\n{}", table.render(output))
 }
 
-/// For programs.
+/// The logs as a value for programs.
 pub(super) fn value(logs: &[Log]) -> Value {
     let logs = logs.iter().map(|log| {
         json!({

@@ -1,4 +1,5 @@
-//! `status` of many: a line per deployment, with what those that are not rolled out lack.
+//! `status` of several deployments: a line for each, with the problems of those that are not rolled
+//! out.
 
 use baton_view::{
     chain::{Chain, member::Revision},
@@ -24,14 +25,14 @@ use crate::{
     text::{rollout::message, status},
 };
 
-/// A chain and what has become of it.
+/// A chain and the state of its rollout.
 #[derive(Debug)]
 struct Line {
     chain: Chain,
     rollout: Rollout,
 }
 
-/// Prints a line for each of the chains; the answer is positive if all are fine.
+/// Prints a line for each chain. The exit code is 0 if all are rolled out or archived.
 pub(super) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let (cluster, selection) = args.selection.connect(global).await?;
     let output = global.output();
@@ -57,13 +58,14 @@ pub(super) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, 
     Ok(Exit::of(is_fine))
 }
 
-/// Judges all chains. Slices, which tell how many objects there are to be, are read only for what is not rolled out.
+/// Judges all chains. Slices are read only for chains that are not rolled out, to count their
+/// objects.
 async fn read(cluster: &Cluster, selection: &Selection) -> Result<Vec<Line>, Error> {
     let chains = lists::selected(cluster, selection).await?;
     let none = Slices::default();
     let is_open = |chain: &&Chain| judge(chain, &none).outcome != Outcome::Done;
     let open = chains.iter().filter(is_open).filter_map(Chain::subject);
-    // Without the right to read them everything but the number of objects is known.
+    // A user without the right to read slices gets everything but the number of objects.
     let slices = lists::slices(cluster, open).await.unwrap_or_default();
     let line = |chain: Chain| Line::new(chain, &slices);
     Ok(chains.into_iter().map(line).collect())
@@ -75,14 +77,14 @@ impl Line {
         if rollout.outcome == Outcome::Done
             && let Some(revision) = chain.subject()
         {
-            // All there is to be is there.
+            // All wanted objects exist.
             let all = revision.status.controller_of.len() as u64;
             (rollout.ready, rollout.of) = (all, all);
         }
         Self { chain, rollout }
     }
 
-    /// Whether revisions without a deployment have come to their end.
+    /// True if the revisions are archived and have no deployment.
     fn is_archived(&self) -> bool {
         let newest = self.chain.newest();
         self.chain.deployment.is_none() && newest.is_some_and(Revision::is_archived)
@@ -99,7 +101,8 @@ impl Line {
         }
     }
 
-    /// Why it is not fine; of what is, that it is paused.
+    /// The reason that the chain is not rolled out; for a rolled-out one, the note that it is
+    /// paused.
     fn message(&self) -> String {
         let deployment = self.chain.deployment.as_ref();
         if !self.is_fine() {

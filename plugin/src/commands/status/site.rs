@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// Prints the state, with `--watch` the one in which the wait ended.
+/// Prints the state; with `--watch`, the one at the end of the wait.
 pub(crate) async fn run(
     target: &SiteTarget,
     args: &StatusArgs,
@@ -54,7 +54,7 @@ pub(crate) async fn run(
     Ok(Exit::of(verdict.outcome == Outcome::Done))
 }
 
-/// The state of an application: whether its version is kept, and of what becomes of it.
+/// The state of an application: if its version is kept, and the progress of its deployments.
 async fn of_application(
     cluster: &Cluster,
     target: &SiteTarget,

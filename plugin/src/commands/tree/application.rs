@@ -1,4 +1,4 @@
-//! `tree` of an Application: Releases, clusters, and the revisions that install them.
+//! `tree` of an Application: its Releases, clusters, and the revisions that install them.
 
 use std::future::pending;
 
@@ -63,7 +63,7 @@ pub(crate) async fn run(
     Ok(Exit::Fine)
 }
 
-/// The revisions that belong to an Application; `None` where none can.
+/// The revisions of an Application; `None` if none can have its label.
 fn scope(observed: &Observed) -> Option<TreeOf> {
     is_label_value(&observed.name).then(|| TreeOf {
         selection: Selection {
@@ -71,7 +71,7 @@ fn scope(observed: &Observed) -> Option<TreeOf> {
             namespace: observed.namespace.clone(),
             ..Selection::default()
         },
-        // What is archived belongs to a cluster as well, which only its phases tell.
+        // Archived revisions belong to a cluster as well, which only their phases name.
         archived: true,
         revision: None,
         unhealthy: false,
@@ -89,7 +89,7 @@ fn style(args: &TreeArgs, collapsed: bool) -> AppStyle {
     }
 }
 
-/// The picture, of one Release where one was asked for.
+/// Draws the Application, or the Release that the user named.
 fn draw(
     observed: &Observed,
     chains: &Result<Vec<ChainPicture>, String>,
@@ -132,7 +132,7 @@ async fn watch(
     }
     let mut drawing = Drawing::new();
     let mut resized = Resized::new()?;
-    // What was read before the watches is the first picture, unless they are as quick.
+    // The first picture is from lists that were read before, unless the watches are as quick.
     loop {
         let of_tree = async {
             match &mut tree {

@@ -1,5 +1,5 @@
-//! `tree` of a deployment to sites: its waves and sites; of one site, the revisions with their objects; and of an
-//! application, who brings it to sites.
+//! `tree` of a deployment to sites: its waves and sites; of one site: its revisions with their
+//! objects; of an application: the deployments that follow it.
 
 use baton_apis::{
     SiteDeployment,
@@ -30,7 +30,7 @@ use crate::{
     wait::{deleted, follower::Follower},
 };
 
-/// How many sites are shown one by one where there is little room.
+/// The number of sites that are shown one by one if there is little room.
 const FEW: usize = 5;
 
 /// Shows a deployment, one of its sites, or an application.
@@ -51,7 +51,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Refuses flags that mean nothing there.
+/// Refuses flags that do not apply to the target.
 fn check(target: &SiteTarget, args: &TreeArgs) -> Result<(), Error> {
     let is_application = target.is_application();
     let names_site = args.site.is_some() && !is_application;
@@ -147,7 +147,7 @@ async fn watch_fleet(
     }
 }
 
-/// Looks into a site: its revisions are shown as any others.
+/// Shows the revisions at a site as any other revisions.
 async fn one_site(
     cluster: &Cluster,
     target: &SiteTarget,

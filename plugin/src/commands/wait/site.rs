@@ -41,7 +41,7 @@ pub(crate) async fn run(
         until(&mut follower, target, args.timeout, None, look).await
     };
     let found = match found.await {
-        // It is gone, and that was waited for.
+        // The goal was the deletion of the object.
         Err(Error::NotFound(_)) if args.what == Goal::Deleted => {
             Some(Ok(format!("{target} is deleted")))
         }
@@ -50,7 +50,7 @@ pub(crate) async fn run(
     wait.end(found, args, global)
 }
 
-/// The state of a deployment against what it should be.
+/// Checks if a deployment has reached a goal.
 fn look(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> Reached {
     let name = target.full();
     let status = status(deployment);

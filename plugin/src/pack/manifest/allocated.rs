@@ -1,9 +1,9 @@
-//! What servers and controllers fill into the specs of certain kinds. Kept in a package, it would
-//! keep the object from being created anywhere else, or again.
+//! Removes fields that servers and controllers set in the specs of certain kinds. With them, an
+//! object could not be created anywhere else, or again.
 
 use serde_json::{Map, Value};
 
-/// Labels that tie a job to its pods.
+/// Labels that connect a job with its pods.
 const OF_JOB: [&str; 4] = [
     "controller-uid",
     "job-name",
@@ -20,10 +20,10 @@ const OF_CLAIM: [&str; 5] = [
     "volume.kubernetes.io/storage-provisioner",
 ];
 
-/// Says that the claim itself did not name its volume.
+/// Marks a claim that did not name its volume itself.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// Takes it out of an object that was read from a server.
+/// Removes the fields from an object that was read from a server.
 pub(super) fn strip(object: &mut Map<String, Value>) {
     let text = |field: &str| object.get(field).and_then(Value::as_str);
     let id = (
@@ -46,7 +46,7 @@ pub(super) fn strip(object: &mut Map<String, Value>) {
             remove(object, &["metadata", "annotations"], &OF_CLAIM);
         }
         ("v1", "Pod") => remove(object, &["spec"], &["nodeName"]),
-        // One without an address is so on purpose.
+        // A service without an address is one on purpose.
         ("v1", "Service") if find(object, &["spec", "clusterIP"]) != Some(&"None".into()) => {
             remove(object, &["spec"], &["clusterIP", "clusterIPs"]);
         }
@@ -65,7 +65,7 @@ fn find<'o>(object: &'o Map<String, Value>, path: &[&str]) -> Option<&'o Value> 
     rest.iter().try_fold(start, |value, key| value.get(key))
 }
 
-/// Removes keys from the map at a path, and maps that this leaves empty.
+/// Removes keys from the map at a path, and then empty maps.
 fn remove(object: &mut Map<String, Value>, path: &[&str], keys: &[&str]) {
     let Some((first, rest)) = path.split_first() else {
         object.retain(|key, _| !keys.contains(&key.as_str()));

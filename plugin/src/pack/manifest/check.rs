@@ -1,11 +1,11 @@
-//! What is wrong with an object, whatever server it is for.
+//! Finds errors in an object that are independent of the server.
 
 use serde_json::{Map, Value};
 
 use super::text;
 
-/// All that keeps an object from being packed. Afterwards `apiVersion`, `kind` and `metadata.name`
-/// are texts that are not empty, and `metadata` is a map.
+/// The errors that keep an object from being packed. Without errors, `apiVersion`, `kind` and
+/// `metadata.name` are texts that are not empty, and `metadata` is a map.
 pub(super) fn errors(object: &Map<String, Value>) -> Vec<String> {
     let mut errors = Vec::new();
     for field in ["apiVersion", "kind"] {
@@ -52,8 +52,8 @@ fn of_metadata(kind: &str, metadata: &Map<String, Value>, errors: &mut Vec<Strin
         None | Some(Value::Null | Value::String(_)) => {}
         Some(other) => errors.push(needs_quotes("metadata.namespace", other)),
     }
-    // Other values than texts are a frequent mistake here, and a server's words for it do not name
-    // the key.
+    // Values that are no texts are a frequent mistake here, and the message of a server does not
+    // name the key.
     for field in ["labels", "annotations"] {
         match metadata.get(field) {
             None | Some(Value::Null) => {}
@@ -82,7 +82,7 @@ fn needs_quotes(field: &str, value: &Value) -> String {
     )
 }
 
-/// What a value is, with its article.
+/// The type of a value, with an article.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",

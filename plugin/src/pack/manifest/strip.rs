@@ -1,4 +1,4 @@
-//! What servers and programs have added to an object that was read from a cluster.
+//! Removes fields that servers and programs have added to an object that was read from a cluster.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{allocated, text};
 
-/// What a server adds to the metadata of an object.
+/// The fields of the metadata that a server sets.
 const OF_SERVER: [&str; 8] = [
     "managedFields",
     "uid",
@@ -21,7 +21,7 @@ const OF_SERVER: [&str; 8] = [
     "selfLink",
 ];
 
-/// Labels and annotations that programs keep on objects and that say nothing about what is wanted.
+/// Labels and annotations in which programs store their own state.
 const BOOKKEEPING: [&str; 4] = [
     ANNOTATION_LAST_APPLIED,
     ANNOTATION_REVISION,
@@ -29,8 +29,8 @@ const BOOKKEEPING: [&str; 4] = [
     "deployment.kubernetes.io/revision",
 ];
 
-/// Takes out the status and the metadata, without what a server has added; empty fields of the
-/// metadata go as well.
+/// Removes the status, and takes the metadata out. Fields that a server sets, and empty ones, are
+/// dropped.
 pub(super) fn strip(object: &mut Map<String, Value>) -> Map<String, Value> {
     object.remove("status");
     if object
@@ -54,7 +54,8 @@ pub(super) fn strip(object: &mut Map<String, Value>) -> Map<String, Value> {
     metadata
 }
 
-/// Go programs write `creationTimestamp: null` into the metadata of embedded templates.
+/// Removes `creationTimestamp: null`, which Go programs write into the metadata of embedded
+/// templates.
 fn unset_times(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -72,14 +73,15 @@ fn unset_times(value: &mut Value) {
     }
 }
 
-/// Takes labels or annotations out of the metadata, without those that programs keep there.
+/// Takes labels or annotations out of the metadata. Those in which programs store their own state
+/// are dropped.
 pub(super) fn texts(metadata: &mut Map<String, Value>, field: &str) -> BTreeMap<String, String> {
     let Some(Value::Object(map)) = metadata.remove(field) else {
         return BTreeMap::new();
     };
     let texts = map.into_iter().map(|(key, value)| match value {
         Value::String(text) => (key, text),
-        // A key without a value is an empty text to servers.
+        // For servers, a key without a value has an empty text.
         _ => (key, String::new()),
     });
     texts
@@ -87,10 +89,10 @@ pub(super) fn texts(metadata: &mut Map<String, Value>, field: &str) -> BTreeMap<
         .collect()
 }
 
-/// Who owns an object that was read from a cluster.
+/// The owners of an object that was read from a cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Owners {
-    /// Nobody, or only revisions: the object is part of a package already.
+    /// No owners, or only revisions: the object is part of a package already.
     None,
     /// A controller, which makes the object.
     Controller(String),

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The verdict of the probes that a kind has by default.
+/// The verdict of the default probes of a kind.
 fn verdict(group: &str, kind: &str, object: &Value) -> Verdict {
     let (probes, _) = of_package([(group, kind)].into_iter(), &ProbeOptions::default());
     assert_eq!(probes.len(), 1, "{kind}");
@@ -12,8 +12,8 @@ fn verdict(group: &str, kind: &str, object: &Value) -> Verdict {
         .evaluate(&mut Budget::default(), group, kind, object)
 }
 
-/// States of live objects, as servers and controllers report them, and whether they are what a
-/// revision waits for.
+/// States of live objects, as servers and controllers report them, and the verdict that a revision
+/// waits for.
 #[test]
 fn default_probes_decide_about_live_objects() {
     let states: Vec<Value> = serde_saphyr::from_str(include_str!("../testdata/live.yaml")).unwrap();

@@ -60,7 +60,7 @@ fn options(cluster: bool, namespace: &str) -> ScopeOptions {
     }
 }
 
-/// Scope, namespace of the result, and namespaces in the manifests.
+/// The scope, the namespace of the result, and the namespaces in the manifests.
 fn settled(
     objects: &[&str],
     options: &ScopeOptions,
@@ -128,7 +128,7 @@ fn the_scope_follows_from_the_objects() {
             options(false, ""),
             (true, None, "-"),
         ),
-        // Kinds that nobody knows.
+        // Unknown kinds.
         (
             &["Widget.example.com a"],
             options(false, ""),

@@ -1,4 +1,4 @@
-//! Secrets that are left out of a package, as they are in the cluster.
+//! The Secrets that are left out of a package, as they are in the cluster.
 
 use baton_apis::constants::GROUP;
 use baton_engine::{ObjectKey, keep::is_kept, object::controller};
@@ -14,14 +14,15 @@ use crate::{
     pack::manifest::Manifest,
 };
 
-/// A Secret of which nothing is known, as nobody may look at it.
+/// A Secret that the user may not read, with the error.
 type Unseen<'a> = (&'a Manifest, ObjectKey, Error);
 
-/// Looks at the metadata of Secrets that are left out, and says which of them do not exist yet. Where that may not be
-/// read, the revisions before the next one tell whether they have the Secret.
+/// Reads the metadata of Secrets that are left out, and reports those that do not exist yet. If the
+/// user may not read it, the previous revisions are searched for the Secret.
 ///
 /// # Errors
-/// When a revision has one of them: it would delete it, as the next one does not have it.
+/// If a revision has one of the Secrets: it would delete the Secret, as the next revision does not
+/// have it.
 pub(crate) async fn check(
     cluster: &Cluster,
     left_out: &[Manifest],
@@ -71,7 +72,7 @@ fn key(cluster: &Cluster, secret: &Manifest) -> ObjectKey {
     }
 }
 
-/// What is to be said about a Secret that may not be read; an error if one of the revisions before has it.
+/// The note about a Secret that may not be read; an error if a previous revision has it.
 fn judge_unseen(
     title: &str,
     key: &ObjectKey,
@@ -94,7 +95,7 @@ fn judge_unseen(
     }
 }
 
-/// What is to be said about a Secret; an error if leaving it out would delete it.
+/// The note about a Secret; an error if leaving it out would delete it.
 fn judge(title: &str, namespace: &str, found: Option<&Value>) -> Result<Option<String>, Error> {
     let Some(found) = found else {
         return Ok(Some(format!(

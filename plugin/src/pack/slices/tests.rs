@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// An object that is `size` bytes of JSON, more or less.
+/// An object of about `size` bytes of JSON.
 fn object(number: u32, size: usize, content: u32) -> Entry {
     let key = ObjectKey {
         group: String::new(),
@@ -79,7 +79,8 @@ fn an_object_that_exceeds_the_limit_is_alone() {
     assert_eq!(big[0].len(), 1);
 }
 
-/// Slices in clusters have these names. Others would replace all of them by equal ones.
+/// Slices in clusters have these names. With other names, all of them would be replaced by equal
+/// ones.
 #[test]
 fn names_never_change() {
     let entries = (0..6).map(|number| object(number, 400, number)).collect();
@@ -103,7 +104,7 @@ fn slices_are_reasonably_full() {
     }
 }
 
-/// What is done to the objects of a phase.
+/// A change of the objects of a phase.
 #[derive(Clone, Debug)]
 enum Edit {
     Change(usize),
@@ -158,7 +159,7 @@ const LIMIT: usize = 8 * 1024;
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Nothing is lost, and nothing is too big.
+    /// No object is lost, and no slice is too large.
     #[test]
     fn slices_hold_all_objects(entries in phases(), limit in 500..20_000_usize) {
         let slices = sliced(entries.clone(), limit);
@@ -170,7 +171,7 @@ proptest! {
         }
     }
 
-    /// The order of the input plays no part.
+    /// The order of the input does not matter.
     #[test]
     fn order_plays_no_part(entries in phases(), seed in any::<u64>()) {
         let mut shuffled = entries.clone();
@@ -182,8 +183,8 @@ proptest! {
         prop_assert_eq!(sliced(entries, LIMIT), sliced(shuffled, LIMIT));
     }
 
-    /// One edit changes few slices: the one that has the object; when that one overflows or shrinks,
-    /// those next to it.
+    /// An edit changes few slices: that of the object, and its neighbours if that one overflows or
+    /// shrinks.
     #[test]
     fn an_edit_changes_few_slices(entries in phases(), edit in edits()) {
         let before = names(entries.clone(), LIMIT);

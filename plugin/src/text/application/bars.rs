@@ -1,4 +1,4 @@
-//! A wait for a rollout, with a bar per cluster.
+//! The progress of a rollout, with a bar per cluster.
 
 use baton_view::applications::{
     clusters::{ClusterPicture, clusters},
@@ -8,17 +8,17 @@ use baton_view::applications::{
 use super::{percents_and_pods, weights};
 use crate::wait::bars::Bar;
 
-/// The things that have a bar, in the plural.
+/// The noun for the bars, in the plural.
 pub(crate) const NOUN: &str = "clusters";
 
-/// A bar for each cluster of the Release that is waited for.
+/// A bar for each cluster of the Release that the command waits for.
 pub(crate) fn bars(observed: &Observed) -> Vec<Bar> {
     let release = observed.subject();
     let clusters = release.map_or_else(Vec::new, |release| clusters(observed, release));
     clusters.into_iter().map(bar).collect()
 }
 
-/// With a text such as `capacity 40% of 50% (2/3 pods), traffic 10 of 50`.
+/// A bar with a text such as `capacity 40% of 50% (2/3 pods), traffic 10 of 50`.
 fn bar(cluster: ClusterPicture) -> Bar {
     let achieved = cluster
         .capacity

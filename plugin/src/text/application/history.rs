@@ -17,8 +17,8 @@ use crate::output::{
     table::{Cell, Table},
 };
 
-/// One line per Release, the oldest first. The newest is marked with an asterisk, if it was made from what the template
-/// is now.
+/// One line per Release, oldest first. An asterisk marks the newest one if it was made from the
+/// present template.
 pub(crate) fn table(observed: &Observed, output: Output, now: Timestamp) -> String {
     let mut table = Table::new(&[
         "", "REVISION", "NAME", "CHART", "HASH", "STEP", "COMPLETE", "AGE", "CHANGE",
@@ -56,7 +56,7 @@ pub(crate) fn table(observed: &Observed, output: Output, now: Timestamp) -> Stri
     table.render(output)
 }
 
-/// `0 (staging) -> 1 (50/50)`: from the step that was reached to the one that is wanted.
+/// The reached and the wanted step, as in `0 (staging) -> 1 (50/50)`.
 fn step(release: &Release) -> String {
     let target = release.spec.target_step;
     let wanted = label_at(release, target);
@@ -77,7 +77,7 @@ fn complete(release: &Release) -> Cell {
     }
 }
 
-/// The parts of the environment that are others than in the Release before.
+/// The parts of the environment that differ from the Release before.
 fn changes(before: Option<&Release>, release: &Release) -> String {
     let Some(before) = before else {
         return "<none>".to_owned();

@@ -1,11 +1,11 @@
-//! Why a rollout is not steered, in words.
+//! Sentences for refusals to steer a rollout.
 
 use baton_view::applications::{observed::Observed, steer::Refusal};
 
 use super::verdict::reason;
 use crate::error::Error;
 
-/// The error of a command that is refused.
+/// The error for a refusal.
 pub(crate) fn refused(observed: &Observed, refusal: &Refusal) -> Error {
     Error::Impossible(format!("{}: {}", observed.target(), sentence(refusal)))
 }
@@ -68,7 +68,7 @@ fn sentence(refusal: &Refusal) -> String {
     }
 }
 
-/// The generations that there are: the lowest and the highest.
+/// The lowest and the highest existing generation.
 fn there(ends: Option<(i64, i64)>) -> String {
     match ends {
         None => "there is no release yet".to_owned(),
@@ -91,7 +91,7 @@ mod tests {
         application, at_step, complete, environment, mid_rollout, named, observed, release,
     };
 
-    /// A rollout whose newest Release is sent to a step and has achieved one.
+    /// A rollout with this wanted step and this reached step of the newest Release.
     fn at(target: i64, achieved: Option<i64>) -> Vec<Value> {
         let (old, new) = (environment("1.0.0", 6), environment("1.1.0", 6));
         let status = achieved.map_or_else(|| json!({}), |step| at_step(step, "some"));
@@ -121,7 +121,7 @@ mod tests {
             (2, Some(2), Next, false, Err(ended)),
             (0, None, Next, false, Err(pending)),
             (1, Some(0), Next, false, Err(pending)),
-            // On its way back.
+            // The rollout goes back.
             (0, Some(1), Next, false, Err(pending)),
             (1, Some(0), Next, true, Ok(Some(2))),
             (2, Some(1), Next, true, Err("there is nothing to promote")),
@@ -152,7 +152,7 @@ mod tests {
             (1, Some(0), Last, true, Ok(Some(2))),
             (2, Some(1), Last, false, Ok(None)),
             (2, Some(2), Last, false, Err(ended)),
-            // Somebody else sent it beyond its end.
+            // The wanted step was set beyond the end.
             (i64::from(i32::MAX), Some(2), Next, true, Err(nowhere)),
         ] {
             let case = format!("{target} {achieved:?} {choice:?} {force}");
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// The answers of the commands to a state in which it is not clear what to do.
+    /// The answers of the commands to an ambiguous state.
     fn refusals(objects: &[Value], target: &AppTarget) -> [Option<String>; 3] {
         let observed = named(objects, target);
         [
@@ -209,12 +209,12 @@ mod tests {
             refusals(&objects[1..], &app),
             all("it does not exist any more; its releases are left")
         );
-        // Without a generation.
+        // A Release has no generation.
         objects[1]["metadata"]["annotations"] = json!({});
         let missing =
             "missing label \"shipper.booking.com/release.generation\" in release \"shop-old-0\"";
         assert_eq!(refusals(&objects, &app), all(missing));
-        // With the same one.
+        // Two Releases have the same generation.
         let mut objects = at(0, Some(0));
         let annotations = &mut objects[1]["metadata"]["annotations"];
         annotations["shipper.booking.com/release.generation"] = "1".into();
@@ -224,13 +224,13 @@ mod tests {
         }
         let refused = rollback(&observed(&objects), Some(1), false).unwrap_err();
         assert!(matches!(refused, Refusal::Ambiguous(1, _)), "{refused:?}");
-        // A Release that is not the newest.
+        // The Release is not the newest.
         let objects = at(0, Some(0));
         let [promote, abort, _] = refusals(&objects, &rel("shop-old-0"));
         let not_newest = "release shop-old-0 is not the newest; that is shop-new-0";
         assert_eq!(promote.as_deref(), Some(not_newest));
         assert_eq!(abort.as_deref(), Some(not_newest));
-        // Without steps.
+        // The strategy has no steps.
         let mut objects = at(0, None);
         objects[2]["spec"]["environment"]["strategy"] = json!({ "steps": [] });
         let [promote, ..] = refusals(&objects, &app);
@@ -247,7 +247,7 @@ mod tests {
         let deleting = "release shop-new-0 is being deleted";
         assert_eq!(promote.as_deref(), Some(deleting));
         assert_eq!(abort.as_deref(), Some(deleting));
-        // It counts as gone.
+        // A Release that is being deleted does not count.
         let refused = steer::abort(&observed(&objects), false).unwrap_err();
         assert_eq!(refused, Refusal::OnlyOne("shop-old-0".to_owned()));
     }
@@ -303,7 +303,7 @@ mod tests {
             release("c", 7, 2, &third, &complete()),
             release("d", 8, 0, &first, &json!({})),
         ];
-        // Not `a`, which has the content of `d`.
+        // `a` is not chosen, as it has the same content as `d`.
         assert_eq!(went(&objects, None, false, &app), to("shop-c-0", true));
         assert_eq!(went(&objects, Some(3), false, &app), to("shop-a-0", false));
         assert_eq!(went(&objects, Some(7), false, &app), to("shop-c-0", true));
@@ -318,7 +318,7 @@ mod tests {
             went(&objects, None, true, &rel("shop-b-0")),
             to("shop-b-0", true)
         );
-        // The template was changed by hand to what `c` has.
+        // The template was changed by hand to the content of `c`.
         objects[0]["spec"]["template"] = third;
         assert_eq!(went(&objects, None, false, &app), to("shop-a-0", true));
         assert_eq!(

@@ -29,7 +29,7 @@ use crate::{
     text::status::{sentence, title_line},
 };
 
-/// The state for people; every line ends with a newline.
+/// Renders the state for people; every line ends with a newline.
 pub(crate) fn text(
     observed: &Observed,
     verdict: &Verdict,
@@ -108,7 +108,7 @@ fn cluster_table(clusters: &[ClusterPicture]) -> Table {
     table
 }
 
-/// The conditions of the Application, of the Release, and of its strategy.
+/// Conditions of the Application, the Release, and its strategy.
 fn conditions(
     observed: &Observed,
     release: Option<&Release>,
@@ -149,7 +149,7 @@ fn conditions(
     format!("\n{}", table.render(output))
 }
 
-/// A condition of the strategy as any other, with the step that it is about.
+/// A condition of the strategy in the form of other conditions, with the step that it is about.
 fn of_step(condition: StrategyCondition) -> (String, ShipperCondition) {
     let StrategyCondition {
         type_,
@@ -169,7 +169,7 @@ fn of_step(condition: StrategyCondition) -> (String, ShipperCondition) {
     (format!("step {step}"), condition)
 }
 
-/// The state for programs.
+/// The state as a value for programs.
 pub(crate) fn value(observed: &Observed, verdict: &Verdict) -> Value {
     let release = observed.subject();
     json!({

@@ -7,7 +7,7 @@ use baton_view::applications::{
     state::{Reason, Verdict},
 };
 
-/// The state or the cause of a wait in one line, with the Release that it is about.
+/// The state or the reason of a wait in one line, with the Release that it is about.
 pub(crate) fn message(verdict: &Verdict) -> String {
     let mut text = reason(&verdict.reason);
     if let Some(release) = &verdict.release {
@@ -19,7 +19,7 @@ pub(crate) fn message(verdict: &Verdict) -> String {
     }
 }
 
-/// A reason; that of a Release follows its name.
+/// A reason, in words; that of a Release follows its name.
 pub(crate) fn reason(reason: &Reason) -> String {
     match reason {
         Reason::ReleaseGone(name) => format!("release {name} has been deleted"),
@@ -62,7 +62,7 @@ pub(crate) fn notes(notes: &[Note]) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-/// The deviations of a Release in a cluster.
+/// The problems of a Release in a cluster.
 pub(crate) fn troubles(troubles: &[Trouble]) -> String {
     let texts = troubles.iter().map(|trouble| match trouble {
         Trouble::NoTargets => "the release has no targets".to_owned(),
@@ -106,7 +106,7 @@ mod tests {
         strategy,
     };
 
-    /// Outcome, whether it waits for a promotion, and the text.
+    /// The outcome, true if the Release waits for a promotion, and the text.
     fn judged(objects: &[Value]) -> (Outcome, bool, String) {
         let verdict = judge(&observed(objects));
         let text = message(&verdict);
@@ -170,7 +170,7 @@ mod tests {
                     "release shop-new-0 is at step 0 (staging) and waits to be promoted".to_owned(),
                 ),
             ),
-            // Sent on a moment ago.
+            // The step was changed a moment ago.
             (
                 alone(1, &at_step(0, "staging")),
                 underway("release shop-new-0 waits for the manager to report on step 1 (50/50)"),

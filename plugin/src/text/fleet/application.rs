@@ -1,4 +1,4 @@
-//! An application for sites as a tree, and the effect of another spec of it.
+//! An application for sites as a tree, and the effect of another spec.
 
 use baton_apis::SiteDeployment;
 use baton_terminal::time::age;
@@ -22,7 +22,7 @@ use crate::{
 
 const HEADINGS: [&str; 4] = ["NAME", "SITES", "AGE", "MESSAGE"];
 
-/// The text; every line ends with a newline.
+/// Renders the tree; every line ends with a newline.
 pub(crate) fn render(overview: &Overview, now: Timestamp, output: Output) -> String {
     let problem = overview.problem();
     let deployments = overview.deployments.iter().map(deployment);
@@ -53,7 +53,7 @@ pub(crate) fn render(overview: &Overview, now: Timestamp, output: Output) -> Str
     draw(&HEADINGS, [root], output)
 }
 
-/// The value for programs.
+/// The application as a value for programs.
 pub(crate) fn value(overview: &Overview) -> Value {
     let deployments = overview.deployments.iter().map(|deployment| {
         let verdict = judge(deployment);

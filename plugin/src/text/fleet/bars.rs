@@ -1,4 +1,4 @@
-//! A wait for a rollout over sites, with a bar per wave.
+//! The progress of a rollout over sites, with a bar per wave.
 
 use baton_sites::rollout::standing::SiteState;
 use baton_view::sites::fleet::{Counts, Fleet};
@@ -6,11 +6,11 @@ use baton_view::sites::fleet::{Counts, Fleet};
 use super::{title, words};
 use crate::wait::bars::Bar;
 
-/// The things that have bars, in the plural.
+/// The noun for the bars, in the plural.
 pub(crate) const NOUN: &str = "waves";
 
-/// How far each wave is, and how many sites are in none yet. Waves that are through and follow one another have one
-/// bar, so that the one under way is seen.
+/// The progress of each wave, and the number of sites without a wave. Consecutive waves that are
+/// over share a bar, so that the one under way can be seen.
 pub(crate) fn bars(fleet: &Fleet) -> Vec<Bar> {
     let spans = fleet.spans(&[]);
     let mut bars: Vec<Bar> = spans

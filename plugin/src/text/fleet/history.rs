@@ -13,7 +13,7 @@ use crate::output::{
     table::{Cell, Table},
 };
 
-/// The rollouts for programs.
+/// The rollouts as a value for programs.
 pub(crate) fn value(lines: &[Line]) -> Value {
     let lines = lines.iter().map(|line| {
         let mut value = json!(line);
@@ -31,7 +31,7 @@ fn note(line: &Line) -> String {
     }
 }
 
-/// One line per rollout, the newest last. The present one is marked with an asterisk.
+/// One line per rollout, newest last. An asterisk marks the present one.
 pub(crate) fn table(lines: &[Line], output: Output, now: Timestamp) -> String {
     let mut table = Table::new(&[
         "", "ROLLOUT", "VERSION", "SITES", "RUNS", "AGE", "KEPT", "NOTE",
@@ -62,7 +62,7 @@ pub(crate) fn table(lines: &[Line], output: Output, now: Timestamp) -> String {
     table.render(output)
 }
 
-/// The versions of an application that are kept, the oldest first, with how many records each has.
+/// The kept versions of an application, oldest first, with the number of their records.
 pub(crate) fn version_table(
     records: &Records,
     newest: &str,

@@ -18,7 +18,7 @@ use crate::output::{
     table::{Cell, Table},
 };
 
-/// How many labels and deployments of a site a line names.
+/// The number of labels and deployments of a site that a line names.
 const NAMED: usize = 3;
 
 /// One line per site.
@@ -84,7 +84,7 @@ fn connected(site: &SiteCluster) -> Cell {
     }
 }
 
-/// `shop 1.2.0`, `edge/shop 1.2.0`
+/// A deployment with its version: `shop 1.2.0`, `edge/shop 1.2.0`.
 fn running(of: &Running) -> String {
     let version = of.version.as_deref().unwrap_or("<none>");
     match &of.namespace {

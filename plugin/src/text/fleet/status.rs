@@ -23,7 +23,7 @@ use crate::{
     text::status::{condition_table, special, title_line, words},
 };
 
-/// The state for people; every line ends with a newline.
+/// Renders the state for people; every line ends with a newline.
 pub(crate) fn text(
     observed: &Observed,
     fleet: &Fleet,
@@ -65,7 +65,7 @@ pub(crate) fn text(
     text + &condition_table(&special(&target, &status.conditions), now, output)
 }
 
-/// How many sites of each wave are in which state.
+/// The number of sites in each state, by wave.
 fn wave_table(fleet: &Fleet) -> Table {
     let mut table = Table::new(&[
         "",
@@ -110,7 +110,7 @@ fn wave_table(fleet: &Fleet) -> Table {
     table
 }
 
-/// The state for programs.
+/// The state as a value for programs.
 pub(crate) fn value(observed: &Observed, fleet: &Fleet, verdict: &Verdict) -> Value {
     json!({
         "target": observed.target().full(),

@@ -6,10 +6,10 @@ use baton_view::sites::{record::Records, steer::Refusal};
 
 use crate::{error::Error, output::format::first};
 
-/// How many versions a message names.
+/// The number of versions that a message names.
 const NAMED: usize = 10;
 
-/// The error for a refusal about what is named.
+/// The error for a refusal about the named object.
 pub(crate) fn refused(name: &impl Display, refusal: &Refusal) -> Error {
     let text = match refusal {
         Refusal::Deleting => "it is being deleted",
@@ -30,7 +30,7 @@ pub(crate) fn refused(name: &impl Display, refusal: &Refusal) -> Error {
     Error::Impossible(format!("{name}: {text}"))
 }
 
-/// The error for a version of which there is no record.
+/// The error for a version without a record.
 pub(crate) fn not_kept(version: &str, records: &Records) -> Error {
     let versions = records.versions().into_iter();
     let versions: Vec<String> = versions.map(|record| record.version.clone()).collect();

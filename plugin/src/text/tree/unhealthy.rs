@@ -1,4 +1,4 @@
-//! A picture without what is fine.
+//! The picture of chains without their healthy parts.
 
 use baton_view::{
     chain::member::State,
