@@ -2,6 +2,8 @@
 //!
 //! An ordinary test of this crate checks them, and `cargo dev check`.
 
+mod words;
+
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -52,8 +54,10 @@ pub(crate) enum Error {
 pub(crate) fn check(workspace: &Path) -> Result<(), Error> {
     let mut found = Vec::new();
     for (name, text) in sources(workspace, workspace)? {
+        let is_code = has_extension(Path::new(&name), "rs");
         found.extend(long_lines(&name, &text));
-        if has_extension(Path::new(&name), "rs") {
+        found.extend(words::refused(&name, &text, !is_code));
+        if is_code {
             found.extend(violations(&name, &text));
         }
     }
