@@ -261,7 +261,7 @@ async fn a_release_is_taken_over_without_a_restart_and_given_back() {
 
 /// Releases of Helm 3, whose managed fields contain the server's defaults as well.
 #[tokio::test]
-async fn a_release_without_server_side_apply_is_taken_over_without_a_restart_and_given_back() {
+async fn a_client_side_release_is_taken_over_without_a_restart_and_given_back() {
     there_and_back(&["--server-side=false"]).await;
 }
 
@@ -292,7 +292,7 @@ async fn a_release_is_shown_before_it_is_taken_over() {
 /// Drift stays as it is, unless the user requests the content of Helm's record. Then pods may be
 /// replaced, which must be allowed.
 #[tokio::test]
-async fn what_has_drifted_from_a_release_is_told() {
+async fn drift_from_a_release_is_reported() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let helm = ns.helm().await;
     installed(&ns, &helm, &[]).await;
@@ -329,7 +329,7 @@ async fn what_has_drifted_from_a_release_is_told() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_adopted_is_told_before_anything_is_written() {
+async fn objects_that_cannot_be_adopted_are_reported_before_any_write() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let helm = ns.helm().await;
     let said = |args: &[&str]| ns.plugin(args).failed();

@@ -128,7 +128,7 @@ async fn drift_is_repaired_without_the_hub_over_restarts() {
 /// If nothing has changed, nothing is written when the hub is reachable again; new results of
 /// probes are reported.
 #[tokio::test]
-async fn statuses_are_caught_up_when_the_hub_is_back() {
+async fn changed_statuses_are_reported_when_the_hub_is_back() {
     let remote = Remote::new(Scope::Namespaced).await;
     let (ns, class) = (&remote.pulled.ns, remote.pulled.class());
     for name in ["calm", "failing"] {
@@ -170,7 +170,7 @@ async fn statuses_are_caught_up_when_the_hub_is_back() {
 /// Two revisions are created while the agent is away, and the first one is archived. It never
 /// reaches the site.
 #[tokio::test]
-async fn what_was_archived_meanwhile_is_never_written() {
+async fn a_revision_archived_while_offline_is_never_written() {
     let remote = Remote::new(Scope::Namespaced).await;
     let (ns, class) = (&remote.pulled.ns, remote.pulled.class());
     let create = async |name: &str, previous: &[&str]| {
@@ -225,7 +225,7 @@ async fn what_was_archived_meanwhile_is_never_written() {
 
 /// The same for a deployment: the templates between the first and the last one are skipped.
 #[tokio::test]
-async fn templates_of_a_deployment_that_were_replaced_meanwhile_are_never_written() {
+async fn templates_replaced_while_offline_are_never_written() {
     let remote = Remote::new(Scope::Namespaced).await;
     let ns = &remote.pulled.ns;
     let class = remote.pulled.class();
@@ -339,7 +339,7 @@ async fn a_deletion_waits_for_the_agent() {
 
 /// A user abandons the phase of a lost site. If the site comes back, its objects are unchanged.
 #[tokio::test]
-async fn a_lost_site_can_be_given_up() {
+async fn the_phase_of_a_lost_site_can_be_abandoned() {
     let remote = Remote::new(Scope::Namespaced).await;
     remote.deliver().await;
     let ns = &remote.pulled.ns;

@@ -48,7 +48,7 @@ async fn with_two_revisions() -> (Pulled, Value) {
 const UNREACHABLE: Want<'_> = Because("Available", "Unknown", "ClusterUnreachable");
 
 #[tokio::test]
-async fn an_agent_takes_away_what_the_manager_has_delivered_before() {
+async fn an_agent_deletes_objects_that_the_manager_delivered() {
     let mut bed = Exclusive::acquire().await;
     let site = Site::get(PULL).await;
     for scope in [Scope::Namespaced, Scope::Cluster] {
@@ -80,7 +80,7 @@ async fn an_agent_takes_away_what_the_manager_has_delivered_before() {
 
 /// The cluster was never joined, so nothing was delivered.
 #[tokio::test]
-async fn phases_of_a_cluster_without_a_place_for_an_agent_can_be_deleted() {
+async fn phases_of_a_cluster_that_was_never_joined_can_be_deleted() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PULL).await;
     let joined = site.join(&ns).pull().create().await;
@@ -102,7 +102,7 @@ async fn phases_of_a_cluster_without_a_place_for_an_agent_can_be_deleted() {
 }
 
 #[tokio::test]
-async fn no_object_goes_with_the_namespace_of_an_agent() {
+async fn no_object_is_deleted_with_the_namespace_of_an_agent() {
     let (pulled, before) = with_two_revisions().await;
     let ns = &pulled.ns;
     close(&pulled).await;
@@ -139,7 +139,7 @@ async fn no_object_goes_with_the_namespace_of_an_agent() {
 /// A Cluster is deleted by mistake and created again, and the agent continues. The agent also
 /// carries out the deletions in between.
 #[tokio::test]
-async fn an_agent_serves_its_phases_while_there_is_no_cluster() {
+async fn an_agent_serves_its_phases_while_its_cluster_object_is_gone() {
     let (pulled, before) = with_two_revisions().await;
     let ns = &pulled.ns;
     let mut cluster = pulled.joined.read().await.unwrap();

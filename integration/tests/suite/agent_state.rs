@@ -174,7 +174,7 @@ async fn the_state_of_another_cluster_is_not_used() {
 /// The state is from before the last rollout, as from a backup of the volume, and the hub is
 /// reachable. The agent reads the phases of the hub before it writes.
 #[tokio::test]
-async fn a_stale_state_does_nothing_wrong() {
+async fn an_agent_with_a_stale_state_reads_the_hub_before_it_writes() {
     let mut pulled = Pulled::new(Scope::Namespaced).await;
     let old_state = roll_over(&mut pulled).await;
     pulled.agent.stop();
@@ -195,7 +195,7 @@ async fn a_stale_state_does_nothing_wrong() {
 /// The same without the hub. The agent takes no object back that was handed over, and follows the
 /// hub once it is reachable.
 #[tokio::test]
-async fn a_stale_state_without_the_hub_takes_nothing_back() {
+async fn an_agent_with_a_stale_state_takes_no_object_back() {
     let (mut pulled, line) = Pulled::behind_a_proxy().await;
     let old_state = roll_over(&mut pulled).await;
     let before = pulled.live(&configmap("shared")).await;

@@ -133,7 +133,7 @@ async fn picture(ns: &TestNamespace) -> Vec<String> {
 /// There are at least 30 kills. Each rollout ends as an undisturbed one does, and a further restart
 /// writes nothing.
 #[tokio::test]
-async fn killed_managers_leave_nothing_behind() {
+async fn rollouts_end_like_undisturbed_ones_when_managers_are_killed() {
     let first = first_seed();
     let mut bed = Exclusive::acquire().await;
     let calm = bed.namespace(Scope::Namespaced).await;

@@ -6,18 +6,18 @@ use baton_integration::sites::{PUSH, Site};
 use crate::agent::{OWNERS, Pulled};
 
 both_scopes! {
-    what_comes_late_to_a_push_cluster_is_taken_away;
-    what_comes_late_to_a_pull_cluster_is_taken_away;
+    objects_created_late_in_a_push_cluster_are_deleted;
+    objects_created_late_in_a_pull_cluster_are_deleted;
 }
 
-async fn what_comes_late_to_a_push_cluster_is_taken_away(scope: Scope) {
+async fn objects_created_late_in_a_push_cluster_are_deleted(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let site = Site::get(PUSH).await;
     let joined = site.join(&ns).create().await;
     late_objects_go(&ns, &site, &joined.class()).await;
 }
 
-async fn what_comes_late_to_a_pull_cluster_is_taken_away(scope: Scope) {
+async fn objects_created_late_in_a_pull_cluster_are_deleted(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     late_objects_go(&pulled.ns, pulled.joined.site(), &pulled.class()).await;
 }

@@ -12,7 +12,7 @@ use baton_integration::sites::{PUSH, Site};
 use crate::push::itself;
 
 both_scopes! {
-    general_tools_tell_finished_from_failed;
+    kstatus_and_argo_cd_distinguish_finished_from_failed;
 }
 
 const UNDERWAY: (&str, &str) = ("InProgress", "Progressing");
@@ -33,7 +33,7 @@ fn script() -> String {
 
 /// The same script judges the kinds of sites.
 #[tokio::test]
-async fn general_tools_tell_a_rollout_over_sites_that_failed() {
+async fn kstatus_and_argo_cd_recognise_a_failed_rollout_over_sites() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let judged = |object: &Value| {
@@ -101,7 +101,7 @@ async fn words(ns: &TestNamespace, reported: &Revision) -> [String; 2] {
     ["Status", "Message"].map(cell)
 }
 
-async fn general_tools_tell_finished_from_failed(scope: Scope) {
+async fn kstatus_and_argo_cd_distinguish_finished_from_failed(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
     let content = |version: &str| {
@@ -161,7 +161,7 @@ async fn general_tools_tell_finished_from_failed(scope: Scope) {
 
 /// For kubectl and Argo CD a paused deployment is neither in progress nor failed.
 #[tokio::test]
-async fn a_pause_is_told_apart_from_work() {
+async fn a_paused_deployment_is_neither_in_progress_nor_failed() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = ns
         .deployment("web")
@@ -178,7 +178,7 @@ async fn a_pause_is_told_apart_from_work() {
 
 /// Phase objects are judged as well, because users may inspect them separately.
 #[tokio::test]
-async fn phase_objects_are_judged_as_revisions_are() {
+async fn phase_objects_are_judged_like_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let cm = configmap("cm");
     ns.revision(1)

@@ -41,7 +41,7 @@ async fn three(ns: &TestNamespace) {
 }
 
 #[tokio::test]
-async fn many_are_shown_line_by_line_and_chosen_by_labels() {
+async fn the_overview_shows_one_line_each_and_filters_by_labels() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     three(&ns).await;
     let status = ns.plugin(&["status"]);
@@ -118,7 +118,7 @@ async fn many_are_shown_line_by_line_and_chosen_by_labels() {
 
 /// The number of requests does not depend on the number of deployments: one list for each kind.
 #[tokio::test]
-async fn many_cost_a_list_of_each_kind() {
+async fn the_overview_costs_one_list_request_per_kind() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     three(&ns).await;
     let plugin = ns.seen_plugin().await;
@@ -140,7 +140,7 @@ async fn many_cost_a_list_of_each_kind() {
 
 /// The other revisions of the namespace are not read, because they can be many and large.
 #[tokio::test]
-async fn of_one_deployment_only_its_own_revisions_are_read() {
+async fn commands_about_one_deployment_read_only_its_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     three(&ns).await;
     let plugin = ns.seen_plugin().await;

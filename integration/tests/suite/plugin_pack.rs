@@ -541,7 +541,7 @@ async fn reading_stdin_can_be_interrupted() {
 
 /// A closed standard error does not change the exit code.
 #[tokio::test]
-async fn the_exit_code_holds_when_nobody_reads_the_error() {
+async fn the_exit_code_is_unchanged_when_standard_error_is_closed() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let mut command = ns.plugin_command(&["pack", "-"]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();

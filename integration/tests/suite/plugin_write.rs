@@ -733,7 +733,7 @@ async fn restart_creates_a_revision_of_the_same_content() {
 
 /// Other targets are processed if one fails.
 #[tokio::test]
-async fn one_failing_target_does_not_stop_the_others() {
+async fn a_failing_target_does_not_stop_the_others() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     for name in ["a", "b"] {
         let set = ns.set(name).revision(1);

@@ -12,7 +12,7 @@ fn bad() -> Entry {
 const REFUSED: Want<'static> = Because("Available", "False", "PreflightError");
 
 #[tokio::test]
-async fn a_revision_that_checks_all_writes_nothing_when_a_later_phase_is_refused() {
+async fn a_revision_that_checks_all_phases_writes_nothing_if_one_is_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let first = |set: &str| configmap(&format!("first-{set}")).data("k", "v");
     let set = |name: &str| {
@@ -41,7 +41,7 @@ async fn a_revision_that_checks_all_writes_nothing_when_a_later_phase_is_refused
 /// The check includes slices. An invalid value of the annotation is an error, because it must not
 /// mean a weaker check.
 #[tokio::test]
-async fn slices_are_checked_too_and_typing_errors_are_told() {
+async fn the_check_includes_slices_and_refuses_an_invalid_annotation() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     ns.create_slice("slice", [bad()]).await;
     let set = ns.set("sliced").annotation(PREFLIGHT, "All");
@@ -78,7 +78,7 @@ async fn slices_are_checked_too_and_typing_errors_are_told() {
 }
 
 #[tokio::test]
-async fn a_deployment_says_it_for_its_revisions_the_current_one_included() {
+async fn the_annotation_of_a_deployment_applies_to_all_its_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let content = ns
         .content()
@@ -107,7 +107,7 @@ async fn a_deployment_says_it_for_its_revisions_the_current_one_included() {
 /// Objects whose namespace or kind is part of an earlier phase cannot be checked beforehand; the
 /// rest of the phase can.
 #[tokio::test]
-async fn namespaces_and_kinds_of_earlier_phases_are_waited_for() {
+async fn the_check_waits_for_namespaces_and_kinds_of_earlier_phases() {
     let ns = TestNamespace::new(Scope::Cluster).await;
     let inner = object("v1", "Namespace", &ns.unique("inner"));
     let group = format!("{}.example.com", ns.name());

@@ -302,7 +302,7 @@ async fn an_unknown_cluster_is_reported(scope: Scope) {
 
 /// A lost site is reported, and blocks the deletion of its phases until a user abandons them.
 #[tokio::test]
-async fn a_lost_site_is_reported_and_can_be_given_up() {
+async fn a_lost_site_is_reported_and_can_be_abandoned() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let joined = site.join(&ns).create().await;

@@ -50,12 +50,12 @@ async fn each(scripts: Vec<Script>) {
 const OBJECTS: &str = "/configmaps(/|$)";
 
 #[tokio::test]
-async fn watches_end_in_every_way() {
+async fn a_rollout_is_completed_however_watches_end() {
     each(watch_scripts(OBJECTS)).await;
 }
 
 #[tokio::test]
-async fn requests_are_refused_for_now() {
+async fn a_rollout_is_completed_after_failed_requests() {
     let apply = |times| On::verb(Verb::Apply).dry_run(false).times(times);
     let dry_run = |times| On::verb(Verb::Apply).dry_run(true).times(times);
     let list = On::verb(Verb::List).path(OBJECTS).times(2);
@@ -93,7 +93,7 @@ async fn requests_are_refused_for_now() {
 
 /// The server has carried out the request, and the manager does not know.
 #[tokio::test]
-async fn answers_get_lost() {
+async fn a_rollout_is_completed_after_lost_answers() {
     let lost = |status| Answer::Lost(status);
     let hung_up = || Answer::HangUp { carried_out: true };
     let deletion = || On::verb(Verb::Delete).times(1);
@@ -138,7 +138,7 @@ async fn answers_get_lost() {
 
 /// An unreachable site is reported, and other revisions are delivered.
 #[tokio::test]
-async fn a_site_is_cut_off_and_comes_back() {
+async fn a_site_that_is_cut_off_blocks_no_other_revision() {
     calm().await;
     let site = &Site::get(PUSH).await;
     let proxy = &Proxy::start(site.address()).await;
@@ -168,7 +168,7 @@ async fn a_site_is_cut_off_and_comes_back() {
 
 /// Connections break at random moments, in the middle of requests and of watches.
 #[tokio::test]
-async fn connections_are_reset_at_any_moment() {
+async fn a_rollout_is_completed_when_connections_are_reset_at_any_moment() {
     let first = first_seed();
     calm().await;
     let site = &Site::get(PUSH).await;
@@ -199,7 +199,7 @@ async fn connections_are_reset_at_any_moment() {
 
 /// Changes during an interruption of the watch are observed afterwards.
 #[tokio::test]
-async fn a_watch_is_reset_in_the_middle_of_an_event() {
+async fn changes_are_observed_after_a_reset_of_a_watch() {
     calm().await;
     let site = &Site::get(PUSH).await;
     let proxy = Proxy::start(site.address()).await;
@@ -230,7 +230,7 @@ async fn a_watch_is_reset_in_the_middle_of_an_event() {
 
 /// On a slow line, nothing is done twice, and the site is not reported as lost.
 #[tokio::test]
-async fn a_line_is_slow() {
+async fn a_site_with_a_slow_line_is_not_reported_as_lost() {
     calm().await;
     let site = &Site::get(PUSH).await;
     let proxy = &Proxy::start(site.address()).await;
@@ -253,7 +253,7 @@ async fn a_line_is_slow() {
 /// Three slow cases run side by side: requests on dead connections time out after a minute, and
 /// servers cache tokens for ten seconds.
 #[tokio::test]
-async fn half_open_connections_restarts_and_expired_credentials() {
+async fn a_rollout_survives_dead_connections_restarts_and_expired_tokens() {
     tokio::join!(
         half_open_connections(),
         restarts_of_the_server(),

@@ -4,7 +4,7 @@ use baton_integration::prelude::*;
 use baton_integration::set::SetBuilder;
 
 both_scopes! {
-    an_immutable_object_is_created_anew;
+    an_immutable_object_is_created_again;
     a_job_runs_once_for_each_content;
     a_change_of_a_job_is_refused_in_one_line_unless_it_is_a_hook;
 }
@@ -52,7 +52,7 @@ fn with<'a>(ns: &'a TestNamespace, revision: i64, class: &str, entry: Entry) -> 
 
 /// An object is recreated if an annotation allows it. Otherwise the change is refused in one line
 /// that names the annotation. The older revision, which stays active, does not recreate the object.
-async fn an_immutable_object_is_created_anew(scope: Scope) {
+async fn an_immutable_object_is_created_again(scope: Scope) {
     for class in ["", "default"] {
         let ns = TestNamespace::new(scope).await;
         with(&ns, 1, class, settings("1")).create().await;

@@ -124,7 +124,7 @@ async fn whole(ns: &TestNamespace, joined: &Joined) -> Vec<i64> {
 /// Four versions are created at once. Each waits for its predecessor, and a version that is deleted
 /// meanwhile is never delivered.
 #[tokio::test]
-async fn versions_come_one_after_the_other() {
+async fn versions_are_delivered_one_after_the_other() {
     let ns = namespace().await;
     let joined = Site::get(PUSH).await.join(&ns).create().await;
     joined.becomes("Connected", "True").await;
@@ -236,7 +236,7 @@ async fn an_agent_works_through_its_queue_without_the_hub() {
 /// The start of an upgrade is recorded before its first write. It counts after a restart of the
 /// agent, although the window is closed by then.
 #[tokio::test]
-async fn what_has_begun_is_not_held_after_a_crash() {
+async fn an_upgrade_that_has_begun_continues_after_a_crash() {
     let ns = namespace().await;
     let site = Site::get(PULL).await;
     let joined = site.join(&ns).pull().create().await;
@@ -264,7 +264,7 @@ async fn what_has_begun_is_not_held_after_a_crash() {
 
 /// A queued revision that is deleted or archived is never delivered, and its agent removes nothing.
 #[tokio::test]
-async fn an_agent_never_touches_what_is_taken_back() {
+async fn an_agent_never_delivers_a_deleted_or_archived_queued_revision() {
     let pulled = Pulled::new(Scope::Namespaced).await;
     let (ns, joined) = (&pulled.ns, &pulled.joined);
     for number in 1..=3 {

@@ -42,7 +42,7 @@ fn unknown() -> Entry {
 /// A refused version stops nothing and blocks no successor. This applies to a version that stops
 /// its predecessor, and to a version that has begun but has written nothing.
 #[tokio::test]
-async fn what_a_site_refuses_stops_nothing_and_can_be_replaced() {
+async fn a_refused_version_stops_nothing_and_can_be_replaced() {
     let ns = namespace().await;
     let joined = Site::get(PUSH).await.join(&ns).create().await;
     joined.becomes("Connected", "True").await;

@@ -57,17 +57,17 @@ async fn watches_end(side: Side) {
 }
 
 #[tokio::test]
-async fn watches_of_the_hub_end_in_every_way() {
+async fn a_rollout_is_completed_however_hub_watches_end() {
     watches_end(Side::Hub).await;
 }
 
 #[tokio::test]
-async fn watches_of_the_site_end_in_every_way() {
+async fn a_rollout_is_completed_however_site_watches_end() {
     watches_end(Side::Site).await;
 }
 
 #[tokio::test]
-async fn requests_to_the_hub_are_refused_for_now() {
+async fn a_rollout_is_completed_after_failed_requests_to_the_hub() {
     let status = || On::writes().path("/status$").after(1).times(4);
     let list = || On::verb(Verb::List).path(followed(Side::Hub)).times(2);
     let stored = Answer::Lost(Status::internal_error());
@@ -108,7 +108,7 @@ async fn requests_to_the_hub_are_refused_for_now() {
 }
 
 #[tokio::test]
-async fn requests_to_the_site_are_refused_for_now() {
+async fn a_rollout_is_completed_after_failed_requests_to_the_site() {
     let apply = || On::verb(Verb::Apply).dry_run(false).times(4);
     let dry_run = || On::verb(Verb::Apply).dry_run(true).times(2);
     let list = || On::verb(Verb::List).path(followed(Side::Site)).times(2);
@@ -141,7 +141,7 @@ async fn requests_to_the_site_are_refused_for_now() {
 
 /// The server of the site has carried out the request, and the agent does not know.
 #[tokio::test]
-async fn answers_of_the_site_get_lost() {
+async fn a_rollout_is_completed_after_lost_answers_of_the_site() {
     let deletion = || On::verb(Verb::Delete).times(1);
     let writes = |skip| On::writes().after(skip).times(4);
     let hung_up = |carried_out| Answer::HangUp { carried_out };

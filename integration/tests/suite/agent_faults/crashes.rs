@@ -10,7 +10,7 @@ use crate::rollout::{Stage, calm};
 
 /// The agent is killed eleven times, each time with a write whose answer it has not received.
 #[tokio::test]
-async fn an_agent_is_killed_in_the_middle_of_its_work() {
+async fn a_rollout_is_completed_by_an_agent_that_is_killed_repeatedly() {
     calm().await;
     let site = &Site::get(PULL).await;
     let hub = Faults::start(&Side::Hub.endpoint(site).await).await;

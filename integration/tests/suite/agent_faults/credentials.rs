@@ -10,7 +10,7 @@ use crate::rollout::{PATIENCE, Rollout, Stage, calm};
 
 /// The token of one side expires before a delivery, and a new one is written to the same file.
 #[tokio::test]
-async fn tokens_expire_and_are_replaced() {
+async fn an_agent_uses_a_replaced_token_after_the_old_one_has_expired() {
     calm().await;
     let site = &Site::get(PULL).await;
     join_all(Side::BOTH.map(async |side| {

@@ -48,7 +48,7 @@ async fn over(lines: &Lines, site: &Site, recorded: bool) -> (Rollout, Agent) {
 /// The agent of a site starts without any other party. It waits for both API servers, and is not
 /// ready until it can work.
 #[tokio::test]
-async fn an_agent_starts_before_anybody_answers() {
+async fn an_agent_waits_for_both_servers_when_it_starts() {
     calm().await;
     let site = &Site::get(PULL).await;
     let lines = Lines::new(site).await;
@@ -76,7 +76,7 @@ async fn an_agent_starts_before_anybody_answers() {
 
 /// The hub reports the lost agent meanwhile, and the rollout is completed afterwards.
 #[tokio::test]
-async fn the_line_to_the_hub_is_cut() {
+async fn a_rollout_is_completed_after_a_cut_line_to_the_hub() {
     calm().await;
     let site = &Site::get(PULL).await;
     let lines = &Lines::new(site).await;
@@ -98,7 +98,7 @@ async fn the_line_to_the_hub_is_cut() {
 
 /// An agent that cannot reach its own cluster reports it, so it is not taken for a healthy one.
 #[tokio::test]
-async fn the_line_to_the_site_is_cut() {
+async fn a_rollout_is_completed_after_a_cut_line_to_the_site() {
     calm().await;
     let site = &Site::get(PULL).await;
     let lines = &Lines::new(site).await;
@@ -124,7 +124,7 @@ async fn the_line_to_the_site_is_cut() {
 
 /// Connections break at random moments, in the middle of requests and of watches.
 #[tokio::test]
-async fn connections_are_reset_at_any_moment() {
+async fn a_rollout_is_completed_when_connections_are_reset_at_any_moment() {
     let first = first_seed();
     calm().await;
     let site = &Site::get(PULL).await;
@@ -160,7 +160,7 @@ async fn connections_are_reset_at_any_moment() {
 
 /// Changes on the hub during an interruption of the watch are observed afterwards.
 #[tokio::test]
-async fn the_watch_of_the_hub_is_reset_in_the_middle_of_an_event() {
+async fn changes_are_observed_after_a_reset_of_the_hub_watch() {
     calm().await;
     let site = &Site::get(PULL).await;
     let lines = &Lines::new(site).await;
@@ -197,7 +197,7 @@ async fn the_watch_of_the_hub_is_reset_in_the_middle_of_an_event() {
 
 /// On slow lines, nothing is done twice, and the agent is not reported as lost.
 #[tokio::test]
-async fn lines_are_slow() {
+async fn an_agent_with_slow_lines_is_not_reported_as_lost() {
     calm().await;
     let site = &Site::get(PULL).await;
     let lines = &Lines::new(site).await;
@@ -220,7 +220,7 @@ async fn lines_are_slow() {
 
 /// Connections die without a signal, on each side in a rollout of its own.
 #[tokio::test]
-async fn connections_are_half_open() {
+async fn a_rollout_is_completed_after_half_open_connections() {
     calm().await;
     let site = &Site::get(PULL).await;
     join_all(Side::BOTH.map(async |side| {
@@ -246,7 +246,7 @@ async fn connections_are_half_open() {
 /// The API server of the site restarts in every stage, orderly or abruptly, while the hub is
 /// unreachable.
 #[tokio::test]
-async fn the_servers_restart() {
+async fn a_rollout_is_completed_although_the_site_server_restarts() {
     calm().await;
     let mut lone = Site::alone(PULL).await;
     let site = lone.clone();

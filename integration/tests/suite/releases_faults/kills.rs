@@ -111,7 +111,7 @@ async fn rests(ns: &TestNamespace, bed: &mut Exclusive) {
 /// Each rollout ends as an undisturbed one, and the incumbent keeps its pods until the contender
 /// has its own.
 #[tokio::test]
-async fn rollouts_of_a_killed_manager_end_as_others_do() {
+async fn rollouts_of_a_killed_manager_end_like_undisturbed_ones() {
     let mut bed = Exclusive::acquire().await;
     bed.install_releases().await;
     let ns = bed.namespace(Scope::Namespaced).await;
@@ -150,7 +150,7 @@ async fn rollouts_of_a_killed_manager_end_as_others_do() {
 /// After an abort the state is the previous one, no matter when the manager is killed, and the
 /// incumbent keeps its pods.
 #[tokio::test]
-async fn aborts_of_a_killed_manager_end_as_others_do() {
+async fn aborts_of_a_killed_manager_end_like_undisturbed_ones() {
     let mut bed = Exclusive::acquire().await;
     bed.install_releases().await;
     let ns = bed.namespace(Scope::Namespaced).await;

@@ -78,7 +78,7 @@ async fn is_whole(pulled: &Pulled, number: &str) {
 /// The agent is killed between the record that an upgrade has begun and the first write; after the
 /// first write is carried out but not answered; and in the middle of the second phase.
 #[tokio::test]
-async fn an_upgrade_goes_on_after_the_agent_was_killed() {
+async fn an_upgrade_continues_after_the_agent_was_killed() {
     let (mut pulled, faults) = failing().await;
     let place = format!("/namespaces/{}/configmaps/", pulled.ns.name());
     Fleet::new(&pulled.ns)
@@ -149,7 +149,7 @@ async fn an_upgrade_goes_on_after_the_agent_was_killed() {
 /// The agent is also killed while the previous version stops. Nothing of the next version is
 /// written before the old pods are gone.
 #[tokio::test]
-async fn what_stops_goes_on_stopping_after_the_agent_was_killed() {
+async fn a_stop_of_a_version_continues_after_the_agent_was_killed() {
     let (mut pulled, _faults) = failing().await;
     let content = |number: &str| {
         let mut content = two_phases(number);

@@ -94,11 +94,11 @@ async fn off_by(seconds: i64) {
 }
 
 #[tokio::test]
-async fn a_site_whose_clock_is_an_hour_ahead() {
+async fn the_healthy_time_is_kept_with_a_site_clock_an_hour_ahead() {
     off_by(3600).await;
 }
 
 #[tokio::test]
-async fn a_site_whose_clock_is_an_hour_behind() {
+async fn the_healthy_time_is_kept_with_a_site_clock_an_hour_behind() {
     off_by(-3600).await;
 }

@@ -78,7 +78,7 @@ fn rolling(healthy_time: &str) -> Value {
 
 /// In each wave both lines are cut for a few seconds, more than once.
 #[tokio::test]
-async fn a_cut_of_seconds_is_no_error() {
+async fn a_connection_cut_for_seconds_fails_no_rollout() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let sites = Lined::of(&fleet).await;
@@ -113,7 +113,7 @@ async fn a_cut_of_seconds_is_no_error() {
 /// They get the missed versions in order, and only the last patch version if the application says
 /// so. The hub reads all reports at once and reports no failure.
 #[tokio::test]
-async fn what_came_while_sites_were_away_reaches_them_in_order() {
+async fn offline_sites_get_missed_versions_in_order() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let sites = Lined::of(&fleet).await;

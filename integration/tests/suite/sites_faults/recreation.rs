@@ -60,7 +60,7 @@ async fn leave(fleet: &Fleet<'_>) {
 /// The objects of the deleted deployment are deleted with it; the new deployment installs the
 /// application anew.
 #[tokio::test]
-async fn one_that_is_created_again_at_once_installs_anew() {
+async fn a_deployment_recreated_at_once_installs_anew() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let sites = installed(&fleet).await;
@@ -85,7 +85,7 @@ async fn one_that_is_created_again_at_once_installs_anew() {
 /// A deployment is deleted without its revisions and created again. It adopts them, and no object
 /// in a site is written.
 #[tokio::test]
-async fn one_that_has_left_its_revisions_takes_them_up_again() {
+async fn a_recreated_deployment_adopts_its_orphaned_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let sites = installed(&fleet).await;
@@ -137,7 +137,7 @@ async fn one_that_has_left_its_revisions_takes_them_up_again() {
 /// Five newer versions are recorded, and the new deployment has an invalid placement. The running
 /// version stays, and so does its record.
 #[tokio::test]
-async fn one_that_is_created_again_with_a_mistake_leaves_what_runs() {
+async fn an_invalid_recreated_deployment_leaves_the_running_version() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let sites = installed(&fleet).await;
@@ -180,7 +180,7 @@ async fn one_that_is_created_again_with_a_mistake_leaves_what_runs() {
 /// Without the application its windows are unknown, so versions that wait for a window keep
 /// waiting.
 #[tokio::test]
-async fn an_application_that_is_deleted_opens_no_window() {
+async fn the_deletion_of_an_application_opens_no_window() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let sites = installed(&fleet).await;
