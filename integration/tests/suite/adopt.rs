@@ -160,7 +160,7 @@ fn object_of<'d>(deployment: &'d Value, kind: &str, name: &str) -> &'d Value {
 }
 
 /// Adopts a release, drops a part of its content, and undoes the adoption.
-async fn there_and_back(args: &[&str]) {
+async fn takes_over_and_gives_back(args: &[&str]) {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let helm = ns.helm().await;
     let before = installed(&ns, &helm, args).await;
@@ -256,13 +256,13 @@ async fn there_and_back(args: &[&str]) {
 
 #[tokio::test]
 async fn a_release_is_taken_over_without_a_restart_and_given_back() {
-    there_and_back(&[]).await;
+    takes_over_and_gives_back(&[]).await;
 }
 
 /// Releases of Helm 3, whose managed fields contain the server's defaults as well.
 #[tokio::test]
 async fn a_client_side_release_is_taken_over_without_a_restart_and_given_back() {
-    there_and_back(&["--server-side=false"]).await;
+    takes_over_and_gives_back(&["--server-side=false"]).await;
 }
 
 #[tokio::test]

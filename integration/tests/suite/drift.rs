@@ -33,7 +33,7 @@ async fn revision_of(scope: Scope, entry: &Entry) -> TestNamespace {
 }
 
 /// Does the same as `kubectl apply --server-side --force-conflicts --field-manager=intruder`.
-async fn intrude(ns: &TestNamespace, object: Value) {
+async fn apply_as_intruder(ns: &TestNamespace, object: Value) {
     ns.cluster().apply(&object, "intruder").await.unwrap();
 }
 
@@ -51,7 +51,7 @@ async fn a_field_taken_by_force_is_reported_with_its_manager(scope: Scope) {
     assert_eq!((none.code, none.stdout.as_str()), (0, ""), "{none:?}");
     assert_eq!(none.stderr, "No drift found.\n");
 
-    intrude(
+    apply_as_intruder(
         &ns,
         map_of(&ns, &json!({ "k": "theirs", "l": "theirs", "m": "theirs" })),
     )
@@ -207,7 +207,7 @@ async fn the_command_reports_drift_of_a_paused_revision() {
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pin", "namespace": ns.name() },
         "stringData": { "pin": format!("{PIN}-3") },
     });
-    intrude(&ns, text).await;
+    apply_as_intruder(&ns, text).await;
     let told = ns.plugin(&["drift"]);
     assert!(
         told.stdout.contains(".data.pin by a-user, intruder\n"),
@@ -300,7 +300,7 @@ async fn only_fields_are_reported_if_the_account_may_not_read_the_object() {
         .spec("serviceAccountName", DEPLOYER)
         .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
         .await;
-    intrude(&ns, map_of(&ns, &json!({ "k": "theirs" }))).await;
+    apply_as_intruder(&ns, map_of(&ns, &json!({ "k": "theirs" }))).await;
     ns.object_becomes(&cm, "repaired", |live| live["data"]["k"] == "v")
         .await;
     let what = format!("ConfigMap {}/cm (.data.k)", ns.name());
@@ -367,7 +367,7 @@ async fn an_equal_value_in_another_format_is_no_drift() {
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "quota", "namespace": ns.name() },
         "spec": { "hard": { "memory": "1Gi" } },
     });
-    intrude(&ns, theirs).await;
+    apply_as_intruder(&ns, theirs).await;
     let none = ns.plugin(&["drift"]);
     assert_eq!((none.code, none.stdout.as_str()), (0, ""), "{none:?}");
     // The path of a real change is reported, but not the path of a value in another format.

@@ -23,7 +23,7 @@ async fn objects_created_late_in_a_pull_cluster_are_deleted(scope: Scope) {
 }
 
 /// Returns an object with a phase as owner, and with another controller if one is given.
-fn late(name: &str, phase: &Revision, controller: Option<&str>) -> Entry {
+fn late_object(name: &str, phase: &Revision, controller: Option<&str>) -> Entry {
     let mut owners = vec![json!({
         "apiVersion": "package-operator.run/v1alpha1", "kind": phase.json["kind"], "name": phase.name(),
         "namespace": phase.json["metadata"]["namespace"].as_str().unwrap_or_default(), "uid": phase.uid(),
@@ -77,8 +77,8 @@ async fn late_objects_go(ns: &TestNamespace, site: &Site, class: &str) {
     ns.set_lifecycle("ended", "Archived").await;
     ns.reaches("ended", &[Is("Archived", "True")]).await;
 
-    let shared = late("shared", &phase, Some("of-another-hub"));
-    let stray = late("cm", &phase, None);
+    let shared = late_object("shared", &phase, Some("of-another-hub"));
+    let stray = late_object("cm", &phase, None);
     create(&shared).await;
     create(&stray).await;
     let gone = async |entry: &Entry| {

@@ -6,7 +6,7 @@ use baton_integration::prelude::*;
 
 /// Creates the deployment `web`, whose second revision fails, the deployment `api`, which is
 /// available, and the revision `v1` without a deployment.
-async fn three(ns: &TestNamespace) {
+async fn create_all_kinds_of_owners(ns: &TestNamespace) {
     let content = |name: &str| {
         ns.content()
             .phase("a", [configmap(name), configmap(&format!("{name}-fine"))])
@@ -43,7 +43,7 @@ async fn three(ns: &TestNamespace) {
 #[tokio::test]
 async fn the_overview_shows_one_line_each_and_filters_by_labels() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    three(&ns).await;
+    create_all_kinds_of_owners(&ns).await;
     let status = ns.plugin(&["status"]);
     assert_eq!((status.code, &*status.stderr), (1, ""), "{status:?}");
     snapshots(&ns).bind(|| {
@@ -120,7 +120,7 @@ async fn the_overview_shows_one_line_each_and_filters_by_labels() {
 #[tokio::test]
 async fn the_overview_costs_one_list_request_per_kind() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    three(&ns).await;
+    create_all_kinds_of_owners(&ns).await;
     let plugin = ns.seen_plugin().await;
     let both = ["objectdeployments", "objectsets"];
     let everywhere = [
@@ -142,7 +142,7 @@ async fn the_overview_costs_one_list_request_per_kind() {
 #[tokio::test]
 async fn commands_about_one_deployment_read_only_its_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    three(&ns).await;
+    create_all_kinds_of_owners(&ns).await;
     let plugin = ns.seen_plugin().await;
     for args in [
         &["status", "web"][..],
@@ -175,7 +175,7 @@ async fn commands_about_one_deployment_read_only_its_revisions() {
 #[tokio::test]
 async fn a_revision_without_the_label_of_its_deployment_is_shown() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    three(&ns).await;
+    create_all_kinds_of_owners(&ns).await;
     let web = ns.existing("web");
     let sets = web.sets().await;
     let shown = || {
@@ -200,7 +200,7 @@ async fn a_revision_without_the_label_of_its_deployment_is_shown() {
 #[tokio::test]
 async fn values_of_flags_are_completed_with_what_the_cluster_has() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    three(&ns).await;
+    create_all_kinds_of_owners(&ns).await;
     let complete = |words: &[&str], more: &[&str]| {
         let words = [&["__complete", "-n", ns.name()], more, words].concat();
         ns.plugin(&words).fine()

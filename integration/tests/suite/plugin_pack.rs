@@ -246,7 +246,7 @@ async fn slices_are_created_first_and_renamed_on_change() {
 
 /// Returns objects of all kinds with probes, including those that a wrong probe would never find
 /// available.
-fn zoo() -> Vec<Value> {
+fn all_probed_kinds() -> Vec<Value> {
     let pods = |name: &str| {
         json!({
             "metadata": { "labels": { "app": name } },
@@ -315,7 +315,7 @@ fn zoo() -> Vec<Value> {
 #[tokio::test]
 async fn probes_pass_on_live_objects() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    let objects = zoo();
+    let objects = all_probed_kinds();
     let list = |objects: &[Value]| json!({ "apiVersion": "v1", "kind": "List", "items": objects });
     let args = ["pack", "-", "--name=zoo", "--apply"];
     ns.plugin_with_input(&args, &list(&objects).to_string())

@@ -5,7 +5,7 @@ use baton_integration::prelude::*;
 const PREFLIGHT: &str = "baton.run/preflight";
 
 /// Returns an object that every server refuses.
-fn bad() -> Entry {
+fn refused_object() -> Entry {
     configmap("Bad").data("k", "v")
 }
 
@@ -17,7 +17,10 @@ async fn a_revision_that_checks_all_phases_writes_nothing_if_one_is_refused() {
     let first = |set: &str| configmap(&format!("first-{set}")).data("k", "v");
     let set = |name: &str| {
         let set = ns.set(name).phase("a", [first(name)]);
-        set.phase("b", [configmap(&format!("beside-{name}")), bad()])
+        set.phase(
+            "b",
+            [configmap(&format!("beside-{name}")), refused_object()],
+        )
     };
     set("plain").reaching(&[REFUSED]).await;
     assert!(ns.get(&first("plain")).await.is_some());
@@ -43,7 +46,7 @@ async fn a_revision_that_checks_all_phases_writes_nothing_if_one_is_refused() {
 #[tokio::test]
 async fn the_check_includes_slices_and_refuses_an_invalid_annotation() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    ns.create_slice("slice", [bad()]).await;
+    ns.create_slice("slice", [refused_object()]).await;
     let set = ns.set("sliced").annotation(PREFLIGHT, "All");
     let set = set.phase("a", [configmap("first")]);
     set.phase_with_slices("b", [], &["slice"])
@@ -83,7 +86,7 @@ async fn the_annotation_of_a_deployment_applies_to_all_its_revisions() {
     let content = ns
         .content()
         .phase("a", [configmap("first")])
-        .phase("b", [bad()]);
+        .phase("b", [refused_object()]);
     let web = ns
         .deployment("web")
         .content(content)
@@ -138,7 +141,9 @@ async fn the_check_waits_for_namespaces_and_kinds_of_earlier_phases() {
         set.probe(established)
             .phase("b", [vec![inside.clone(), tool.clone()], more].concat())
     };
-    set("bad", vec![bad()]).reaching(&[REFUSED]).await;
+    set("bad", vec![refused_object()])
+        .reaching(&[REFUSED])
+        .await;
     assert_eq!(ns.get(&inner).await, None);
     ns.delete_set("bad", "Background").await;
     set("good", Vec::new()).available().await;

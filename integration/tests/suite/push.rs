@@ -99,7 +99,7 @@ async fn objects_are_delivered_into_another_cluster(scope: Scope) {
 }
 
 /// Joins the test's own cluster under another name.
-pub(crate) async fn itself(ns: &TestNamespace, site: &Site) -> Joined {
+pub(crate) async fn join_hub(ns: &TestNamespace, site: &Site) -> Joined {
     let config = Kubeconfig::read_from(ns.cluster().kubeconfig()).unwrap();
     let read = |path: &Option<String>| std::fs::read_to_string(path.as_ref().unwrap()).unwrap();
     let cluster = config.clusters[0].cluster.clone().unwrap();
@@ -123,7 +123,7 @@ pub(crate) async fn itself(ns: &TestNamespace, site: &Site) -> Joined {
 async fn handover_between_processes_classes_and_clusters(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let site = Site::get(PUSH).await;
-    let joined = itself(&ns, &site).await;
+    let joined = join_hub(&ns, &site).await;
     let remote = joined.class();
     let chain = [
         ("v1", ""),

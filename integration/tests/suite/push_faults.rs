@@ -18,7 +18,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::rollout::{PATIENCE, Rollout, Script, Stage, calm, is_done, watch_scripts};
 
 /// Rolls out over API servers with these faults, one rollout per fault, all side by side.
-async fn each(scripts: Vec<Script>) {
+async fn roll_out_with_each(scripts: Vec<Script>) {
     calm().await;
     let site = &Site::get(PUSH).await;
     join_all(scripts.into_iter().map(async |(text, on, answer, least)| {
@@ -51,7 +51,7 @@ const OBJECTS: &str = "/configmaps(/|$)";
 
 #[tokio::test]
 async fn a_rollout_is_completed_however_watches_end() {
-    each(watch_scripts(OBJECTS)).await;
+    roll_out_with_each(watch_scripts(OBJECTS)).await;
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn a_rollout_is_completed_after_failed_requests() {
     let dry_run = |times| On::verb(Verb::Apply).dry_run(true).times(times);
     let list = On::verb(Verb::List).path(OBJECTS).times(2);
     let writes = || On::writes().after(2).times(4);
-    each(vec![
+    roll_out_with_each(vec![
         ("409 to an apply", apply(4), Answer::conflict(), 4),
         (
             "429 to everything",
@@ -98,7 +98,7 @@ async fn a_rollout_is_completed_after_lost_answers() {
     let hung_up = || Answer::HangUp { carried_out: true };
     let deletion = || On::verb(Verb::Delete).times(1);
     let writes = |skip| On::writes().after(skip).times(4);
-    each(vec![
+    roll_out_with_each(vec![
         (
             "500 for the first writes",
             writes(0),
@@ -145,7 +145,7 @@ async fn a_site_that_is_cut_off_blocks_no_other_revision() {
     let url = proxy.url();
     let rollout = &Rollout::new(site, |join| join.through(&url)).await;
     let ns = &rollout.ns;
-    let strike = async |stage| {
+    let disturb = async |stage| {
         if stage != Stage::Second {
             return;
         }
@@ -162,7 +162,7 @@ async fn a_site_that_is_cut_off_blocks_no_other_revision() {
         proxy.set(Mode::Pass).await;
         rollout.joined.becomes("Connected", "True").await;
     };
-    rollout.run(strike).await;
+    rollout.run(disturb).await;
     rollout.assert_calm("a cut").await;
 }
 
@@ -178,7 +178,7 @@ async fn a_rollout_is_completed_when_connections_are_reset_at_any_moment() {
         let url = proxy.url();
         let rollout = Rollout::new(site, |join| join.through(&url)).await;
         println!("{}: {SEED}={seed}", rollout.ns.name());
-        let strike = async |_| {
+        let disturb = async |_| {
             for _ in 0..3 {
                 let (bytes, pause) = {
                     let mut random = random.borrow_mut();
@@ -188,7 +188,7 @@ async fn a_rollout_is_completed_when_connections_are_reset_at_any_moment() {
                 tokio::time::sleep(Duration::from_millis(pause)).await;
             }
         };
-        rollout.run(strike).await;
+        rollout.run(disturb).await;
         rollout.assert_calm(&format!("{SEED}={seed}")).await;
         proxy.facts().resets
     }))

@@ -8,7 +8,7 @@ use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PUSH, Site};
 
 use crate::kinds::definition;
-use crate::push::itself;
+use crate::push::join_hub;
 
 const API_VERSION: &str = "shipper.booking.com/v1alpha1";
 
@@ -177,7 +177,7 @@ fn by_release(release: &str) -> Value {
 async fn set_up() -> (TestNamespace, Joined) {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
-    let joined = itself(&ns, &site).await;
+    let joined = join_hub(&ns, &site).await;
     (ns, joined)
 }
 
@@ -516,7 +516,7 @@ async fn pods_that_are_replaced_while_the_manager_is_down_are_served() {
     bed.install_releases().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
-    let joined = itself(&ns, &site).await;
+    let joined = join_hub(&ns, &site).await;
     ns.create(&service()).await;
     release(&ns, joined.name(), "web-1", 3).await;
     let target = traffic("web-1", joined.name(), 100);

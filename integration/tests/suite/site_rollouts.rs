@@ -14,7 +14,7 @@ use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{Joined, PULL, PUSH, Site};
 
-use crate::push::itself;
+use crate::push::join_hub;
 use crate::requests::settle;
 
 /// Three sites: the hub under the name of another cluster, a push cluster, and a pull cluster.
@@ -27,7 +27,7 @@ impl Sites {
     pub(crate) async fn of(fleet: &Fleet<'_>) -> Self {
         let ns = fleet.ns;
         let (push, pull) = (Site::get(PUSH).await, Site::get(PULL).await);
-        let hub = itself(ns, &push).await;
+        let hub = join_hub(ns, &push).await;
         let pushed = push.join(ns).named("push").create().await;
         let pulled = pull.join(ns).named("pull").pull().create().await;
         let agent = pulled.agent().start().await;
@@ -48,7 +48,7 @@ impl Sites {
 
 /// Makes the hub the only site, with the first version.
 async fn one_site(fleet: &Fleet<'_>) -> Joined {
-    let hub = itself(fleet.ns, &Site::get(PUSH).await).await;
+    let hub = join_hub(fleet.ns, &Site::get(PUSH).await).await;
     fleet.add(&hub).await;
     fleet.application(&version("1.0.0")).await;
     fleet.deployment("web", json!({})).await;
@@ -184,7 +184,7 @@ async fn a_site_that_was_offline_catches_up() {
         .through(&line.url())
         .create()
         .await;
-    let hub = itself(&ns, &push).await;
+    let hub = join_hub(&ns, &push).await;
     away.because("Connected", "Unreachable").await;
     for site in [&away, &hub] {
         fleet.add(site).await;
@@ -207,7 +207,7 @@ async fn sites_are_chosen_when_the_deployment_changes() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let push = Site::get(PUSH).await;
-    let hub = itself(&ns, &push).await;
+    let hub = join_hub(&ns, &push).await;
     let other = push.join(&ns).named("push").create().await;
     other.becomes("Connected", "True").await;
     fleet.add(&hub).await;
@@ -260,7 +260,7 @@ async fn sites_are_chosen_by_labels_that_are_not_observed_yet() {
     let ns = bed.namespace(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let push = Site::get(PUSH).await;
-    let hub = itself(&ns, &push).await;
+    let hub = join_hub(&ns, &push).await;
     fleet.application(&version("1.0.0")).await;
     let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
     let _manager = bed
@@ -286,7 +286,7 @@ async fn a_site_belongs_to_one_deployment_of_an_application() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let push = Site::get(PUSH).await;
-    let hub = itself(&ns, &push).await;
+    let hub = join_hub(&ns, &push).await;
     fleet.add(&hub).await;
     fleet.application(&version("1.0.0")).await;
     fleet.deployment("first", json!({})).await;
@@ -327,7 +327,7 @@ async fn a_site_with_orphaned_revisions_is_placed_once_they_are_gone() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let push = Site::get(PUSH).await;
-    let hub = itself(&ns, &push).await;
+    let hub = join_hub(&ns, &push).await;
     fleet.add(&hub).await;
     fleet.application(&version("1.0.0")).await;
     fleet.deployment("first", json!({})).await;

@@ -6,7 +6,7 @@ use baton_integration::fleet::{APPLICATION, Fleet, version};
 use baton_integration::prelude::*;
 use baton_integration::sites::{PUSH, Site};
 
-use crate::push::itself;
+use crate::push::join_hub;
 
 /// A field of a valid spec, an invalid value for it, and parts of the expected message.
 type Case = (&'static str, Value, &'static str);
@@ -450,7 +450,7 @@ async fn an_application_reports_errors_that_the_schema_cannot_detect() {
 async fn a_deployment_reports_errors_that_the_schema_cannot_detect() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
-    let hub = itself(&ns, &Site::get(PUSH).await).await;
+    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
     fleet.add(&hub).await;
     let without_probes = changed(
         &version("1.0.0"),

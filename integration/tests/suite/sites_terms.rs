@@ -9,7 +9,7 @@ use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PULL, PUSH, Site};
 
 use crate::assignments::{assign, names};
-use crate::push::itself;
+use crate::push::join_hub;
 use crate::sites_faults::waits;
 use crate::sites_queue::{pods, workload};
 
@@ -227,8 +227,8 @@ async fn a_service_stops_while_the_others_keep_running() {
         ] });
         fleet.application(&spec).await;
     };
-    let pods_are = async |wanted: (usize, usize), let_go: bool| {
-        let are = async || pods(&ns, &site, let_go).await == wanted;
+    let pods_are = async |wanted: (usize, usize), remove_finalizers: bool| {
+        let are = async || pods(&ns, &site, remove_finalizers).await == wanted;
         ns.eventually(&format!("{wanted:?} pods"), are).await;
     };
     let like = ns.reference(&workload(""));
@@ -267,7 +267,7 @@ async fn a_service_stops_while_the_others_keep_running() {
 async fn a_failure_during_the_success_delay_aborts_the_rollout() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
-    let hub = itself(&ns, &Site::get(PUSH).await).await;
+    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
     fleet.add(&hub).await;
     let is_whole = "!has(self.metadata.annotations) || !('broken' in self.metadata.annotations)";
     let bring = async |number: &str, delay: u32| {
@@ -311,7 +311,7 @@ async fn only_assigned_sites_are_placed() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let push = Site::get(PUSH).await;
-    let hub = itself(&ns, &push).await;
+    let hub = join_hub(&ns, &push).await;
     let closed = push.join(&ns).named("closed").create().await;
     closed.becomes("Connected", "True").await;
     let to = |namespaces: &[&str]| json!({ "namespaces": names(namespaces), "clusters": names(&[closed.name()]) });

@@ -38,7 +38,7 @@ async fn a_rollout_is_completed_by_an_agent_that_is_killed_repeatedly() {
             agent.borrow_mut().start();
         };
         let kills = RefCell::new(0);
-        let strike = async |stage| {
+        let disturb = async |stage| {
             // The archival has too few writes for a fourth kill: a write that was carried out is
             // not repeated.
             let sides = match stage {
@@ -50,7 +50,7 @@ async fn a_rollout_is_completed_by_an_agent_that_is_killed_repeatedly() {
                 *kills.borrow_mut() += 1;
             }
         };
-        rollout.run(strike).await;
+        rollout.run(disturb).await;
         rollout
             .assert_calm(&format!("kills, the write carried out: {carried_out}"))
             .await;

@@ -30,7 +30,7 @@ async fn an_agent_uses_a_replaced_token_after_the_old_one_has_expired() {
         let rollout = rollout.recorded().await;
         let endpoint = side.endpoint(site).await;
         endpoint.until_refused(&expiring).await;
-        let strike = async |stage| {
+        let disturb = async |stage| {
             if stage != Stage::First {
                 return;
             }
@@ -50,7 +50,7 @@ async fn an_agent_uses_a_replaced_token_after_the_old_one_has_expired() {
                 Side::Site => agent.replace_site_token(&token),
             }
         };
-        rollout.run(strike).await;
+        rollout.run(disturb).await;
         let text = format!("a token of the {side:?} that expires");
         rollout.assert_calm(&text).await;
     }))

@@ -6,7 +6,7 @@ use baton_integration::sites::{Joined, PULL, Site};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{assert_nothing_failed, follow, waits, window};
-use crate::push::itself;
+use crate::push::join_hub;
 
 /// Number of seconds for which sites must stay available.
 const HEALTHY: i64 = 5;
@@ -54,7 +54,7 @@ async fn off_by(seconds: i64) {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let pull = Site::get(PULL).await;
-    let hub = itself(&ns, &pull).await;
+    let hub = join_hub(&ns, &pull).await;
     let site = pull.join(&ns).named("off").pull().create().await;
     let agent = site.agent().clock(seconds).start().await;
     site.becomes("Connected", "True").await;

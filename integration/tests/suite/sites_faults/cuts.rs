@@ -8,7 +8,7 @@ use baton_integration::sites::{Joined, PULL, PUSH, Site};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{assert_nothing_failed, follow, values, waits, watch, window};
-use crate::push::itself;
+use crate::push::join_hub;
 
 /// The hub, a push cluster and a pull cluster, with a proxy between the hub and each of these two.
 struct Lined {
@@ -22,7 +22,7 @@ impl Lined {
     async fn of(fleet: &Fleet<'_>) -> Self {
         let ns = fleet.ns;
         let (push, pull) = (Site::get(PUSH).await, Site::get(PULL).await);
-        let hub = itself(ns, &push).await;
+        let hub = join_hub(ns, &push).await;
         let line = Proxy::start(push.address()).await;
         let pushed = push.join(ns).named("push").through(&line.url());
         let pushed = pushed.create().await;

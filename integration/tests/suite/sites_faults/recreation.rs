@@ -6,12 +6,12 @@ use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PUSH, Site};
 
 use super::waits;
-use crate::push::itself;
+use crate::push::join_hub;
 
 /// Joins the hub and a push cluster as sites, with the first version.
 async fn installed(fleet: &Fleet<'_>) -> [Joined; 2] {
     let push = Site::get(PUSH).await;
-    let hub = itself(fleet.ns, &push).await;
+    let hub = join_hub(fleet.ns, &push).await;
     let pushed = push.join(fleet.ns).named("push").create().await;
     pushed.becomes("Connected", "True").await;
     let sites = [hub, pushed];
@@ -50,7 +50,7 @@ fn uids(found: &[Value]) -> Vec<String> {
 }
 
 /// Deletes the deployment without its revisions.
-async fn leave(fleet: &Fleet<'_>) {
+async fn orphan_revisions(fleet: &Fleet<'_>) {
     let deployment = Fleet::kind("SiteDeployment", "web");
     let reference = fleet.ns.reference(&deployment);
     fleet.ns.cluster().delete(&reference, "Orphan").await;
@@ -92,7 +92,7 @@ async fn a_recreated_deployment_adopts_its_orphaned_revisions() {
     let before = revisions(&fleet, &sites).await;
     let there = sites[1].site().live(&ns, &settings()).await;
 
-    leave(&fleet).await;
+    orphan_revisions(&fleet).await;
     let orphans = revisions(&fleet, &sites).await;
     assert!(
         orphans.iter().all(|it| owners(it).is_empty()),
@@ -142,7 +142,7 @@ async fn an_invalid_recreated_deployment_leaves_the_running_version() {
     let fleet = Fleet::new(&ns);
     let sites = installed(&fleet).await;
     let before = revisions(&fleet, &sites).await;
-    leave(&fleet).await;
+    orphan_revisions(&fleet).await;
     for number in 1..=5 {
         let newer = format!("1.{number}.0");
         fleet.application(&version(&newer)).await;
