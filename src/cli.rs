@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_clusters_are_beside_the_manager_by_default() {
+    fn cluster_secrets_are_in_the_managers_namespace_by_default() {
         for (flags, expected) in [
             (&["--namespace=here"][..], "here"),
             (&["--namespace=here", "--clusters-namespace=there"], "there"),
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn other_variables_stand_in_for_unset_ones() {
+    fn fallback_variables_replace_unset_ones() {
         let none = |_: &str| None;
         let only = |name: &'static str, value: &'static str| {
             move |asked: &str| (asked == name).then(|| value.to_owned())
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_explained_on_the_command_line() {
+    fn an_invalid_flag_value_is_explained() {
         for (flag, expected) in [
             ("--metrics-addr=8080", "expected :PORT"),
             ("--workers=0", "expected a number from 1 to 1024"),

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bare_objects_have_owners_and_no_manager_sees_them() {
+    fn bare_objects_have_owner_references_and_no_cache_label() {
         let owners = [json!({"name": "a"}), json!({"name": "b"})];
         let child = json!({"metadata": {"name": "c"}});
         let managed = |revision| {

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn calm_begins_with_the_last_change() {
+    fn an_idle_period_starts_at_the_last_change() {
         let start = Instant::now();
         let at = |tenths: u64| start + Duration::from_millis(100 * tenths);
         let mut calm = Calm::new(2, start);

@@ -150,7 +150,7 @@ pub(crate) mod tests {
 
     #[test]
     #[expect(clippy::float_cmp, reason = "the values are exact")]
-    fn ratios_of_nothing_are_nothing() {
+    fn a_ratio_with_a_zero_denominator_is_zero() {
         assert_eq!(ratio(3.0, 2.0), 1.5);
         assert_eq!(ratio(3.0, 0.0), 0.0);
     }

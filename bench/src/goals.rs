@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_count_for_objects_or_for_sets() {
+    fn requests_are_counted_per_object_and_per_set() {
         let sent = [
             ("apply", 1000),
             ("dry-run", 1000),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_goals() {
+    fn times_memory_and_cpu_are_compared_with_their_goals() {
         let restart = step("restart", 2, &[("status", 1)]);
         let lone = step("lone", 2, &[]).with_latencies([Duration::from_millis(50)]);
         let steps = vec![
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_goals_of_chains() {
+    fn chains_are_compared_with_their_goals() {
         let mut idle = step(chain::IDLE, 10, &[("get", 1)]);
         // The memory of chains does not count for this goal.
         idle.memory = Some(memory(60.0, 60.0));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn the_goals_of_a_fleet() {
+    fn fleets_are_compared_with_their_goals() {
         let mut create = step(fleet::CREATE, 2, &[]);
         create.timing = Timing::of(60, Duration::from_secs(2));
         create.cpu = Some(0.3);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_goals_of_releases() {
+    fn releases_are_compared_with_their_goals() {
         let mut lone = step("releases: lone, all in", 2, &[]);
         lone = lone.with_latencies([100, 150, 400].map(Duration::from_millis));
         let mut at_once = step("releases: at once, all in", 3, &[]);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_goals_of_sites() {
+    fn sites_are_compared_with_their_goals() {
         let idle = step(sites::IDLE, 40, &[]);
         let restart = step(sites::RESTART, 12, &[("status", 1)]);
         let mut figures = figures(vec![idle, restart]);
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_no_goal() {
+    fn a_figure_that_was_not_measured_has_no_goal() {
         let mut figures = figures(vec![]);
         figures.bare.clear();
         assert_eq!(goals(&figures), []);

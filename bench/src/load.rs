@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_what_the_types_know() {
+    fn generated_sets_parse_as_object_sets() {
         let [first, second]: [ObjectSet; 2] =
             [1, 2].map(|revision| serde_json::from_value(SHAPE.set(1, revision)).unwrap());
         assert_eq!(first.metadata.name.as_deref(), Some("set-0001-v1"));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_at_least() {
+    fn zero_is_refused_where_at_least_one_is_needed() {
         assert_eq!(at_least_one("3"), Ok(3));
         at_least_one("0").unwrap_err();
         at_least_one("a").unwrap_err();

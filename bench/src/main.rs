@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_have_a_name() {
+    fn a_variable_without_a_name_is_refused() {
         let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
         assert_eq!(variable("A=b=c"), pair("A", "b=c"));
         assert_eq!(variable("A="), pair("A", ""));

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_time_is_found_behind_any_name() {
+    fn processor_time_is_parsed_after_any_process_name() {
         let stat = "42 (a b) c) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 7 8 20 0 4 0 1000";
         assert_eq!(cpu_seconds(stat), Some((3.0, 0.15)));
         assert_eq!(cpu_seconds("42 (x) S 1"), None);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_knows_itself() {
+    fn the_memory_of_the_own_process_is_found() {
         if cfg!(target_os = "linux") {
             let usage = usage(std::process::id()).unwrap();
             assert!(usage.peak >= usage.rss && usage.rss > 0.0, "{usage:?}");

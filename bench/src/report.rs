@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_hold_every_figure() {
+    fn tables_contain_every_figure() {
         let text = tables(&some_figures());
         let row = |start: &str| {
             let line = text
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn json_holds_figures_and_goals() {
+    fn json_contains_figures_and_goals() {
         let report: serde_json::Value =
             serde_json::from_str(&json(&some_figures()).unwrap()).unwrap();
         assert_eq!(report["steps"][0]["requests"]["apply"], 2000);

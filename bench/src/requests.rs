@@ -72,7 +72,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn requests_go_with_objects_or_sets() {
+    fn requests_are_divided_into_those_about_objects_and_sets() {
         let requests = requests(&[("apply", 2), ("get", 4), ("lease", 9), ("status", 3)]);
         assert_eq!(requests.writes(), 5);
         assert_eq!((requests.about_objects(), requests.about_sets()), (6, 3));
@@ -83,14 +83,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_difference_leaves_out_what_was_not_used() {
+    fn the_difference_omits_unchanged_counts() {
         let before = requests(&[("apply", 2), ("get", 4)]);
         let after = requests(&[("apply", 2), ("get", 6)]);
         assert_eq!(after.since(&before), requests(&[("get", 2)]));
     }
 
     #[test]
-    fn every_write_goes_with_objects_or_sets() {
+    fn every_write_verb_is_about_either_objects_or_sets() {
         let verbs = ABOUT_OBJECTS.iter().chain(&ABOUT_SETS);
         assert_eq!(verbs.filter(|verb| is_write(verb)).count(), 6);
         assert!(ABOUT_OBJECTS.iter().all(|verb| !ABOUT_SETS.contains(verb)));

@@ -289,7 +289,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_difference_leaves_out_what_was_there_and_what_the_bench_sent() {
+    fn the_difference_omits_earlier_requests_and_those_of_the_bench() {
         let before = served(&[
             ("objectsets", "POST", 5),
             ("objectdeployments", "PATCH", 10),

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_settles_when_deployment_and_all_revisions_have() {
+    fn a_chain_has_settled_once_its_deployment_and_revisions_have() {
         let start = Instant::now();
         let mut chains = Chains::default();
         let wanted = Wanted {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_does_not_count() {
+    fn a_deleted_revision_is_not_counted() {
         let start = Instant::now();
         let mut chains = Chains::default();
         chains.revision(sight(0, start, revision("aa", 1, &["Archived"])));

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_fields_of_an_object_are_read() {
+    fn only_the_needed_fields_of_an_object_are_parsed() {
         let read = |json: &str| serde_json::from_str::<Object>(json).unwrap();
         let fresh = read(r#"{"metadata":{"name":"a","uid":"1"},"spec":{"phases":[]}}"#);
         assert!(!fresh.is_true("Available") && fresh.status.controller_of.is_empty());

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_told_from_the_program_of_the_same_name() {
+    fn the_test_executable_is_found_beside_a_program_of_the_same_name() {
         let messages = [
             r#"{"target":{"name":"a"},"profile":{"test":false},"executable":"/t/a"}"#,
             r#"{"target":{"name":"a"},"profile":{"test":true},"executable":"/t/deps/a-1"}"#,

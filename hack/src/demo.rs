@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_farewell_names_the_cluster() {
+    fn the_last_message_names_the_cluster() {
         let plugin = Path::new("/t/kubectl-baton");
         let own = farewell(None, Some("/b/kubeconfig.yaml:/c".into()), plugin);
         assert!(

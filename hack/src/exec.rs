@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_of_a_success_and_of_a_failure() {
+    async fn a_failure_is_reported_with_its_output_and_exit_code() {
         assert_eq!(
             output(&mut shell("echo out; echo err >&2")).await.unwrap(),
             "out\n"

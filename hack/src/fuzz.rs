@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_where_they_are_looked_for() {
+    fn every_fuzz_target_has_a_test_and_seeds() {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for target in Target::value_variants() {
             let place = target.place();

@@ -232,12 +232,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn committed_files_are_what_the_types_generate() {
+    fn committed_files_match_the_types() {
         run(true).unwrap();
     }
 
     #[test]
-    fn definitions_survive_the_way_through_yaml() {
+    fn definitions_are_unchanged_after_a_round_trip_through_yaml() {
         let files = files().unwrap();
         for (name, crd) in definitions() {
             let (_, text) = files.iter().find(|(file, _)| *file == name).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_install_manifest_holds_every_manifest_that_is_no_choice() {
+    fn the_install_manifest_contains_every_manifest_that_is_not_optional() {
         let files = files().unwrap();
         let (_, install) = files
             .iter()

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_success_has_a_body() {
+    fn only_a_successful_response_has_a_body() {
         assert_eq!(body("HTTP/1.0 200 OK\r\na: b\r\n\r\nok\n"), Some("ok\n"));
         assert_eq!(body("HTTP/1.0 503 No\r\n\r\nnot ready\n"), None);
         assert_eq!(body(""), None);

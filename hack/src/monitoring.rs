@@ -129,7 +129,7 @@ mod tests {
 
     /// The operator silently drops fields that it does not know.
     #[test]
-    fn the_operator_gets_the_rules_as_they_are() {
+    fn the_operator_gets_the_rules_unchanged() {
         let rules = json!({ "groups": [{ "name": "x", "rules": [] }] });
         let labels = json!({ "app": "baton" });
         let [monitor, rule] = &manifests(&rules, "ns", &labels)[..] else {

@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_says_what_is_run_and_how_it_ends() {
+    fn a_script_lists_commands_with_their_exit_codes() {
         let lines = parse("# First\n\n$ echo # a\n$3 exit 3\n").unwrap();
         let command = |text: &str, expected| Line::Command {
             text: text.to_owned(),
@@ -328,7 +328,7 @@ mod tests {
 
     /// A changed script needs a new recording.
     #[test]
-    fn the_recording_is_of_the_script() {
+    fn the_recording_matches_the_script() {
         let dirs = Dirs::from_env().unwrap();
         let recording = read(&dirs, RECORDING).unwrap();
         let mut shown = String::new();

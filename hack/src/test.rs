@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn separators_reach_cargo() {
+    fn arguments_after_a_separator_reach_cargo() {
         let check = |raw: &[&str], parsed: usize, expected: &[&str]| {
             let raw: Vec<OsString> = raw.iter().map(Into::into).collect();
             let parsed = raw[raw.len() - parsed..].to_vec();

@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_very_version_is_suitable() {
+    fn only_the_exact_version_is_suitable() {
         assert!(mentions("Kubernetes v1.36.3\n", "v1.36.3"));
         assert!(mentions(
             "etcd Version: 3.6.8\nGit SHA: Not provided",
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn version_is_asked_of_the_binary() {
+    async fn the_version_is_requested_from_the_binary() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("etcd");
         std::fs::write(&path, "#!/bin/sh\necho etcd Version: 3.6.8\n").unwrap();

@@ -108,7 +108,7 @@ async fn a_busy_port_is_a_clear_error() {
 }
 
 #[tokio::test]
-async fn a_bed_that_lost_a_server_names_it_and_is_made_anew() {
+async fn a_bed_without_one_of_its_servers_names_it_and_is_created_again() {
     let Some(dirs) = dirs() else { return };
     let name = name("half");
     let _down = Down(dirs.clone(), name.clone());

@@ -57,7 +57,7 @@ fn check(sabotage: Sabotage, reason: &str) {
 }
 
 #[test]
-fn the_engine_as_it_is_holds() {
+fn the_unchanged_engine_has_no_violation() {
     for wanted in [FIRST, [Same(0), Nothing], [Fixed(0), Nothing]] {
         let (world, found) = found(Sabotage::None, wanted);
         assert_eq!(problems(&world, &found), Vec::<String>::new());
@@ -92,7 +92,7 @@ fn raises(world: impl Fn(Sabotage) -> World, sabotage: Sabotage, alarm: Alarm) {
 
 /// The search covers handovers between phase objects as well as those between revisions.
 #[test]
-fn a_phase_object_that_takes_back_is_found() {
+fn a_phase_object_that_takes_an_object_back_is_found() {
     let world = |sabotage| World {
         classes: [Class::Default, Class::Default, Class::None],
         faults: Faults::default(),
@@ -115,7 +115,7 @@ fn others(sabotage: Sabotage, delegated: usize) -> World {
 }
 
 #[test]
-fn a_revision_that_goes_on_without_a_report_is_found() {
+fn a_revision_that_continues_without_a_report_is_found() {
     let world = |sabotage| others(sabotage, 0);
     raises(world, Sabotage::BelievesSilence, Alarm::OutOfOrder);
 }
@@ -128,7 +128,7 @@ fn a_teardown_that_does_not_wait_for_others_is_found() {
 
 /// No phase is torn down afterwards, so only the end of the world shows the mistake.
 #[test]
-fn a_phase_object_of_others_that_is_left_behind_is_found() {
+fn a_phase_object_that_is_never_removed_is_found() {
     let violation = search(others(Sabotage::ForgetsPhases, 0), LIMIT).violation;
     let reason = violation.expect("a violation").reason;
     assert!(
@@ -139,7 +139,7 @@ fn a_phase_object_of_others_that_is_left_behind_is_found() {
 
 /// A late object of an ended revision is taken away; nothing else would remove it.
 #[test]
-fn a_late_request_leaves_nothing() {
+fn an_object_created_by_a_late_request_is_deleted() {
     let mut world = two_revisions(Sabotage::None, FIRST);
     world.faults.late = 1;
     world.powers = vec![Archive(0)];
@@ -173,7 +173,7 @@ fn an_archived_revision_that_writes_is_found() {
 }
 
 #[test]
-fn an_older_revision_that_takes_back_is_found() {
+fn an_older_revision_that_takes_an_object_back_is_found() {
     check(
         Sabotage::NobodyIsNewer,
         &format!("{:?}", Alarm::WriteOfReplaced),
@@ -181,7 +181,7 @@ fn an_older_revision_that_takes_back_is_found() {
 }
 
 #[test]
-fn an_older_revision_that_creates_again_is_found() {
+fn an_older_revision_that_creates_an_object_again_is_found() {
     check(
         Sabotage::ForgetsSuccessors,
         &format!("{:?}", Alarm::WriteOfReplaced),
@@ -222,7 +222,7 @@ fn a_takeover_that_leaves_two_controllers_is_found() {
 
 /// A world with one revision of an object that must be kept.
 #[test]
-fn a_deletion_of_what_is_to_be_kept_is_found() {
+fn a_deletion_of_a_kept_object_is_found() {
     let world = |sabotage| World {
         revisions: vec![[Kept(0), Nothing]],
         powers: vec![Archive(0), Delete(0)],
@@ -234,7 +234,7 @@ fn a_deletion_of_what_is_to_be_kept_is_found() {
 
 /// Revisions that check all phases first end like any others, after any failure or crash.
 #[test]
-fn revisions_that_look_ahead_end_as_any() {
+fn revisions_that_check_all_phases_first_end_like_others() {
     let world = World {
         revisions: vec![[In(0), In(1)]],
         powers: vec![Archive(0), Remove(0)],

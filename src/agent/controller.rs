@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_phase_that_has_begun_is_not_written_before_that_is_on_disk() {
+    async fn no_object_is_written_before_the_start_of_a_phase_is_on_disk() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("state");
         let file = StateFile::new(&place, "edge").unwrap();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_stops_for_a_phase_before_it_is_on_disk_that_it_has_begun() {
+    async fn no_workload_stops_before_the_start_of_a_phase_is_on_disk() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("state");
         let file = StateFile::new(&place, "edge").unwrap();

@@ -622,7 +622,7 @@ pub(super) mod tests {
     /// A status that was in flight when the beginning was recorded has reached the hub, and then
     /// the process ended.
     #[test]
-    fn what_has_begun_is_recalled_whatever_the_hub_has_got_meanwhile() {
+    fn the_start_of_a_phase_is_recalled_whatever_the_hub_reports() {
         let status = |status: &str, reason: &str| {
             json!({"conditions": [{
                 "type": STARTED, "status": status, "reason": reason, "message": "", "observedGeneration": 1,

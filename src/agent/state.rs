@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_is_there_again() {
+    fn a_saved_state_is_loaded_again() {
         let directory = tempfile::tempdir().unwrap();
         let file = StateFile::new(&directory.path().join("state"), "edge").unwrap();
         assert!(file.load().unwrap().is_none());
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_can_read_it() {
+    fn the_state_file_is_readable_by_its_owner_only() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("a/state");
         let file = StateFile::new(&place, "edge").unwrap();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_was_cut_short_changes_nothing() {
+    fn an_interrupted_write_changes_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let file = StateFile::new(directory.path(), "edge").unwrap();
         file.save(|| vec![mirror("a")]).unwrap();
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_not_used() {
+    fn a_damaged_state_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let file = StateFile::new(directory.path(), "edge").unwrap();
         file.save(|| vec![mirror("a")]).unwrap();
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_cannot_be_made_is_an_error() {
+    fn a_directory_that_cannot_be_created_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_hold_every_definition() {
+    fn both_formats_contain_every_definition() {
         let crds: Vec<Value> = baton_apis::crds()
             .iter()
             .map(|crd| serde_json::to_value(crd).unwrap())

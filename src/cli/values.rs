@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_about_baton_and_a_filter_is_taken_as_it_is() {
+    fn a_level_applies_to_baton_and_a_filter_is_used_unchanged() {
         for (text, expected) in [
             ("error", "error"),
             ("info", "warn,baton=info"),

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_status_is_a_sign_of_life_and_wakes_the_cluster() {
+    fn a_changed_heartbeat_is_reported_and_wakes_its_cluster() {
         let up = heartbeat("baton-cluster-edge", 5, "True");
         let same = heartbeat("baton-cluster-edge", 6, "True");
         let down = heartbeat("baton-cluster-edge", 6, "False");

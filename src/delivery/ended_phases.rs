@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_has_ended_for_a_while_unless_it_is_there_to_stay() {
+    fn an_ended_phase_is_remembered_for_a_while_unless_it_stays() {
         let start = Instant::now();
         let deletion = json!("2026-01-01T00:00:00Z");
         let (going, staying) = (phase("u", &deletion), phase("u", &Value::Null));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_long_ago_is_forgotten_when_another_one_ends() {
+    fn phases_that_ended_long_ago_are_forgotten_when_another_ends() {
         let (ended, start) = (EndedPhases::default(), Instant::now());
         ended.note(&phase("u", &Value::Null), None, start);
         ended.note(&phase("v", &Value::Null), None, start + REMEMBERED);

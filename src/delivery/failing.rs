@@ -69,7 +69,7 @@ mod tests {
 
     /// The pods of a new failure are listed soon, however long another object has failed before.
     #[test]
-    fn other_objects_begin_anew() {
+    fn a_failure_of_other_objects_restarts_the_delay() {
         let objects = |name: &str| {
             let name = name.to_owned();
             BTreeSet::from([ObjectKey {

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_got_an_object_is_woken() {
+    fn heirs_that_received_an_object_are_woken() {
         let (observed, _) = chain("hand-back", &[("v1-a", "default", false)]);
         let uids = ["u2", "p-v1-a", "gone"].map(ToOwned::to_owned).into();
         let revisions = revisions_given(&observed, &uids).into_iter();

@@ -86,7 +86,7 @@ mod tests {
 
     /// Objects as `apiVersion Kind namespace/name`; controlled objects without a version.
     #[test]
-    fn what_was_delivered_and_is_not_named_any_more_is_torn_down_as_well() {
+    fn controlled_objects_missing_from_the_spec_are_torn_down() {
         let manifest = |text: &str| {
             let [api, kind, name] = text.split(' ').collect::<Vec<_>>().try_into().unwrap();
             let (namespace, name) = name.split_once('/').unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn manifests_count_as_changed_once_there_is_a_hash_of_others() {
+    fn manifests_have_changed_if_the_recorded_hash_differs() {
         let spec = |text: &str| ObjectSetPhaseSpec {
             objects: vec![ObjectSetObject {
                 object: json!({ "kind": text }),

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_names_the_fields_and_who_had_changed_them() {
+    fn an_event_names_the_fields_and_the_managers_that_changed_them() {
         let objects = vec![
             object("", "Secret", "b", drift(&[(".data.pin", &[])])),
             object(

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cache_gauges_keep_their_odd_names() {
+    fn cache_gauges_have_the_names_of_package_operator() {
         let metrics = Metrics::new();
         let deployments = (Gvk::new("apps/v1", "Deployment"), 3);
         let kinds = Arc::new(Mutex::new(vec![

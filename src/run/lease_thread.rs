@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_runs_there_is_cancelled_with_its_future() {
+    async fn work_on_the_lease_thread_is_cancelled_with_its_future() {
         let thread = LeaseThread::start().unwrap();
         let (alive, ended) = oneshot::channel::<()>();
         let run = thread.run(async move {

@@ -383,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_and_addresses_count_for_their_application_once_they_are_ready() {
+    fn only_ready_pods_and_addresses_count_for_their_application() {
         let mut seen = BTreeMap::new();
         let part = |name: &str, rest: &str| -> Part {
             let text = format!(

@@ -126,7 +126,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn requests_count_for_edits_and_objects() {
+    fn requests_are_counted_per_edit_and_per_object() {
         let chain = chain(
             &[20.0, 20.0, 20.0],
             served(&[
@@ -145,7 +145,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn memory_grows_by_what_the_edits_add() {
+    fn memory_growth_is_computed_per_revision_after_the_first() {
         let growth = |memory: &[f64]| chain(memory, Served::default()).growth();
         // 1 MiB for four revisions; the first rollout does not count.
         let steady = growth(&[3.0, 20.0, 21.0, 22.0, 23.0]).unwrap();

@@ -111,7 +111,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn figures_are_for_each_cluster_and_object() {
+    fn fleet_figures_are_per_cluster_and_per_object() {
         let mut fleet = fleet();
         assert_eq!(fleet.per_cluster(), Some(1.5));
         let (hub, clusters) = fleet.requests_per_object(60);

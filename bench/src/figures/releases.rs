@@ -208,7 +208,7 @@ pub(crate) mod tests {
 
     #[test]
     #[expect(clippy::float_cmp, reason = "the values are exact")]
-    fn a_lone_rollout_counts_by_its_median_and_others_together() {
+    fn lone_rollouts_are_compared_by_median_and_others_by_total_time() {
         let releases = releases(Served::default());
         let bare = |strategy| releases.bare_of(strategy).map(|bare| bare.seconds);
         assert_eq!(bare(lone(Strategy::AllIn)), Some(1.0));

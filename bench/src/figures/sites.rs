@@ -142,7 +142,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn figures_are_for_each_site() {
+    fn site_figures_are_per_site() {
         let sites = sites();
         assert_eq!(sites.per_site(IDLE, NONE), Some(256.0));
         assert_eq!(sites.per_site(IDLE, CONNECTED), Some(51.2));

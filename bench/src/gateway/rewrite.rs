@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_to_the_namespace_of_the_site() {
+    fn paths_name_the_namespace_of_the_site() {
         let names = Names::of("site-0007");
         for (method, target, expected) in [
             (
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_in_the_namespace_of_the_side() {
+    fn bodies_name_the_namespace_of_the_receiving_side() {
         let names = Names::of("site-0007");
         let site = br#"{"metadata":{"name":"bench","namespace":"bench"}}"#;
         let plane = br#"{"metadata":{"name":"bench","namespace":"site-0007"}}"#;

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn deployments_are_what_the_types_know() {
+    fn generated_deployments_parse_as_object_deployments() {
         let chains = Chains {
             deployments: 2,
             edits: 1,

@@ -98,7 +98,7 @@ pub(crate) mod tests {
     };
 
     #[test]
-    fn further_names_are_of_the_same_clusters() {
+    fn further_names_refer_to_clusters_in_use() {
         let names: Vec<String> = FLEET.used().collect();
         assert_eq!(names, ["site-001", "site-002"]);
         let further: Vec<(String, usize)> = FLEET.further().collect();
@@ -113,7 +113,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn each_cluster_gets_its_share() {
+    fn sets_are_distributed_evenly_over_clusters() {
         let shape = Shape {
             sets: 200,
             phases: 2,

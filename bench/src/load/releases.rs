@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn applications_are_what_the_types_know() {
+    fn generated_applications_parse_as_applications() {
         let template = Template {
             repository: "http://127.0.0.1:1/charts".to_owned(),
             strategy: Strategy::ThreeSteps,

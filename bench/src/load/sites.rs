@@ -172,7 +172,7 @@ pub(crate) mod tests {
     };
 
     #[test]
-    fn each_version_is_another_one_of_the_same_objects() {
+    fn versions_have_the_same_objects_with_other_data() {
         let [first, second] = [1, 2].map(|number| SITES.application(&SHAPE, number).unwrap().spec);
         assert_eq!([&*first.version, &*second.version], ["1.1.0", "1.2.0"]);
         let objects = |spec: &SiteApplicationSpec| {

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_that_waits_is_sent_on_once() {
+    fn a_waiting_release_is_promoted_once() {
         let mut waiting = Waiting::new(&["a".to_owned(), "b".to_owned()]);
         let command = json!({
             "achievedStep": {"step": 0, "name": "staging"},

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_met_once_when_it_is_as_wanted() {
+    fn an_expected_state_is_recorded_once() {
         let start = Instant::now();
         let mut waiting = Waiting::new(BTreeMap::from([
             ("new".to_owned(), Wanted::Available),

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_started_as_it_was_noted() {
+    fn the_command_of_a_server_is_read_from_the_configuration() {
         let text = "components:\n\
             - name: etcd\n  binary: /b/bin/etcd\n  args: []\n  workDir: /b\n\
             - name: kube-apiserver\n  binary: /b/bin/kube-apiserver\n  args:\n  - --secure-port=1\n  \

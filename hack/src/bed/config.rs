@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stages_are_one_document_each() {
+    fn each_stage_is_a_separate_document() {
         let names: Vec<&str> = STAGES
             .split("\n---\n")
             .filter_map(|stage| stage.split("\n  name: ").nth(1)?.lines().next())

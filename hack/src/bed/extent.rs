@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_control_plane_has_what_stores_guards_and_collects() {
+    fn a_control_plane_has_no_scheduler_and_no_kwok_controller() {
         let kept = ["etcd", "kube-apiserver", "kube-controller-manager"];
         assert_eq!(Extent::ControlPlane.components(), kept);
         assert_eq!(

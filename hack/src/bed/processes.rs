@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn only_servers_of_the_very_bed_belong_to_it() {
+    fn only_servers_of_the_same_bed_belong_to_it() {
         let dir = Path::new("/c/clusters/test");
         assert!(belongs(
             &args("/c/clusters/test/bin/etcd --data-dir=/c/clusters/test/etcd"),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_works_with_a_bed_ends_with_it() {
+    fn processes_that_are_marked_with_a_bed_end_with_it() {
         let dir = tempfile::tempdir().unwrap();
         let start = |value: &Path| {
             let mut command = std::process::Command::new("sleep");
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn both_lists_know_this_process() {
+    fn both_process_lists_contain_this_process() {
         let pid = i32::try_from(std::process::id()).unwrap();
         assert!(list_proc().is_err() || list_proc().unwrap().iter().any(|(id, _)| *id == pid));
         assert!(list_ps().is_err() || list_ps().unwrap().iter().any(|(id, _)| *id == pid));

@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_is_held_until_it_expires_or_is_released() {
+    fn a_lease_has_a_holder_until_it_expires_or_is_released() {
         let now = Timestamp::from_second(1_000).unwrap();
         let lease = |holder: &str, renewed| LeaseSpec {
             holder_identity: Some(holder.to_owned()),

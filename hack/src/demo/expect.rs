@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn expectations_of_releases() {
+    fn expectations_about_releases_and_pods_are_checked() {
         let pods = |ready: u64| {
             json!({"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 2},
                 "status": {"replicas": 2, "readyReplicas": ready}})

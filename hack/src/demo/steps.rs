@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_what_the_types_know() {
+    fn samples_parse_as_their_types() {
         for sample in samples().into_values() {
             match sample["kind"].as_str().unwrap() {
                 "ObjectSet" => drop(from_value::<ObjectSet>(sample).unwrap()),

@@ -175,7 +175,7 @@ mod tests {
 
     /// Parsing into the typed form would drop a misspelt field.
     #[test]
-    fn manifests_hold_known_fields_only() {
+    fn manifests_contain_only_known_fields() {
         fn check<T: Serialize + DeserializeOwned>(manifest: &Value) {
             let typed: T = serde_json::from_value(manifest.clone()).unwrap();
             assert_eq!(&serde_json::to_value(typed).unwrap(), manifest);

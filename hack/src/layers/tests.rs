@@ -62,7 +62,7 @@ fn imports_point_down() {
 }
 
 #[test]
-fn crates_are_in_the_order_too() {
+fn crates_follow_the_order_of_layers() {
     let files = [
         ("crates/low/src/a.rs", "use baton_other::Thing;"),
         ("crates/other/src/lib.rs", ""),
@@ -113,7 +113,7 @@ fn files_do_not_use_each_other_in_circles() {
 }
 
 #[test]
-fn known_exceptions_have_to_exist() {
+fn an_exception_without_an_import_is_an_error() {
     let mut files = [
         ("src/a.rs", "use crate::b::B;\nuse crate::high::Thing;"),
         ("src/b.rs", "use crate::a::A;"),

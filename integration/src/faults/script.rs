@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_meets_the_first_injection_that_is_not_used_up() {
+    fn a_request_gets_the_first_injection_that_is_not_used_up() {
         let mut script = Script::default();
         let lists = On::verb(Verb::List).path("/pods$");
         let first = script.add(lists.clone().times(1), Answer::conflict());
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_no_dry_runs() {
+    fn a_dry_run_does_not_match_a_write() {
         let mut script = Script::default();
         let _ = script.add(On::writes(), Answer::internal_error());
         let mut ask = |uri| {

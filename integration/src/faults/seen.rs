@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn verbs_are_those_of_the_api() {
+    fn requests_have_the_verbs_of_the_api() {
         check("GET", "/version", Verb::Get);
         check("GET", "/apis", Verb::Get);
         check("GET", "/api/v1", Verb::Get);

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_delays_and_limits() {
+    fn a_slow_line_delays_bytes_and_limits_bandwidth() {
         let now = Instant::now();
         let after = |seconds| now + Duration::from_secs(seconds);
         let mut line = Line::new(now);

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_has_the_fate_of_its_time() {
+    fn the_fate_of_a_connection_follows_the_modes_of_the_proxy() {
         use Mode::{BlackHole, Cut, Pass, ResetEachAfter, ResetLivingAfter, Stall};
         check(&[], &[PASS]);
         check(&[Cut], &[Fate::Reset, Fate::Reset]);

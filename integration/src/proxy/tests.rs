@@ -60,7 +60,7 @@ async fn rest(mut client: TcpStream) -> (String, Result<(), ErrorKind>) {
 }
 
 #[tokio::test]
-async fn everything_passes_and_is_counted() {
+async fn bytes_are_passed_on_and_counted() {
     let proxy = proxy().await;
     let mut client = proxy.connect().await;
     ask(&mut client, "hello").await;
@@ -73,7 +73,7 @@ async fn everything_passes_and_is_counted() {
 }
 
 #[tokio::test]
-async fn more_than_fits_on_the_line_arrives_in_order() {
+async fn a_long_stream_arrives_in_order() {
     let proxy = proxy().await;
     let mut client = proxy.connect().await;
     let sent: Vec<u8> = (0..4_000_000_u32).map(|at| at.to_le_bytes()[1]).collect();
@@ -86,7 +86,7 @@ async fn more_than_fits_on_the_line_arrives_in_order() {
 }
 
 #[tokio::test]
-async fn a_cut_resets_what_lives_and_refuses_what_comes() {
+async fn a_cut_resets_open_connections_and_refuses_new_ones() {
     let proxy = proxy().await;
     let mut client = proxy.connect().await;
     ask(&mut client, "hello").await;
@@ -105,7 +105,7 @@ async fn a_cut_resets_what_lives_and_refuses_what_comes() {
 }
 
 #[tokio::test]
-async fn a_black_hole_tells_nothing_and_what_was_in_it_is_lost() {
+async fn a_black_hole_reports_no_error_and_loses_all_bytes() {
     let proxy = proxy().await;
     let mut old = proxy.connect().await;
     ask(&mut old, "hello").await;
@@ -138,7 +138,7 @@ async fn a_black_hole_tells_nothing_and_what_was_in_it_is_lost() {
 }
 
 #[tokio::test]
-async fn a_stall_loses_nothing() {
+async fn a_stalled_proxy_delivers_all_bytes_afterwards() {
     let proxy = proxy().await;
     let mut old = proxy.connect().await;
     ask(&mut old, "hello").await;
@@ -159,7 +159,7 @@ async fn a_stall_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_slow_line_takes_its_time() {
+async fn a_slow_line_delays_both_directions() {
     let proxy = proxy().await;
     let mut client = proxy.connect().await;
     let slow = Slow {
@@ -187,7 +187,7 @@ async fn a_slow_line_takes_its_time() {
 }
 
 #[tokio::test]
-async fn a_connection_is_reset_after_so_many_bytes() {
+async fn a_connection_is_reset_after_the_given_number_of_bytes() {
     let proxy = proxy().await;
     let mut old = proxy.connect().await;
     ask(&mut old, "hello").await;
@@ -209,7 +209,7 @@ async fn a_connection_is_reset_after_so_many_bytes() {
 }
 
 #[tokio::test]
-async fn nothing_outlives_a_proxy() {
+async fn connections_and_listener_end_with_their_proxy() {
     let proxy = proxy().await;
     let mut client = proxy.connect().await;
     ask(&mut client, "hello").await;
@@ -223,7 +223,7 @@ async fn nothing_outlives_a_proxy() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_down_is_a_reset() {
+async fn a_connection_to_a_stopped_server_is_reset() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = taken.local_addr().unwrap();
     drop(taken);

@@ -160,7 +160,7 @@ fn object_of<'d>(deployment: &'d Value, kind: &str, name: &str) -> &'d Value {
 }
 
 /// Adopts a release, drops a part of its content, and undoes the adoption.
-async fn there_and_back(args: &[&str]) {
+async fn takes_over_and_gives_back(args: &[&str]) {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let helm = ns.helm().await;
     let before = installed(&ns, &helm, args).await;
@@ -256,13 +256,13 @@ async fn there_and_back(args: &[&str]) {
 
 #[tokio::test]
 async fn a_release_is_taken_over_without_a_restart_and_given_back() {
-    there_and_back(&[]).await;
+    takes_over_and_gives_back(&[]).await;
 }
 
 /// Releases of Helm 3, whose managed fields contain the server's defaults as well.
 #[tokio::test]
-async fn a_release_without_server_side_apply_is_taken_over_without_a_restart_and_given_back() {
-    there_and_back(&["--server-side=false"]).await;
+async fn a_client_side_release_is_taken_over_without_a_restart_and_given_back() {
+    takes_over_and_gives_back(&["--server-side=false"]).await;
 }
 
 #[tokio::test]
@@ -292,7 +292,7 @@ async fn a_release_is_shown_before_it_is_taken_over() {
 /// Drift stays as it is, unless the user requests the content of Helm's record. Then pods may be
 /// replaced, which must be allowed.
 #[tokio::test]
-async fn what_has_drifted_from_a_release_is_told() {
+async fn drift_from_a_release_is_reported() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let helm = ns.helm().await;
     installed(&ns, &helm, &[]).await;
@@ -329,7 +329,7 @@ async fn what_has_drifted_from_a_release_is_told() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_adopted_is_told_before_anything_is_written() {
+async fn objects_that_cannot_be_adopted_are_reported_before_any_write() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let helm = ns.helm().await;
     let said = |args: &[&str]| ns.plugin(args).failed();

@@ -6,7 +6,7 @@ use baton_integration::prelude::*;
 /// The field managers whose fields the revision takes over are determined for each object
 /// separately.
 #[tokio::test]
-async fn what_an_edit_has_added_stays_although_another_object_was_made_by_the_same_manager() {
+async fn an_edited_field_stays_although_its_manager_created_another_object() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let create = ["create", "--field-manager=kubectl-edit", "-f", "-"];
     let made = configmap("made").data("a", "1");

@@ -64,7 +64,7 @@ async fn finalizers(ns: &TestNamespace, entry: &Entry, change: impl Fn(&mut Vec<
 /// The slices of revisions that were deleted without their objects have no owner, so the command
 /// deletes them.
 #[tokio::test]
-async fn slices_of_all_revisions_go() {
+async fn an_undo_deletes_the_slices_of_all_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     adopted(&ns).await;
     let first = slices(&ns).await;
@@ -106,7 +106,7 @@ async fn slices_of_all_revisions_go() {
 /// After an interruption the deployment is gone and nothing has an owner. A second run finishes the
 /// deletion.
 #[tokio::test]
-async fn what_was_interrupted_is_run_again() {
+async fn an_interrupted_undo_is_completed_by_a_second_run() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let revision = adopted(&ns).await;
     finalizers(&ns, &revision, |it| it.push(HOLD.into())).await;
@@ -139,7 +139,7 @@ async fn what_was_interrupted_is_run_again() {
 /// When the deletion begins, the objects have no owner, so garbage collection deletes none of them.
 /// If the deletion is refused, the user can repeat the undo or resume the deployment.
 #[tokio::test]
-async fn nothing_is_owned_any_more_when_the_deletion_begins() {
+async fn objects_have_no_owner_when_the_deletion_of_a_deployment_begins() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let revision = adopted(&ns).await;
     let user = ns.unique("no-deletion");
@@ -174,7 +174,7 @@ async fn nothing_is_owned_any_more_when_the_deletion_begins() {
 }
 
 #[tokio::test]
-async fn nothing_is_deleted_where_fields_cannot_be_given_back() {
+async fn an_undo_deletes_nothing_without_the_right_to_give_fields_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let revision = adopted(&ns).await;
     let user = ns.unique("reader");

@@ -220,7 +220,7 @@ async fn a_stale_revision_annotation_does_not_prevent_adoption() {
 
 /// A revision never merges into an object that appears between its read and its create.
 #[tokio::test]
-async fn a_create_never_merges_into_the_object_of_somebody_else() {
+async fn a_create_never_merges_into_an_existing_object() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     for round in 0..12 {
         let (name, object) = (format!("v{round}"), configmap(&format!("cm-{round}")));
@@ -256,7 +256,7 @@ async fn a_create_never_merges_into_the_object_of_somebody_else() {
 
 /// The create of an object relies on this: no object has the resource version 1.
 #[tokio::test]
-async fn an_apply_with_a_version_that_no_object_has_creates_and_never_changes() {
+async fn an_apply_with_resource_version_1_creates_but_never_changes() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let apply = async |value: &str| {
         let mut object = ns.reference(&configmap("cm").data("k", value));
@@ -273,7 +273,7 @@ async fn an_apply_with_a_version_that_no_object_has_creates_and_never_changes() 
 
 /// The revision is triggered by the deletion of the colliding object, and does not wait for 30 s.
 #[tokio::test]
-async fn a_collision_is_resolved_as_soon_as_the_object_goes() {
+async fn a_collision_is_resolved_once_the_object_is_deleted() {
     let ns = refused(Scope::Namespaced, &settings(), settings()).await;
     ns.delete(&settings()).await;
     let gone = std::time::Instant::now();

@@ -35,7 +35,7 @@ const APPLY: &[&str] = &["apply", "-f", "-"];
 /// Fields that kubectl has applied, in any way, are removed by the revision that drops them. Fields
 /// of other managers stay, and the take-over changes no pod.
 #[tokio::test]
-async fn what_kubectl_applied_goes_when_a_revision_drops_it() {
+async fn a_field_of_kubectl_is_removed_when_a_revision_drops_it() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (both, one) = (workload(&[("A", "1"), ("B", "1")]), workload(&[("A", "1")]));
     let keys = settings(&["a", "b"]);
@@ -72,7 +72,7 @@ async fn what_kubectl_applied_goes_when_a_revision_drops_it() {
 /// The revision takes over the fields of Helm and of managers that the manifest names, and no
 /// others.
 #[tokio::test]
-async fn fields_of_other_tools_become_ours_when_they_are_named() {
+async fn fields_of_named_managers_are_taken_over() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let flux = settings(&["a", "b"]);
     for (manager, named, left) in [

@@ -110,7 +110,7 @@ impl Thief {
 /// With two sites, the credentials of the first agent allow reads of the first site's phases and
 /// writes of their status, and nothing else on the hub.
 #[tokio::test]
-async fn stolen_credentials_of_an_agent_open_its_own_phases_and_nothing_else() {
+async fn credentials_of_an_agent_give_access_to_its_own_phases_only() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let hub = ns.cluster();
     let [own, other] = ["own", "other"].map(|name| ns.unique(name));

@@ -62,7 +62,7 @@ impl Remote {
     }
 
     /// Restores the line, and waits until the hub reports it.
-    async fn mend(&self) {
+    async fn restore(&self) {
         self.line.set(Mode::Pass).await;
         self.pulled.joined.becomes("Connected", "True").await;
     }
@@ -119,7 +119,7 @@ async fn drift_is_repaired_without_the_hub_over_restarts() {
             .await;
     }
     assert_eq!(remote.pulled.live(&configmap("other")).await, before);
-    remote.mend().await;
+    remote.restore().await;
     let ns = &remote.pulled.ns;
     ns.reaches("v1", &[Is("Available", "True")]).await;
     assert_eq!(remote.pulled.live(&configmap("other")).await, before);
@@ -128,7 +128,7 @@ async fn drift_is_repaired_without_the_hub_over_restarts() {
 /// If nothing has changed, nothing is written when the hub is reachable again; new results of
 /// probes are reported.
 #[tokio::test]
-async fn statuses_are_caught_up_when_the_hub_is_back() {
+async fn changed_statuses_are_reported_when_the_hub_is_back() {
     let remote = Remote::new(Scope::Namespaced).await;
     let (ns, class) = (&remote.pulled.ns, remote.pulled.class());
     for name in ["calm", "failing"] {
@@ -152,7 +152,7 @@ async fn statuses_are_caught_up_when_the_hub_is_back() {
     }
     let bad = json!({ "metadata": { "annotations": { "name": "bad" } } });
     remote.pulled.merge(&configmap("failing"), &bad).await;
-    remote.mend().await;
+    remote.restore().await;
     let failed = [
         Because("Available", "False", "ProbeFailure"),
         Says("Available", "it is bad"),
@@ -170,7 +170,7 @@ async fn statuses_are_caught_up_when_the_hub_is_back() {
 /// Two revisions are created while the agent is away, and the first one is archived. It never
 /// reaches the site.
 #[tokio::test]
-async fn what_was_archived_meanwhile_is_never_written() {
+async fn a_revision_archived_while_offline_is_never_written() {
     let remote = Remote::new(Scope::Namespaced).await;
     let (ns, class) = (&remote.pulled.ns, remote.pulled.class());
     let create = async |name: &str, previous: &[&str]| {
@@ -203,7 +203,7 @@ async fn what_was_archived_meanwhile_is_never_written() {
         ns.set_lifecycle(name, "Archived").await;
     }
     ns.reaches("v1", &[Is("Archived", "False")]).await;
-    remote.mend().await;
+    remote.restore().await;
     ns.reaches("v3", &[Is("Succeeded", "True"), No("InTransition")])
         .await;
     for name in ["v1", "v2"] {
@@ -225,7 +225,7 @@ async fn what_was_archived_meanwhile_is_never_written() {
 
 /// The same for a deployment: the templates between the first and the last one are skipped.
 #[tokio::test]
-async fn templates_of_a_deployment_that_were_replaced_meanwhile_are_never_written() {
+async fn templates_replaced_while_offline_are_never_written() {
     let remote = Remote::new(Scope::Namespaced).await;
     let ns = &remote.pulled.ns;
     let class = remote.pulled.class();
@@ -244,7 +244,7 @@ async fn templates_of_a_deployment_that_were_replaced_meanwhile_are_never_writte
         deployment.edit(content(value)).await;
         deployment.reaches(&[Want::Revision(number)]).await;
     }
-    remote.mend().await;
+    remote.restore().await;
     deployment.concluded_as(4).await;
     let recorded = recording.so_far().await;
     let states = recorded.states();
@@ -309,7 +309,7 @@ async fn a_silent_agent_is_reported_and_blocks_no_other_phase() {
         ns.read_set("v1").await.condition("Available").cloned(),
         condition
     );
-    remote.mend().await;
+    remote.restore().await;
     ns.reaches("v1", &[Is("Available", "True")]).await;
 }
 
@@ -325,7 +325,7 @@ async fn a_deletion_waits_for_the_agent() {
     is_waited_for(ns).await;
     // The agent has not observed the deletion, and repairs as before.
     remote.pulled.is_repaired(&settings()).await;
-    remote.mend().await;
+    remote.restore().await;
     ns.eventually("the revision to be gone", async || {
         ns.cluster().get(&set).await.is_none()
     })
@@ -339,7 +339,7 @@ async fn a_deletion_waits_for_the_agent() {
 
 /// A user abandons the phase of a lost site. If the site comes back, its objects are unchanged.
 #[tokio::test]
-async fn a_lost_site_can_be_given_up() {
+async fn the_phase_of_a_lost_site_can_be_abandoned() {
     let remote = Remote::new(Scope::Namespaced).await;
     remote.deliver().await;
     let ns = &remote.pulled.ns;
@@ -360,7 +360,7 @@ async fn a_lost_site_can_be_given_up() {
     })
     .await;
     assert_eq!(remote.pulled.live(&settings()).await, before);
-    remote.mend().await;
+    remote.restore().await;
     // The agent has dropped the phase, so the object is not repaired any more.
     let drift = json!({ "data": { "k": "drifted" } });
     let drifted = async || {

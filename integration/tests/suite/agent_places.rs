@@ -13,7 +13,7 @@ fn place(joined: &Joined) -> Value {
 }
 
 /// Deletes the namespace of an agent, and waits until it is gone.
-async fn close(pulled: &Pulled) {
+async fn delete_namespace(pulled: &Pulled) {
     let place = place(&pulled.joined);
     let hub = pulled.ns.cluster();
     assert!(hub.delete(&place, "Background").await);
@@ -26,7 +26,7 @@ async fn close(pulled: &Pulled) {
 }
 
 /// Creates the namespace of an agent, and grants the agent its rights again.
-async fn reopen(pulled: &Pulled) {
+async fn create_namespace_again(pulled: &Pulled) {
     let token = pulled.joined.admit_agent().await.token().await;
     pulled.agent.replace_hub_token(&token.text);
 }
@@ -48,7 +48,7 @@ async fn with_two_revisions() -> (Pulled, Value) {
 const UNREACHABLE: Want<'_> = Because("Available", "Unknown", "ClusterUnreachable");
 
 #[tokio::test]
-async fn an_agent_takes_away_what_the_manager_has_delivered_before() {
+async fn an_agent_deletes_objects_that_the_manager_delivered() {
     let mut bed = Exclusive::acquire().await;
     let site = Site::get(PULL).await;
     for scope in [Scope::Namespaced, Scope::Cluster] {
@@ -80,7 +80,7 @@ async fn an_agent_takes_away_what_the_manager_has_delivered_before() {
 
 /// The cluster was never joined, so nothing was delivered.
 #[tokio::test]
-async fn phases_of_a_cluster_without_a_place_for_an_agent_can_be_deleted() {
+async fn phases_of_a_cluster_that_was_never_joined_can_be_deleted() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PULL).await;
     let joined = site.join(&ns).pull().create().await;
@@ -102,10 +102,10 @@ async fn phases_of_a_cluster_without_a_place_for_an_agent_can_be_deleted() {
 }
 
 #[tokio::test]
-async fn no_object_goes_with_the_namespace_of_an_agent() {
+async fn no_object_is_deleted_with_the_namespace_of_an_agent() {
     let (pulled, before) = with_two_revisions().await;
     let ns = &pulled.ns;
-    close(&pulled).await;
+    delete_namespace(&pulled).await;
     let text = format!("`baton cluster join {} --pull`", pulled.joined.name());
     let lost = ns.within(Duration::from_mins(4));
     for name in ["v1", "going"] {
@@ -123,7 +123,7 @@ async fn no_object_goes_with_the_namespace_of_an_agent() {
     .await;
     pulled.live(&configmap("going")).await;
 
-    reopen(&pulled).await;
+    create_namespace_again(&pulled).await;
     lost.reaches("v1", &[Is("Available", "True")]).await;
     lost.eventually("the other revision to be gone", async || {
         ns.cluster().get(&set).await.is_none()
@@ -139,7 +139,7 @@ async fn no_object_goes_with_the_namespace_of_an_agent() {
 /// A Cluster is deleted by mistake and created again, and the agent continues. The agent also
 /// carries out the deletions in between.
 #[tokio::test]
-async fn an_agent_serves_its_phases_while_there_is_no_cluster() {
+async fn an_agent_serves_its_phases_while_its_cluster_object_is_gone() {
     let (pulled, before) = with_two_revisions().await;
     let ns = &pulled.ns;
     let mut cluster = pulled.joined.read().await.unwrap();
@@ -164,7 +164,7 @@ async fn an_agent_serves_its_phases_while_there_is_no_cluster() {
     // The Cluster is gone for good, together with the agent's namespace.
     pulled.joined.leave().await;
     ns.reaches("v1", &[UNREACHABLE]).await;
-    close(&pulled).await;
+    delete_namespace(&pulled).await;
     let set = ns.set_ref("v1");
     assert!(ns.cluster().delete(&set, "Background").await);
     let phase = ns.phase_ref("v1", "a");

@@ -44,7 +44,7 @@ fn now(hub: &Faults, site: &Faults) -> (usize, usize) {
 /// A delivered phase costs one report, an object costs one request plus a dry run, and an idle
 /// agent sends only heartbeats.
 #[tokio::test]
-async fn delivery_is_cheap_and_idleness_costs_a_heartbeat() {
+async fn delivery_costs_few_requests_and_an_idle_agent_only_heartbeats() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let own = Site::get(PULL).await;
     let joined = own.join(&ns).pull().create().await;

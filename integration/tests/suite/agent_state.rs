@@ -21,7 +21,7 @@ enum Damage {
 impl Damage {
     const ALL: [Self; 4] = [Self::Truncated, Self::Flipped, Self::Empty, Self::Foreign];
 
-    fn befall(self, path: &Path) {
+    fn apply_to(self, path: &Path) {
         let mut content = std::fs::read(path).unwrap();
         let half = content.len() / 2;
         match self {
@@ -55,7 +55,7 @@ async fn a_damaged_state_is_reported_and_nothing_is_lost() {
     for damage in Damage::ALL {
         let known = warnings(&pulled);
         pulled.agent.stop();
-        damage.befall(&pulled.agent.state());
+        damage.apply_to(&pulled.agent.state());
         let damaged = std::fs::read(pulled.agent.state()).unwrap();
         pulled.agent.start();
         pulled
@@ -97,7 +97,7 @@ async fn a_damaged_state_without_the_hub_changes_nothing() {
     for damage in Damage::ALL {
         line.set(Mode::Cut).await;
         pulled.agent.stop();
-        damage.befall(&pulled.agent.state());
+        damage.apply_to(&pulled.agent.state());
         let drift = json!({ "data": { "k": "drifted" } });
         let drifted = pulled.merge(&settings(), &drift).await;
         let known = warnings(&pulled);
@@ -174,9 +174,9 @@ async fn the_state_of_another_cluster_is_not_used() {
 /// The state is from before the last rollout, as from a backup of the volume, and the hub is
 /// reachable. The agent reads the phases of the hub before it writes.
 #[tokio::test]
-async fn a_stale_state_does_nothing_wrong() {
+async fn an_agent_with_a_stale_state_reads_the_hub_before_it_writes() {
     let mut pulled = Pulled::new(Scope::Namespaced).await;
-    let old_state = roll_over(&mut pulled).await;
+    let old_state = roll_out_two_revisions(&mut pulled).await;
     pulled.agent.stop();
     std::fs::write(pulled.agent.state(), &old_state).unwrap();
     let configmaps = configmap("").within(pulled.ns.name()).manifest;
@@ -195,9 +195,9 @@ async fn a_stale_state_does_nothing_wrong() {
 /// The same without the hub. The agent takes no object back that was handed over, and follows the
 /// hub once it is reachable.
 #[tokio::test]
-async fn a_stale_state_without_the_hub_takes_nothing_back() {
+async fn an_agent_with_a_stale_state_takes_no_object_back() {
     let (mut pulled, line) = Pulled::behind_a_proxy().await;
-    let old_state = roll_over(&mut pulled).await;
+    let old_state = roll_out_two_revisions(&mut pulled).await;
     let before = pulled.live(&configmap("shared")).await;
     pulled.agent.stop();
     std::fs::write(pulled.agent.state(), &old_state).unwrap();
@@ -228,7 +228,7 @@ async fn is_replaced(pulled: &Pulled, before: &[u8]) {
 }
 
 /// Rolls out two revisions, and returns the state from between them.
-async fn roll_over(pulled: &mut Pulled) -> Vec<u8> {
+async fn roll_out_two_revisions(pulled: &mut Pulled) -> Vec<u8> {
     let class = pulled.class();
     let ns = &pulled.ns;
     let create = async |name: &str, previous: &[&str], own: &str| {

@@ -5,7 +5,7 @@ use baton_integration::prelude::*;
 both_scopes! {
     archival_goes_in_reverse_order;
     archival_deletes_the_objects_of_slices;
-    what_is_to_be_kept_stays_without_an_owner;
+    an_object_annotated_to_be_kept_stays_without_an_owner;
     a_revision_created_archived_writes_nothing;
     an_archived_revision_stays_archived;
     a_released_object_keeps_the_cache_label;
@@ -94,7 +94,7 @@ async fn archival_deletes_the_objects_of_slices(scope: Scope) {
 
 /// Objects with either annotation stay after an archival and after a deletion, also if a user has
 /// added the annotation to the live object.
-async fn what_is_to_be_kept_stays_without_an_owner(scope: Scope) {
+async fn an_object_annotated_to_be_kept_stays_without_an_owner(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let annotated = |name: &str, annotation: &str, value: &str| {
         let mut object = configmap(name);
@@ -186,7 +186,7 @@ async fn an_archived_revision_stays_archived(scope: Scope) {
 
 /// An archival can be cancelled before it is complete.
 #[tokio::test]
-async fn archival_can_be_called_off() {
+async fn an_archival_can_be_cancelled() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (first, second) = (configmap("cm-1"), configmap("cm-2").blocked());
     ns.revision(1)
@@ -246,7 +246,7 @@ async fn a_released_object_keeps_the_cache_label(scope: Scope) {
 /// Without the slice the objects of the revision are not known, so the archival waits, and the
 /// status names the slice.
 #[tokio::test]
-async fn a_missing_slice_holds_up_archival() {
+async fn archival_waits_for_a_missing_slice() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let sliced = configmap("sliced");
     ns.create_slice("slice", [sliced.clone()]).await;

@@ -211,7 +211,7 @@ async fn reaches_as_far_as_assigned(ns: &TestNamespace, joined: &Joined) {
 }
 
 #[tokio::test]
-async fn pushed_phases_reach_as_far_as_assigned() {
+async fn an_assignment_limits_where_pushed_phases_may_write() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let joined = site.join(&ns).create().await;
@@ -219,7 +219,7 @@ async fn pushed_phases_reach_as_far_as_assigned() {
 }
 
 #[tokio::test]
-async fn pulled_phases_reach_as_far_as_assigned() {
+async fn an_assignment_limits_where_pulled_phases_may_write() {
     let pulled = Pulled::new(Scope::Namespaced).await;
     reaches_as_far_as_assigned(&pulled.ns, &pulled.joined).await;
 }
@@ -254,7 +254,7 @@ async fn assignments_can_be_required() {
 }
 
 #[tokio::test]
-async fn assignments_that_cannot_be_decided_are_refused() {
+async fn invalid_assignments_are_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let valid = || json!({ "namespaces": names(&["a"]), "clusters": { "selector": {} } });
     let with = |pointer: &str, value: Value| {
@@ -312,7 +312,7 @@ async fn assignments_that_cannot_be_decided_are_refused() {
 
 /// A join writes an assignment for the namespaces that it names, which is removed with the cluster.
 #[tokio::test]
-async fn joining_says_who_may_deliver() {
+async fn a_join_writes_the_assignment_of_its_cluster() {
     let _turn = turn().await;
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (hub, site) = (ns.cluster(), Site::get(PUSH).await);

@@ -342,7 +342,7 @@ async fn a_missing_namespace_is_reported_until_it_exists() {
 
 /// A cluster-scoped revision may contain a namespace and the objects in it.
 #[tokio::test]
-async fn cluster_set_with_its_own_namespace() {
+async fn a_cluster_revision_may_contain_a_namespace_and_its_objects() {
     let ns = TestNamespace::new(Scope::Cluster).await;
     let name = ns.unique("own");
     let namespace = object("v1", "Namespace", &name);
@@ -375,7 +375,7 @@ async fn cluster_set_with_its_own_namespace() {
 
 /// `previous` may name only revisions of the same kind.
 #[tokio::test]
-async fn previous_of_another_kind() {
+async fn a_previous_revision_of_another_kind_is_refused() {
     for (scope, other) in [
         (Scope::Namespaced, "ClusterObjectSet"),
         (Scope::Cluster, "ObjectSet"),
@@ -396,7 +396,7 @@ async fn previous_of_another_kind() {
 
 /// Each entry has exactly one kind of probe.
 #[tokio::test]
-async fn ambiguous_probes() {
+async fn a_probe_without_exactly_one_kind_is_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let condition = json!({ "type": "Ready", "status": "True" });
     let equal = json!({ "fieldA": ".a", "fieldB": ".b" });

@@ -9,11 +9,11 @@ use crate::kinds::definition;
 use crate::requests::{Count, settle};
 
 both_scopes! {
-    a_status_is_written_however_long_its_texts_are;
+    long_messages_are_cut_so_that_the_status_is_written;
 }
 
 /// The names exceed the limits of servers, and the messages exceed the limit of the schema.
-async fn a_status_is_written_however_long_its_texts_are(scope: Scope) {
+async fn long_messages_are_cut_so_that_the_status_is_written(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let probe = |i: usize| {
         let message = format!("{i}{}", "ä".repeat(50_000));
@@ -44,7 +44,7 @@ async fn a_status_is_written_however_long_its_texts_are(scope: Scope) {
 /// A search for the first pattern in this text would take half a minute, and the compiled patterns
 /// of the last rule would take 300 MiB.
 #[tokio::test]
-async fn rules_that_cost_too_much_hold_nothing_up() {
+async fn expensive_rules_delay_no_other_revision() {
     let bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     settle(&ns, &bed).await;
@@ -105,7 +105,7 @@ async fn rules_that_cost_too_much_hold_nothing_up() {
 
 /// The dry runs of a phase with an invalid object are repeated with a growing delay.
 #[tokio::test]
-async fn what_is_refused_is_tried_again_later_and_later() {
+async fn a_refused_phase_is_retried_with_a_growing_delay() {
     const OBJECTS: u64 = 5;
     let bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;

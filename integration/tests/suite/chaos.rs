@@ -195,7 +195,7 @@ impl<'a> Chain<'a> {
 }
 
 #[tokio::test]
-async fn impatient_users_get_what_they_asked_for_last() {
+async fn random_changes_settle_in_the_state_requested_last() {
     let first = first_seed();
     let ns = TestNamespace::new(Scope::Namespaced).await;
     println!("{SEED}={first}");

@@ -340,7 +340,7 @@ async fn removed(ns: &TestNamespace, there: &Cluster, path: &Path, name: &str) {
 /// Errors that can be detected are reported before anything is written, in one line that names the
 /// cluster.
 #[tokio::test]
-async fn what_cannot_work_is_refused_before_anything_is_written() {
+async fn impossible_commands_are_refused_before_any_write() {
     let _turn = turn().await;
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (hub, site) = (ns.cluster(), Site::get(PUSH).await);

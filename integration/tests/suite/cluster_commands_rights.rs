@@ -111,7 +111,7 @@ impl ForTenants<'_> {
 
     /// The token of the delivering account can change nothing by itself, and can impersonate no
     /// account outside of the namespaces.
-    async fn token_is_worth_little(&self, token: &str) {
+    async fn token_has_no_other_rights(&self, token: &str) {
         let kubeconfig = self.joined.site().endpoint().kubeconfig(token);
         let connected = async |kubeconfig: &str| {
             let file = TemporaryKubeconfig::new(kubeconfig);
@@ -258,7 +258,7 @@ async fn the_hub_delivers_into_a_cluster_of_tenants_with_their_rights_only() {
     cluster.delivers_as_accounts_only().await;
     let secret = ns.cluster().get(&joined.secret_reference()).await.unwrap();
     cluster
-        .token_is_worth_little(&value(&secret, "token"))
+        .token_has_no_other_rights(&value(&secret, "token"))
         .await;
     cluster.rights_are_what_was_asked_for().await;
     cluster.removed(&site.kubeconfig()).await;
@@ -288,7 +288,7 @@ async fn an_agent_delivers_in_a_cluster_of_tenants_with_their_rights_only() {
     let agent = agent.with_lease().start().await;
     joined.becomes("Connected", "True").await;
     cluster.delivers_as_accounts_only().await;
-    cluster.token_is_worth_little(&token).await;
+    cluster.token_has_no_other_rights(&token).await;
     drop(agent);
     cluster.rights_are_what_was_asked_for().await;
     cluster.removed(&site.kubeconfig()).await;

@@ -31,7 +31,7 @@ fn ca_of_the_hub(ns: &TestNamespace) -> String {
 }
 
 #[tokio::test]
-async fn the_address_is_needed_to_connect_to_only() {
+async fn the_address_is_required_unless_the_connection_is_pull() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let cluster = |spec: Value| {
         json!({
@@ -269,7 +269,7 @@ async fn a_server_that_does_not_answer_blocks_no_other_cluster() {
 /// New credentials are used at once, also by watches that are reopened. Neither the Cluster nor the
 /// delivered objects are affected.
 #[tokio::test]
-async fn credentials_are_exchanged_without_a_gap() {
+async fn credentials_are_replaced_without_an_interruption() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let account = site.account().await;
@@ -336,7 +336,7 @@ async fn revoked_credentials_are_reported_and_can_be_replaced() {
 }
 
 #[tokio::test]
-async fn a_secret_that_goes_ends_the_connection_until_it_is_back() {
+async fn a_deleted_secret_ends_the_connection_until_it_is_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let token = site.account().await.token().await.text;
@@ -355,7 +355,7 @@ async fn a_secret_that_goes_ends_the_connection_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn another_address_is_another_connection() {
+async fn a_changed_address_opens_a_new_connection() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let (one, other) = tokio::join!(Proxy::start(site.address()), Proxy::start(site.address()));
@@ -373,7 +373,7 @@ async fn another_address_is_another_connection() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_goes_is_let_go() {
+async fn connections_end_when_their_cluster_is_deleted() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let proxy = Proxy::start(site.address()).await;
@@ -395,7 +395,7 @@ async fn a_cluster_that_goes_is_let_go() {
 
 /// The annotation applies to a client certificate, but not to a token.
 #[tokio::test]
-async fn the_servers_certificate_can_be_trusted_unseen() {
+async fn verification_of_a_server_certificate_can_be_skipped() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let ca = ca_of_the_hub(&ns);

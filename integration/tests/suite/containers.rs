@@ -62,7 +62,7 @@ async fn a_namespace_with_objects_of_a_newer_revision_is_never_deleted() {
 /// If the annotation is removed after the rollout, it is too late for a refusal, and the namespace
 /// is kept nevertheless.
 #[tokio::test]
-async fn a_namespace_in_use_is_let_go_whatever_its_annotations_say() {
+async fn a_namespace_in_use_is_released_whatever_its_annotations_are() {
     let ns = TestNamespace::new(Scope::Cluster).await;
     let (inner, cm) = contents(&ns);
     ns.revision(1)

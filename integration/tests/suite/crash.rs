@@ -22,7 +22,7 @@ struct Fate(Option<StdRng>);
 impl Fate {
     /// Kills the manager at a random moment of the stage that has just begun, and starts another
     /// one.
-    async fn strike(&mut self, bed: &mut Exclusive) -> u64 {
+    async fn kill_at_random_moments(&mut self, bed: &mut Exclusive) -> u64 {
         let Some(random) = &mut self.0 else {
             return 0;
         };
@@ -70,7 +70,7 @@ async fn roll_out(ns: &TestNamespace, bed: &mut Exclusive, fate: &mut Fate) -> u
     let mut identities = Vec::new();
     for number in 1..=3 {
         create(ns, number).await;
-        kills += fate.strike(bed).await;
+        kills += fate.kill_at_random_moments(bed).await;
         ns.reaches(&format!("r{number}"), &done).await;
         if number > 1 {
             let before = format!("r{}", number - 1);
@@ -78,7 +78,7 @@ async fn roll_out(ns: &TestNamespace, bed: &mut Exclusive, fate: &mut Fate) -> u
             // the archival in every run.
             ns.reaches(&before, &[Is("InTransition", "True")]).await;
             ns.set_lifecycle(&before, "Archived").await;
-            kills += fate.strike(bed).await;
+            kills += fate.kill_at_random_moments(bed).await;
             ns.reaches(&before, &[Is("Archived", "True"), Controls(&[])])
                 .await;
         }
@@ -133,7 +133,7 @@ async fn picture(ns: &TestNamespace) -> Vec<String> {
 /// There are at least 30 kills. Each rollout ends as an undisturbed one does, and a further restart
 /// writes nothing.
 #[tokio::test]
-async fn killed_managers_leave_nothing_behind() {
+async fn rollouts_end_like_undisturbed_ones_when_managers_are_killed() {
     let first = first_seed();
     let mut bed = Exclusive::acquire().await;
     let calm = bed.namespace(Scope::Namespaced).await;

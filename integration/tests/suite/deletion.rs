@@ -4,12 +4,12 @@ use baton_integration::prelude::*;
 
 both_scopes! {
     orphaned_objects_stay;
-    background_deletion_takes_the_objects;
-    foreground_deletion_takes_the_objects;
+    background_deletion_deletes_the_objects;
+    foreground_deletion_deletes_the_objects;
     deletion_goes_in_reverse_order;
-    deletion_leaves_what_was_handed_over;
-    objects_of_a_deleted_newest_revision_return_to_the_one_before;
-    objects_of_a_newest_revision_deleted_in_the_foreground_return_to_the_one_before;
+    deletion_leaves_objects_that_were_handed_over;
+    deletion_of_the_newest_revision_returns_its_objects;
+    foreground_deletion_of_the_newest_revision_returns_its_objects;
     a_paused_revision_can_be_deleted;
 }
 
@@ -34,11 +34,11 @@ async fn orphaned_objects_stay(scope: Scope) {
     .await;
 }
 
-async fn background_deletion_takes_the_objects(scope: Scope) {
+async fn background_deletion_deletes_the_objects(scope: Scope) {
     deleted(scope, "Background").await;
 }
 
-async fn foreground_deletion_takes_the_objects(scope: Scope) {
+async fn foreground_deletion_deletes_the_objects(scope: Scope) {
     deleted(scope, "Foreground").await;
 }
 
@@ -59,7 +59,7 @@ async fn deleted(scope: Scope, propagation: &str) {
 
 /// The objects of the deleted revision that a newer one has taken over stay, without a trace of the
 /// deleted revision.
-async fn deletion_leaves_what_was_handed_over(scope: Scope) {
+async fn deletion_leaves_objects_that_were_handed_over(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (shared, own) = (configmap("shared"), configmap("own"));
     ns.revision(1)
@@ -117,13 +117,11 @@ async fn deletion_goes_in_reverse_order(scope: Scope) {
 
 /// The older revision is still active and recreates the objects that are deleted with the newer
 /// one.
-async fn objects_of_a_deleted_newest_revision_return_to_the_one_before(scope: Scope) {
+async fn deletion_of_the_newest_revision_returns_its_objects(scope: Scope) {
     gives_back_after(scope, "Background").await;
 }
 
-async fn objects_of_a_newest_revision_deleted_in_the_foreground_return_to_the_one_before(
-    scope: Scope,
-) {
+async fn foreground_deletion_of_the_newest_revision_returns_its_objects(scope: Scope) {
     gives_back_after(scope, "Foreground").await;
 }
 
@@ -162,7 +160,7 @@ async fn a_paused_revision_can_be_deleted(scope: Scope) {
 
 /// Nothing delays the deletion of a namespace, and nothing is created in it meanwhile.
 #[tokio::test]
-async fn a_deleted_namespace_goes() {
+async fn the_deletion_of_a_namespace_is_not_delayed() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let [shared, sliced, failing] = ["shared", "sliced", "failing"].map(configmap);
     ns.create_slice("slice", [sliced]).await;

@@ -6,7 +6,7 @@ use baton_integration::prelude::*;
 both_scopes! {
     a_deployment_creates_its_first_revision;
     a_deployment_recovers_from_failing_revisions;
-    changes_of_a_paused_deployment_wait;
+    changes_of_a_paused_deployment_wait_until_it_is_resumed;
     owner_references_and_controller_of_agree;
 }
 
@@ -182,7 +182,7 @@ async fn a_deployment_recovers_from_failing_revisions(scope: Scope) {
     }
 }
 
-async fn changes_of_a_paused_deployment_wait(scope: Scope) {
+async fn changes_of_a_paused_deployment_wait_until_it_is_resumed(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (first, second) = (passing("cm-1"), passing("cm-2"));
     let content = || ns.content().probe(name_in_data_probe());

@@ -333,7 +333,7 @@ impl<'a> Chain<'a> {
 
 /// Two chains, one of each scope, survive a manager that is killed at random moments.
 #[tokio::test]
-async fn a_long_chain_survives_its_users_and_its_manager() {
+async fn a_long_chain_survives_random_edits_and_killed_managers() {
     let seed = first_seed();
     println!("{SEED}={seed}");
     let mut random = StdRng::seed_from_u64(seed);

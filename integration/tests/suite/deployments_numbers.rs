@@ -9,12 +9,12 @@ use crate::deployments_status::change_revisions;
 const QUIET: Duration = Duration::from_secs(4);
 
 both_scopes! {
-    after_the_highest_number_nothing_is_made;
+    no_revision_is_created_after_the_highest_number;
 }
 
 /// A revision with the labels of a deployment is adopted, and its number is the highest possible
 /// one.
-async fn after_the_highest_number_nothing_is_made(scope: Scope) {
+async fn no_revision_is_created_after_the_highest_number(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
     let content = |version: &str| ns.content().phase("a", [cm.clone().data("k", version)]);
@@ -80,7 +80,7 @@ async fn a_revision_after_the_highest_number_is_refused() {
 
 /// The server changes every revision, so none matches the template.
 #[tokio::test]
-async fn what_is_never_stored_as_it_was_made_is_made_ever_more_seldom() {
+async fn a_revision_that_never_matches_is_recreated_with_a_growing_delay() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let garbled =
         "Object{metadata: Object.metadata{annotations: {'baton.run/template-metadata': 'x'}}}";

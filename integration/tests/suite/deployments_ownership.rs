@@ -7,17 +7,17 @@ use baton_integration::prelude::*;
 use baton_integration::set::SetBuilder;
 
 both_scopes! {
-    deployments_with_overlapping_selectors_keep_apart;
+    deployments_with_overlapping_selectors_keep_their_revisions;
     foreground_deletion_creates_nothing_new;
     orphaned_revisions_are_adopted;
-    a_taken_name_is_a_collision;
+    a_revision_name_that_is_taken_is_a_collision;
     a_deleted_current_revision_is_replaced;
     a_deployment_deleted_and_created_again_at_once_is_rolled_out;
 }
 
 /// Two deployments whose selectors and templates match the revisions of both, and an uncontrolled
 /// revision that they match as well.
-async fn deployments_with_overlapping_selectors_keep_apart(scope: Scope) {
+async fn deployments_with_overlapping_selectors_keep_their_revisions(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let labels = json!({ "shared": "label" });
     let content = |name: &str, version: &str| {
@@ -151,7 +151,7 @@ async fn orphaned_revisions_are_adopted(scope: Scope) {
 /// second deployment before the changes of the revisions: their watches are independent of each
 /// other.
 #[tokio::test]
-async fn revisions_that_are_orphaned_unobserved_are_adopted() {
+async fn revisions_are_adopted_before_their_orphaning_is_observed() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
@@ -259,7 +259,7 @@ async fn an_orphan_of_another_selector_is_left_alone() {
 
 /// A selector that changes, or matches nothing, changes nothing about the owned revisions.
 #[tokio::test]
-async fn a_changed_selector_loses_nothing() {
+async fn a_changed_selector_keeps_all_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let cm = configmap("cm");
     let content = |version: &str| ns.content().phase("a", [cm.clone().data("k", version)]);
@@ -277,7 +277,7 @@ async fn a_changed_selector_loses_nothing() {
 }
 
 /// A revision of another owner has the name that the next revision would have. It is left alone.
-async fn a_taken_name_is_a_collision(scope: Scope) {
+async fn a_revision_name_that_is_taken_is_a_collision(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let content = |version: &str| {
         ns.content()
@@ -433,7 +433,7 @@ async fn a_deployment_deleted_and_created_again_at_once_is_rolled_out(scope: Sco
 
 /// A user changes a manifest of the current revision. The template prevails.
 #[tokio::test]
-async fn a_changed_revision_is_replaced() {
+async fn a_revision_changed_by_a_user_is_replaced() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let cm = configmap("cm").data("k", "dGVzdA==");
     let content = ns.content().phase("a", [cm.clone()]);

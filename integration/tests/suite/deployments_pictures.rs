@@ -9,7 +9,7 @@ use crate::deployments::{workload, workload_probe};
 both_scopes! {
     an_edit_in_place_leaves_no_object_without_a_controller;
     objects_beside_the_old_ones_replace_them_without_downtime;
-    a_rollout_over_a_failed_intermediate_revision_concludes;
+    a_rollout_completes_after_a_failed_intermediate_revision;
 }
 
 const CONFIG: &str = "my-config";
@@ -214,7 +214,7 @@ fn assert_old_ones_wait(sets: &State, scope: Scope) {
 
 /// The configuration is handed over from 1 to 2 to 3, and each revision has its own workload. The
 /// image of 2 is broken, and 3 waits until the test lets it pass.
-async fn a_rollout_over_a_failed_intermediate_revision_concludes(scope: Scope) {
+async fn a_rollout_completes_after_a_failed_intermediate_revision(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let config = configmap(CONFIG);
     let app = |version: u64, image: &str| workload(&format!("my-deployment-v{version}"), image);

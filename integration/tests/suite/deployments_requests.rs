@@ -17,7 +17,7 @@ const STATUSES: usize = 3;
 
 /// Edits a settled deployment in place, with a full history.
 #[tokio::test]
-async fn an_edit_costs_a_few_requests_and_nothing_else_costs_any() {
+async fn an_edit_costs_few_requests_and_an_idle_deployment_none() {
     let mut bed = Exclusive::acquire().await;
     let namespaces = [
         bed.namespace(Scope::Namespaced).await,
@@ -111,7 +111,7 @@ fn of(counts: &BTreeMap<&'static str, u64>, verb: &str) -> u64 {
 /// One manager is the leader. The other one does nothing until the leader ends, and then continues
 /// its work.
 #[tokio::test]
-async fn of_two_managers_one_works() {
+async fn the_second_manager_waits_until_the_leader_ends() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let home = object("v1", "Namespace", "baton-system").manifest;

@@ -9,8 +9,8 @@ use crate::requests::{Count, settle};
 
 both_scopes! {
     revisions_share_the_slices_of_phases_that_have_not_changed;
-    a_lost_slice_of_the_current_revision_is_made_again;
-    the_name_of_a_slice_may_be_taken;
+    a_lost_slice_of_the_current_revision_is_created_again;
+    a_slice_whose_name_is_taken_gets_another_name;
     a_rollback_puts_the_objects_back_into_the_template;
 }
 
@@ -117,7 +117,7 @@ async fn revisions_share_the_slices_of_phases_that_have_not_changed(scope: Scope
     .await;
 }
 
-async fn a_lost_slice_of_the_current_revision_is_made_again(scope: Scope) {
+async fn a_lost_slice_of_the_current_revision_is_created_again(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let web = rolled_out(&ns).await;
     let set = web.set(1).await;
@@ -143,7 +143,7 @@ async fn a_lost_slice_of_the_current_revision_is_made_again(scope: Scope) {
 
 /// A user who creates a slice under the name that a deployment would use cannot change the rolled
 /// out content.
-async fn the_name_of_a_slice_may_be_taken(scope: Scope) {
+async fn a_slice_whose_name_is_taken_gets_another_name(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let web = rolled_out(&ns).await;
     let set = web.set(1).await;

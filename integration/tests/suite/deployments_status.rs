@@ -6,7 +6,7 @@ use crate::deployments::{workload, workload_probe};
 
 both_scopes! {
     a_late_revision_is_reported_until_it_is_available;
-    a_rollout_paused_halfway_goes_on_as_it_was;
+    a_rollout_paused_halfway_continues_in_the_same_state;
     mapped_conditions_come_from_the_current_revision;
     a_deployment_may_be_empty_first;
 }
@@ -100,7 +100,7 @@ async fn a_late_revision_is_reported_until_it_is_available(scope: Scope) {
 }
 
 /// Two active revisions, one of which fails, are paused and continue in the same state.
-async fn a_rollout_paused_halfway_goes_on_as_it_was(scope: Scope) {
+async fn a_rollout_paused_halfway_continues_in_the_same_state(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (shared, held) = (configmap("shared"), configmap("held"));
     let content = |version: &str, own: &str| {
@@ -326,7 +326,7 @@ async fn a_name_too_long_for_a_label_is_reported() {
 /// Manifests that the server stores in another format have the same content, so each results in one
 /// revision. An absent list equals an empty one, and an absent delay equals zero.
 #[tokio::test]
-async fn odd_manifests_make_one_revision() {
+async fn manifests_that_the_server_normalises_result_in_one_revision() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let odd = configmap("odd")
         .with("/metadata/creationTimestamp", Value::Null)
@@ -406,7 +406,7 @@ async fn a_refused_revision_is_reported_and_created_later() {
 
 /// A webhook changes revisions when they are created, so none is stored as the template has it.
 #[tokio::test]
-async fn a_revision_that_is_stored_otherwise_is_made_once() {
+async fn a_revision_changed_by_a_webhook_is_created_once() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let delay = "Object{spec: Object.spec{successDelaySeconds: 1}}";
     change_revisions(&ns, delay, |set| set["spec"]["successDelaySeconds"] == 1).await;

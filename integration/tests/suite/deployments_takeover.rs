@@ -151,7 +151,7 @@ async fn a_foreign_hash_causes_no_new_revision(scope: Scope) {
 
 /// The mark is in transit while the first status of the revision is written.
 #[tokio::test]
-async fn writes_of_a_takeover_meet() {
+async fn the_mark_of_a_takeover_may_overlap_a_status_write() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     bed.take_manager().kill();

@@ -6,7 +6,7 @@ use baton_integration::prelude::*;
 use crate::tenants::{DEPLOYER, allow};
 
 both_scopes! {
-    a_field_that_is_taken_by_force_is_told_with_its_manager;
+    a_field_taken_by_force_is_reported_with_its_manager;
 }
 
 const OBJECTS: &str = "baton_repaired_objects_total";
@@ -33,7 +33,7 @@ async fn revision_of(scope: Scope, entry: &Entry) -> TestNamespace {
 }
 
 /// Does the same as `kubectl apply --server-side --force-conflicts --field-manager=intruder`.
-async fn intrude(ns: &TestNamespace, object: Value) {
+async fn apply_as_intruder(ns: &TestNamespace, object: Value) {
     ns.cluster().apply(&object, "intruder").await.unwrap();
 }
 
@@ -44,14 +44,14 @@ fn map_of(ns: &TestNamespace, data: &Value) -> Value {
     })
 }
 
-async fn a_field_that_is_taken_by_force_is_told_with_its_manager(scope: Scope) {
+async fn a_field_taken_by_force_is_reported_with_its_manager(scope: Scope) {
     let cm = configmap("cm").data("k", "v").data("l", "w");
     let ns = revision_of(scope, &cm).await;
     let none = ns.plugin(&["drift", &target(&ns, "v1")]);
     assert_eq!((none.code, none.stdout.as_str()), (0, ""), "{none:?}");
     assert_eq!(none.stderr, "No drift found.\n");
 
-    intrude(
+    apply_as_intruder(
         &ns,
         map_of(&ns, &json!({ "k": "theirs", "l": "theirs", "m": "theirs" })),
     )
@@ -110,7 +110,7 @@ async fn a_field_that_is_taken_by_force_is_told_with_its_manager(scope: Scope) {
 
 /// A removed field has no owner any more, and the server does not report which client removed it.
 #[tokio::test]
-async fn a_removed_field_is_told_without_blaming_anybody() {
+async fn a_removed_field_is_reported_without_a_manager() {
     let cm = configmap("cm").data("k", "v").label("app", "demo");
     let ns = revision_of(Scope::Namespaced, &cm).await;
     let patch = json!({ "metadata": { "labels": { "app": null } } });
@@ -131,7 +131,7 @@ async fn a_removed_field_is_told_without_blaming_anybody() {
 
 /// An autoscaler writes to a subresource, and the managed fields entry names the subresource.
 #[tokio::test]
-async fn a_change_of_the_scale_is_told_with_its_manager() {
+async fn a_change_of_the_scale_is_reported_with_its_manager() {
     let web = object("apps/v1", "Deployment", "web")
         .with("/spec/replicas", 1)
         .with("/spec/selector/matchLabels/app", "web")
@@ -162,7 +162,7 @@ async fn a_change_of_the_scale_is_told_with_its_manager() {
 /// A paused revision repairs nothing, so there is no event: the command compares the objects
 /// itself. No output contains values.
 #[tokio::test]
-async fn what_a_paused_revision_leaves_is_told_by_the_command() {
+async fn the_command_reports_drift_of_a_paused_revision() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (pin, gone) = (
         secret("pin").with("/stringData/pin", PIN),
@@ -207,7 +207,7 @@ async fn what_a_paused_revision_leaves_is_told_by_the_command() {
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pin", "namespace": ns.name() },
         "stringData": { "pin": format!("{PIN}-3") },
     });
-    intrude(&ns, text).await;
+    apply_as_intruder(&ns, text).await;
     let told = ns.plugin(&["drift"]);
     assert!(
         told.stdout.contains(".data.pin by a-user, intruder\n"),
@@ -240,7 +240,7 @@ async fn what_a_paused_revision_leaves_is_told_by_the_command() {
 
 /// Objects that could not be compared are not reported as free of drift.
 #[tokio::test]
-async fn what_could_not_be_compared_is_told() {
+async fn objects_that_could_not_be_compared_are_reported() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let empty = ns.plugin(&["drift"]);
     let expected = format!("No resources found in {} namespace.\n", ns.name());
@@ -290,7 +290,7 @@ async fn what_could_not_be_compared_is_told() {
 /// A user who may read a revision gets no more information about its objects than the revision's
 /// account may read.
 #[tokio::test]
-async fn an_account_that_may_not_read_an_object_is_told_the_fields_only() {
+async fn only_fields_are_reported_if_the_account_may_not_read_the_object() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let verbs = ["create", "patch", "update", "delete"];
     allow(ns.cluster(), ns.name(), DEPLOYER, &["configmaps"], &verbs).await;
@@ -300,7 +300,7 @@ async fn an_account_that_may_not_read_an_object_is_told_the_fields_only() {
         .spec("serviceAccountName", DEPLOYER)
         .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
         .await;
-    intrude(&ns, map_of(&ns, &json!({ "k": "theirs" }))).await;
+    apply_as_intruder(&ns, map_of(&ns, &json!({ "k": "theirs" }))).await;
     ns.object_becomes(&cm, "repaired", |live| live["data"]["k"] == "v")
         .await;
     let what = format!("ConfigMap {}/cm (.data.k)", ns.name());
@@ -314,7 +314,7 @@ async fn an_account_that_may_not_read_an_object_is_told_the_fields_only() {
 /// An apply under the manager's own name adds a field that then belongs to the manager, although no
 /// manifest has it.
 #[tokio::test]
-async fn a_field_that_was_added_in_our_name_is_told_to_whoever_may_read_the_object() {
+async fn a_field_added_under_our_manager_name_is_reported_to_readers() {
     for account in [None, Some(DEPLOYER)] {
         let ns = TestNamespace::new(Scope::Namespaced).await;
         let verbs = ["create", "patch", "update", "delete"];
@@ -358,7 +358,7 @@ async fn a_field_that_was_added_in_our_name_is_told_to_whoever_may_read_the_obje
 
 /// A value in the server's own format is no drift, and neither are the fields of other managers.
 #[tokio::test]
-async fn what_only_looks_different_is_no_drift() {
+async fn an_equal_value_in_another_format_is_no_drift() {
     let quota = object("v1", "ResourceQuota", "quota")
         .with("/spec/hard/cpu", "1000m")
         .with("/spec/hard/pods", "9");
@@ -367,7 +367,7 @@ async fn what_only_looks_different_is_no_drift() {
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "quota", "namespace": ns.name() },
         "spec": { "hard": { "memory": "1Gi" } },
     });
-    intrude(&ns, theirs).await;
+    apply_as_intruder(&ns, theirs).await;
     let none = ns.plugin(&["drift"]);
     assert_eq!((none.code, none.stdout.as_str()), (0, ""), "{none:?}");
     // The path of a real change is reported, but not the path of a value in another format.

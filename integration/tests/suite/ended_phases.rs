@@ -6,24 +6,24 @@ use baton_integration::sites::{PUSH, Site};
 use crate::agent::{OWNERS, Pulled};
 
 both_scopes! {
-    what_comes_late_to_a_push_cluster_is_taken_away;
-    what_comes_late_to_a_pull_cluster_is_taken_away;
+    objects_created_late_in_a_push_cluster_are_deleted;
+    objects_created_late_in_a_pull_cluster_are_deleted;
 }
 
-async fn what_comes_late_to_a_push_cluster_is_taken_away(scope: Scope) {
+async fn objects_created_late_in_a_push_cluster_are_deleted(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let site = Site::get(PUSH).await;
     let joined = site.join(&ns).create().await;
     late_objects_go(&ns, &site, &joined.class()).await;
 }
 
-async fn what_comes_late_to_a_pull_cluster_is_taken_away(scope: Scope) {
+async fn objects_created_late_in_a_pull_cluster_are_deleted(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     late_objects_go(&pulled.ns, pulled.joined.site(), &pulled.class()).await;
 }
 
 /// Returns an object with a phase as owner, and with another controller if one is given.
-fn late(name: &str, phase: &Revision, controller: Option<&str>) -> Entry {
+fn late_object(name: &str, phase: &Revision, controller: Option<&str>) -> Entry {
     let mut owners = vec![json!({
         "apiVersion": "package-operator.run/v1alpha1", "kind": phase.json["kind"], "name": phase.name(),
         "namespace": phase.json["metadata"]["namespace"].as_str().unwrap_or_default(), "uid": phase.uid(),
@@ -77,8 +77,8 @@ async fn late_objects_go(ns: &TestNamespace, site: &Site, class: &str) {
     ns.set_lifecycle("ended", "Archived").await;
     ns.reaches("ended", &[Is("Archived", "True")]).await;
 
-    let shared = late("shared", &phase, Some("of-another-hub"));
-    let stray = late("cm", &phase, None);
+    let shared = late_object("shared", &phase, Some("of-another-hub"));
+    let stray = late_object("cm", &phase, None);
     create(&shared).await;
     create(&stray).await;
     let gone = async |entry: &Entry| {

@@ -85,7 +85,7 @@ async fn a_tenant_with_hundreds_of_failing_revisions_delays_nobody_else() {
 /// More passes than there are workers are blocked by a cluster. Only they wait until the cluster is
 /// reported as lost.
 #[tokio::test]
-async fn a_cluster_that_swallows_requests_delays_nobody_else() {
+async fn a_cluster_that_answers_nothing_delays_no_other_revision() {
     let bed = Exclusive::acquire().await;
     let tenant = bed.namespace(Scope::Namespaced).await;
     let other = bed.namespace(Scope::Namespaced).await;

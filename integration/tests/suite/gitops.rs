@@ -9,10 +9,10 @@ use baton_integration::fleet::{APPLICATION, Fleet, version, version_with};
 use baton_integration::prelude::*;
 use baton_integration::sites::{PUSH, Site};
 
-use crate::push::itself;
+use crate::push::join_hub;
 
 both_scopes! {
-    general_tools_tell_finished_from_failed;
+    kstatus_and_argo_cd_distinguish_finished_from_failed;
 }
 
 const UNDERWAY: (&str, &str) = ("InProgress", "Progressing");
@@ -33,7 +33,7 @@ fn script() -> String {
 
 /// The same script judges the kinds of sites.
 #[tokio::test]
-async fn general_tools_tell_a_rollout_over_sites_that_failed() {
+async fn kstatus_and_argo_cd_recognise_a_failed_rollout_over_sites() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let judged = |object: &Value| {
@@ -41,7 +41,7 @@ async fn general_tools_tell_a_rollout_over_sites_that_failed() {
         (words.0.clone(), words.1.clone())
     };
     let expected = |(kstatus, argocd): (&str, &str)| (kstatus.to_owned(), argocd.to_owned());
-    let hub = itself(&ns, &Site::get(PUSH).await).await;
+    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
     fleet.add(&hub).await;
     fleet.application(&version("1.0.0")).await;
     let strategy = json!({ "strategy": { "progressDeadline": "3s" } });
@@ -90,7 +90,7 @@ fn assert_judged(reported: &Revision, expected: (&str, &str)) {
 }
 
 /// Returns the state and the message that `kubectl get` prints for a deployment.
-async fn words(ns: &TestNamespace, reported: &Revision) -> [String; 2] {
+async fn printed_state(ns: &TestNamespace, reported: &Revision) -> [String; 2] {
     let table = ns.cluster().table(&reported.json).await;
     let columns = table["columnDefinitions"].as_array().unwrap();
     let cell = |name: &str| {
@@ -101,7 +101,7 @@ async fn words(ns: &TestNamespace, reported: &Revision) -> [String; 2] {
     ["Status", "Message"].map(cell)
 }
 
-async fn general_tools_tell_finished_from_failed(scope: Scope) {
+async fn kstatus_and_argo_cd_distinguish_finished_from_failed(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
     let content = |version: &str| {
@@ -123,7 +123,7 @@ async fn general_tools_tell_finished_from_failed(scope: Scope) {
     let finished = [Is("Ready", "True"), No("Reconciling"), No("Stalled")];
     let reported = web.reaches(&finished).await;
     assert_eq!(reported.json["status"]["phase"], "Ready");
-    assert_eq!(words(&ns, &reported).await[0], "Ready");
+    assert_eq!(printed_state(&ns, &reported).await[0], "Ready");
     assert_judged(&reported, FINISHED);
     assert_judged(&web.set_reaches(1, &finished).await, FINISHED);
     // A change that the manager has not observed yet.
@@ -145,7 +145,7 @@ async fn general_tools_tell_finished_from_failed(scope: Scope) {
     assert_judged(&second, FAILED);
     let reported = web.reaches(&failed).await;
     assert_eq!(reported.json["status"]["phase"], "Failed");
-    let [word, why] = words(&ns, &reported).await;
+    let [word, why] = printed_state(&ns, &reported).await;
     assert!(
         word == "Failed" && why.contains("not registered on the api server"),
         "{word} {why}"
@@ -161,7 +161,7 @@ async fn general_tools_tell_finished_from_failed(scope: Scope) {
 
 /// For kubectl and Argo CD a paused deployment is neither in progress nor failed.
 #[tokio::test]
-async fn a_pause_is_told_apart_from_work() {
+async fn a_paused_deployment_is_neither_in_progress_nor_failed() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = ns
         .deployment("web")
@@ -178,7 +178,7 @@ async fn a_pause_is_told_apart_from_work() {
 
 /// Phase objects are judged as well, because users may inspect them separately.
 #[tokio::test]
-async fn phase_objects_are_judged_as_revisions_are() {
+async fn phase_objects_are_judged_like_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let cm = configmap("cm");
     ns.revision(1)

@@ -11,7 +11,7 @@ both_scopes! {
     only_the_newer_revision_creates_a_deleted_object_again;
     an_object_of_a_slice_is_left_to_a_paused_newer_revision;
     objects_are_handed_back_on_deletion;
-    what_an_older_revision_has_in_a_slice_is_handed_back;
+    an_object_in_a_slice_is_handed_back_to_an_older_revision;
 }
 
 async fn objects_move_to_the_next_revision_before_the_old_one_is_archived(scope: Scope) {
@@ -474,7 +474,7 @@ async fn objects_are_handed_back_on_deletion(scope: Scope) {
 
 /// The deleted revision does not name the older revision as previous, but an archived revision in
 /// between does.
-async fn what_an_older_revision_has_in_a_slice_is_handed_back(scope: Scope) {
+async fn an_object_in_a_slice_is_handed_back_to_an_older_revision(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
     let from = |set: &str| [cm.clone().data("from", set)];
@@ -535,7 +535,7 @@ async fn the_old_revision_never_takes_an_object_back() {
 
 /// `controllerOf` may be absent for two reasons; `status.phase` distinguishes them.
 #[tokio::test]
-async fn controlling_nothing_differs_from_reporting_nothing() {
+async fn the_status_phase_explains_an_empty_controller_of() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let cm = configmap("cm");
     let fails = fields_equal("", "ConfigMap", ".data.never", ".data.never");

@@ -8,7 +8,7 @@ use crate::requests::{Count, settle};
 
 both_scopes! {
     a_deployment_becomes_ready;
-    a_kind_goes_and_comes_back;
+    a_revision_follows_the_deletion_and_return_of_a_kind;
 }
 
 fn web(image: &str) -> Entry {
@@ -107,7 +107,7 @@ pub(crate) fn definition(ns: &TestNamespace) -> (Entry, String) {
     (crd, format!("{group}/v1"))
 }
 
-async fn a_kind_goes_and_comes_back(scope: Scope) {
+async fn a_revision_follows_the_deletion_and_return_of_a_kind(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (crd, api_version) = definition(&ns);
     let thing = object(&api_version, "Thing", "thing").with("/spec/size", 1);

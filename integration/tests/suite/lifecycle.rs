@@ -20,15 +20,15 @@ fn labelled_probe() -> Value {
 }
 
 async fn a_revision_is_rolled_out_paused_and_archived(scope: Scope) {
-    life(scope, "").await;
+    goes_through_life_cycle(scope, "").await;
 }
 
 /// The same for phases that the controller of the class `default` runs.
 async fn a_revision_of_delegated_phases_is_rolled_out_paused_and_archived(scope: Scope) {
-    life(scope, "default").await;
+    goes_through_life_cycle(scope, "default").await;
 }
 
-async fn life(scope: Scope, class: &str) {
+async fn goes_through_life_cycle(scope: Scope, class: &str) {
     let ns = TestNamespace::new(scope).await;
     let cm4 = configmap("cm-4").label("probed", "yes").data("k", "v");
     let cm5 = configmap("cm-5");

@@ -29,7 +29,7 @@ async fn settles(ns: &TestNamespace, bed: &Exclusive, mark: u64, what: &str) {
 /// A user who may create ConfigMaps cannot make the manager cache them, neither at their creation
 /// nor at a restart.
 #[tokio::test]
-async fn objects_of_strangers_cost_next_to_nothing() {
+async fn objects_of_other_users_are_not_cached() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let own = configmap("own").data("k", "v");

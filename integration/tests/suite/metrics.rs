@@ -69,7 +69,7 @@ async fn series_come_and_go_with_the_revision(scope: Scope) {
 
 /// The metrics for operators of the manager.
 #[tokio::test]
-async fn families_of_the_manager_are_exposed() {
+async fn metrics_of_the_manager_are_exposed() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     ns.revision(1)
         .phase("a", [configmap("cm")])

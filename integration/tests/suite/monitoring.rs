@@ -8,7 +8,7 @@ use baton_integration::prelude::*;
 use regex::Regex;
 
 both_scopes! {
-    a_deployment_has_series_while_it_is_there;
+    a_deployment_has_series_while_it_exists;
 }
 
 const CONDITION: &str = "baton_deployment_condition";
@@ -16,7 +16,7 @@ const NUMBER: &str = "baton_deployment_revision";
 const REVISIONS: &str = "baton_revisions";
 const CONNECTED: &str = "baton_cluster_connected";
 
-async fn a_deployment_has_series_while_it_is_there(scope: Scope) {
+async fn a_deployment_has_series_while_it_exists(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let web = ns
         .deployment("web")
@@ -84,7 +84,7 @@ async fn lost_cluster(ns: &TestNamespace) -> Value {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_not_connected_is_told() {
+async fn a_cluster_that_is_not_connected_has_a_series() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let cluster = lost_cluster(&ns).await;
     let name = cluster["metadata"]["name"].as_str().unwrap();
@@ -102,7 +102,7 @@ async fn a_cluster_that_is_not_connected_is_told() {
 
 /// A renamed metric or label must be renamed in the rules and in the dashboard as well.
 #[tokio::test]
-async fn the_rules_and_the_dashboard_ask_for_what_there_is() {
+async fn the_rules_and_the_dashboard_use_existing_metrics() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let cm = configmap("cm").data("k", "v");
     let web = ns

@@ -19,7 +19,7 @@ async fn label(ns: &TestNamespace, class: &str) {
 /// Covers the class `default`, delivery into another cluster by the manager, and delivery by an
 /// agent.
 #[tokio::test]
-async fn a_phase_keeps_the_class_that_it_was_delivered_by() {
+async fn a_delivered_phase_keeps_its_class() {
     for (index, to) in [None, Some(PUSH), Some(PULL)].into_iter().enumerate() {
         let scope = [Scope::Namespaced, Scope::Cluster][index % 2];
         let ns = TestNamespace::new(scope).await;

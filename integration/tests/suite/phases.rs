@@ -10,7 +10,7 @@ both_scopes! {
     if_no_controller_adopts_an_object_without_a_controller;
     none_adopts_an_object_without_a_controller;
     handover_between_processes_and_classes_in_any_combination;
-    siblings_of_the_deployment_label_hand_over;
+    phases_with_the_same_deployment_label_hand_over;
     phase_objects_whose_names_collide_get_different_ones;
     a_deleted_phase_object_is_created_again;
     teardown_goes_in_reverse_order;
@@ -18,7 +18,7 @@ both_scopes! {
     a_later_phase_waits_for_a_delegated_one;
     an_unknown_class_is_reported;
     invalid_objects_are_reported;
-    a_changed_slice_is_noticed_from_the_first_write;
+    a_changed_slice_is_detected_before_the_status_is_written;
 }
 
 const CLASS: &str = "default";
@@ -163,7 +163,7 @@ async fn handover_between_processes_and_classes_in_any_combination(scope: Scope)
 }
 
 /// Without a deployment, delegated phases find their siblings by the label alone.
-async fn siblings_of_the_deployment_label_hand_over(scope: Scope) {
+async fn phases_with_the_same_deployment_label_hand_over(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let label = "package-operator.run/object-deployment";
     let set = |name: &'static str, number, value: &'static str| {
@@ -421,7 +421,7 @@ async fn invalid_objects_are_reported(scope: Scope) {
 
 /// The status that records the content is debounced; a change of the content is detected
 /// nevertheless. The rules of the API server do not cover a recreated slice.
-async fn a_changed_slice_is_noticed_from_the_first_write(scope: Scope) {
+async fn a_changed_slice_is_detected_before_the_status_is_written(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     ns.create_slice("slice", [settings().data("k", "1")]).await;
     let phase = json!({ "name": "a", "class": "elsewhere", "slices": [ns.set_name("slice")] });

@@ -290,7 +290,7 @@ async fn an_application_is_shown() {
 }
 
 #[tokio::test]
-async fn what_a_file_would_make_of_an_application() {
+async fn diff_shows_the_effect_of_a_file_on_an_application() {
     let ns = unmanaged::namespace().await;
     mid_rollout(&ns).await;
     let file = |name: &str, environment: Value| {
@@ -450,7 +450,7 @@ async fn a_rollout_is_aborted_or_rolled_back() {
 }
 
 #[tokio::test]
-async fn what_is_missing_or_forbidden_is_said() {
+async fn missing_and_forbidden_objects_are_reported() {
     let ns = unmanaged::namespace().await;
     for (args, expected) in [
         (&["tree", "app/shop"][..], "applications \"shop\" not found"),

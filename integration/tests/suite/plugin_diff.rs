@@ -77,7 +77,7 @@ impl Precious {
 /// Every command that would delete a namespace, a definition, a claim or a `StatefulSet` warns of
 /// the objects that are deleted with it. Objects that are to be kept are not among them.
 #[tokio::test]
-async fn what_goes_along_is_told_before() {
+async fn commands_warn_of_objects_that_are_deleted_with_others() {
     let ns = TestNamespace::new(Scope::Cluster).await;
     let all = Precious::new(&ns);
     ns.create_elsewhere(&all.volume).await;
@@ -167,7 +167,7 @@ async fn what_goes_along_is_told_before() {
 
 /// Compares two revisions, and rolls back to the one without the claim.
 #[tokio::test]
-async fn comparisons_and_rollbacks_warn_of_what_would_go() {
+async fn comparisons_and_rollbacks_warn_of_deletions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let all = Precious::new(&ns);
     let web = ns
@@ -202,7 +202,7 @@ async fn comparisons_and_rollbacks_warn_of_what_would_go() {
 
 /// Objects that a user may not read are reported as unknown, which is no failure.
 #[tokio::test]
-async fn what_may_not_be_seen_is_unknown() {
+async fn objects_that_may_not_be_read_are_reported_as_unknown() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let all = Precious::new(&ns);
     ns.create_elsewhere(&all.volume).await;
@@ -291,7 +291,7 @@ fn workload(variables: &[&str]) -> Entry {
 /// The preview of a take-over matches the take-over: it removes the fields that kubectl applied and
 /// the revision omits, and leaves defaults and the fields of other managers.
 #[tokio::test]
-async fn a_takeover_is_shown_as_it_will_be() {
+async fn the_preview_of_a_takeover_matches_the_takeover() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let hidden = "aHVudGVyMi1odW50ZXIy";
     let password = |keys: &[&str]| {
@@ -391,7 +391,7 @@ fn kubeconfig(ns: &TestNamespace, site: &Site) -> TemporaryKubeconfig {
 /// Phases in another cluster are compared through a context of the user, like phases in this
 /// cluster.
 #[tokio::test]
-async fn another_cluster_is_looked_at_through_a_context() {
+async fn phases_in_another_cluster_are_compared_through_a_context() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let joined = site.join(&ns).create().await;
@@ -468,7 +468,7 @@ async fn another_cluster_is_looked_at_through_a_context() {
 /// A server validates nothing in a namespace that does not exist, so the request names a namespace
 /// that exists.
 #[tokio::test]
-async fn a_refusal_is_told_although_the_namespace_is_made_by_the_revision() {
+async fn a_refusal_is_reported_although_the_namespace_does_not_exist_yet() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let inner = ns.unique("inner");
     let service = |name: &str, port: u32| {

@@ -6,7 +6,7 @@ use baton_integration::prelude::*;
 
 /// Creates the deployment `web`, whose second revision fails, the deployment `api`, which is
 /// available, and the revision `v1` without a deployment.
-async fn three(ns: &TestNamespace) {
+async fn create_all_kinds_of_owners(ns: &TestNamespace) {
     let content = |name: &str| {
         ns.content()
             .phase("a", [configmap(name), configmap(&format!("{name}-fine"))])
@@ -41,9 +41,9 @@ async fn three(ns: &TestNamespace) {
 }
 
 #[tokio::test]
-async fn many_are_shown_line_by_line_and_chosen_by_labels() {
+async fn the_overview_shows_one_line_each_and_filters_by_labels() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    three(&ns).await;
+    create_all_kinds_of_owners(&ns).await;
     let status = ns.plugin(&["status"]);
     assert_eq!((status.code, &*status.stderr), (1, ""), "{status:?}");
     snapshots(&ns).bind(|| {
@@ -118,9 +118,9 @@ async fn many_are_shown_line_by_line_and_chosen_by_labels() {
 
 /// The number of requests does not depend on the number of deployments: one list for each kind.
 #[tokio::test]
-async fn many_cost_a_list_of_each_kind() {
+async fn the_overview_costs_one_list_request_per_kind() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    three(&ns).await;
+    create_all_kinds_of_owners(&ns).await;
     let plugin = ns.seen_plugin().await;
     let both = ["objectdeployments", "objectsets"];
     let everywhere = [
@@ -140,9 +140,9 @@ async fn many_cost_a_list_of_each_kind() {
 
 /// The other revisions of the namespace are not read, because they can be many and large.
 #[tokio::test]
-async fn of_one_deployment_only_its_own_revisions_are_read() {
+async fn commands_about_one_deployment_read_only_its_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    three(&ns).await;
+    create_all_kinds_of_owners(&ns).await;
     let plugin = ns.seen_plugin().await;
     for args in [
         &["status", "web"][..],
@@ -175,7 +175,7 @@ async fn of_one_deployment_only_its_own_revisions_are_read() {
 #[tokio::test]
 async fn a_revision_without_the_label_of_its_deployment_is_shown() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    three(&ns).await;
+    create_all_kinds_of_owners(&ns).await;
     let web = ns.existing("web");
     let sets = web.sets().await;
     let shown = || {
@@ -200,7 +200,7 @@ async fn a_revision_without_the_label_of_its_deployment_is_shown() {
 #[tokio::test]
 async fn values_of_flags_are_completed_with_what_the_cluster_has() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    three(&ns).await;
+    create_all_kinds_of_owners(&ns).await;
     let complete = |words: &[&str], more: &[&str]| {
         let words = [&["__complete", "-n", ns.name()], more, words].concat();
         ns.plugin(&words).fine()

@@ -246,7 +246,7 @@ async fn slices_are_created_first_and_renamed_on_change() {
 
 /// Returns objects of all kinds with probes, including those that a wrong probe would never find
 /// available.
-fn zoo() -> Vec<Value> {
+fn all_probed_kinds() -> Vec<Value> {
     let pods = |name: &str| {
         json!({
             "metadata": { "labels": { "app": name } },
@@ -315,7 +315,7 @@ fn zoo() -> Vec<Value> {
 #[tokio::test]
 async fn probes_pass_on_live_objects() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    let objects = zoo();
+    let objects = all_probed_kinds();
     let list = |objects: &[Value]| json!({ "apiVersion": "v1", "kind": "List", "items": objects });
     let args = ["pack", "-", "--name=zoo", "--apply"];
     ns.plugin_with_input(&args, &list(&objects).to_string())
@@ -541,7 +541,7 @@ async fn reading_stdin_can_be_interrupted() {
 
 /// A closed standard error does not change the exit code.
 #[tokio::test]
-async fn the_exit_code_holds_when_nobody_reads_the_error() {
+async fn the_exit_code_is_unchanged_when_standard_error_is_closed() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let mut command = ns.plugin_command(&["pack", "-"]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();

@@ -463,7 +463,7 @@ async fn unreadable_objects_are_reported() {
 }
 
 #[tokio::test]
-async fn a_reader_that_leaves_is_no_failure() {
+async fn a_closed_standard_output_is_no_failure() {
     let ns = one_revision().await;
     let mut command = ns.plugin_command(&["tree", "v1"]);
     let mut child = command

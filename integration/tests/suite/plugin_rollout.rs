@@ -36,7 +36,7 @@ async fn state(ns: &TestNamespace) -> Value {
 }
 
 #[tokio::test]
-async fn a_rollout_that_fails_is_rolled_back_and_told() {
+async fn a_failed_rollout_is_rolled_back_and_reported() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = ns.existing("web");
     let first = apply(&ns, "good", &[]).done();
@@ -79,7 +79,7 @@ async fn a_rollout_that_fails_is_rolled_back_and_told() {
 }
 
 #[tokio::test]
-async fn what_was_not_there_or_never_worked_is_not_gone_back_to() {
+async fn a_rollback_needs_a_previous_revision_that_has_succeeded() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = ns.existing("web");
     let not_back = "error: not rolled out, and not rolled back: ";
@@ -117,7 +117,7 @@ async fn what_was_not_there_or_never_worked_is_not_gone_back_to() {
 
 /// A change of the deployment by another client during the wait prevents the rollback.
 #[tokio::test]
-async fn a_deployment_that_somebody_else_has_changed_is_left_alone() {
+async fn a_deployment_changed_by_another_client_is_not_rolled_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = ns.existing("web");
     apply(&ns, "good", &[]).done();
@@ -237,7 +237,7 @@ async fn secrets_are_left_out_unless_a_revision_would_delete_them() {
 
 /// An available older revision does not make the newest one rolled out.
 #[tokio::test]
-async fn what_failed_is_not_rolled_out_although_an_older_revision_is_available() {
+async fn a_failed_revision_is_not_rolled_out_while_an_older_is_available() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = ns.existing("web");
     apply(&ns, "good", &[]).done();

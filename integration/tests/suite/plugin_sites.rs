@@ -245,7 +245,7 @@ async fn a_rollout_over_sites_costs_a_read_and_three_lists() {
 }
 
 #[tokio::test]
-async fn a_site_is_looked_into() {
+async fn the_tree_of_one_site_is_shown() {
     let ns = unmanaged::namespace().await;
     mid_rollout(&ns).await;
     let site_c = site(&ns, "c");
@@ -328,7 +328,7 @@ async fn versions_for_sites_are_compared() {
 }
 
 #[tokio::test]
-async fn a_rollout_over_sites_is_steered() {
+async fn a_rollout_over_sites_is_paused_resumed_and_aborted() {
     let ns = unmanaged::namespace().await;
     mid_rollout(&ns).await;
     let spec = async || ns.live(&deployment()).await["spec"].clone();
@@ -456,7 +456,7 @@ async fn a_rollout_over_sites_is_waited_for() {
 
 /// Clusters are cluster-scoped, so tenants may not be able to read them.
 #[tokio::test]
-async fn who_may_not_read_clusters_sees_what_revisions_tell() {
+async fn a_user_who_may_not_read_clusters_sees_sites_with_revisions() {
     let ns = unmanaged::namespace().await;
     mid_rollout(&ns).await;
     let user = format!("{}-tenant", ns.name());

@@ -61,7 +61,7 @@ fn content<'a>(
 }
 
 /// A probe that no object passes.
-fn hopeless() -> Value {
+fn never_passing_probe() -> Value {
     cel_probe("", "ConfigMap", "false", "never")
 }
 
@@ -77,7 +77,7 @@ async fn edit(web: &TestDeployment<'_>, cause: &str, content: SetBuilder<'_>) {
 }
 
 /// Creates a deployment with revisions 1 to 3, the last of which is rolled out.
-async fn three(ns: &TestNamespace) -> TestDeployment<'_> {
+async fn create_three_revisions(ns: &TestNamespace) -> TestDeployment<'_> {
     let first = content(ns, "hello", SECRET[0], [configmap("old")]);
     let web = ns
         .deployment("web")
@@ -99,7 +99,7 @@ async fn three(ns: &TestNamespace) -> TestDeployment<'_> {
 #[tokio::test]
 async fn history_lists_all_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    three(&ns).await;
+    create_three_revisions(&ns).await;
     assert_ran!(ns, "history", &["history", "od/web"]);
     assert_ran!(ns, "history_names", &["history", "web", "-o", "name"]);
     assert_ran!(
@@ -131,7 +131,7 @@ async fn history_shows_one_revision_in_full() {
         .phase_with_slices("config", own, &["web-slice"]);
     let set = set
         .label("app", "web")
-        .probe(hopeless())
+        .probe(never_passing_probe())
         .spec("successDelaySeconds", 2);
     set.create().await;
     let controlled = ["ConfigMap web", "ConfigMap more", "ConfigMap sliced"];
@@ -143,7 +143,7 @@ async fn history_shows_one_revision_in_full() {
 #[tokio::test]
 async fn diff_compares_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    three(&ns).await;
+    create_three_revisions(&ns).await;
     assert_ran!(ns, "diff_default", &["diff", "web"]);
     assert_ran!(
         ns,
@@ -441,7 +441,7 @@ async fn rollback_returns_to_the_last_revision_that_succeeded(scope: Scope) {
         .create()
         .await;
     web.concluded().await;
-    let second = content(&ns, "broken", "another", []).probe(hopeless());
+    let second = content(&ns, "broken", "another", []).probe(never_passing_probe());
     edit(&web, "second try", second).await;
     web.set_reaches(2, &[Is("Available", "False")]).await;
 
@@ -571,7 +571,7 @@ async fn impossible_rollbacks_are_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = ns
         .deployment("web")
-        .content(content(&ns, "hello", "a", []).probe(hopeless()));
+        .content(content(&ns, "hello", "a", []).probe(never_passing_probe()));
     let web = web.create().await;
     web.set_reaches(1, &[Is("Available", "False")]).await;
     assert_ran!(ns, "rollback_nothing", &["rollback", "web"]);
@@ -606,7 +606,7 @@ async fn a_failing_rollback_ends_with_the_reason() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = ns
         .deployment("web")
-        .content(content(&ns, "hello", "a", []).probe(hopeless()));
+        .content(content(&ns, "hello", "a", []).probe(never_passing_probe()));
     let web = web.create().await;
     web.set_reaches(1, &[Is("Available", "False")]).await;
     web.edit(content(&ns, "hi", "a", [])).await;
@@ -733,7 +733,7 @@ async fn restart_creates_a_revision_of_the_same_content() {
 
 /// Other targets are processed if one fails.
 #[tokio::test]
-async fn one_failing_target_does_not_stop_the_others() {
+async fn a_failing_target_does_not_stop_the_others() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     for name in ["a", "b"] {
         let set = ns.set(name).revision(1);
@@ -760,7 +760,7 @@ async fn one_failing_target_does_not_stop_the_others() {
 #[tokio::test]
 async fn missing_rights_are_named() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    let web = three(&ns).await;
+    let web = create_three_revisions(&ns).await;
     let user = ns.unique("reader");
     let rules = json!([
         { "apiGroups": ["package-operator.run"], "verbs": ["get", "list"],

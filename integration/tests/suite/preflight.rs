@@ -5,19 +5,22 @@ use baton_integration::prelude::*;
 const PREFLIGHT: &str = "baton.run/preflight";
 
 /// Returns an object that every server refuses.
-fn bad() -> Entry {
+fn refused_object() -> Entry {
     configmap("Bad").data("k", "v")
 }
 
 const REFUSED: Want<'static> = Because("Available", "False", "PreflightError");
 
 #[tokio::test]
-async fn a_revision_that_checks_all_writes_nothing_when_a_later_phase_is_refused() {
+async fn a_revision_that_checks_all_phases_writes_nothing_if_one_is_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let first = |set: &str| configmap(&format!("first-{set}")).data("k", "v");
     let set = |name: &str| {
         let set = ns.set(name).phase("a", [first(name)]);
-        set.phase("b", [configmap(&format!("beside-{name}")), bad()])
+        set.phase(
+            "b",
+            [configmap(&format!("beside-{name}")), refused_object()],
+        )
     };
     set("plain").reaching(&[REFUSED]).await;
     assert!(ns.get(&first("plain")).await.is_some());
@@ -41,9 +44,9 @@ async fn a_revision_that_checks_all_writes_nothing_when_a_later_phase_is_refused
 /// The check includes slices. An invalid value of the annotation is an error, because it must not
 /// mean a weaker check.
 #[tokio::test]
-async fn slices_are_checked_too_and_typing_errors_are_told() {
+async fn the_check_includes_slices_and_refuses_an_invalid_annotation() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    ns.create_slice("slice", [bad()]).await;
+    ns.create_slice("slice", [refused_object()]).await;
     let set = ns.set("sliced").annotation(PREFLIGHT, "All");
     let set = set.phase("a", [configmap("first")]);
     set.phase_with_slices("b", [], &["slice"])
@@ -78,12 +81,12 @@ async fn slices_are_checked_too_and_typing_errors_are_told() {
 }
 
 #[tokio::test]
-async fn a_deployment_says_it_for_its_revisions_the_current_one_included() {
+async fn the_annotation_of_a_deployment_applies_to_all_its_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let content = ns
         .content()
         .phase("a", [configmap("first")])
-        .phase("b", [bad()]);
+        .phase("b", [refused_object()]);
     let web = ns
         .deployment("web")
         .content(content)
@@ -107,7 +110,7 @@ async fn a_deployment_says_it_for_its_revisions_the_current_one_included() {
 /// Objects whose namespace or kind is part of an earlier phase cannot be checked beforehand; the
 /// rest of the phase can.
 #[tokio::test]
-async fn namespaces_and_kinds_of_earlier_phases_are_waited_for() {
+async fn the_check_waits_for_namespaces_and_kinds_of_earlier_phases() {
     let ns = TestNamespace::new(Scope::Cluster).await;
     let inner = object("v1", "Namespace", &ns.unique("inner"));
     let group = format!("{}.example.com", ns.name());
@@ -138,7 +141,9 @@ async fn namespaces_and_kinds_of_earlier_phases_are_waited_for() {
         set.probe(established)
             .phase("b", [vec![inside.clone(), tool.clone()], more].concat())
     };
-    set("bad", vec![bad()]).reaching(&[REFUSED]).await;
+    set("bad", vec![refused_object()])
+        .reaching(&[REFUSED])
+        .await;
     assert_eq!(ns.get(&inner).await, None);
     ns.delete_set("bad", "Background").await;
     set("good", Vec::new()).available().await;

@@ -111,7 +111,7 @@ async fn servers_are_reached_through_the_proxy_of_the_environment_or_the_kubecon
 
 /// The proxy of the environment is not used for the local machine.
 #[tokio::test]
-async fn this_very_machine_is_reached_without_a_proxy() {
+async fn the_local_machine_is_reached_without_a_proxy() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let here = std::fs::read_to_string(ns.cluster().kubeconfig()).unwrap();
     let here = TemporaryKubeconfig::new(&here);

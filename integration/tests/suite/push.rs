@@ -99,7 +99,7 @@ async fn objects_are_delivered_into_another_cluster(scope: Scope) {
 }
 
 /// Joins the test's own cluster under another name.
-pub(crate) async fn itself(ns: &TestNamespace, site: &Site) -> Joined {
+pub(crate) async fn join_hub(ns: &TestNamespace, site: &Site) -> Joined {
     let config = Kubeconfig::read_from(ns.cluster().kubeconfig()).unwrap();
     let read = |path: &Option<String>| std::fs::read_to_string(path.as_ref().unwrap()).unwrap();
     let cluster = config.clusters[0].cluster.clone().unwrap();
@@ -123,7 +123,7 @@ pub(crate) async fn itself(ns: &TestNamespace, site: &Site) -> Joined {
 async fn handover_between_processes_classes_and_clusters(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let site = Site::get(PUSH).await;
-    let joined = itself(&ns, &site).await;
+    let joined = join_hub(&ns, &site).await;
     let remote = joined.class();
     let chain = [
         ("v1", ""),
@@ -302,7 +302,7 @@ async fn an_unknown_cluster_is_reported(scope: Scope) {
 
 /// A lost site is reported, and blocks the deletion of its phases until a user abandons them.
 #[tokio::test]
-async fn a_lost_site_is_reported_and_can_be_given_up() {
+async fn a_lost_site_is_reported_and_can_be_abandoned() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let joined = site.join(&ns).create().await;

@@ -18,7 +18,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::rollout::{PATIENCE, Rollout, Script, Stage, calm, is_done, watch_scripts};
 
 /// Rolls out over API servers with these faults, one rollout per fault, all side by side.
-async fn each(scripts: Vec<Script>) {
+async fn roll_out_with_each(scripts: Vec<Script>) {
     calm().await;
     let site = &Site::get(PUSH).await;
     join_all(scripts.into_iter().map(async |(text, on, answer, least)| {
@@ -50,17 +50,17 @@ async fn each(scripts: Vec<Script>) {
 const OBJECTS: &str = "/configmaps(/|$)";
 
 #[tokio::test]
-async fn watches_end_in_every_way() {
-    each(watch_scripts(OBJECTS)).await;
+async fn a_rollout_is_completed_however_watches_end() {
+    roll_out_with_each(watch_scripts(OBJECTS)).await;
 }
 
 #[tokio::test]
-async fn requests_are_refused_for_now() {
+async fn a_rollout_is_completed_after_failed_requests() {
     let apply = |times| On::verb(Verb::Apply).dry_run(false).times(times);
     let dry_run = |times| On::verb(Verb::Apply).dry_run(true).times(times);
     let list = On::verb(Verb::List).path(OBJECTS).times(2);
     let writes = || On::writes().after(2).times(4);
-    each(vec![
+    roll_out_with_each(vec![
         ("409 to an apply", apply(4), Answer::conflict(), 4),
         (
             "429 to everything",
@@ -93,12 +93,12 @@ async fn requests_are_refused_for_now() {
 
 /// The server has carried out the request, and the manager does not know.
 #[tokio::test]
-async fn answers_get_lost() {
+async fn a_rollout_is_completed_after_lost_answers() {
     let lost = |status| Answer::Lost(status);
     let hung_up = || Answer::HangUp { carried_out: true };
     let deletion = || On::verb(Verb::Delete).times(1);
     let writes = |skip| On::writes().after(skip).times(4);
-    each(vec![
+    roll_out_with_each(vec![
         (
             "500 for the first writes",
             writes(0),
@@ -138,14 +138,14 @@ async fn answers_get_lost() {
 
 /// An unreachable site is reported, and other revisions are delivered.
 #[tokio::test]
-async fn a_site_is_cut_off_and_comes_back() {
+async fn a_site_that_is_cut_off_blocks_no_other_revision() {
     calm().await;
     let site = &Site::get(PUSH).await;
     let proxy = &Proxy::start(site.address()).await;
     let url = proxy.url();
     let rollout = &Rollout::new(site, |join| join.through(&url)).await;
     let ns = &rollout.ns;
-    let strike = async |stage| {
+    let disturb = async |stage| {
         if stage != Stage::Second {
             return;
         }
@@ -162,13 +162,13 @@ async fn a_site_is_cut_off_and_comes_back() {
         proxy.set(Mode::Pass).await;
         rollout.joined.becomes("Connected", "True").await;
     };
-    rollout.run(strike).await;
+    rollout.run(disturb).await;
     rollout.assert_calm("a cut").await;
 }
 
 /// Connections break at random moments, in the middle of requests and of watches.
 #[tokio::test]
-async fn connections_are_reset_at_any_moment() {
+async fn a_rollout_is_completed_when_connections_are_reset_at_any_moment() {
     let first = first_seed();
     calm().await;
     let site = &Site::get(PUSH).await;
@@ -178,7 +178,7 @@ async fn connections_are_reset_at_any_moment() {
         let url = proxy.url();
         let rollout = Rollout::new(site, |join| join.through(&url)).await;
         println!("{}: {SEED}={seed}", rollout.ns.name());
-        let strike = async |_| {
+        let disturb = async |_| {
             for _ in 0..3 {
                 let (bytes, pause) = {
                     let mut random = random.borrow_mut();
@@ -188,7 +188,7 @@ async fn connections_are_reset_at_any_moment() {
                 tokio::time::sleep(Duration::from_millis(pause)).await;
             }
         };
-        rollout.run(strike).await;
+        rollout.run(disturb).await;
         rollout.assert_calm(&format!("{SEED}={seed}")).await;
         proxy.facts().resets
     }))
@@ -199,7 +199,7 @@ async fn connections_are_reset_at_any_moment() {
 
 /// Changes during an interruption of the watch are observed afterwards.
 #[tokio::test]
-async fn a_watch_is_reset_in_the_middle_of_an_event() {
+async fn changes_are_observed_after_a_reset_of_a_watch() {
     calm().await;
     let site = &Site::get(PUSH).await;
     let proxy = Proxy::start(site.address()).await;
@@ -230,7 +230,7 @@ async fn a_watch_is_reset_in_the_middle_of_an_event() {
 
 /// On a slow line, nothing is done twice, and the site is not reported as lost.
 #[tokio::test]
-async fn a_line_is_slow() {
+async fn a_site_with_a_slow_line_is_not_reported_as_lost() {
     calm().await;
     let site = &Site::get(PUSH).await;
     let proxy = &Proxy::start(site.address()).await;
@@ -253,7 +253,7 @@ async fn a_line_is_slow() {
 /// Three slow cases run side by side: requests on dead connections time out after a minute, and
 /// servers cache tokens for ten seconds.
 #[tokio::test]
-async fn half_open_connections_restarts_and_expired_credentials() {
+async fn a_rollout_survives_dead_connections_restarts_and_expired_tokens() {
     tokio::join!(
         half_open_connections(),
         restarts_of_the_server(),

@@ -93,7 +93,7 @@ async fn stays_in_its_namespace(ns: &TestNamespace, joined: &Joined) {
 }
 
 #[tokio::test]
-async fn a_pushed_revision_of_a_namespace_stays_in_it() {
+async fn a_pushed_namespaced_revision_writes_only_into_its_namespace() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let joined = site.join(&ns).create().await;
@@ -101,14 +101,14 @@ async fn a_pushed_revision_of_a_namespace_stays_in_it() {
 }
 
 #[tokio::test]
-async fn a_pulled_revision_of_a_namespace_stays_in_it() {
+async fn a_pulled_namespaced_revision_writes_only_into_its_namespace() {
     let pulled = Pulled::new(Scope::Namespaced).await;
     stays_in_its_namespace(&pulled.ns, &pulled.joined).await;
 }
 
 /// Cluster-scoped revisions are for administrators, so they may contain all objects.
 #[tokio::test]
-async fn a_cluster_revision_reaches_everything() {
+async fn a_cluster_revision_may_write_into_every_namespace() {
     let ns = TestNamespace::new(Scope::Cluster).await;
     let site = Site::get(PUSH).await;
     let joined = site.join(&ns).create().await;
@@ -129,7 +129,7 @@ async fn a_cluster_revision_reaches_everything() {
 /// Objects that an earlier version has delivered outside of the namespace stay unchanged until
 /// their owner is deleted.
 #[tokio::test]
-async fn what_was_delivered_elsewhere_before_is_frozen() {
+async fn objects_delivered_outside_the_namespace_before_stay_unchanged() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let joined = site.join(&ns).create().await;

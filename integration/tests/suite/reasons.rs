@@ -5,12 +5,12 @@ use baton_integration::prelude::*;
 use crate::deployments::{workload, workload_probe};
 
 both_scopes! {
-    a_failing_workload_tells_what_its_pods_say;
+    a_failing_workload_reports_the_reason_of_its_pods;
     a_claim_waits_for_its_storage_class;
 }
 
 /// Pods are not watched: the manager lists them once the workload has failed for a while.
-async fn a_failing_workload_tells_what_its_pods_say(scope: Scope) {
+async fn a_failing_workload_reports_the_reason_of_its_pods(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let nowhere = json!({ "baton.example/no-such-node": "x" });
     let web = workload("web", "r.example/web:1").with("/spec/template/spec/nodeSelector", nowhere);
@@ -45,7 +45,7 @@ async fn a_failing_workload_tells_what_its_pods_say(scope: Scope) {
 /// Logs are read on request only. The nodes of the bed have no logs, which is reported like a
 /// missing right.
 #[tokio::test]
-async fn the_log_of_a_crashed_container_is_asked_for() {
+async fn logs_of_crashed_containers_are_read_only_on_request() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     ns.revision(1)
         .phase("a", [workload("web", "r.example/broken:1")])

@@ -4,7 +4,7 @@ use baton_integration::prelude::*;
 use baton_integration::set::SetBuilder;
 
 both_scopes! {
-    an_immutable_object_is_created_anew;
+    an_immutable_object_is_created_again;
     a_job_runs_once_for_each_content;
     a_change_of_a_job_is_refused_in_one_line_unless_it_is_a_hook;
 }
@@ -15,12 +15,12 @@ fn settings(value: &str) -> Entry {
         .with("/immutable", true)
 }
 
-fn anew(entry: Entry) -> Entry {
+fn recreated_on_update(entry: Entry) -> Entry {
     entry.annotation("baton.run/update", "recreate")
 }
 
 fn job(image: &str) -> Entry {
-    anew(plain_job(image))
+    recreated_on_update(plain_job(image))
 }
 
 fn plain_job(image: &str) -> Entry {
@@ -31,7 +31,7 @@ fn plain_job(image: &str) -> Entry {
 
 /// Waits until a revision controls its object, in-process or by a phase object, and returns the
 /// object.
-async fn has_it(ns: &TestNamespace, revision: i64, entry: &Entry) -> Value {
+async fn controls(ns: &TestNamespace, revision: i64, entry: &Entry) -> Value {
     let wanted = [
         Is("Available", "True"),
         Is("Succeeded", "True"),
@@ -52,11 +52,11 @@ fn with<'a>(ns: &'a TestNamespace, revision: i64, class: &str, entry: Entry) -> 
 
 /// An object is recreated if an annotation allows it. Otherwise the change is refused in one line
 /// that names the annotation. The older revision, which stays active, does not recreate the object.
-async fn an_immutable_object_is_created_anew(scope: Scope) {
+async fn an_immutable_object_is_created_again(scope: Scope) {
     for class in ["", "default"] {
         let ns = TestNamespace::new(scope).await;
         with(&ns, 1, class, settings("1")).create().await;
-        let before = has_it(&ns, 1, &settings("1")).await;
+        let before = controls(&ns, 1, &settings("1")).await;
         with(&ns, 2, class, settings("2")).create().await;
         let refused = ns
             .reaches("v2", &[Because("Available", "False", "PreflightError")])
@@ -70,11 +70,11 @@ async fn an_immutable_object_is_created_anew(scope: Scope) {
             "{message}"
         );
         assert_eq!(ns.live(&settings("1")).await, before, "nothing was touched");
-        with(&ns, 3, class, anew(settings("3")))
+        with(&ns, 3, class, recreated_on_update(settings("3")))
             .previous(&["v1", "v2"])
             .create()
             .await;
-        let after = has_it(&ns, 3, &settings("3")).await;
+        let after = controls(&ns, 3, &settings("3")).await;
         assert_eq!(after["data"], json!({ "k": "3" }));
         assert_ne!(uid(&after), uid(&before));
         let text = format!(
@@ -95,9 +95,9 @@ async fn a_job_runs_once_for_each_content(scope: Scope) {
         image.as_str().unwrap().to_owned()
     };
     with(&ns, 1, "", job("app:1")).create().await;
-    let first = has_it(&ns, 1, &job("")).await;
+    let first = controls(&ns, 1, &job("")).await;
     with(&ns, 2, "", job("app:2")).create().await;
-    let second = has_it(&ns, 2, &job("")).await;
+    let second = controls(&ns, 2, &job("")).await;
     assert_ne!(uid(&first), uid(&second));
     assert_eq!(image(&second), "registry.example/app:2");
     ns.set_lifecycle("v1", "Archived").await;
@@ -107,7 +107,7 @@ async fn a_job_runs_once_for_each_content(scope: Scope) {
         .previous(&["v1", "v2"])
         .create()
         .await;
-    let back = has_it(&ns, 3, &job("")).await;
+    let back = controls(&ns, 3, &job("")).await;
     assert_eq!(uid(&back), uid(&second), "it is left as it is");
     assert_eq!(image(&back), "registry.example/app:2");
 
@@ -116,7 +116,7 @@ async fn a_job_runs_once_for_each_content(scope: Scope) {
         .previous(&["v1", "v2", "v3"])
         .create()
         .await;
-    let again = has_it(&ns, 4, &job("")).await;
+    let again = controls(&ns, 4, &job("")).await;
     assert_ne!(uid(&again), uid(&second));
     assert_eq!(image(&again), "registry.example/app:1");
 }
@@ -126,7 +126,7 @@ async fn a_job_runs_once_for_each_content(scope: Scope) {
 async fn a_change_of_a_job_is_refused_in_one_line_unless_it_is_a_hook(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     with(&ns, 1, "", plain_job("app:1")).create().await;
-    let first = has_it(&ns, 1, &job("")).await;
+    let first = controls(&ns, 1, &job("")).await;
     with(&ns, 2, "", plain_job("app:2")).create().await;
     let refused = ns
         .reaches("v2", &[Because("Available", "False", "PreflightError")])
@@ -141,6 +141,6 @@ async fn a_change_of_a_job_is_refused_in_one_line_unless_it_is_a_hook(scope: Sco
         .previous(&["v1", "v2"])
         .create()
         .await;
-    let third = has_it(&ns, 3, &job("")).await;
+    let third = controls(&ns, 3, &job("")).await;
     assert_ne!(uid(&third), uid(&first));
 }

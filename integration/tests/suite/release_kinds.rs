@@ -76,7 +76,7 @@ fn generation(object: &Value) -> i64 {
 /// Backups are restored with their statuses, and Shipper's clients replace an object together with
 /// its status.
 #[tokio::test]
-async fn an_object_brings_its_status_along_as_shippers_clients_expect() {
+async fn a_status_is_written_together_with_its_object() {
     let ns = unmanaged::namespace().await;
     for (entry, spec) in [
         (application(), json!({ "revisionHistoryLimit": 3 })),
@@ -107,7 +107,7 @@ async fn an_object_brings_its_status_along_as_shippers_clients_expect() {
 }
 
 #[tokio::test]
-async fn a_status_alone_is_updated_in_the_version_that_has_it_as_a_resource() {
+async fn a_status_is_updated_alone_in_the_version_with_the_subresource() {
     let ns = unmanaged::namespace().await;
     for entry in [application(), release(), installation_target()] {
         let created = ns.create(&entry.with("/status", status("Old"))).await;
@@ -138,14 +138,14 @@ async fn a_status_alone_is_updated_in_the_version_that_has_it_as_a_resource() {
 }
 
 #[tokio::test]
-async fn the_version_that_shippers_clients_know_is_the_preferred_one() {
+async fn the_version_of_shippers_clients_is_the_preferred_one() {
     let ns = unmanaged::namespace().await;
     let group = ns.cluster().read("/apis/shipper.booking.com").await;
     assert_eq!(group["preferredVersion"]["version"], "v1alpha1");
 }
 
 #[tokio::test]
-async fn targets_of_capacity_and_traffic_have_their_status_as_a_resource() {
+async fn capacity_and_traffic_targets_have_a_status_subresource() {
     let ns = unmanaged::namespace().await;
     for entry in [capacity_target(), traffic_target()] {
         let created = ns.create(&entry.with("/status", status("Dropped"))).await;
@@ -183,7 +183,7 @@ async fn values_are_kept_whole_and_may_be_null_or_absent() {
 
 /// Go programs write null for an absent list.
 #[tokio::test]
-async fn null_is_admitted_for_what_may_be_absent() {
+async fn null_is_admitted_for_optional_fields() {
     let ns = unmanaged::namespace().await;
     let release = release()
         .with(
@@ -205,7 +205,7 @@ async fn null_is_admitted_for_what_may_be_absent() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_by_the_schema() {
+async fn invalid_fields_are_refused_by_the_schema() {
     let ns = unmanaged::namespace().await;
     let step = "/spec/environment/strategy/steps/0";
     let many = json!(vec![json!({ "name": "local" }); 1001]);
@@ -275,7 +275,7 @@ async fn what_makes_no_sense_is_refused_by_the_schema() {
 }
 
 #[tokio::test]
-async fn lists_show_what_shippers_lists_show() {
+async fn printer_columns_are_those_of_shipper() {
     let ns = unmanaged::namespace().await;
     let conditions = json!([
         { "type": "Operational", "status": "True" },

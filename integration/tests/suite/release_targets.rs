@@ -8,7 +8,7 @@ use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PUSH, Site};
 
 use crate::kinds::definition;
-use crate::push::itself;
+use crate::push::join_hub;
 
 const API_VERSION: &str = "shipper.booking.com/v1alpha1";
 
@@ -177,7 +177,7 @@ fn by_release(release: &str) -> Value {
 async fn set_up() -> (TestNamespace, Joined) {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
-    let joined = itself(&ns, &site).await;
+    let joined = join_hub(&ns, &site).await;
     (ns, joined)
 }
 
@@ -228,7 +228,7 @@ async fn a_deployment_has_its_share_of_pods() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_was_cut_off_is_worked_in_when_it_is_back() {
+async fn a_cluster_that_was_cut_off_is_updated_when_it_is_back() {
     let (ns, joined) = set_up().await;
     let target = capacity("web-1", joined.name(), 50, 4);
     ns.create(&deployment("web-1")).await;
@@ -256,7 +256,7 @@ async fn a_cluster_that_was_cut_off_is_worked_in_when_it_is_back() {
 /// The `Ready` condition gives the reason for which the target waits, and pods that fail are listed
 /// as sad pods.
 #[tokio::test]
-async fn a_target_tells_what_it_waits_for() {
+async fn a_capacity_target_reports_why_it_waits() {
     let (ns, joined) = set_up().await;
     let target = capacity("web-1", joined.name(), 100, 2);
     ns.create(&target).await;
@@ -402,7 +402,7 @@ async fn any_kind_that_can_be_scaled_is_a_workload() {
 
 /// Traffic moves to the next Release, and the selector of the Service follows.
 #[tokio::test]
-async fn traffic_goes_over_from_one_release_to_the_next() {
+async fn traffic_moves_from_one_release_to_the_next() {
     let (ns, joined) = set_up().await;
     let cluster = joined.name();
     ns.create(&service()).await;
@@ -449,7 +449,7 @@ async fn traffic_goes_over_from_one_release_to_the_next() {
 
 /// The `Ready` condition reports a missing Service, and the number of pods that are not ready.
 #[tokio::test]
-async fn a_target_tells_which_pods_are_missing() {
+async fn a_traffic_target_reports_missing_pods() {
     let (ns, joined) = set_up().await;
     let cluster = joined.name();
     release(&ns, cluster, "web-1", 2).await;
@@ -516,7 +516,7 @@ async fn pods_that_are_replaced_while_the_manager_is_down_are_served() {
     bed.install_releases().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
-    let joined = itself(&ns, &site).await;
+    let joined = join_hub(&ns, &site).await;
     ns.create(&service()).await;
     release(&ns, joined.name(), "web-1", 3).await;
     let target = traffic("web-1", joined.name(), 100);

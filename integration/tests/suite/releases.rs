@@ -55,7 +55,7 @@ async fn a_release_replaces_another_step_by_step_in_two_clusters() {
 
 /// The objects of the aborted Release are handed back, with the content of the previous Release.
 #[tokio::test]
-async fn an_abort_in_the_middle_of_a_step_hands_everything_back() {
+async fn an_abort_in_the_middle_of_a_step_hands_all_objects_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let app = TestApplication::new(&ns, "web").await;
     let environment = app.environment("0.0.1", 4, VANGUARD);
@@ -96,7 +96,7 @@ async fn an_abort_in_the_middle_of_a_step_hands_everything_back() {
 
 /// A first Release that is deleted is recreated under the same name.
 #[tokio::test]
-async fn the_only_release_is_made_again_from_the_start() {
+async fn a_deleted_first_release_is_created_again() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let app = TestApplication::new(&ns, "web").await;
     app.apply(app.environment("0.0.1", 4, VANGUARD)).await;
@@ -117,7 +117,7 @@ async fn the_only_release_is_made_again_from_the_start() {
 
 /// Covers lost and scaled workloads, and the deletion of every target.
 #[tokio::test]
-async fn what_is_lost_or_changed_by_hand_comes_back() {
+async fn lost_and_changed_objects_are_restored() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let app = TestApplication::new(&ns, "web").await;
     app.apply(app.environment("0.0.1", 2, ALL_IN)).await;
@@ -171,7 +171,7 @@ async fn what_is_lost_or_changed_by_hand_comes_back() {
 
 /// Nothing is left in any cluster.
 #[tokio::test]
-async fn an_application_goes_with_everything_of_it() {
+async fn an_application_is_deleted_with_all_its_objects() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let app = TestApplication::new(&ns, "web").await;
     app.apply(app.environment("0.0.1", 1, ALL_IN)).await;
@@ -197,7 +197,7 @@ async fn an_application_goes_with_everything_of_it() {
 /// A rollback applies an older template. It is the next generation, with the content of the older
 /// Release.
 #[tokio::test]
-async fn a_rollback_is_another_release() {
+async fn a_rollback_creates_another_release() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let app = TestApplication::new(&ns, "web").await;
     let old = app.environment("0.0.1", 2, ALL_IN);
@@ -223,7 +223,7 @@ async fn a_rollback_is_another_release() {
 
 /// Each error is reported by Shipper's reason, and the running Release is not affected.
 #[tokio::test]
-async fn bad_input_is_told_and_changes_nothing() {
+async fn bad_input_is_reported_and_changes_nothing() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let app = TestApplication::new(&ns, "web").await;
     let good = app.environment("0.0.1", 1, ALL_IN);
@@ -281,7 +281,7 @@ async fn bad_input_is_told_and_changes_nothing() {
 /// A lost revision of an older Release is recreated with its number, so it does not become the
 /// newest one.
 #[tokio::test]
-async fn a_lost_revision_of_an_older_release_takes_nothing_from_the_newer() {
+async fn a_recreated_older_revision_takes_no_object_from_a_newer_release() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let app = TestApplication::new(&ns, "web").await;
     app.apply(app.environment("0.0.1", 2, ALL_IN)).await;

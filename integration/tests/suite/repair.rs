@@ -6,7 +6,7 @@ both_scopes! {
     drift_is_repaired;
     a_deleted_child_is_created_again;
     a_removed_cache_label_is_restored;
-    an_object_with_a_cleared_controller_flag_is_judged_anew;
+    an_object_that_lost_its_controller_is_not_adopted;
     fields_of_others_are_kept;
 }
 
@@ -95,7 +95,7 @@ async fn a_removed_cache_label_is_restored(scope: Scope) {
 }
 
 /// Under `Prevent` an object without a controller is not adopted, whatever created it.
-async fn an_object_with_a_cleared_controller_flag_is_judged_anew(scope: Scope) {
+async fn an_object_that_lost_its_controller_is_not_adopted(scope: Scope) {
     let cm = configmap("cm").data("k", "v");
     let ns = one_object(scope, &cm).await;
     let before = ns.live(&cm).await;

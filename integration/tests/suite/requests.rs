@@ -7,7 +7,7 @@ use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 
 both_scopes! {
-    a_rollout_costs_one_write_per_object_and_one_dry_run_fewer_in_each_phase;
+    a_rollout_costs_one_write_per_object_and_one_dry_run_less_per_phase;
     delegated_phases_cost_few_more_requests;
 }
 
@@ -142,7 +142,7 @@ fn check_first_writes(counts: &BTreeMap<&'static str, u64>, sets: u64) {
     assert!(rest <= PER_SET * sets, "{counts:?}");
 }
 
-async fn a_rollout_costs_one_write_per_object_and_one_dry_run_fewer_in_each_phase(scope: Scope) {
+async fn a_rollout_costs_one_write_per_object_and_one_dry_run_less_per_phase(scope: Scope) {
     let bed = Exclusive::acquire().await;
     let ns = bed.namespace(scope).await;
     // The first object of a kind also starts the watch of the kind.
@@ -267,7 +267,7 @@ async fn delegated_phases_cost_few_more_requests(scope: Scope) {
 
 /// A phase that no controller runs is reported once, shortly after its creation.
 #[tokio::test]
-async fn a_phase_that_nobody_runs_costs_one_status() {
+async fn a_phase_that_no_controller_runs_costs_one_status_write() {
     let bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     settle(&ns, &bed).await;

@@ -114,7 +114,7 @@ async fn a_restart_writes_nothing() {
 
 /// A new manager observes the changes that happened while no manager ran.
 #[tokio::test]
-async fn a_new_manager_catches_up() {
+async fn a_new_manager_observes_changes_made_while_none_ran() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let [drifts, vanishes, handed, torn] =

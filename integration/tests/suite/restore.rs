@@ -8,14 +8,14 @@ use baton_integration::prelude::*;
 const TOUCHES: usize = 3;
 
 both_scopes! {
-    what_is_live_after_a_restore_is_no_stray;
+    objects_of_a_restored_revision_are_no_strays;
 }
 
 /// A revision was archived after the backup, and the manager has observed its end.
 ///
 /// After the restore its objects are live again. The resource versions of the cluster may exceed
 /// the old ones before or after the manager detects the restore.
-async fn what_is_live_after_a_restore_is_no_stray(scope: Scope) {
+async fn objects_of_a_restored_revision_are_no_strays(scope: Scope) {
     // A run stops and starts a control plane four times, so each scope covers one case.
     let writes = match scope {
         Scope::Namespaced => 400,

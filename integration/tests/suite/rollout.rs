@@ -96,8 +96,8 @@ impl Rollout {
     }
 
     /// Rolls out two revisions, the second of which takes over, changes, adds and drops objects,
-    /// and then archives the first one. Calls `strike` at the start of each stage.
-    pub(crate) async fn run(&self, strike: impl AsyncFn(Stage)) {
+    /// and then archives the first one. Calls `disturb` at the start of each stage.
+    pub(crate) async fn run(&self, disturb: impl AsyncFn(Stage)) {
         let ns = &self.ns;
         let class = self.joined.class();
         let patient = ns.within(PATIENCE);
@@ -127,14 +127,14 @@ impl Rollout {
                 .await;
         };
         create("v1", &[], "old").await;
-        strike(Stage::First).await;
+        disturb(Stage::First).await;
         patient.reaches("v1", &done).await;
         create("v2", &["v1"], "new").await;
-        strike(Stage::Second).await;
+        disturb(Stage::Second).await;
         patient.reaches("v2", &done).await;
         patient.reaches("v1", &[Controls(&["ConfigMap old"])]).await;
         ns.set_lifecycle("v1", "Archived").await;
-        strike(Stage::Archival).await;
+        disturb(Stage::Archival).await;
         let archived = [Is("Archived", "True"), Controls(&[])];
         patient.reaches("v1", &archived).await;
         patient.reaches("v2", &done).await;

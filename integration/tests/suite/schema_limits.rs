@@ -5,8 +5,8 @@ use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 
 both_scopes! {
-    what_exceeds_the_bounds_is_refused_by_the_schema;
-    what_was_there_before_the_bounds_can_be_changed_and_ends;
+    fields_beyond_the_bounds_are_refused_by_the_schema;
+    revisions_older_than_the_bounds_can_be_changed_and_ended;
 }
 
 /// Returns parts of a spec that exceed a limit, and their paths in the schema's error.
@@ -52,7 +52,7 @@ fn excessive(ns: &TestNamespace) -> Vec<(&'static str, Value, &'static str)> {
     ]
 }
 
-async fn what_exceeds_the_bounds_is_refused_by_the_schema(scope: Scope) {
+async fn fields_beyond_the_bounds_are_refused_by_the_schema(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     for (field, value, place) in excessive(&ns) {
         let set = ns.set("v1").revision(1).spec(field, value);
@@ -78,7 +78,7 @@ fn unbounded(schema: &mut Value) {
     }
 }
 
-async fn what_was_there_before_the_bounds_can_be_changed_and_ends(scope: Scope) {
+async fn revisions_older_than_the_bounds_can_be_changed_and_ended(scope: Scope) {
     let bed = Exclusive::acquire().await;
     let ns = bed.namespace(scope).await;
     let cases = excessive(&ns);

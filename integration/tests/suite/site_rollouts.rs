@@ -14,7 +14,7 @@ use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{Joined, PULL, PUSH, Site};
 
-use crate::push::itself;
+use crate::push::join_hub;
 use crate::requests::settle;
 
 /// Three sites: the hub under the name of another cluster, a push cluster, and a pull cluster.
@@ -27,7 +27,7 @@ impl Sites {
     pub(crate) async fn of(fleet: &Fleet<'_>) -> Self {
         let ns = fleet.ns;
         let (push, pull) = (Site::get(PUSH).await, Site::get(PULL).await);
-        let hub = itself(ns, &push).await;
+        let hub = join_hub(ns, &push).await;
         let pushed = push.join(ns).named("push").create().await;
         let pulled = pull.join(ns).named("pull").pull().create().await;
         let agent = pulled.agent().start().await;
@@ -48,7 +48,7 @@ impl Sites {
 
 /// Makes the hub the only site, with the first version.
 async fn one_site(fleet: &Fleet<'_>) -> Joined {
-    let hub = itself(fleet.ns, &Site::get(PUSH).await).await;
+    let hub = join_hub(fleet.ns, &Site::get(PUSH).await).await;
     fleet.add(&hub).await;
     fleet.application(&version("1.0.0")).await;
     fleet.deployment("web", json!({})).await;
@@ -136,7 +136,7 @@ async fn versions_reach_sites_in_waves() {
 }
 
 #[tokio::test]
-async fn a_canary_that_fails_is_rolled_back_and_nobody_else_gets_the_version() {
+async fn a_failed_canary_is_rolled_back_and_no_other_site_is_upgraded() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let sites = Sites::of(&fleet).await;
@@ -184,7 +184,7 @@ async fn a_site_that_was_offline_catches_up() {
         .through(&line.url())
         .create()
         .await;
-    let hub = itself(&ns, &push).await;
+    let hub = join_hub(&ns, &push).await;
     away.because("Connected", "Unreachable").await;
     for site in [&away, &hub] {
         fleet.add(site).await;
@@ -207,7 +207,7 @@ async fn sites_are_chosen_when_the_deployment_changes() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let push = Site::get(PUSH).await;
-    let hub = itself(&ns, &push).await;
+    let hub = join_hub(&ns, &push).await;
     let other = push.join(&ns).named("push").create().await;
     other.becomes("Connected", "True").await;
     fleet.add(&hub).await;
@@ -255,12 +255,12 @@ async fn sites_are_chosen_when_the_deployment_changes() {
 /// A label that is written before the deployment counts, even if the manager has not observed it
 /// yet.
 #[tokio::test]
-async fn sites_are_chosen_by_the_labels_of_that_moment() {
+async fn sites_are_chosen_by_labels_that_are_not_observed_yet() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let push = Site::get(PUSH).await;
-    let hub = itself(&ns, &push).await;
+    let hub = join_hub(&ns, &push).await;
     fleet.application(&version("1.0.0")).await;
     let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
     let _manager = bed
@@ -286,7 +286,7 @@ async fn a_site_belongs_to_one_deployment_of_an_application() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let push = Site::get(PUSH).await;
-    let hub = itself(&ns, &push).await;
+    let hub = join_hub(&ns, &push).await;
     fleet.add(&hub).await;
     fleet.application(&version("1.0.0")).await;
     fleet.deployment("first", json!({})).await;
@@ -323,11 +323,11 @@ async fn a_site_belongs_to_one_deployment_of_an_application() {
 
 /// The deployment of the old revisions was deleted without them.
 #[tokio::test]
-async fn a_site_where_revisions_were_left_behind_is_given_when_they_are_gone() {
+async fn a_site_with_orphaned_revisions_is_placed_once_they_are_gone() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let push = Site::get(PUSH).await;
-    let hub = itself(&ns, &push).await;
+    let hub = join_hub(&ns, &push).await;
     fleet.add(&hub).await;
     fleet.application(&version("1.0.0")).await;
     fleet.deployment("first", json!({})).await;
@@ -355,7 +355,7 @@ async fn a_site_where_revisions_were_left_behind_is_given_when_they_are_gone() {
 /// The four newest versions are kept, and those that a deployment names. A deployment waits for a
 /// version that does not exist.
 #[tokio::test]
-async fn versions_are_kept_as_long_as_somebody_may_need_them() {
+async fn the_newest_and_the_named_versions_are_kept() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let application = Fleet::kind("SiteApplication", APPLICATION);
@@ -410,7 +410,7 @@ async fn versions_are_kept_as_long_as_somebody_may_need_them() {
 /// A quota of the tenant forbids the next revision. The running version stays, the deployment
 /// reports the reason, and a raised quota is detected without another change.
 #[tokio::test]
-async fn a_revision_that_the_hub_refuses_is_reported_and_made_later() {
+async fn a_revision_that_the_hub_refuses_is_reported_and_created_later() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let hub = one_site(&fleet).await;
@@ -444,7 +444,7 @@ async fn a_revision_that_the_hub_refuses_is_reported_and_made_later() {
 }
 
 #[tokio::test]
-async fn what_runs_outlives_its_application_and_ends_with_its_deployment() {
+async fn revisions_outlive_their_application_and_end_with_the_deployment() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     ns.until_garbage_is_collected().await;
     let fleet = Fleet::new(&ns);
@@ -489,7 +489,7 @@ async fn what_runs_outlives_its_application_and_ends_with_its_deployment() {
 /// The newest version cannot be delivered any more, and the status reports it. The previous version
 /// is not rolled out instead.
 #[tokio::test]
-async fn a_newest_version_that_has_lost_its_content_brings_back_no_older_one() {
+async fn no_older_version_replaces_one_that_has_lost_its_content() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     ns.until_garbage_is_collected().await;
     let fleet = Fleet::new(&ns);

@@ -56,7 +56,7 @@ async fn site_create(site: &Site, ns: &TestNamespace, entry: &Entry) -> Value {
 }
 
 #[tokio::test]
-async fn tokens_end_one_by_one() {
+async fn each_token_is_revoked_or_expires_separately() {
     let site = Site::get(PUSH).await;
     let account = site.account().await;
     let (old, new) = (account.token().await, account.token().await);
@@ -71,7 +71,7 @@ async fn tokens_end_one_by_one() {
 
 /// A request through a proxy has the rights of its own account.
 #[tokio::test]
-async fn a_proxy_stands_for_the_server_behind_it() {
+async fn a_proxy_passes_requests_with_the_rights_of_their_account() {
     let site = Site::get(PUSH).await;
     let rules = json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"] }]);
     let token = site.account_with(&rules).await.token().await;
@@ -146,7 +146,7 @@ async fn requests_are_answered_by_a_script() {
 
 /// A connection that ends is an error, and a watch ends in each of the scripted ways.
 #[tokio::test]
-async fn answers_and_watches_are_cut() {
+async fn scripted_faults_cut_answers_and_watches() {
     let site = Site::get(PUSH).await;
     let token = site.account().await.token().await;
     let faults = Faults::start(site.endpoint()).await;

@@ -75,7 +75,7 @@ pub(crate) fn revision<'a>(
 }
 
 /// Creates a revision with [`settings`] and, in a second phase, an object of this revision only.
-async fn give(ns: &TestNamespace, joined: &Joined, number: i64) {
+async fn create_revision(ns: &TestNamespace, joined: &Joined, number: i64) {
     let class = joined.class();
     let text = number.to_string();
     revision(ns, joined, number, &json!({}))
@@ -87,7 +87,7 @@ async fn give(ns: &TestNamespace, joined: &Joined, number: i64) {
 }
 
 /// Waits until a revision is in the site, and marks it as seen.
-async fn sees(ns: &TestNamespace, joined: &Joined, number: i64) {
+async fn is_delivered(ns: &TestNamespace, joined: &Joined, number: i64) {
     let site = joined.site().cluster().await;
     let settings = ns.reference(&settings().within(ns.name()));
     let wanted = number.to_string();
@@ -102,7 +102,7 @@ async fn sees(ns: &TestNamespace, joined: &Joined, number: i64) {
 }
 
 /// Waits until the last object of a revision is in the site.
-async fn is_whole(ns: &TestNamespace, joined: &Joined, number: i64) {
+async fn is_fully_delivered(ns: &TestNamespace, joined: &Joined, number: i64) {
     let own = configmap(&format!("own-{number}"));
     let there = async || joined.site().read(ns, &own).await.is_some();
     ns.eventually(&format!("all of revision {number} in the site"), there)
@@ -110,7 +110,7 @@ async fn is_whole(ns: &TestNamespace, joined: &Joined, number: i64) {
 }
 
 /// Returns the revisions whose second phase is in the site.
-async fn whole(ns: &TestNamespace, joined: &Joined) -> Vec<i64> {
+async fn fully_delivered(ns: &TestNamespace, joined: &Joined) -> Vec<i64> {
     let mut found = Vec::new();
     for number in 1..6 {
         let own = configmap(&format!("own-{number}"));
@@ -124,12 +124,12 @@ async fn whole(ns: &TestNamespace, joined: &Joined) -> Vec<i64> {
 /// Four versions are created at once. Each waits for its predecessor, and a version that is deleted
 /// meanwhile is never delivered.
 #[tokio::test]
-async fn versions_come_one_after_the_other() {
+async fn versions_are_delivered_one_after_the_other() {
     let ns = namespace().await;
     let joined = Site::get(PUSH).await.join(&ns).create().await;
     joined.becomes("Connected", "True").await;
     for number in 1..=4 {
-        give(&ns, &joined, number).await;
+        create_revision(&ns, &joined, number).await;
     }
     ns.reaches("v1", &[FAILING, STARTED]).await;
     for (name, before) in [("v2", "v1"), ("v3", "v2"), ("v4", "v3")] {
@@ -146,11 +146,11 @@ async fn versions_come_one_after_the_other() {
     }
     ns.delete_set("v3", "Background").await;
     for number in [1, 2, 4] {
-        sees(&ns, &joined, number).await;
+        is_delivered(&ns, &joined, number).await;
         ns.reaches(&format!("v{number}"), &[AVAILABLE, STARTED])
             .await;
     }
-    assert_eq!(whole(&ns, &joined).await, [1, 2, 4]);
+    assert_eq!(fully_delivered(&ns, &joined).await, [1, 2, 4]);
 }
 
 /// The first version needs no window. A later one waits for it, and continues if it closes during
@@ -166,10 +166,10 @@ async fn upgrades_begin_in_their_windows() {
         .create()
         .await;
     joined.becomes("Connected", "True").await;
-    give(&ns, &joined, 1).await;
-    sees(&ns, &joined, 1).await;
+    create_revision(&ns, &joined, 1).await;
+    is_delivered(&ns, &joined, 1).await;
     ns.reaches("v1", &[AVAILABLE]).await;
-    give(&ns, &joined, 2).await;
+    create_revision(&ns, &joined, 2).await;
     let waits = [
         QUEUED,
         Says("Available", "Waits for its upgrade window, which opens at"),
@@ -178,11 +178,11 @@ async fn upgrades_begin_in_their_windows() {
     joined.change_spec(&open()).await;
     ns.reaches("v2", &[FAILING, STARTED]).await;
     joined.change_spec(&closed()).await;
-    give(&ns, &joined, 3).await;
-    sees(&ns, &joined, 2).await;
+    create_revision(&ns, &joined, 3).await;
+    is_delivered(&ns, &joined, 2).await;
     ns.reaches("v2", &[AVAILABLE]).await;
     ns.reaches("v3", &waits).await;
-    assert_eq!(whole(&ns, &joined).await, [1, 2]);
+    assert_eq!(fully_delivered(&ns, &joined).await, [1, 2]);
     let unreadable = json!({ "upgradeWindows": [{ "cron": "soon", "duration": "1h" }] });
     joined.change_spec(&unreadable).await;
     let held = [QUEUED, Says("Available", "upgradeWindows[0] (\"soon\"")];
@@ -201,7 +201,7 @@ async fn an_agent_works_through_its_queue_without_the_hub() {
     joined.becomes("Connected", "True").await;
     let mut pulled = Pulled { agent, joined, ns };
     for number in 1..=3 {
-        give(&pulled.ns, &pulled.joined, number).await;
+        create_revision(&pulled.ns, &pulled.joined, number).await;
     }
     pulled.ns.reaches("v1", &[FAILING, STARTED]).await;
     // The agent reports these conditions, so it has received all revisions.
@@ -212,7 +212,7 @@ async fn an_agent_works_through_its_queue_without_the_hub() {
     }
     line.set(Mode::Cut).await;
     pulled.joined.because("Connected", "AgentSilent").await;
-    sees(&pulled.ns, &pulled.joined, 1).await;
+    is_delivered(&pulled.ns, &pulled.joined, 1).await;
     let second = settings();
     let has_begun = |live: &Value| live["data"]["k"] == "2";
     pulled
@@ -220,10 +220,10 @@ async fn an_agent_works_through_its_queue_without_the_hub() {
         .await;
     pulled.agent.kill();
     pulled.agent.start();
-    sees(&pulled.ns, &pulled.joined, 2).await;
-    sees(&pulled.ns, &pulled.joined, 3).await;
-    is_whole(&pulled.ns, &pulled.joined, 3).await;
-    assert_eq!(whole(&pulled.ns, &pulled.joined).await, [1, 2, 3]);
+    is_delivered(&pulled.ns, &pulled.joined, 2).await;
+    is_delivered(&pulled.ns, &pulled.joined, 3).await;
+    is_fully_delivered(&pulled.ns, &pulled.joined, 3).await;
+    assert_eq!(fully_delivered(&pulled.ns, &pulled.joined).await, [1, 2, 3]);
     line.set(Mode::Pass).await;
     pulled.ns.reaches("v3", &[AVAILABLE, STARTED]).await;
     // The agent could not report their availability to the hub while they were current.
@@ -236,7 +236,7 @@ async fn an_agent_works_through_its_queue_without_the_hub() {
 /// The start of an upgrade is recorded before its first write. It counts after a restart of the
 /// agent, although the window is closed by then.
 #[tokio::test]
-async fn what_has_begun_is_not_held_after_a_crash() {
+async fn an_upgrade_that_has_begun_continues_after_a_crash() {
     let ns = namespace().await;
     let site = Site::get(PULL).await;
     let joined = site.join(&ns).pull().create().await;
@@ -244,12 +244,12 @@ async fn what_has_begun_is_not_held_after_a_crash() {
     let agent = joined.agent().site(faults.endpoint()).start().await;
     joined.becomes("Connected", "True").await;
     let mut pulled = Pulled { agent, joined, ns };
-    give(&pulled.ns, &pulled.joined, 1).await;
-    sees(&pulled.ns, &pulled.joined, 1).await;
+    create_revision(&pulled.ns, &pulled.joined, 1).await;
+    is_delivered(&pulled.ns, &pulled.joined, 1).await;
     pulled.ns.reaches("v1", &[AVAILABLE]).await;
     let writes = On::writes().path(&format!("/namespaces/{}/configmaps/cm", pulled.ns.name()));
     let failing = faults.inject(writes, Answer::unavailable());
-    give(&pulled.ns, &pulled.joined, 2).await;
+    create_revision(&pulled.ns, &pulled.joined, 2).await;
     failing.used(1).await;
     pulled.ns.reaches("v2", &[STARTED]).await;
     let live = pulled.live(&settings()).await;
@@ -258,17 +258,17 @@ async fn what_has_begun_is_not_held_after_a_crash() {
     pulled.joined.change_spec(&closed()).await;
     faults.heal();
     pulled.agent.start();
-    sees(&pulled.ns, &pulled.joined, 2).await;
+    is_delivered(&pulled.ns, &pulled.joined, 2).await;
     pulled.ns.reaches("v2", &[AVAILABLE, STARTED]).await;
 }
 
 /// A queued revision that is deleted or archived is never delivered, and its agent removes nothing.
 #[tokio::test]
-async fn an_agent_never_touches_what_is_taken_back() {
+async fn an_agent_never_delivers_a_deleted_or_archived_queued_revision() {
     let pulled = Pulled::new(Scope::Namespaced).await;
     let (ns, joined) = (&pulled.ns, &pulled.joined);
     for number in 1..=3 {
-        give(ns, joined, number).await;
+        create_revision(ns, joined, number).await;
     }
     for name in ["v2", "v3"] {
         ns.reaches(name, &[QUEUED]).await;
@@ -276,9 +276,9 @@ async fn an_agent_never_touches_what_is_taken_back() {
     ns.delete_set("v2", "Background").await;
     ns.set_lifecycle("v3", "Archived").await;
     ns.reaches("v3", &[Is("Archived", "True")]).await;
-    sees(ns, joined, 1).await;
+    is_delivered(ns, joined, 1).await;
     ns.reaches("v1", &[AVAILABLE]).await;
-    assert_eq!(whole(ns, joined).await, [1]);
+    assert_eq!(fully_delivered(ns, joined).await, [1]);
     assert_eq!(pulled.live(&settings()).await["data"]["k"], "1");
 }
 
@@ -295,9 +295,13 @@ pub(crate) fn workload(image: &str) -> Entry {
         .create_only(&[".spec.replicas"])
 }
 
-/// Returns the number of pods that stay and of pods that are being deleted. If `let_go` is true,
-/// the finalizers of the latter are removed.
-pub(crate) async fn pods(ns: &TestNamespace, joined: &Joined, let_go: bool) -> (usize, usize) {
+/// Returns the number of pods that stay and of pods that are being deleted. If `remove_finalizers`
+/// is true, the latter lose their finalizers.
+pub(crate) async fn pods(
+    ns: &TestNamespace,
+    joined: &Joined,
+    remove_finalizers: bool,
+) -> (usize, usize) {
     let site = joined.site().cluster().await;
     let mut pod =
         json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "namespace": ns.name() } });
@@ -305,7 +309,7 @@ pub(crate) async fn pods(ns: &TestNamespace, joined: &Joined, let_go: bool) -> (
     let (going, staying): (Vec<_>, Vec<_>) = found
         .into_iter()
         .partition(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
-    for found in going.iter().filter(|_| let_go) {
+    for found in going.iter().filter(|_| remove_finalizers) {
         pod["metadata"]["name"] = found["metadata"]["name"].clone();
         let free = json!({ "metadata": { "finalizers": null } });
         let _ = site.merge(&pod, &free).await;
@@ -321,25 +325,27 @@ async fn the_next_version_waits_until_the_one_before_has_stopped() {
     let joined = Site::get(PUSH).await.join(&ns).create().await;
     joined.becomes("Connected", "True").await;
     let class = joined.class();
-    let give = async |number: i64| {
+    let create_revision = async |number: i64| {
         let stop = json!({ "stop": "All", "phases": ["a"] });
         revision(&ns, &joined, number, &stop)
             .delegated("a", &class, [workload(&format!("web:{number}"))])
             .create()
             .await;
     };
-    let pods_are = async |wanted: (usize, usize), let_go: bool| {
+    let pods_are = async |wanted: (usize, usize), remove_finalizers: bool| {
         let text = format!("{wanted:?} pods");
-        ns.eventually(&text, async || pods(&ns, &joined, let_go).await == wanted)
-            .await;
+        ns.eventually(&text, async || {
+            pods(&ns, &joined, remove_finalizers).await == wanted
+        })
+        .await;
     };
     let live = async || joined.site().live(&ns, &workload("")).await;
     let image = |live: &Value| live["spec"]["template"]["spec"]["containers"][0]["image"].clone();
-    give(1).await;
+    create_revision(1).await;
     ns.reaches("v1", &[AVAILABLE, STARTED]).await;
     pods_are((1, 0), false).await;
 
-    give(2).await;
+    create_revision(2).await;
     let stopping = [STOPPING, Because("baton.run/Started", "True", "Stopping")];
     ns.reaches("v2", &stopping).await;
     ns.reaches(
@@ -367,7 +373,7 @@ async fn the_next_version_waits_until_the_one_before_has_stopped() {
     );
     pods_are((1, 0), true).await;
 
-    give(3).await;
+    create_revision(3).await;
     ns.reaches("v3", &stopping).await;
     pods_are((0, 1), false).await;
     let text = "while a pod is terminating";

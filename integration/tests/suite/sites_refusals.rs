@@ -6,7 +6,7 @@ use baton_integration::fleet::{APPLICATION, Fleet, version};
 use baton_integration::prelude::*;
 use baton_integration::sites::{PUSH, Site};
 
-use crate::push::itself;
+use crate::push::join_hub;
 
 /// A field of a valid spec, an invalid value for it, and parts of the expected message.
 type Case = (&'static str, Value, &'static str);
@@ -154,7 +154,7 @@ fn services() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn applications_that_cannot_be_meant_are_refused() {
+async fn invalid_applications_are_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let mut valid = version("1.2.3-rc.1_x");
     valid["upgrade"] = json!({ "method": "PerService", "services": [{ "name": "web" }] });
@@ -194,7 +194,7 @@ async fn applications_that_cannot_be_meant_are_refused() {
 }
 
 #[tokio::test]
-async fn clusters_with_windows_that_cannot_be_meant_are_refused() {
+async fn clusters_with_invalid_windows_are_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let like = object(
         "shipper.booking.com/v1alpha1",
@@ -339,7 +339,7 @@ fn errors() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn deployments_that_cannot_be_meant_are_refused() {
+async fn invalid_deployments_are_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let strategy = json!({
         "type": "Canary", "canary": { "sites": 1, "then": "Rolling" }, "rolling": { "sitesInParallel": "25%" },
@@ -398,7 +398,7 @@ async fn deployments_that_cannot_be_meant_are_refused() {
 /// Windows and templates that only the manager can check. It records no version of them and reports
 /// the error.
 #[tokio::test]
-async fn an_application_tells_what_the_schema_cannot() {
+async fn an_application_reports_errors_that_the_schema_cannot_detect() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let application = Fleet::kind("SiteApplication", APPLICATION);
@@ -447,10 +447,10 @@ async fn an_application_tells_what_the_schema_cannot() {
 /// Strategies and placements that only the manager can check. No site gets a revision, and the
 /// error is reported.
 #[tokio::test]
-async fn a_deployment_tells_what_the_schema_cannot() {
+async fn a_deployment_reports_errors_that_the_schema_cannot_detect() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
-    let hub = itself(&ns, &Site::get(PUSH).await).await;
+    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
     fleet.add(&hub).await;
     let without_probes = changed(
         &version("1.0.0"),

@@ -9,7 +9,13 @@ const REFUSED: Want<'static> = Because("Available", "False", "PreflightError");
 
 /// Creates revision `number` with one phase: the workload with an image of that number, and
 /// additional objects.
-async fn give(ns: &TestNamespace, joined: &Joined, number: i64, stop: bool, objects: Vec<Entry>) {
+async fn create_revision(
+    ns: &TestNamespace,
+    joined: &Joined,
+    number: i64,
+    stop: bool,
+    objects: Vec<Entry>,
+) {
     let mut entry = json!({ "phases": ["a"] });
     if stop {
         entry["stop"] = json!("All");
@@ -23,10 +29,17 @@ async fn give(ns: &TestNamespace, joined: &Joined, number: i64, stop: bool, obje
 }
 
 /// Waits until this number of pods stays, and this number is being deleted.
-async fn pods_are(ns: &TestNamespace, joined: &Joined, wanted: (usize, usize), let_go: bool) {
+async fn pods_are(
+    ns: &TestNamespace,
+    joined: &Joined,
+    wanted: (usize, usize),
+    remove_finalizers: bool,
+) {
     let text = format!("{wanted:?} pods");
-    ns.eventually(&text, async || pods(ns, joined, let_go).await == wanted)
-        .await;
+    ns.eventually(&text, async || {
+        pods(ns, joined, remove_finalizers).await == wanted
+    })
+    .await;
 }
 
 async fn image(ns: &TestNamespace, joined: &Joined) -> Value {
@@ -35,22 +48,22 @@ async fn image(ns: &TestNamespace, joined: &Joined) -> Value {
 }
 
 /// Returns an object of a kind that no site serves.
-fn unknown() -> Entry {
+fn of_an_unknown_kind() -> Entry {
     object("nowhere.example/v1", "Thing", "thing")
 }
 
 /// A refused version stops nothing and blocks no successor. This applies to a version that stops
 /// its predecessor, and to a version that has begun but has written nothing.
 #[tokio::test]
-async fn what_a_site_refuses_stops_nothing_and_can_be_replaced() {
+async fn a_refused_version_stops_nothing_and_can_be_replaced() {
     let ns = namespace().await;
     let joined = Site::get(PUSH).await.join(&ns).create().await;
     joined.becomes("Connected", "True").await;
-    give(&ns, &joined, 1, false, vec![]).await;
+    create_revision(&ns, &joined, 1, false, vec![]).await;
     ns.reaches("v1", &[AVAILABLE, STARTED]).await;
     pods_are(&ns, &joined, (1, 0), false).await;
 
-    give(&ns, &joined, 2, true, vec![unknown()]).await;
+    create_revision(&ns, &joined, 2, true, vec![of_an_unknown_kind()]).await;
     let before = [
         REFUSED,
         Says("Available", "nowhere.example"),
@@ -60,10 +73,10 @@ async fn what_a_site_refuses_stops_nothing_and_can_be_replaced() {
     ns.reaches("v1", &[AVAILABLE]).await;
     assert_eq!(pods(&ns, &joined, false).await, (1, 0));
 
-    give(&ns, &joined, 3, false, vec![unknown()]).await;
+    create_revision(&ns, &joined, 3, false, vec![of_an_unknown_kind()]).await;
     ns.reaches("v3", &[REFUSED, STARTED]).await;
 
-    give(&ns, &joined, 4, true, vec![]).await;
+    create_revision(&ns, &joined, 4, true, vec![]).await;
     ns.reaches("v4", &[STOPPING]).await;
     ns.reaches("v3", &[REFUSED, Is("baton.run/Stopped", "True")])
         .await;

@@ -9,7 +9,7 @@ use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PULL, PUSH, Site};
 
 use crate::assignments::{assign, names};
-use crate::push::itself;
+use crate::push::join_hub;
 use crate::sites_faults::waits;
 use crate::sites_queue::{pods, workload};
 
@@ -124,7 +124,7 @@ async fn an_upgrade_begins_while_the_windows_of_owner_and_provider_are_open() {
 /// The revisions of a deployment are deleted in any order. A waiting version does not begin because
 /// its predecessor is gone.
 #[tokio::test]
-async fn what_waits_does_not_begin_while_its_deployment_goes() {
+async fn a_waiting_version_does_not_begin_while_its_deployment_is_deleted() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let sites = Pair::of(&fleet).await;
@@ -213,7 +213,7 @@ fn states(recorded: &Recorded, name: &str) -> Vec<(i64, String)> {
 /// The pods of one service are gone before the next version is written, and the other service does
 /// not stop.
 #[tokio::test]
-async fn a_service_stops_and_others_go_on() {
+async fn a_service_stops_while_the_others_keep_running() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let site = Site::get(PUSH).await.join(&ns).create().await;
@@ -227,8 +227,8 @@ async fn a_service_stops_and_others_go_on() {
         ] });
         fleet.application(&spec).await;
     };
-    let pods_are = async |wanted: (usize, usize), let_go: bool| {
-        let are = async || pods(&ns, &site, let_go).await == wanted;
+    let pods_are = async |wanted: (usize, usize), remove_finalizers: bool| {
+        let are = async || pods(&ns, &site, remove_finalizers).await == wanted;
         ns.eventually(&format!("{wanted:?} pods"), are).await;
     };
     let like = ns.reference(&workload(""));
@@ -264,10 +264,10 @@ async fn a_service_stops_and_others_go_on() {
 /// The rollout ends when the version has been available for the success delay. A version that
 /// becomes unavailable meanwhile has failed.
 #[tokio::test]
-async fn what_fails_during_the_success_delay_aborts_the_rollout() {
+async fn a_failure_during_the_success_delay_aborts_the_rollout() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
-    let hub = itself(&ns, &Site::get(PUSH).await).await;
+    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
     fleet.add(&hub).await;
     let is_whole = "!has(self.metadata.annotations) || !('broken' in self.metadata.annotations)";
     let bring = async |number: &str, delay: u32| {
@@ -311,7 +311,7 @@ async fn only_assigned_sites_are_placed() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let push = Site::get(PUSH).await;
-    let hub = itself(&ns, &push).await;
+    let hub = join_hub(&ns, &push).await;
     let closed = push.join(&ns).named("closed").create().await;
     closed.becomes("Connected", "True").await;
     let to = |namespaces: &[&str]| json!({ "namespaces": names(namespaces), "clusters": names(&[closed.name()]) });
@@ -345,7 +345,7 @@ async fn only_assigned_sites_are_placed() {
 
 /// With `--require-site-assignments`, a site without an assignment is not placed.
 #[tokio::test]
-async fn no_site_is_placed_without_an_assignment_where_they_are_required() {
+async fn no_site_is_placed_without_a_required_assignment() {
     let mut bed = Exclusive::acquire().await;
     bed.take_manager().kill();
     bed.spawn_manager(&["--leader-elect=false", "--require-site-assignments"]);

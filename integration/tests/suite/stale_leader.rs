@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 both_scopes! {
-    what_an_archived_revision_controls_is_taken_away;
+    late_objects_of_an_archived_revision_are_deleted;
 }
 
 /// The environment variable with the number of leaders that are stopped: a few, or 50 in a long
@@ -52,7 +52,7 @@ async fn objects(ns: &TestNamespace, set: &str) -> Vec<String> {
 /// A leader is stopped in the middle of a rollout. Another manager becomes leader and archives the
 /// revision; then the first one continues. No object of the revision exists afterwards.
 #[tokio::test]
-async fn a_stopped_leader_that_goes_on_leaves_nothing() {
+async fn a_stopped_leader_that_continues_leaves_no_object() {
     let first = first_seed();
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
@@ -110,7 +110,7 @@ async fn a_stopped_leader_that_goes_on_leaves_nothing() {
 
 /// Objects that are created late are deleted, even if no manager ran at that time; objects with
 /// another controller stay.
-async fn what_an_archived_revision_controls_is_taken_away(scope: Scope) {
+async fn late_objects_of_an_archived_revision_are_deleted(scope: Scope) {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(scope).await;
     let kept = configmap("kept");

@@ -26,7 +26,7 @@ fn delay(revision: &Revision) -> i64 {
 
 /// There is no other event in between, so the condition depends on a timer.
 #[tokio::test]
-async fn success_comes_after_its_delay_without_another_event() {
+async fn success_is_reported_after_its_delay_without_another_event() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     ns.revision(1)
         .phase("a", [configmap("cm")])
@@ -44,7 +44,7 @@ async fn success_comes_after_its_delay_without_another_event() {
 }
 
 #[tokio::test]
-async fn the_success_delay_starts_anew_with_availability() {
+async fn the_success_delay_restarts_when_availability_returns() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let cm = configmap("cm");
     ns.revision(1)

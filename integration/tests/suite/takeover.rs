@@ -12,7 +12,7 @@ use crate::requests::{Count, settle};
 
 both_scopes! {
     a_take_over_writes_nothing;
-    a_dropped_field_goes_with_the_next_revision;
+    a_dropped_field_is_removed_by_the_next_revision;
 }
 
 /// The managed fields of every object that this manager has applied.
@@ -311,7 +311,7 @@ async fn roll_out(ns: &TestNamespace, shape: Shape, number: i64) -> Revision {
     .await
 }
 
-async fn a_dropped_field_goes_with_the_next_revision(scope: Scope) {
+async fn a_dropped_field_is_removed_by_the_next_revision(scope: Scope) {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(scope).await;
     bed.take_manager().kill();
@@ -350,7 +350,7 @@ async fn a_dropped_field_goes_with_the_next_revision(scope: Scope) {
 /// A repair is a write like any other: it removes fields that an older revision has left behind,
 /// and fields of other clients stay.
 #[tokio::test]
-async fn a_repair_makes_the_fields_ours() {
+async fn a_repair_removes_fields_left_by_an_older_revision() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     bed.take_manager().kill();
@@ -413,7 +413,7 @@ async fn a_repair_makes_the_fields_ours() {
 
 /// Two managers deliver a chain in turn, each after the other's last revision.
 #[tokio::test]
-async fn managers_alternate() {
+async fn two_managers_deliver_a_chain_in_turn() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let cm = configmap("cm");

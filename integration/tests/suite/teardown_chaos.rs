@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 both_scopes! {
-    every_revision_comes_to_its_end;
+    every_random_revision_can_be_ended;
 }
 
 /// Number of revisions in a run.
@@ -175,7 +175,7 @@ async fn managed(ns: &TestNamespace) -> Vec<String> {
     found
 }
 
-async fn every_revision_comes_to_its_end(scope: Scope) {
+async fn every_random_revision_can_be_ended(scope: Scope) {
     let seed = first_seed();
     println!("{SEED}={seed}");
     let ns = TestNamespace::new(scope).await;

@@ -7,12 +7,12 @@ use baton_integration::prelude::*;
 use crate::rights::{ACCOUNT, NAMESPACE, apply_shipped_rights};
 
 both_scopes! {
-    kinds_without_list_or_watch_are_refused_and_hold_nothing_up;
+    kinds_without_list_or_watch_are_refused_and_block_no_teardown;
     a_version_that_is_not_served_hides_no_object;
-    an_object_is_waited_for_while_no_version_of_its_kind_is_served;
+    teardown_waits_while_no_version_of_a_kind_is_served;
 }
 
-async fn kinds_without_list_or_watch_are_refused_and_hold_nothing_up(scope: Scope) {
+async fn kinds_without_list_or_watch_are_refused_and_block_no_teardown(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let mut review = object(
         "authorization.k8s.io/v1",
@@ -149,7 +149,7 @@ async fn a_version_that_is_not_served_hides_no_object(scope: Scope) {
     }
 }
 
-async fn an_object_is_waited_for_while_no_version_of_its_kind_is_served(scope: Scope) {
+async fn teardown_waits_while_no_version_of_a_kind_is_served(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (crd, thing) = definition(&ns);
     ns.create_elsewhere(&crd).await;
@@ -199,7 +199,7 @@ async fn allow(bed: &mut Exclusive, verbs: &[&str]) {
 /// Objects that cannot be listed are read one by one. Objects that cannot be read either are
 /// reported, and can be abandoned.
 #[tokio::test]
-async fn kinds_that_may_not_be_listed_hold_up_what_was_written_at_most() {
+async fn teardown_reads_objects_one_by_one_if_they_cannot_be_listed() {
     let mut bed = Exclusive::acquire().await;
     apply_shipped_rights(bed.cluster()).await;
     for scope in [Scope::Namespaced, Scope::Cluster] {

@@ -82,8 +82,8 @@ fn manifest(ns: &TestNamespace) -> Value {
 
 both_scopes! {
     impossible_names_are_refused_by_the_schema;
-    impossible_names_are_refused_and_hold_nothing_up;
-    impossible_names_from_before_the_schema_hold_nothing_up;
+    impossible_names_are_refused_and_block_no_teardown;
+    impossible_names_older_than_the_schema_block_no_teardown;
 }
 
 async fn impossible_names_are_refused_by_the_schema(scope: Scope) {
@@ -96,14 +96,14 @@ async fn impossible_names_are_refused_by_the_schema(scope: Scope) {
     }
 }
 
-async fn impossible_names_are_refused_and_hold_nothing_up(scope: Scope) {
+async fn impossible_names_are_refused_and_block_no_teardown(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cases = refused_by_the_manager(&ns, &manifest(&ns));
     create(&ns, &cases).await;
     all_end(&ns, &cases).await;
 }
 
-async fn impossible_names_from_before_the_schema_hold_nothing_up(scope: Scope) {
+async fn impossible_names_older_than_the_schema_block_no_teardown(scope: Scope) {
     let bed = Exclusive::acquire().await;
     let ns = bed.namespace(scope).await;
     let cases = refused_by_the_schema(&manifest(&ns));

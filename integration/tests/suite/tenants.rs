@@ -149,7 +149,7 @@ async fn a_manager_of_tenants_writes_with_their_rights_only() {
 /// Values that the account may not read are not reported: neither by a probe, nor by a mapped
 /// condition, nor for a colliding object.
 #[tokio::test]
-async fn what_the_account_may_not_read_is_not_told() {
+async fn values_that_the_account_may_not_read_are_not_reported() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     allow(
         ns.cluster(),
@@ -207,7 +207,7 @@ async fn what_the_account_may_not_read_is_not_told() {
 /// The missing right is reported, also during a deletion, and the revision continues once the right
 /// is granted.
 #[tokio::test]
-async fn without_the_right_to_delete_a_revision_stays() {
+async fn a_revision_stays_without_the_right_to_delete_its_objects() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let most = ["get", "create", "patch"];
     allow(ns.cluster(), ns.name(), DEPLOYER, &["configmaps"], &most).await;
@@ -257,7 +257,7 @@ async fn without_the_right_to_delete_a_revision_stays() {
 /// A handover that changes only the owner usually needs no dry run. Without one, only the first of
 /// several writes would detect the missing right.
 #[tokio::test]
-async fn a_handover_without_rights_takes_nothing() {
+async fn a_handover_without_rights_takes_no_object() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let objects = [configmap("a"), configmap("b"), secret("c")];
     allow(ns.cluster(), ns.name(), DEPLOYER, &["configmaps"], &ALL).await;
@@ -288,7 +288,7 @@ async fn a_handover_without_rights_takes_nothing() {
 }
 
 #[tokio::test]
-async fn an_account_cannot_be_exchanged() {
+async fn the_account_of_a_revision_is_immutable() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let set = ns.set("v1").phase("a", [configmap("cm")]);
     set.spec("serviceAccountName", DEPLOYER).create().await;

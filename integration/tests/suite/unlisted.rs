@@ -62,7 +62,7 @@ async fn kept(ns: &TestNamespace, version: &str) {
 
 /// Version 1.0.0 is kept only because a deployment without sites names it.
 #[tokio::test]
-async fn versions_that_a_deployment_names_stay_while_deployments_are_not_served() {
+async fn named_versions_are_kept_while_deployments_are_not_served() {
     let mut it = Unlisted::new().await;
     let ns = it.bed.namespace(Scope::Namespaced).await;
     let _manager = it.manager().await;
@@ -225,11 +225,11 @@ async fn a_deployment_that_follows_keeps_its_sites(path: &str, kind: &str) {
 }
 
 #[tokio::test]
-async fn a_deployment_that_follows_keeps_its_sites_while_assignments_may_not_be_listed() {
+async fn sites_are_kept_while_assignments_may_not_be_listed() {
     a_deployment_that_follows_keeps_its_sites("/siteassignments$", "SiteAssignments").await;
 }
 
 #[tokio::test]
-async fn a_deployment_that_follows_keeps_its_sites_while_namespaces_may_not_be_listed() {
+async fn sites_are_kept_while_namespaces_may_not_be_listed() {
     a_deployment_that_follows_keeps_its_sites("^/api/v1/namespaces$", "Namespaces").await;
 }

@@ -312,7 +312,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stranger_is_never_touched(
+    fn an_object_of_another_owner_is_never_touched(
         chain in chain(),
         happenings in prop::collection::vec(happening().prop_filter(
             "users leave the stranger alone",

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_is_woken_by_what_others_change_about_it() {
+    fn a_deployment_is_woken_by_changes_of_other_writers() {
         let (before, same, edited) = (deployment(5, 1), deployment(6, 1), deployment(6, 2));
         for (old, new, writer, is_woken) in [
             (None, Some(&before), None, true),

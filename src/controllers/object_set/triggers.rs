@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_is_woken_by_what_matters_to_its_pass() {
+    fn a_revision_is_woken_by_changes_that_affect_its_pass() {
         for (patch, expected) in [
             (json!({"metadata": {"generation": 2}}), "v2!"),
             (json!({"metadata": {"finalizers": ["x"]}}), "v2!"),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn revisions_that_have_ended_take_no_part() {
+    fn ended_revisions_are_not_woken() {
         let observed = chain();
         let archived = json!({"status": {"conditions": [{"type": "Archived", "status": "True"}]}});
         observed.revisions.observe(revision(1, 9, &archived));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_wakes_its_users_when_its_content_may_have_changed_or_nobody_owns_it() {
+    fn a_slice_wakes_its_users_when_it_changes_or_loses_its_owners() {
         let observed = chain();
         let s2 = |generation, owners: &[&str]| Some(slice("s2", generation, owners));
         for (old, new, expected) in [
@@ -312,7 +312,7 @@ mod tests {
 
     /// Until the content is known, the revisions before may have left their missing objects to it.
     #[test]
-    fn a_slice_whose_content_becomes_known_wakes_the_revisions_before_its_users() {
+    fn known_slice_content_wakes_the_revisions_before_its_users() {
         let observed = chain();
         let s3 = |content: bool| {
             let mut object = json!({"metadata": {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_that_is_archived_or_told_to_be_has_ended() {
+    fn a_revision_with_archived_state_or_status_has_ended() {
         let archived = json!({"type": "Archived", "status": "True"});
         let phases = json!([{"name": "v2-a", "uid": "p2"}]);
         let status = json!({"conditions": [archived], "remotePhases": phases});

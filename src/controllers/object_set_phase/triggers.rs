@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_is_woken_by_what_others_change_about_it() {
+    fn a_phase_is_woken_by_changes_of_other_writers() {
         let observed = Observed::default();
         let before = Arc::new(phase("web-a", "default", 5, &json!({})));
         let same = Arc::new(phase("web-a", "default", 6, &json!({})));

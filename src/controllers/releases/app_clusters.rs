@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_that_cannot_be_worked_in_says_why() {
+    fn the_refusal_of_a_cluster_names_its_reason() {
         let down = |reason, message: &str| ClusterLink::Down {
             reason,
             message: message.to_owned(),

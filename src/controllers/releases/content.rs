@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_is_read_as_it_was_written() {
+    fn a_recorded_content_is_read_unchanged() {
         let content = Content {
             definitions: vec!["a".into()],
             objects: vec!["b".into(), "c".into()],

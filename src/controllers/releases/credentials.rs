@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_out_of_a_secret_is_not_sent_any_more() {
+    fn credentials_removed_from_a_secret_are_not_used_any_more() {
         let secret = |data: &Value| {
             let secret = json!({"metadata": {"name": "charts"}, "data": data});
             serde_json::value::to_raw_value(&secret).unwrap()

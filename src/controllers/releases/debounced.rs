@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_off_is_told_in_time() {
+    fn a_debounced_status_is_requeued_in_time() {
         use ReconcileOutcome::{Changed, Failed, Unchanged};
         let moment = Reported::Debounced(MOMENT);
         for (reported, outcome, requeue, expected) in [

@@ -426,7 +426,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pass_goes_on_while_its_target_asks_for_the_same() {
+    fn a_pass_continues_while_the_spec_of_its_target_is_unchanged() {
         let target = |change: &dyn Fn(&mut Value)| -> InstallationTarget {
             let mut object = json!({
                 "apiVersion": shipper::API_VERSION, "kind": kinds::INSTALLATION_TARGET.name,

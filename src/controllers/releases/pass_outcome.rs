@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pass_is_repeated_for_what_nobody_tells() {
+    fn a_pass_is_requeued_when_no_event_can_be_expected() {
         for (done, cause, expected) in [
             (
                 PassOutcome::Nothing,

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_definitions_alone_have_to_be_asked_for() {
+    fn kinds_of_kubernetes_groups_are_built_in() {
         for (version, expected) in [
             ("v1", true),
             ("apps/v1", true),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_tells_where_the_number_of_pods_is() {
+    fn the_replicas_path_is_read_from_a_served_definition() {
         let definition = |kind: &str, served: bool, subresources: Value| {
             let definition = json!({
                 "metadata": { "name": kind },

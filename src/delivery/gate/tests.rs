@@ -214,7 +214,7 @@ fn managers_and_agents_see_the_same_queue() {
 
 /// No workload stops for a version that its site refuses: the version is checked first, once.
 #[test]
-fn what_stops_others_is_checked_before_it_begins() {
+fn a_version_that_stops_others_is_checked_before_it_begins() {
     let waits =
         "Stopping: Waits until the workloads have stopped: phase \"a\" of version 1.1.0 (v1)";
     for is_agent in [false, true] {
@@ -242,7 +242,7 @@ fn what_stops_others_is_checked_before_it_begins() {
 }
 
 #[test]
-fn what_is_refused_says_how_it_stands_with_others() {
+fn a_refused_phase_reports_whether_it_has_stopped() {
     let states = [(1, "run", "-"), (STOPS, "stop", "-")];
     let observed = observed(&states, false);
     let told = |name: &str, has_objects| {
@@ -267,7 +267,7 @@ fn what_is_refused_says_how_it_stands_with_others() {
 /// A manager observes a revision before its phases exist; a revision that is being archived blocks
 /// nothing.
 #[test]
-fn a_revision_without_phases_has_its_place() {
+fn a_revision_without_phases_keeps_its_place_in_the_queue() {
     let observed = observed(
         &[(1, "ok", "ok"), (2, "none", "none"), (3, "-", "-")],
         false,
@@ -295,7 +295,7 @@ fn a_revision_without_phases_has_its_place() {
 
 /// An edit with an invalid probe, for example, is refused before it has any phase.
 #[test]
-fn a_revision_that_the_hub_refuses_does_not_hold_the_next_one() {
+fn a_revision_that_the_hub_refuses_does_not_block_the_next_one() {
     let observed = observed(
         &[(1, "ok", "ok"), (2, "none", "none"), (3, "-", "-")],
         false,
@@ -327,7 +327,7 @@ fn a_revision_that_the_hub_refuses_does_not_hold_the_next_one() {
 
 /// A mirror can show that its phase had begun before, although the mirror has no status yet.
 #[test]
-fn what_had_begun_before_it_was_handed_to_an_agent_goes_on() {
+fn a_phase_that_had_begun_continues_after_it_moved_to_an_agent() {
     let observed = Observed::default();
     for (has_begun, expected) in [(false, "begin ProbeFailure"), (true, "open true")] {
         let (mut phase, revisions) = mirrored(1, "a", "-", has_begun);
@@ -345,7 +345,7 @@ fn what_had_begun_before_it_was_handed_to_an_agent_goes_on() {
 }
 
 #[test]
-fn a_window_is_waited_for_an_hour_at_most() {
+fn a_wait_for_a_window_is_requeued_after_an_hour_at_most() {
     let observed = observed(&[(1, "ok", "ok"), (2, "-", "-")], false);
     for (cron, seconds) in [("0 14 * * *", 3600), ("10 12 * * *", 600)] {
         let owner = OwnerTerms {
@@ -383,7 +383,7 @@ fn a_window_is_waited_for_an_hour_at_most() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_and_stops_nobody_else() {
+fn an_unreadable_phase_is_refused_and_blocks_no_other() {
     let observed = observed(&[(1, "ok", "ok"), (2, "-", "-")], false);
     let mut damaged = phase(2, "a", "-");
     let annotation = |phase: &mut PhaseRecord, text: &str| {
@@ -420,7 +420,7 @@ fn what_cannot_be_read_is_refused_and_stops_nobody_else() {
 }
 
 #[test]
-fn phases_wake_the_others_of_their_chain_by_what_these_wait_for() {
+fn a_changed_phase_wakes_the_phases_that_wait_for_it() {
     for is_agent in [false, true] {
         let observed = observed(&[(1, "run", "-"), (2, "-", "-")], is_agent);
         let before = find(&observed, "v1-a");

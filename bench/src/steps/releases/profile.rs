@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_state_of_an_application_is_told_once() {
+    fn each_state_of_an_application_is_reported_once() {
         let started = Instant::now();
         let mut states = States::new("a");
         let kind = |name: &str| KINDS.iter().position(|(kind, _)| *kind == name).unwrap();

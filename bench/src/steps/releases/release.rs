@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_waits_only_at_the_step_that_it_was_sent_to() {
+    fn a_release_waits_only_at_its_target_step() {
         let at = |step: i64, waits: &str| {
             let status = json!({
                 "achievedStep": {"step": step, "name": "x"},
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_tells_what_it_lacks() {
+    fn a_description_names_the_unmet_conditions_of_a_release() {
         let status = json!({
             "strategy": {"state": {"waitingForCapacity": "True", "waitingForTraffic": "False"}},
             "conditions": [

@@ -34,7 +34,7 @@ test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; 
 const FAILED: [&str; 2] = ["a::fails", "b::fails"];
 
 #[test]
-fn failed_tests_are_those_of_the_last_list() {
+fn failed_tests_are_read_from_the_last_list() {
     assert_eq!(failed(OUTPUT), FAILED);
     let passed = "\nrunning 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed\n\n";
     assert!(failed(passed).is_empty());
@@ -57,7 +57,7 @@ fn the_output_of_a_test_ends_with_the_next_one_or_the_list() {
 }
 
 #[test]
-fn a_test_is_flaky_that_passes_when_it_runs_again() {
+fn a_test_that_passes_in_the_second_run_is_flaky() {
     let check = |output: &str, code: i32, expected: &[&str]| {
         let second = Run {
             id: 1,
@@ -77,7 +77,7 @@ fn a_test_is_flaky_that_passes_when_it_runs_again() {
 }
 
 #[test]
-fn what_was_kept_is_found_under_its_name() {
+fn a_stored_output_is_found_under_the_name_of_its_test() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kept");
     assert_eq!(kept(&path), [], "there is no directory");
@@ -91,7 +91,7 @@ fn what_was_kept_is_found_under_its_name() {
 }
 
 #[test]
-fn a_second_run_is_of_the_failed_tests_alone() {
+fn a_second_run_contains_only_the_failed_tests() {
     let args = ["--exact", "--include-ignored", "--test-threads=1", "a", "b"];
     assert_eq!(alone(&["a", "b"]), args);
 }

@@ -10,7 +10,7 @@ use super::{Side, pulled};
 use crate::rollout::{Script, calm, is_done, watch_scripts, writes};
 
 /// Rolls out over API servers with these faults, one rollout per fault, all side by side.
-async fn each(side: Side, scripts: Vec<Script>) {
+async fn roll_out_with_each(side: Side, scripts: Vec<Script>) {
     calm().await;
     let cluster = &Site::get(PULL).await;
     join_all(scripts.into_iter().map(async |(text, on, answer, least)| {
@@ -53,26 +53,26 @@ fn followed(side: Side) -> &'static str {
 }
 
 async fn watches_end(side: Side) {
-    each(side, watch_scripts(followed(side))).await;
+    roll_out_with_each(side, watch_scripts(followed(side))).await;
 }
 
 #[tokio::test]
-async fn watches_of_the_hub_end_in_every_way() {
+async fn a_rollout_is_completed_however_hub_watches_end() {
     watches_end(Side::Hub).await;
 }
 
 #[tokio::test]
-async fn watches_of_the_site_end_in_every_way() {
+async fn a_rollout_is_completed_however_site_watches_end() {
     watches_end(Side::Site).await;
 }
 
 #[tokio::test]
-async fn requests_to_the_hub_are_refused_for_now() {
+async fn a_rollout_is_completed_after_failed_requests_to_the_hub() {
     let status = || On::writes().path("/status$").after(1).times(4);
     let list = || On::verb(Verb::List).path(followed(Side::Hub)).times(2);
     let stored = Answer::Lost(Status::internal_error());
     let unheard = Answer::HangUp { carried_out: false };
-    each(
+    roll_out_with_each(
         Side::Hub,
         vec![
             ("409 to a status", status(), Answer::conflict(), 4),
@@ -108,12 +108,12 @@ async fn requests_to_the_hub_are_refused_for_now() {
 }
 
 #[tokio::test]
-async fn requests_to_the_site_are_refused_for_now() {
+async fn a_rollout_is_completed_after_failed_requests_to_the_site() {
     let apply = || On::verb(Verb::Apply).dry_run(false).times(4);
     let dry_run = || On::verb(Verb::Apply).dry_run(true).times(2);
     let list = || On::verb(Verb::List).path(followed(Side::Site)).times(2);
     let deletion = || On::verb(Verb::Delete).times(2);
-    each(
+    roll_out_with_each(
         Side::Site,
         vec![
             ("409 to an apply", apply(), Answer::conflict(), 4),
@@ -141,12 +141,12 @@ async fn requests_to_the_site_are_refused_for_now() {
 
 /// The server of the site has carried out the request, and the agent does not know.
 #[tokio::test]
-async fn answers_of_the_site_get_lost() {
+async fn a_rollout_is_completed_after_lost_answers_of_the_site() {
     let deletion = || On::verb(Verb::Delete).times(1);
     let writes = |skip| On::writes().after(skip).times(4);
     let hung_up = |carried_out| Answer::HangUp { carried_out };
     let lost = || Answer::Lost(Status::internal_error());
-    each(
+    roll_out_with_each(
         Side::Site,
         vec![
             ("500 for the first writes", writes(0), lost(), 4),

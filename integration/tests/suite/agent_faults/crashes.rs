@@ -10,7 +10,7 @@ use crate::rollout::{Stage, calm};
 
 /// The agent is killed eleven times, each time with a write whose answer it has not received.
 #[tokio::test]
-async fn an_agent_is_killed_in_the_middle_of_its_work() {
+async fn a_rollout_is_completed_by_an_agent_that_is_killed_repeatedly() {
     calm().await;
     let site = &Site::get(PULL).await;
     let hub = Faults::start(&Side::Hub.endpoint(site).await).await;
@@ -38,7 +38,7 @@ async fn an_agent_is_killed_in_the_middle_of_its_work() {
             agent.borrow_mut().start();
         };
         let kills = RefCell::new(0);
-        let strike = async |stage| {
+        let disturb = async |stage| {
             // The archival has too few writes for a fourth kill: a write that was carried out is
             // not repeated.
             let sides = match stage {
@@ -50,7 +50,7 @@ async fn an_agent_is_killed_in_the_middle_of_its_work() {
                 *kills.borrow_mut() += 1;
             }
         };
-        rollout.run(strike).await;
+        rollout.run(disturb).await;
         rollout
             .assert_calm(&format!("kills, the write carried out: {carried_out}"))
             .await;

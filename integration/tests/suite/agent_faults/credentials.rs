@@ -10,7 +10,7 @@ use crate::rollout::{PATIENCE, Rollout, Stage, calm};
 
 /// The token of one side expires before a delivery, and a new one is written to the same file.
 #[tokio::test]
-async fn tokens_expire_and_are_replaced() {
+async fn an_agent_uses_a_replaced_token_after_the_old_one_has_expired() {
     calm().await;
     let site = &Site::get(PULL).await;
     join_all(Side::BOTH.map(async |side| {
@@ -30,7 +30,7 @@ async fn tokens_expire_and_are_replaced() {
         let rollout = rollout.recorded().await;
         let endpoint = side.endpoint(site).await;
         endpoint.until_refused(&expiring).await;
-        let strike = async |stage| {
+        let disturb = async |stage| {
             if stage != Stage::First {
                 return;
             }
@@ -50,7 +50,7 @@ async fn tokens_expire_and_are_replaced() {
                 Side::Site => agent.replace_site_token(&token),
             }
         };
-        rollout.run(strike).await;
+        rollout.run(disturb).await;
         let text = format!("a token of the {side:?} that expires");
         rollout.assert_calm(&text).await;
     }))

@@ -39,7 +39,7 @@ impl Lines {
 }
 
 /// Starts a rollout over these lines.
-async fn over(lines: &Lines, site: &Site, recorded: bool) -> (Rollout, Agent) {
+async fn rollout_over(lines: &Lines, site: &Site, recorded: bool) -> (Rollout, Agent) {
     let hub = Side::Hub.endpoint(site).await.at(lines.hub.address());
     let own = site.endpoint().at(lines.site.address());
     pulled(site, |setup| setup.hub(&hub).site(&own), recorded).await
@@ -48,7 +48,7 @@ async fn over(lines: &Lines, site: &Site, recorded: bool) -> (Rollout, Agent) {
 /// The agent of a site starts without any other party. It waits for both API servers, and is not
 /// ready until it can work.
 #[tokio::test]
-async fn an_agent_starts_before_anybody_answers() {
+async fn an_agent_waits_for_both_servers_when_it_starts() {
     calm().await;
     let site = &Site::get(PULL).await;
     let lines = Lines::new(site).await;
@@ -76,12 +76,12 @@ async fn an_agent_starts_before_anybody_answers() {
 
 /// The hub reports the lost agent meanwhile, and the rollout is completed afterwards.
 #[tokio::test]
-async fn the_line_to_the_hub_is_cut() {
+async fn a_rollout_is_completed_after_a_cut_line_to_the_hub() {
     calm().await;
     let site = &Site::get(PULL).await;
     let lines = &Lines::new(site).await;
-    let (rollout, _agent) = over(lines, site, true).await;
-    let strike = async |stage| {
+    let (rollout, _agent) = rollout_over(lines, site, true).await;
+    let disturb = async |stage| {
         if stage != Stage::Second {
             return;
         }
@@ -92,18 +92,18 @@ async fn the_line_to_the_hub_is_cut() {
         lines.hub.set(Mode::Pass).await;
         rollout.joined.becomes("Connected", "True").await;
     };
-    rollout.run(strike).await;
+    rollout.run(disturb).await;
     rollout.assert_calm("a cut to the hub").await;
 }
 
 /// An agent that cannot reach its own cluster reports it, so it is not taken for a healthy one.
 #[tokio::test]
-async fn the_line_to_the_site_is_cut() {
+async fn a_rollout_is_completed_after_a_cut_line_to_the_site() {
     calm().await;
     let site = &Site::get(PULL).await;
     let lines = &Lines::new(site).await;
-    let (rollout, _agent) = over(lines, site, true).await;
-    let strike = async |stage| {
+    let (rollout, _agent) = rollout_over(lines, site, true).await;
+    let disturb = async |stage| {
         if stage != Stage::Second {
             return;
         }
@@ -118,22 +118,22 @@ async fn the_line_to_the_site_is_cut() {
         lines.site.set(Mode::Pass).await;
         rollout.joined.becomes("Connected", "True").await;
     };
-    rollout.run(strike).await;
+    rollout.run(disturb).await;
     rollout.assert_calm("a cut to the site").await;
 }
 
 /// Connections break at random moments, in the middle of requests and of watches.
 #[tokio::test]
-async fn connections_are_reset_at_any_moment() {
+async fn a_rollout_is_completed_when_connections_are_reset_at_any_moment() {
     let first = first_seed();
     calm().await;
     let site = &Site::get(PULL).await;
     let resets = join_all((first..first + 6_u64).map(async |seed| {
         let random = std::cell::RefCell::new(StdRng::seed_from_u64(seed));
         let lines = &Lines::new(site).await;
-        let (rollout, _agent) = over(lines, site, true).await;
+        let (rollout, _agent) = rollout_over(lines, site, true).await;
         println!("{}: {SEED}={seed}", rollout.ns.name());
-        let strike = async |_| {
+        let disturb = async |_| {
             for _ in 0..3 {
                 for side in Side::BOTH {
                     let (bytes, pause) = {
@@ -146,7 +146,7 @@ async fn connections_are_reset_at_any_moment() {
                 }
             }
         };
-        rollout.run(strike).await;
+        rollout.run(disturb).await;
         rollout.assert_calm(&format!("{SEED}={seed}")).await;
         Side::BOTH.map(|side| lines.line(side).facts().resets)
     }))
@@ -160,11 +160,11 @@ async fn connections_are_reset_at_any_moment() {
 
 /// Changes on the hub during an interruption of the watch are observed afterwards.
 #[tokio::test]
-async fn the_watch_of_the_hub_is_reset_in_the_middle_of_an_event() {
+async fn changes_are_observed_after_a_reset_of_the_hub_watch() {
     calm().await;
     let site = &Site::get(PULL).await;
     let lines = &Lines::new(site).await;
-    let (rollout, _agent) = over(lines, site, true).await;
+    let (rollout, _agent) = rollout_over(lines, site, true).await;
     rollout.run(async |_| {}).await;
     let (ns, object) = (&rollout.ns, configmap("in-place-1"));
     let before = site.live(ns, &object).await;
@@ -197,11 +197,11 @@ async fn the_watch_of_the_hub_is_reset_in_the_middle_of_an_event() {
 
 /// On slow lines, nothing is done twice, and the agent is not reported as lost.
 #[tokio::test]
-async fn lines_are_slow() {
+async fn an_agent_with_slow_lines_is_not_reported_as_lost() {
     calm().await;
     let site = &Site::get(PULL).await;
     let lines = &Lines::new(site).await;
-    let (rollout, _agent) = over(lines, site, true).await;
+    let (rollout, _agent) = rollout_over(lines, site, true).await;
     let since = rollout.joined.becomes("Connected", "True").await;
     let slow = Slow {
         delay: Duration::from_millis(150),
@@ -220,14 +220,14 @@ async fn lines_are_slow() {
 
 /// Connections die without a signal, on each side in a rollout of its own.
 #[tokio::test]
-async fn connections_are_half_open() {
+async fn a_rollout_is_completed_after_half_open_connections() {
     calm().await;
     let site = &Site::get(PULL).await;
     join_all(Side::BOTH.map(async |side| {
         let lines = &Lines::new(site).await;
-        let (rollout, _agent) = over(lines, site, true).await;
+        let (rollout, _agent) = rollout_over(lines, site, true).await;
         let line = lines.line(side);
-        let strike = async |stage| {
+        let disturb = async |stage| {
             if stage == Stage::Second {
                 line.set(Mode::BlackHole).await;
                 line.until("somebody to ask", |facts| facts.swallowed > 0)
@@ -236,7 +236,7 @@ async fn connections_are_half_open() {
                 line.set(Mode::Pass).await;
             }
         };
-        rollout.run(strike).await;
+        rollout.run(disturb).await;
         let text = format!("half-open connections to the {side:?}");
         rollout.assert_calm(&text).await;
     }))
@@ -246,22 +246,22 @@ async fn connections_are_half_open() {
 /// The API server of the site restarts in every stage, orderly or abruptly, while the hub is
 /// unreachable.
 #[tokio::test]
-async fn the_servers_restart() {
+async fn a_rollout_is_completed_although_the_site_server_restarts() {
     calm().await;
     let mut lone = Site::alone(PULL).await;
     let site = lone.clone();
     let lines = &Lines::new(&site).await;
-    let (rollout, _agent) = over(lines, &site, false).await;
+    let (rollout, _agent) = rollout_over(lines, &site, false).await;
     let stops = [Stop::Abrupt, Stop::Orderly, Stop::Abrupt];
     let state = tokio::sync::Mutex::new((&mut lone, stops.into_iter()));
-    let strike = async |_| {
+    let disturb = async |_| {
         let mut state = state.lock().await;
         let (site, stops) = &mut *state;
         lines.hub.set(Mode::Cut).await;
         site.restart(stops.next().unwrap()).await;
         lines.hub.set(Mode::Pass).await;
     };
-    rollout.run(strike).await;
+    rollout.run(disturb).await;
     rollout.assert_pictured("restarts of the servers").await;
     let patient = rollout.ns.within(PATIENCE);
     patient.reaches("v2", &[Is("Available", "True")]).await;

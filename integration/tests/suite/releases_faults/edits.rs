@@ -122,7 +122,7 @@ async fn newest_with(app: &TestApplication<'_>, edit: u32) -> i64 {
 
 /// Covers the targets of the contender and of the incumbent.
 #[tokio::test]
-async fn targets_that_are_deleted_in_the_middle_of_a_rollout_come_back_as_they_were() {
+async fn targets_deleted_during_a_rollout_are_created_again() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (app, watched) = started(&ns, true).await;
     for generation in [1, 0] {
@@ -145,7 +145,7 @@ async fn targets_that_are_deleted_in_the_middle_of_a_rollout_come_back_as_they_w
 
 /// Numbers that a user has written into targets are reset.
 #[tokio::test]
-async fn targets_that_are_edited_in_the_middle_of_a_rollout_are_put_back() {
+async fn targets_edited_during_a_rollout_are_restored() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (app, watched) = started(&ns, true).await;
     for generation in [1, 0] {
@@ -190,7 +190,7 @@ async fn targets_that_are_edited_in_the_middle_of_a_rollout_are_put_back() {
 
 /// Covers the workloads of both Releases.
 #[tokio::test]
-async fn workloads_that_are_scaled_in_the_middle_of_a_rollout_are_scaled_back() {
+async fn workloads_scaled_during_a_rollout_are_scaled_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (app, watched) = started(&ns, true).await;
     for generation in [1, 0] {
@@ -214,7 +214,7 @@ async fn workloads_that_are_scaled_in_the_middle_of_a_rollout_are_scaled_back() 
 
 /// Nothing is left of either Release in any cluster.
 #[tokio::test]
-async fn an_application_that_is_deleted_in_the_middle_of_a_rollout_leaves_nothing() {
+async fn an_application_deleted_during_a_rollout_leaves_nothing_behind() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (app, _watched) = started(&ns, true).await;
     app.promote(1, 2).await;
@@ -238,7 +238,7 @@ async fn an_application_that_is_deleted_in_the_middle_of_a_rollout_leaves_nothin
 /// The Release waits for the cluster, the workloads there keep running, and the rollout continues
 /// once the Cluster exists again.
 #[tokio::test]
-async fn a_cluster_that_is_deleted_in_the_middle_of_a_rollout_may_come_back() {
+async fn a_rollout_continues_when_a_deleted_cluster_is_created_again() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (app, watched) = started(&ns, true).await;
     let joined = &app.places[1].joined;

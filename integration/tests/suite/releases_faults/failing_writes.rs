@@ -37,7 +37,7 @@ async fn roll_out(app: &TestApplication<'_>, generation: i64) {
 
 /// A failed write counts as not carried out, and a write that was carried out is not repeated.
 #[tokio::test]
-async fn writes_that_fail_are_repeated_until_all_is_as_it_should_be() {
+async fn failed_writes_are_repeated_until_they_are_carried_out() {
     let (mut bed, faults, ns, manager) = start().await;
     let app = TestApplication::new(&ns, APP).await;
     app.apply(app.environment("0.0.1", PODS, ALL_IN)).await;

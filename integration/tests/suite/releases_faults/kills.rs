@@ -42,7 +42,7 @@ impl Fate {
 
     /// In two of three cases, kills the manager at a random moment of the stage that has just
     /// begun, and starts another one.
-    async fn strike(&mut self, bed: &mut Exclusive) {
+    async fn maybe_kill(&mut self, bed: &mut Exclusive) {
         let Some(random) = &mut self.random else {
             return;
         };
@@ -66,23 +66,23 @@ async fn roll_out(
 ) {
     let version = ["0.0.1", "0.0.2"][usize::try_from(generation % 2).unwrap()];
     app.apply(app.environment(version, PODS, VANGUARD)).await;
-    fate.strike(bed).await;
+    fate.maybe_kill(bed).await;
     app.at_step(generation, 0).await;
     app.promote(generation, 1).await;
-    fate.strike(bed).await;
+    fate.maybe_kill(bed).await;
     app.at_step(generation, 1).await;
     app.promote(generation, 2).await;
-    fate.strike(bed).await;
+    fate.maybe_kill(bed).await;
     app.completed(generation).await;
 }
 
 /// Rolls out two steps, and aborts.
 async fn abort(app: &TestApplication<'_>, bed: &mut Exclusive, fate: &mut Fate) {
     app.apply(app.environment("0.0.2", PODS, VANGUARD)).await;
-    fate.strike(bed).await;
+    fate.maybe_kill(bed).await;
     app.at_step(1, 0).await;
     app.promote(1, 1).await;
-    fate.strike(bed).await;
+    fate.maybe_kill(bed).await;
     app.becomes(1, "on the way to the second step", |release| {
         release["spec"]["targetStep"] == 1
     })
@@ -96,12 +96,12 @@ async fn abort(app: &TestApplication<'_>, bed: &mut Exclusive, fate: &mut Fate) 
         .await;
     let contender = app.release(1).await;
     app.delete_release(&contender).await;
-    fate.strike(bed).await;
+    fate.maybe_kill(bed).await;
     app.completed(0).await;
 }
 
 /// Fails if a restarted manager writes anything.
-async fn rests(ns: &TestNamespace, bed: &mut Exclusive) {
+async fn writes_nothing_after_restart(ns: &TestNamespace, bed: &mut Exclusive) {
     bed.take_manager().kill();
     bed.start_manager();
     settle(ns, bed).await;
@@ -111,7 +111,7 @@ async fn rests(ns: &TestNamespace, bed: &mut Exclusive) {
 /// Each rollout ends as an undisturbed one, and the incumbent keeps its pods until the contender
 /// has its own.
 #[tokio::test]
-async fn rollouts_of_a_killed_manager_end_as_others_do() {
+async fn rollouts_of_a_killed_manager_end_like_undisturbed_ones() {
     let mut bed = Exclusive::acquire().await;
     bed.install_releases().await;
     let ns = bed.namespace(Scope::Namespaced).await;
@@ -144,13 +144,13 @@ async fn rollouts_of_a_killed_manager_end_as_others_do() {
     }
     println!("the manager was killed {kills} times in the middle of its work");
     assert!(kills >= ROUNDS, "{kills}");
-    rests(&ns, &mut bed).await;
+    writes_nothing_after_restart(&ns, &mut bed).await;
 }
 
 /// After an abort the state is the previous one, no matter when the manager is killed, and the
 /// incumbent keeps its pods.
 #[tokio::test]
-async fn aborts_of_a_killed_manager_end_as_others_do() {
+async fn aborts_of_a_killed_manager_end_like_undisturbed_ones() {
     let mut bed = Exclusive::acquire().await;
     bed.install_releases().await;
     let ns = bed.namespace(Scope::Namespaced).await;
@@ -175,5 +175,5 @@ async fn aborts_of_a_killed_manager_end_as_others_do() {
     }
     println!("the manager was killed {kills} times in the middle of its work");
     assert!(kills >= ROUNDS, "{kills}");
-    rests(&ns, &mut bed).await;
+    writes_nothing_after_restart(&ns, &mut bed).await;
 }

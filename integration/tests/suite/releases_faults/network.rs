@@ -50,7 +50,7 @@ impl Line {
 /// The Release reports that it waits, nothing continues in any cluster, and the rollout continues
 /// afterwards.
 #[tokio::test]
-async fn a_cluster_that_is_cut_off_in_any_stage_of_a_step_goes_on_afterwards() {
+async fn a_rollout_continues_after_a_cluster_was_cut_off_in_any_stage() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let faults = Faults::start(site.endpoint()).await;
@@ -91,7 +91,7 @@ async fn a_cluster_that_is_cut_off_in_any_stage_of_a_step_goes_on_afterwards() {
 /// A Release that cannot be installed in one of its clusters takes nothing from the previous
 /// Release, neither during the wait nor by an abort.
 #[tokio::test]
-async fn a_cluster_that_is_cut_off_while_a_release_is_installed_gets_it_afterwards() {
+async fn a_release_is_installed_after_a_cluster_was_cut_off() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let proxy = Proxy::start(site.address()).await;

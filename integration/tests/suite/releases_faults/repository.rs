@@ -71,7 +71,7 @@ async fn is_refused(app: &TestApplication<'_>, generation: i64) -> bool {
 }
 
 #[tokio::test]
-async fn a_repository_that_fails_holds_up_the_next_release_alone() {
+async fn a_failing_repository_delays_only_the_next_release() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let app = TestApplication::new(&ns, APP).await;
     let charts = start().await;
@@ -122,7 +122,7 @@ async fn a_repository_that_fails_holds_up_the_next_release_alone() {
 /// A chart is rendered once for all clusters, and never again, not even by a restarted manager with
 /// an empty chart cache.
 #[tokio::test]
-async fn a_manager_that_is_started_renders_nothing_again() {
+async fn a_restarted_manager_renders_no_chart_again() {
     let mut bed = Exclusive::acquire().await;
     bed.install_releases().await;
     let ns = bed.namespace(Scope::Namespaced).await;

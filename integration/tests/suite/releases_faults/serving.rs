@@ -197,7 +197,7 @@ async fn an_abort_takes_no_pod_out_of_service() {
 }
 
 #[tokio::test]
-async fn a_retreat_takes_no_pod_out_of_service() {
+async fn a_return_to_an_earlier_step_takes_no_pod_out_of_service() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let mut rollout = Rollout::start(&ns).await;
     let next = rollout.environment();
@@ -267,7 +267,7 @@ async fn a_broken_contender_takes_no_pod_out_of_service() {
 /// A superseded Release reports the Release that it waits for, if no other pods can take over its
 /// part of the traffic. An abort ends the wait.
 #[tokio::test]
-async fn a_deleted_release_stays_while_nobody_can_serve_in_its_place() {
+async fn a_superseded_release_stays_while_no_other_pods_can_serve() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let rollout = Rollout::start(&ns).await;
     let steps = [

@@ -87,7 +87,7 @@ async fn a_config_map_with_a_fixed_name_has_the_data_of_the_newest_release() {
 
 /// Objects that are deleted while no manager runs leave nothing behind in any cluster.
 #[tokio::test]
-async fn what_is_deleted_while_the_manager_is_down_leaves_nothing_behind() {
+async fn objects_deleted_while_the_manager_is_down_leave_nothing_behind() {
     let mut bed = Exclusive::acquire().await;
     bed.install_releases().await;
     let ns = bed.namespace(Scope::Namespaced).await;

@@ -49,7 +49,7 @@ async fn has_begun(pulled: &Pulled, number: &str) -> bool {
 
 /// Waits until the site has exactly the objects of a version, each controlled by the newest
 /// revision alone.
-async fn is_whole(pulled: &Pulled, number: &str) {
+async fn has_only_version(pulled: &Pulled, number: &str) {
     let (ns, joined) = (&pulled.ns, &pulled.joined);
     let site = joined.site().cluster().await;
     let own = format!("own-{number}");
@@ -78,7 +78,7 @@ async fn is_whole(pulled: &Pulled, number: &str) {
 /// The agent is killed between the record that an upgrade has begun and the first write; after the
 /// first write is carried out but not answered; and in the middle of the second phase.
 #[tokio::test]
-async fn an_upgrade_goes_on_after_the_agent_was_killed() {
+async fn an_upgrade_continues_after_the_agent_was_killed() {
     let (mut pulled, faults) = failing().await;
     let place = format!("/namespaces/{}/configmaps/", pulled.ns.name());
     Fleet::new(&pulled.ns)
@@ -86,7 +86,7 @@ async fn an_upgrade_goes_on_after_the_agent_was_killed() {
         .await;
     Fleet::new(&pulled.ns).deployment("web", json!({})).await;
     Fleet::new(&pulled.ns).complete("web", "1.0.0", 1).await;
-    is_whole(&pulled, "1.0.0").await;
+    has_only_version(&pulled, "1.0.0").await;
     let identity = uid(&pulled.live(&settings()).await).to_owned();
     let points = [
         (
@@ -141,7 +141,7 @@ async fn an_upgrade_goes_on_after_the_agent_was_killed() {
         faults.heal();
         pulled.agent.start();
         Fleet::new(&pulled.ns).complete("web", number, 1).await;
-        is_whole(&pulled, number).await;
+        has_only_version(&pulled, number).await;
     }
     assert_eq!(uid(&pulled.live(&settings()).await), identity);
 }
@@ -149,7 +149,7 @@ async fn an_upgrade_goes_on_after_the_agent_was_killed() {
 /// The agent is also killed while the previous version stops. Nothing of the next version is
 /// written before the old pods are gone.
 #[tokio::test]
-async fn what_stops_goes_on_stopping_after_the_agent_was_killed() {
+async fn a_stop_of_a_version_continues_after_the_agent_was_killed() {
     let (mut pulled, _faults) = failing().await;
     let content = |number: &str| {
         let mut content = two_phases(number);
@@ -162,10 +162,10 @@ async fn what_stops_goes_on_stopping_after_the_agent_was_killed() {
     Fleet::new(&pulled.ns).application(&content("1.0.0")).await;
     Fleet::new(&pulled.ns).deployment("web", json!({})).await;
     Fleet::new(&pulled.ns).complete("web", "1.0.0", 1).await;
-    let are = async |pulled: &Pulled, wanted: (usize, usize), let_go: bool| {
+    let are = async |pulled: &Pulled, wanted: (usize, usize), remove_finalizers: bool| {
         let (ns, joined) = (&pulled.ns, &pulled.joined);
         let text = format!("{wanted:?} pods");
-        let holds = async || pods(ns, joined, let_go).await == wanted;
+        let holds = async || pods(ns, joined, remove_finalizers).await == wanted;
         ns.eventually(&text, holds).await;
     };
     are(&pulled, (1, 0), false).await;
@@ -198,7 +198,7 @@ async fn what_stops_goes_on_stopping_after_the_agent_was_killed() {
         live["spec"]["template"]["spec"]["containers"][0]["image"],
         "web:1.1.0"
     );
-    is_whole(&pulled, "1.1.0").await;
+    has_only_version(&pulled, "1.1.0").await;
     // Only the test removes the finalizer of the last pod.
     pulled
         .ns

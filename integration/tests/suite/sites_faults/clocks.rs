@@ -6,7 +6,7 @@ use baton_integration::sites::{Joined, PULL, Site};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{assert_nothing_failed, follow, waits, window};
-use crate::push::itself;
+use crate::push::join_hub;
 
 /// Number of seconds for which sites must stay available.
 const HEALTHY: i64 = 5;
@@ -54,7 +54,7 @@ async fn off_by(seconds: i64) {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let pull = Site::get(PULL).await;
-    let hub = itself(&ns, &pull).await;
+    let hub = join_hub(&ns, &pull).await;
     let site = pull.join(&ns).named("off").pull().create().await;
     let agent = site.agent().clock(seconds).start().await;
     site.becomes("Connected", "True").await;
@@ -94,11 +94,11 @@ async fn off_by(seconds: i64) {
 }
 
 #[tokio::test]
-async fn a_site_whose_clock_is_an_hour_ahead() {
+async fn the_healthy_time_is_kept_with_a_site_clock_an_hour_ahead() {
     off_by(3600).await;
 }
 
 #[tokio::test]
-async fn a_site_whose_clock_is_an_hour_behind() {
+async fn the_healthy_time_is_kept_with_a_site_clock_an_hour_behind() {
     off_by(-3600).await;
 }

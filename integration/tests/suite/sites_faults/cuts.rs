@@ -8,7 +8,7 @@ use baton_integration::sites::{Joined, PULL, PUSH, Site};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{assert_nothing_failed, follow, values, waits, watch, window};
-use crate::push::itself;
+use crate::push::join_hub;
 
 /// The hub, a push cluster and a pull cluster, with a proxy between the hub and each of these two.
 struct Lined {
@@ -22,7 +22,7 @@ impl Lined {
     async fn of(fleet: &Fleet<'_>) -> Self {
         let ns = fleet.ns;
         let (push, pull) = (Site::get(PUSH).await, Site::get(PULL).await);
-        let hub = itself(ns, &push).await;
+        let hub = join_hub(ns, &push).await;
         let line = Proxy::start(push.address()).await;
         let pushed = push.join(ns).named("push").through(&line.url());
         let pushed = pushed.create().await;
@@ -78,7 +78,7 @@ fn rolling(healthy_time: &str) -> Value {
 
 /// In each wave both lines are cut for a few seconds, more than once.
 #[tokio::test]
-async fn a_cut_of_seconds_is_no_error() {
+async fn a_connection_cut_for_seconds_fails_no_rollout() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let sites = Lined::of(&fleet).await;
@@ -113,7 +113,7 @@ async fn a_cut_of_seconds_is_no_error() {
 /// They get the missed versions in order, and only the last patch version if the application says
 /// so. The hub reads all reports at once and reports no failure.
 #[tokio::test]
-async fn what_came_while_sites_were_away_reaches_them_in_order() {
+async fn offline_sites_get_missed_versions_in_order() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let sites = Lined::of(&fleet).await;

@@ -78,7 +78,7 @@ impl Lives {
 /// Each rollout ends as the planner predicts for an undisturbed one, and the last manager has
 /// nothing to write.
 #[tokio::test]
-async fn managers_are_killed_in_every_wave_of_many_rollouts() {
+async fn rollouts_of_managers_killed_in_every_wave_end_as_planned() {
     let first = first_seed();
     println!("{SEED}={first}");
     let mut bed = Exclusive::acquire().await;

@@ -13,7 +13,7 @@ use super::{waits, window};
 /// The manager is killed between the record that an upgrade has begun and its first write. The next
 /// manager continues, although the window is closed.
 #[tokio::test]
-async fn what_has_begun_is_not_held_by_the_next_manager() {
+async fn an_upgrade_that_has_begun_continues_under_the_next_manager() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);

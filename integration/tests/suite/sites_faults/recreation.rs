@@ -6,12 +6,12 @@ use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PUSH, Site};
 
 use super::waits;
-use crate::push::itself;
+use crate::push::join_hub;
 
 /// Joins the hub and a push cluster as sites, with the first version.
 async fn installed(fleet: &Fleet<'_>) -> [Joined; 2] {
     let push = Site::get(PUSH).await;
-    let hub = itself(fleet.ns, &push).await;
+    let hub = join_hub(fleet.ns, &push).await;
     let pushed = push.join(fleet.ns).named("push").create().await;
     pushed.becomes("Connected", "True").await;
     let sites = [hub, pushed];
@@ -50,7 +50,7 @@ fn uids(found: &[Value]) -> Vec<String> {
 }
 
 /// Deletes the deployment without its revisions.
-async fn leave(fleet: &Fleet<'_>) {
+async fn orphan_revisions(fleet: &Fleet<'_>) {
     let deployment = Fleet::kind("SiteDeployment", "web");
     let reference = fleet.ns.reference(&deployment);
     fleet.ns.cluster().delete(&reference, "Orphan").await;
@@ -60,7 +60,7 @@ async fn leave(fleet: &Fleet<'_>) {
 /// The objects of the deleted deployment are deleted with it; the new deployment installs the
 /// application anew.
 #[tokio::test]
-async fn one_that_is_created_again_at_once_installs_anew() {
+async fn a_deployment_recreated_at_once_installs_anew() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let sites = installed(&fleet).await;
@@ -85,14 +85,14 @@ async fn one_that_is_created_again_at_once_installs_anew() {
 /// A deployment is deleted without its revisions and created again. It adopts them, and no object
 /// in a site is written.
 #[tokio::test]
-async fn one_that_has_left_its_revisions_takes_them_up_again() {
+async fn a_recreated_deployment_adopts_its_orphaned_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let sites = installed(&fleet).await;
     let before = revisions(&fleet, &sites).await;
     let there = sites[1].site().live(&ns, &settings()).await;
 
-    leave(&fleet).await;
+    orphan_revisions(&fleet).await;
     let orphans = revisions(&fleet, &sites).await;
     assert!(
         orphans.iter().all(|it| owners(it).is_empty()),
@@ -137,12 +137,12 @@ async fn one_that_has_left_its_revisions_takes_them_up_again() {
 /// Five newer versions are recorded, and the new deployment has an invalid placement. The running
 /// version stays, and so does its record.
 #[tokio::test]
-async fn one_that_is_created_again_with_a_mistake_leaves_what_runs() {
+async fn an_invalid_recreated_deployment_leaves_the_running_version() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let sites = installed(&fleet).await;
     let before = revisions(&fleet, &sites).await;
-    leave(&fleet).await;
+    orphan_revisions(&fleet).await;
     for number in 1..=5 {
         let newer = format!("1.{number}.0");
         fleet.application(&version(&newer)).await;
@@ -180,7 +180,7 @@ async fn one_that_is_created_again_with_a_mistake_leaves_what_runs() {
 /// Without the application its windows are unknown, so versions that wait for a window keep
 /// waiting.
 #[tokio::test]
-async fn an_application_that_is_deleted_opens_no_window() {
+async fn the_deletion_of_an_application_opens_no_window() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
     let sites = installed(&fleet).await;

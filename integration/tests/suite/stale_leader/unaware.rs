@@ -22,7 +22,7 @@ fn is_of_a_leader(seen: &Seen) -> bool {
 /// Then the first one receives the answers that it waits for, and tries to write before the lease
 /// thread has run.
 #[tokio::test]
-async fn a_stopped_leader_that_does_not_know_it_yet_writes_nothing() {
+async fn a_replaced_leader_that_has_not_noticed_it_writes_nothing() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_stored_without_what_nobody_reads() {
+    fn a_pod_is_cached_without_unused_fields() {
         let mut ready = pod("a", &release("web-1"), "True");
         trim_pod(&mut ready);
         let labels = BTreeMap::from([("shipper-app", "web"), ("shipper-release", "web-1")]);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_a_pod_says_whom_it_concerns() {
+    fn a_change_of_a_pod_names_the_releases_that_it_affects() {
         let change = |old: Option<&Pod>, new: Option<&Pod>| {
             let side = |pod: Option<&Pod>| pod.cloned().map(Arc::new);
             let change = Change {
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_is_full_with_its_last_pod_and_not_by_what_comes_after_it() {
+    fn a_workload_is_full_only_when_its_last_pod_becomes_available() {
         let workload = |replicas: i32, generation: i64, available: i32| -> Option<Arc<Scaled>> {
             let workload = from_value(json!({
                 "metadata": {"name": "web", "namespace": "shop", "generation": 2},

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_changed_only_as_it_was_decided_upon() {
+    fn a_label_patch_tests_the_uid_and_the_previous_value() {
         let uid = json!({"op": "test", "path": "/metadata/uid", "value": "u"});
         let path = "/metadata/labels/shipper-traffic-status";
         let labels = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_test_is_no_failure() {
+    fn a_failed_json_patch_test_means_that_the_object_changed() {
         let body = |details: Value| {
             let status = json!({
                 "kind": "Status", "status": "Failure", "reason": "Invalid", "message": "m", "details": details,

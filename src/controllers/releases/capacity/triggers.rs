@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_woken_by_what_is_wanted_and_not_by_its_status() {
+    fn a_target_is_woken_by_its_spec_and_metadata_but_not_its_status() {
         let old = target("web-1", "web", "eu");
         let mut reported = old.clone();
         reported.metadata.resource_version = Some("8".to_owned());

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_has_to_say_which_release_it_is_for() {
+    fn a_target_without_the_label_of_its_release_is_refused() {
         let target: CapacityTarget = from_value(json!({
             "metadata": {"name": "web-1", "namespace": "shop", "labels": {"shipper-app": "web"}},
             "spec": {"clusters": []},

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_known_of_a_cluster_does_not_keep_its_watches_going() {
+    async fn a_known_place_does_not_keep_its_target_alive() {
         let known = Places::default();
         let (first, other) = (target(), target());
         known.insert("a", &first, Place::Hub);

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_revision_tells_how_far_its_cluster_is() {
+    fn the_progress_of_a_cluster_follows_from_its_revision() {
         let failure = |cause, message: &str| Err(Failure::new(cause, message));
         for (status, reason, message, expected) in [
             ("True", "Available", "fine", Ok(Progress::Installed)),

@@ -308,7 +308,7 @@ mod tests {
 
     /// A changed set of clusters leaves the remaining clusters as they are.
     #[test]
-    fn clusters_that_stay_keep_what_they_have() {
+    fn remaining_clusters_keep_their_capacity_and_weight() {
         let capacity = |name: &str, percent| ClusterCapacityTarget {
             name: name.into(),
             percent,

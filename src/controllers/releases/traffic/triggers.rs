@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_wakes_those_that_it_leaves_and_those_that_it_joins() {
+    fn a_target_wakes_all_targets_of_its_old_and_new_application() {
         let old = target("web-1", "web");
         let mut reported = old.clone();
         reported.status = Some(baton_apis::TrafficTargetStatus::default());

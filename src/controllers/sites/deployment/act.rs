@@ -312,7 +312,7 @@ mod tests {
 
     /// The actions of a round with a limit of two, by site; a capital letter gives a version.
     #[test]
-    fn a_round_has_whole_sites_and_begins_with_what_is_taken_away() {
+    fn a_round_begins_with_deletions_and_splits_no_site() {
         for (sites, expected) in [
             ("", ""),
             ("a", "a"),
@@ -335,7 +335,7 @@ mod tests {
 
     /// The objects of a version are in slices that all sites share, so the revision stays small.
     #[test]
-    fn a_revision_of_a_site_is_short() {
+    fn the_manifest_of_a_site_revision_is_small() {
         let mut deployment = SiteDeployment::new(&"d".repeat(63), SiteDeploymentSpec::default());
         deployment.metadata.namespace = Some("n".repeat(63));
         let phases = (0..10).map(|at| SnapshotPhase {

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_of_a_rollout_is_told_once() {
+    fn each_step_of_a_rollout_causes_one_event() {
         let complete = ("Progressing", "False", "Complete");
         let failed = ("Aborted", "True", "SiteFailed");
         let back = ("Aborted", "True", "RolledBack");
