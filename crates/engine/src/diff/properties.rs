@@ -330,7 +330,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_longer_wanted_is_surplus(spec in specs(), which: Index) {
+    fn a_field_removed_from_the_template_is_surplus(spec in specs(), which: Index) {
         let all = spec.with_one_left_out();
         if all.is_empty() {
             return Ok(());
@@ -342,7 +342,7 @@ proptest! {
     }
 
     #[test]
-    fn what_another_manager_took_is_not_owned(spec in specs(), which: Index) {
+    fn a_field_taken_by_another_manager_is_not_owned(spec in specs(), which: Index) {
         let all = spec.with_one_left_out();
         if all.is_empty() {
             return Ok(());
@@ -415,7 +415,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(wanted in wholes(), actual in wholes(), fields in wholes()) {
+    fn no_input_causes_a_panic(wanted in wholes(), actual in wholes(), fields in wholes()) {
         let live = live(json!({"spec": actual}), &fields);
         let mut wanted = json!({"spec": wanted});
         let _ = compare(&wanted, &live);

@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[test]
-fn a_taken_over_object_is_written_in_the_state_that_was_seen() {
+fn a_takeover_is_bound_to_the_observed_resource_version() {
     let mut versions = Vec::new();
     let (steps, outcome) = run_one(
         &Live::Present(live("1", "previous*")),
@@ -74,7 +74,7 @@ fn applied_by_the_previous_one() -> Value {
 /// The content is valid, but the account may lack rights: a dry run shows that before the first
 /// write of the phase.
 #[test]
-fn whose_rights_may_lack_is_checked_also_where_only_the_owner_changes() {
+fn an_impersonated_takeover_is_dry_run_before_the_first_write() {
     for (is_impersonated, expected) in [(false, "AA"), (true, "D A A")] {
         let revision = Revision {
             is_impersonated,
@@ -94,7 +94,7 @@ fn whose_rights_may_lack_is_checked_also_where_only_the_owner_changes() {
 }
 
 #[test]
-fn a_conflict_is_read_again_and_decided_anew() {
+fn an_object_is_read_again_after_a_conflict() {
     let mut reads = 0;
     let (steps, outcome) = run_one(
         &Live::Present(live("1", "previous*")),
@@ -130,7 +130,7 @@ fn a_conflict_is_read_again_and_decided_anew() {
 }
 
 #[test]
-fn a_create_that_meets_a_stranger_takes_back_what_it_merged() {
+fn a_create_that_merged_into_a_foreign_object_is_reverted() {
     let mut taken_back = false;
     let (steps, outcome) = run_one(&Live::Uncached, &mut |name, request| match request {
         Request::Create(body) => {
@@ -153,7 +153,7 @@ fn a_create_that_meets_a_stranger_takes_back_what_it_merged() {
 }
 
 #[test]
-fn an_object_that_our_own_late_create_made_stays_ours() {
+fn an_object_of_our_own_earlier_create_stays_ours() {
     let (steps, outcome) = run_one(&Live::Uncached, &mut |name, request| match request {
         Request::Create(body) => {
             Answer::Merged(managed_by(written(body, "9"), "package-operator", "Apply"))
@@ -165,7 +165,7 @@ fn an_object_that_our_own_late_create_made_stays_ours() {
 }
 
 #[test]
-fn a_missing_object_that_a_newer_revision_had_taken_is_left_to_it() {
+fn a_missing_object_is_left_to_the_newer_revision_that_had_it() {
     let (steps, outcome) = run(
         &revision(),
         &[&["taken"]],
@@ -193,7 +193,7 @@ fn a_terminating_object_is_waited_for() {
 }
 
 #[test]
-fn what_is_being_deleted_tells_what_holds_it() {
+fn an_object_in_deletion_reports_its_finalizers() {
     let mut leaving = terminating(live("2", "me*"));
     leaving["metadata"]["finalizers"] = json!(["example.com/data", "foregroundDeletion"]);
     let (steps, outcome) = run_one(&Live::Present(leaving), &mut willing);
@@ -205,7 +205,7 @@ fn what_is_being_deleted_tells_what_holds_it() {
 }
 
 #[test]
-fn an_object_that_keeps_changing_ends_the_pass() {
+fn a_pass_fails_if_an_object_keeps_changing() {
     let (_, outcome) = run_one(&Live::Uncached, &mut |name, request| match request {
         Request::Get => Answer::Object(live("1", "previous*")),
         Request::Apply(_) | Request::Create(_) => Answer::Conflict,
@@ -490,7 +490,7 @@ fn an_object_is_given_up_after_a_bounded_number_of_rounds() {
 
 /// A webhook that reverts every handover must not keep a pass running for ever.
 #[test]
-fn a_handover_that_is_undone_at_once_is_given_up() {
+fn a_pass_fails_if_a_webhook_undoes_each_handover() {
     let before = || live("1", "previous*");
     let (steps, outcome) = run_one(&Live::Present(before()), &mut |_, _| {
         Answer::Object(before())
@@ -503,7 +503,7 @@ fn a_handover_that_is_undone_at_once_is_given_up() {
 
 /// Texts for people about an object that waits or is blocked, by the path to that state.
 #[test]
-fn texts_of_what_stops_an_object() {
+fn messages_about_blocked_and_waiting_objects() {
     use Delivery::{Delegated, InProcess, Remote};
     let not_owned = "object /a kind:ConfigMap: refusing adoption, object /v1, Kind=ConfigMap ns/a not owned by \
         previous revision";

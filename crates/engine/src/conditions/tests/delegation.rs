@@ -111,7 +111,7 @@ fn a_missing_report_may_be_debounced() {
 
 /// A site that waits in the queue has not failed, so its message does not call it a failure.
 #[test]
-fn only_a_failure_of_a_phase_is_called_one() {
+fn only_a_failed_phase_is_reported_as_failed() {
     for (reason, expected) in [
         ("ProbeFailure", "Phase \"p-far\" failed: x"),
         ("Queued", "x"),
@@ -174,7 +174,7 @@ fn phase_objects_report_less_than_revisions() {
 
 /// A phase that stops for a newer one may have been refused before it wrote anything.
 #[test]
-fn a_phase_that_is_refused_says_that_nothing_of_it_runs() {
+fn a_phase_that_was_refused_reports_that_it_has_stopped() {
     use baton_apis::conditions::{STARTED, STOPPED};
     let condition = |type_: &str, reason: &str| MappedCondition {
         type_: type_.to_owned(),

@@ -47,7 +47,7 @@ fn all_phases_are_checked_before_the_first_write() {
 }
 
 #[test]
-fn what_a_later_phase_is_refused_for_keeps_the_first_from_being_written() {
+fn a_refusal_in_a_later_phase_prevents_the_first_write() {
     let names: &[&[&str]] = &[&["a"], &["b", "bad"]];
     let run = |revision: &Revision| {
         run(
@@ -71,7 +71,7 @@ fn what_a_later_phase_is_refused_for_keeps_the_first_from_being_written() {
 
 /// A revision that controls an object is checked phase by phase, in every pass.
 #[test]
-fn a_revision_that_has_something_looks_no_further_than_its_phase() {
+fn a_revision_with_objects_is_checked_phase_by_phase() {
     let mut own = live("2", "me*");
     own["data"]["k"] = "v".into();
     own["metadata"]["managedFields"] = json!([]);
@@ -107,7 +107,7 @@ fn nothing_is_checked_while_paused() {
 }
 
 #[test]
-fn a_collision_of_a_later_phase_keeps_the_first_from_being_written() {
+fn a_collision_in_a_later_phase_prevents_the_first_write() {
     let names: &[&[&str]] = &[&["a"], &["b"], &["c"]];
     let stranger = |name: &str| match name {
         "a" => Live::Uncached,
@@ -124,7 +124,7 @@ fn a_collision_of_a_later_phase_keeps_the_first_from_being_written() {
 
 /// Ownership of fields changes with the phase itself, not before.
 #[test]
-fn nothing_is_migrated_ahead() {
+fn fields_are_not_migrated_before_their_phase_is_reached() {
     let legacy = posted("previous", "1", "other", true);
     let (steps, outcome) = run(
         &checking_all(),
@@ -152,7 +152,7 @@ const NAMESPACE: &str = "{apiVersion: v1, kind: Namespace, metadata: {name: inne
 /// Objects in a namespace that an earlier phase creates are checked with their own phase; the
 /// namespace itself and objects elsewhere are checked first.
 #[test]
-fn objects_in_a_namespace_that_is_to_come_are_left_to_their_phase() {
+fn objects_in_a_namespace_of_an_earlier_phase_are_not_checked_ahead() {
     let revision = cluster_scoped();
     let there = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
         "name": "inner", "uid": "n", "resourceVersion": "1",
@@ -199,7 +199,7 @@ fn objects_in_a_namespace_that_is_to_come_are_left_to_their_phase() {
 /// A malformed manifest is reported in any case; a kind that is not served, only if no earlier
 /// phase defines it.
 #[test]
-fn kinds_that_an_earlier_phase_defines_are_left_to_their_phase() {
+fn kinds_that_an_earlier_phase_defines_are_not_checked_ahead() {
     let revision = cluster_scoped();
     let definition = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: \
         tools.example.com}, spec: {group: example.com, names: {kind: Tool}}}";
@@ -254,7 +254,7 @@ fn kinds_that_an_earlier_phase_defines_are_left_to_their_phase() {
 
 /// The objects of a new revision have to be accepted before those that they replace are removed.
 #[test]
-fn a_check_asks_for_every_object_and_writes_nothing() {
+fn a_check_dry_runs_every_object_and_writes_nothing() {
     let none = |_: &str| Live::Uncached;
     let (steps, outcome) = run_check(&revision(), &[&["a", "b"], &["c"]], none, &mut strict);
     assert_eq!(steps, "ddd");

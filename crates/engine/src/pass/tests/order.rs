@@ -126,7 +126,7 @@ fn a_refused_first_write_stops_its_phase() {
 /// The first write is conditional like its dry run: if it finds another object, that object is read
 /// again.
 #[test]
-fn a_first_write_that_meets_another_object_is_decided_anew() {
+fn the_object_is_read_again_if_the_first_write_finds_another_one() {
     let mut created = false;
     let (steps, outcome) = run(
         &revision(),

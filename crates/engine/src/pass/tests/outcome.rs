@@ -198,7 +198,7 @@ fn writes_and_fingerprints_have_the_position_of_their_object() {
 
 /// A blocker is reported with the `resourceVersion` that was observed.
 #[test]
-fn a_blocker_is_reported_in_the_version_that_was_seen() {
+fn a_blocker_is_reported_with_its_observed_version() {
     for (owners, number) in [
         ("stranger*", ""),
         ("unrelated*", "1"),
