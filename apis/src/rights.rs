@@ -231,7 +231,7 @@ mod tests {
 
     /// Objects in another cluster are as unrestricted as those in the cluster of the manager.
     #[test]
-    fn objects_in_other_clusters_need_the_same_rights_as_those_of_the_own_one() {
+    fn objects_in_other_clusters_need_the_same_rights_as_local_ones() {
         assert_eq!(delivery()[..3], children());
         assert_eq!(delivery_for_tenants()[..reading().len()], reading());
         assert_eq!(delivery()[3..], delivery_for_tenants()[reading().len()..]);

@@ -28,7 +28,7 @@ fn kept(fixture: &Fixture) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_archive_is_fetched_once_and_for_all() {
+async fn an_archive_is_fetched_only_once() {
     let fixture = Fixture::new().await;
     let chart = fixture.chart("0.0.1");
     let path = fixture.charts().archive(&chart).await.unwrap();
@@ -41,7 +41,7 @@ async fn an_archive_is_fetched_once_and_for_all() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_fetched_is_told_with_its_url() {
+async fn a_failed_fetch_is_reported_with_its_url() {
     let mut fixture = Fixture::new().await;
     let charts = fixture.fresh();
     charts.resolve(&fixture.chart("0.0.1")).await.unwrap();
@@ -63,7 +63,7 @@ async fn what_cannot_be_fetched_is_told_with_its_url() {
 }
 
 #[tokio::test]
-async fn a_repository_that_lies_about_a_digest_is_not_believed() {
+async fn an_archive_with_a_wrong_digest_is_refused() {
     for registry in [false, true] {
         let mut fixture = Fixture::new().await;
         let charts = fixture.fresh();
@@ -87,7 +87,7 @@ async fn a_repository_that_lies_about_a_digest_is_not_believed() {
 }
 
 #[tokio::test]
-async fn what_is_no_chart_is_refused_for_good() {
+async fn an_archive_without_the_chart_is_a_permanent_error() {
     let fixture = Fixture::new().await;
     let charts = fixture.charts();
     fixture
@@ -214,7 +214,7 @@ async fn credentials_open_a_registry() {
 }
 
 #[tokio::test]
-async fn credentials_stay_with_their_host() {
+async fn credentials_are_not_sent_to_another_host() {
     let (fault, credentials) = private();
     let other = Repository::start(&Dirs::from_env().unwrap()).await.unwrap();
     for elsewhere in [Fault::Elsewhere(other.url()), Fault::Redirect(other.url())] {
@@ -235,7 +235,7 @@ async fn credentials_stay_with_their_host() {
 }
 
 #[tokio::test]
-async fn redirects_have_an_end() {
+async fn an_endless_redirect_is_refused() {
     let fixture = Fixture::new().await;
     fixture
         .repository
@@ -249,7 +249,7 @@ async fn redirects_have_an_end() {
 }
 
 #[tokio::test]
-async fn what_was_damaged_on_disk_is_fetched_again() {
+async fn an_archive_that_is_damaged_on_disk_is_fetched_again() {
     let fixture = Fixture::new().await;
     let charts = fixture.charts();
     let chart = fixture.chart("0.0.1");
