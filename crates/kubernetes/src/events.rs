@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_event_tells_programs_the_same() {
+    async fn an_event_has_the_annotations_of_its_note() {
         let (server, metrics) = (Server::default(), EventMetrics::default());
         let publisher = server.publisher(&metrics);
         let annotations = BTreeMap::from([("baton.run/x".to_owned(), "[]".to_owned())]);
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_server_holds_nobody_up() {
+    async fn publishing_does_not_wait_for_a_silent_server() {
         let (server, metrics) = (
             Server {
                 silent: true,
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_with_many_events_holds_up_only_its_own() {
+    async fn a_namespace_with_many_events_delays_no_other() {
         let (server, metrics) = (Server::default(), EventMetrics::default());
         let publisher = server.publisher(&metrics);
         let publish = |name: String, namespace| {

@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn strips_what_is_never_read_and_nothing_else() {
+    fn only_fields_that_are_never_read_are_stripped() {
         let ours = entry("package-operator", "Apply", None);
         let table = [
             // Items of lists lack the type; it is written first, as everywhere.

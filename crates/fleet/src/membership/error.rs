@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_those_of_the_cluster_that_is_meant() {
+    fn suggested_flags_are_those_of_the_affected_cluster() {
         let error = |side| {
             let cause = Box::new(ConfigError::UnknownContext {
                 origin: "FILE".to_owned(),

@@ -81,7 +81,7 @@ fn nothing_is_decided_before_all_assignments_are_known() {
 }
 
 #[test]
-fn labels_of_namespaces_matter_only_where_they_are_selected_by() {
+fn labels_of_namespaces_are_needed_only_by_selectors() {
     let mut known = Known::default();
     let elsewhere = assignment(
         "a",
@@ -96,7 +96,7 @@ fn labels_of_namespaces_matter_only_where_they_are_selected_by() {
 }
 
 #[test]
-fn what_cannot_be_read_decides_nothing_and_what_was_known_stays() {
+fn assignments_stay_in_force_while_the_lists_cannot_be_read() {
     let mut known = Known::default();
     let failed = Event::Failed("no right");
     assert_eq!(letters(&known.assignment_event(&failed)), "*");
@@ -124,7 +124,7 @@ fn what_cannot_be_read_decides_nothing_and_what_was_known_stays() {
 
 /// Without their definition there can be no assignments.
 #[test]
-fn without_the_definition_there_are_no_assignments() {
+fn there_are_no_assignments_without_their_definition() {
     let mut known = Known::default();
     known.assignment_event(&Event::Unserved);
     assert_eq!(decide(&known, "shop"), own());
@@ -139,7 +139,7 @@ fn without_the_definition_there_are_no_assignments() {
 }
 
 #[test]
-fn changes_are_those_of_what_matters() {
+fn only_changes_that_affect_decisions_are_reported() {
     let mut known = Known::default();
     known.assignment_event(&DONE);
     known.namespace_event(&DONE);
@@ -181,7 +181,7 @@ fn changes_are_those_of_what_matters() {
 
 /// A kind that is served again, or can be listed again, may have other objects than before.
 #[test]
-fn nothing_is_allowed_anew_while_the_list_fails() {
+fn no_new_delivery_is_allowed_while_the_list_fails() {
     let failed = Event::Failed("no right");
     for closes_by_labels in [false, true] {
         let mut known = Known::default();
