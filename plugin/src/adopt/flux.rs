@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_taken_apart() {
+    fn inventory_ids_are_parsed() {
         for (id, expected) in [
             (
                 "shop_web_apps_Deployment",

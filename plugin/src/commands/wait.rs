@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_it_still_waits_for() {
+    fn a_wait_reports_the_unmet_condition() {
         let words = |chain: &Chain, goal: &str| match look(chain, &goal.parse().unwrap()) {
             Reached::Yes(message) => format!("yes: {message}"),
             Reached::No(message) => message,

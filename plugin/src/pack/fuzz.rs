@@ -18,7 +18,7 @@ use super::{
 const SLICE: usize = 150;
 
 #[test]
-fn what_is_packed_was_read() {
+fn packed_objects_equal_the_input() {
     bolero::check!(name = "pack")
         .with_iterations(200)
         .for_each(|input: &[u8]| {

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fine_is_left_out_where_that_is_asked_for() {
+    fn healthy_sites_are_left_out_on_request() {
         let unhealthy = FleetStyle {
             unhealthy: true,
             ..STYLE
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said() {
+    fn unreadable_clusters_and_a_missing_status_are_reported() {
         let mut observed = observed(&mid_rollout());
         observed.clusters = Err("clusters is forbidden".to_owned());
         observed.deployment.status = None;

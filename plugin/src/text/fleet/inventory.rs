@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn where_clusters_cannot_be_read_there_are_those_with_revisions() {
+    fn clusters_with_revisions_are_listed_if_clusters_are_unreadable() {
         let lines = lines(&Err("forbidden".to_owned()), revisions(), true);
         assert_eq!(lines.len(), 10);
         let text = table(&lines, Output::plain(), NOW);
