@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_gets_what_it_needs_and_nothing_else() {
+    fn an_agent_gets_only_the_rights_that_it_needs() {
         assert_eq!(
             json!(agent()),
             json!([

@@ -80,7 +80,7 @@ fn a_set_is_read_without_any_field_of_its_spec() {
 }
 
 #[test]
-fn references_that_we_write_hold_only_the_name() {
+fn written_references_contain_only_the_name() {
     let reference = PreviousRevisionReference {
         name: "v1".to_owned(),
         ..Default::default()

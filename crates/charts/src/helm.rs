@@ -435,7 +435,7 @@ mod tests {
         let script = format!("sleep 600 & echo $! > {}; wait", file.display());
         let result = run(&script, b"", &limits).await;
         assert_eq!(result, chart("rendering takes more than 0.3 s"));
-        gone(&file).await;
+        wait_until_ended(&file).await;
     }
 
     #[tokio::test]
@@ -454,11 +454,11 @@ mod tests {
             result = running => panic!("{result:?}"),
             () = started => {}
         }
-        gone(&file).await;
+        wait_until_ended(&file).await;
     }
 
     /// Waits for the end of the process whose ID is in a file.
-    async fn gone(file: &Path) {
+    async fn wait_until_ended(file: &Path) {
         let id: i32 = std::fs::read_to_string(file)
             .unwrap()
             .trim()

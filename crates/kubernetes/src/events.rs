@@ -479,7 +479,7 @@ mod tests {
         }
     }
 
-    fn say(publisher: &EventPublisher, note: &str) {
+    fn publish_note(publisher: &EventPublisher, note: &str) {
         publisher.publish(
             set("web-1", Some("shop")),
             EventKind::Normal,
@@ -492,7 +492,7 @@ mod tests {
     async fn an_event_is_created_beside_its_object() {
         let (server, metrics) = (Server::default(), EventMetrics::default());
         let publisher = server.publisher(&metrics);
-        say(&publisher, "took 3 objects over");
+        publish_note(&publisher, "took 3 objects over");
         publisher.publish(
             set("web", None),
             EventKind::Warning,
@@ -542,11 +542,11 @@ mod tests {
             };
             let metrics = EventMetrics::default();
             let publisher = server.publisher(&metrics);
-            say(&publisher, "x");
-            say(&publisher, "x");
-            say(&publisher, "y");
+            publish_note(&publisher, "x");
+            publish_note(&publisher, "x");
+            publish_note(&publisher, "y");
             tokio::time::sleep(Duration::from_mins(6)).await;
-            say(&publisher, "x");
+            publish_note(&publisher, "x");
             publisher.shutdown().await;
 
             let requests = server.requests.lock();
@@ -599,7 +599,7 @@ mod tests {
             start.elapsed()
         );
 
-        say(&publisher, "too late");
+        publish_note(&publisher, "too late");
         assert_eq!(metrics.total(EventOutcome::Dropped), 8);
         publisher.shutdown().await;
     }

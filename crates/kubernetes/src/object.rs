@@ -650,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_object() {
+    fn values_that_are_no_objects_are_refused() {
         let gvk = Gvk::new("v1", "ConfigMap");
         for text in [
             "",

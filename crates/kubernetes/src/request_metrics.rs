@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_classified_by_what_they_do() {
+    fn requests_are_classified_by_their_verb() {
         let table = "
             GET /version => discovery
             GET /healthz => discovery

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inventory_lists_objects_and_what_is_wrong() {
+    fn an_inventory_yields_objects_and_errors() {
         let text = "
 spec: {prune: true}
 status:

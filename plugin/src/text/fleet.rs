@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollout_is_judged_by_what_was_reported() {
+    fn a_rollout_is_judged_by_its_reported_status() {
         use Outcome::{Done, Failed, Underway};
         let complete = || condition("Progressing", "False", reasons::COMPLETE, "");
         let rolling = || condition("Progressing", "True", reasons::ROLLING_OUT, "wave 2 of 3");

@@ -7,7 +7,7 @@ use baton_releases::scheduling::error::ScheduleError;
 
 use crate::fixtures::{Fixture, chart};
 
-fn private() -> (Fault, Credentials) {
+fn private_repository() -> (Fault, Credentials) {
     let (username, password) = ("reader".to_owned(), "secret".to_owned());
     let fault = Fault::Private {
         username: username.clone(),
@@ -17,7 +17,7 @@ fn private() -> (Fault, Credentials) {
 }
 
 /// The files in the folder of a repository.
-fn kept(fixture: &Fixture) -> Vec<String> {
+fn cached_files(fixture: &Fixture) -> Vec<String> {
     let folders = std::fs::read_dir(fixture.cache.path()).unwrap();
     let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
     let mut names: Vec<_> = files
@@ -33,7 +33,10 @@ async fn an_archive_is_fetched_only_once() {
     let chart = fixture.chart("0.0.1");
     let path = fixture.charts().archive(&chart).await.unwrap();
     assert!(path.ends_with("test-nginx-0.0.1.tgz"), "{}", path.display());
-    assert_eq!(kept(&fixture), ["index.json", "test-nginx-0.0.1.tgz"]);
+    assert_eq!(
+        cached_files(&fixture),
+        ["index.json", "test-nginx-0.0.1.tgz"]
+    );
     let requests = fixture.repository.requests().len();
     fixture.repository.fail(Fault::Down);
     assert_eq!(fixture.charts().archive(&chart).await.unwrap(), path);
@@ -76,7 +79,7 @@ async fn an_archive_with_a_wrong_digest_is_refused() {
         assert!(matches!(error, Error::Fetch { .. }), "{error:?}");
         assert!(error.to_string().contains(": its digest is "), "{error}");
         assert!(
-            !kept(&fixture)
+            !cached_files(&fixture)
                 .iter()
                 .any(|name| name.contains("tgz") || name.contains("new"))
         );
@@ -119,7 +122,7 @@ async fn an_archive_without_the_chart_is_a_permanent_error() {
         assert!(error.is_permanent());
         assert_eq!(ScheduleError::from(error).reason(), "BrokenChartSpec");
     }
-    assert_eq!(kept(&fixture), ["index.json"]);
+    assert_eq!(cached_files(&fixture), ["index.json"]);
 }
 
 #[tokio::test]
@@ -175,7 +178,7 @@ async fn sizes_are_bounded() {
 async fn credentials_open_a_repository() {
     let mut fixture = Fixture::new().await;
     let charts = fixture.fresh();
-    let (fault, credentials) = private();
+    let (fault, credentials) = private_repository();
     fixture.repository.fail(fault);
     let error = charts.archive(&fixture.chart("0.0.1")).await.unwrap_err();
     assert!(
@@ -192,7 +195,7 @@ async fn credentials_open_a_repository() {
 async fn credentials_open_a_registry() {
     let mut fixture = Fixture::new().await;
     let charts = fixture.fresh();
-    let (fault, credentials) = private();
+    let (fault, credentials) = private_repository();
     fixture.repository.fail(fault);
     let chart = chart(&fixture.repository.registry(), "test-nginx", "0.0.2");
     let error = charts.archive(&chart).await.unwrap_err();
@@ -215,7 +218,7 @@ async fn credentials_open_a_registry() {
 
 #[tokio::test]
 async fn credentials_are_not_sent_to_another_host() {
-    let (fault, credentials) = private();
+    let (fault, credentials) = private_repository();
     let other = Repository::start(&Dirs::from_env().unwrap()).await.unwrap();
     for elsewhere in [Fault::Elsewhere(other.url()), Fault::Redirect(other.url())] {
         let fixture = Fixture::new().await;

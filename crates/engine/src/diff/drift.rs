@@ -454,7 +454,7 @@ mod tests {
     const AFTER: &str = "{f:data: {f:a: {}, f:b: {}}}";
 
     #[track_caller]
-    fn told(before: &Value, after: &str, expected: &str) {
+    fn check_drift(before: &Value, after: &str, expected: &str) {
         let after = map("{a: '1', b: '2'}", after, &[]);
         let drift = Drift::between(before, &after);
         assert_eq!(drift.to_string(), expected, "{before}");
@@ -464,7 +464,7 @@ mod tests {
     fn the_owner_of_a_field_is_reported_as_its_writer() {
         let edit = ("kubectl-edit", "", "30", "{f:data: {f:a: {}}}");
         let before = map("{a: x, b: '2'}", "{f:data: {f:b: {}}}", &[edit]);
-        told(&before, AFTER, ".data.a by kubectl-edit");
+        check_drift(&before, AFTER, ".data.a by kubectl-edit");
         // The status is not applied, and fields beside ours belong to others.
         let status = ("kubelet", "status", "40", "{f:data: {f:a: {}}}");
         let beside = ("sidecar", "", "40", "{f:data: {f:z: {}}}");
@@ -473,11 +473,11 @@ mod tests {
             "{f:data: {f:b: {}}}",
             &[status, beside, edit],
         );
-        told(&before, AFTER, ".data.a by kubectl-edit");
+        check_drift(&before, AFTER, ".data.a by kubectl-edit");
         // A write to the spec through a subresource counts like a write to the object.
         let scale = ("hpa", "scale", "30", "{f:data: {f:a: {}}}");
         let before = map("{a: x, b: '2'}", "{f:data: {f:b: {}}}", &[scale]);
-        told(&before, AFTER, ".data.a by hpa");
+        check_drift(&before, AFTER, ".data.a by hpa");
     }
 
     #[test]
@@ -485,24 +485,24 @@ mod tests {
         let one = ("one", "", "30", "{f:data: {f:a: {}}}");
         let two = ("two", "", "31", "{f:data: {f:a: {}, f:b: {}}}");
         let before = map("{a: x, b: y}", "{}", &[one, two]);
-        told(&before, AFTER, ".data.a by one, two; .data.b by two");
+        check_drift(&before, AFTER, ".data.a by one, two; .data.b by two");
         let both = ("both", "", "31", "{f:data: {f:a: {}, f:b: {}}}");
         let before = map("{a: x, b: y}", "{}", &[both]);
-        told(&before, AFTER, ".data.a, .data.b by both");
+        check_drift(&before, AFTER, ".data.a, .data.b by both");
     }
 
     #[test]
     fn a_removed_field_is_reported_with_the_last_writer_of_the_object() {
         let left = "{f:data: {f:b: {}}}";
-        told(&map("{b: '2'}", left, &[]), AFTER, ".data.a removed");
+        check_drift(&map("{b: '2'}", left, &[]), AFTER, ".data.a removed");
         let before_us = ("helm", "", "09", "{f:data: {f:z: {}}}");
         let before = map("{b: '2'}", left, &[before_us]);
-        told(&before, AFTER, ".data.a removed");
+        check_drift(&before, AFTER, ".data.a removed");
         let after_us = ("kubectl", "", "10", "{f:data: {f:y: {}}}");
         let last = ("kubectl-edit", "", "20", "{f:data: {f:z: {}}}");
         let before = map("{b: '2'}", left, &[last, after_us, before_us]);
         let expected = ".data.a removed, object last written by kubectl-edit";
-        told(&before, AFTER, expected);
+        check_drift(&before, AFTER, expected);
         // Kubernetes' own controllers update the object after each change.
         let counted = (
             "kube-controller-manager",
@@ -511,18 +511,18 @@ mod tests {
             "{f:metadata: {f:annotations: {f:revision: {}}}}",
         );
         let before = map("{b: '2'}", left, &[last, counted]);
-        told(&before, AFTER, expected);
+        check_drift(&before, AFTER, expected);
         let before = map("{b: '2'}", left, &[counted]);
-        told(&before, AFTER, ".data.a removed");
+        check_drift(&before, AFTER, ".data.a removed");
     }
 
     #[test]
     fn fields_removed_with_their_parent_are_one_path() {
-        told(&map("null", "{}", &[]), AFTER, ".data removed");
+        check_drift(&map("null", "{}", &[]), AFTER, ".data removed");
         // Fields of another owner are reported one by one.
         let taken = ("x", "", "30", "{f:data: {f:a: {}}}");
         let before = map("{a: x}", "{}", &[taken]);
-        told(
+        check_drift(
             &before,
             AFTER,
             ".data.a by x; .data.b removed, object last written by x",
@@ -531,7 +531,7 @@ mod tests {
 
     #[test]
     fn a_field_without_a_known_owner_is_reported_without_a_manager() {
-        told(
+        check_drift(
             &map("{a: x, b: '2'}", "{f:data: {f:b: {}}}", &[]),
             AFTER,
             ".data.a",

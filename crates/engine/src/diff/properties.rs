@@ -101,13 +101,13 @@ impl Node {
             (Value::Object(map), Among::MoreOthers) => {
                 drop(map.insert("others".to_owned(), json!({"a": 2})));
             }
-            (Value::Array(items), Among::Others) => items.insert(0, stranger(self, "x")),
+            (Value::Array(items), Among::Others) => items.insert(0, foreign_item(self, "x")),
             (Value::Array(items), Among::MoreOthers) => {
                 if matches!(self, Self::Set(_)) {
                     items.reverse();
                 }
-                items.insert(items.len() / 2, stranger(self, "y"));
-                items.push(stranger(self, "z"));
+                items.insert(items.len() / 2, foreign_item(self, "y"));
+                items.push(foreign_item(self, "z"));
             }
             (other, _) => panic!("{other}"),
         }
@@ -173,7 +173,7 @@ fn wanted_item(
     item
 }
 
-fn stranger(among: &Node, name: &str) -> Value {
+fn foreign_item(among: &Node, name: &str) -> Value {
     match among {
         Node::Set(_) => json!(name),
         _ => json!({"name": name, "proto": "TCP", "others": [1]}),

@@ -422,7 +422,7 @@ fn drift_of_string_data_changes_only_the_fingerprint() {
 }
 
 #[test]
-fn an_autoscaler_keeps_what_it_set() {
+fn values_set_by_an_autoscaler_are_kept() {
     let paths = [FieldPath::parse(".spec.replicas").unwrap()];
     let [mut scaled, mut ours] = recorded!["scaled", "shared"];
     with_create_only(&mut scaled.wanted, &scaled.live, &paths);

@@ -25,7 +25,7 @@ fn objects_of_a_phase_are_sent_side_by_side() {
         &[&["a", "b", "c"], &["d", "e"]],
         &no_probes(),
         |_| Live::Uncached,
-        &mut willing,
+        &mut accept_all,
     );
     assert_eq!(steps, "dd c cc d c c");
     assert_eq!(outcome.result, PassResult::Passed);
@@ -53,7 +53,7 @@ fn a_refused_object_stops_its_phase_before_anything_is_written() {
         |_| Live::Uncached,
         &mut |name, request| match request {
             Request::DryRunCreate(_) if name == "bad" => Answer::Refused("is invalid".into()),
-            _ => willing(name, request),
+            _ => accept_all(name, request),
         },
     );
     // All faults are reported at once, so the last object is checked as well. The refusal may
@@ -95,7 +95,7 @@ fn objects_after_a_collision_are_not_written() {
             "b" => Live::Present(live("", "foreign*")),
             _ => Live::Uncached,
         },
-        &mut willing,
+        &mut accept_all,
     );
     assert_eq!(steps, "c");
     assert!(matches!(outcome.result, PassResult::Collision(_)));
@@ -110,7 +110,7 @@ fn later_phases_wait_for_a_failing_probe() {
         &[&["a"], &["b"]],
         &probes,
         |_| Live::Uncached,
-        &mut willing,
+        &mut accept_all,
     );
     assert_eq!(steps, "c");
     assert_eq!(
@@ -180,14 +180,14 @@ fn nothing_is_sent_while_paused() {
         ..revision()
     };
     let drifted = |_: &str| Live::Present(live("2", "me*"));
-    let (steps, outcome) = run(&paused, &[&["a"]], &no_probes(), drifted, &mut willing);
+    let (steps, outcome) = run(&paused, &[&["a"]], &no_probes(), drifted, &mut accept_all);
     assert_eq!((steps.as_str(), outcome.result), ("", PassResult::Passed));
     let (steps, outcome) = run(
         &paused,
         &[&["a"]],
         &no_probes(),
         |_| Live::Uncached,
-        &mut willing,
+        &mut accept_all,
     );
     assert_eq!(steps, "");
     assert!(matches!(outcome.result, PassResult::ProbeFailure { .. }));
@@ -212,7 +212,7 @@ fn phases_with_the_same_name_do_not_collide() {
     while let Step::Send(requests) = pass.step() {
         for (at, request) in requests {
             order.push((letter(&request), at.phase));
-            pass.answer(at, &request, willing("", &request));
+            pass.answer(at, &request, accept_all("", &request));
         }
     }
     assert_eq!(order, [('c', 0), ('c', 1)]);
@@ -231,7 +231,7 @@ fn answer_by_fate(fate: &str, request: &Request) -> Answer {
         ("broken", Request::DryRunCreate(_) | Request::Create(_)) | ("cut", Request::Create(_)) => {
             Answer::Failed("no route".to_owned())
         }
-        _ => willing("", request),
+        _ => accept_all("", request),
     }
 }
 
@@ -351,7 +351,7 @@ fn a_phase_starts_when_all_objects_of_the_previous_one_are_ready() {
                     "a" => first.clone(),
                     _ => Live::Present(live("", "stranger*")),
                 },
-                &mut willing,
+                &mut accept_all,
             );
             let is_reached = match outcome.result {
                 PassResult::Collision(_) => true,
@@ -397,7 +397,7 @@ fn controlled_objects_by_their_owners() {
             &[&["a"], &["b"]],
             &no_probes(),
             observe,
-            &mut willing,
+            &mut accept_all,
         );
         let names: Vec<_> = outcome.controller_of.iter().map(|o| &*o.name).collect();
         assert_eq!(
@@ -456,7 +456,7 @@ fn preflight_stops_a_phase_before_its_first_request() {
             while let Step::Send(requests) = pass.step() {
                 for (at, request) in requests {
                     asked.push((letter(&request), at.phase));
-                    pass.answer(at, &request, willing("", &request));
+                    pass.answer(at, &request, accept_all("", &request));
                 }
             }
             assert_eq!(asked, [('c', 0)], "{object}");

@@ -18,12 +18,12 @@ use crate::{
 #[test]
 fn phases_are_deleted_in_reverse_order_and_confirmed_by_the_server() {
     let ours = |_: &str| Live::Present(live("2", "me*"));
-    let (steps, outcome) = tear_down(&[&["a", "b"], &["c"]], ours, &mut willing);
+    let (steps, outcome) = tear_down(&[&["a", "b"], &["c"]], ours, &mut accept_all);
     assert_eq!(
         (steps.as_str(), outcome),
         ("xc xa,xb", TeardownOutcome::Done)
     );
-    let (steps, outcome) = tear_down(&[&["a"], &["b"]], |_| Live::Uncached, &mut willing);
+    let (steps, outcome) = tear_down(&[&["a"], &["b"]], |_| Live::Uncached, &mut accept_all);
     assert_eq!((steps.as_str(), outcome), ("gb ga", TeardownOutcome::Done));
 }
 
@@ -38,7 +38,7 @@ fn an_object_with_a_finalizer_is_waited_for() {
                 Request::Delete(_) if name == "blocked" => {
                     Answer::Object(terminating(live("2", "me*")))
                 }
-                _ => willing(name, request),
+                _ => accept_all(name, request),
             },
         );
     assert_eq!(steps, "xblocked");
@@ -64,9 +64,9 @@ fn objects_with_another_controller_are_only_released() {
                 owner_uid, live, ..
             } => {
                 assert_eq!((owner_uid.as_str(), live.owner_index), ("me", 1));
-                willing(name, request)
+                accept_all(name, request)
             }
-            _ => willing(name, request),
+            _ => accept_all(name, request),
         },
     );
     assert_eq!(
@@ -106,7 +106,7 @@ fn objects_with_the_keep_annotation_are_released() {
         let (at, request) = next(&mut teardown).unwrap();
         let text = format!("{in_manifest:?} {in_cluster:?} {owners}");
         assert_eq!(format!("{}a", letter(&request)), expected, "{text}");
-        teardown.answer(at, &request, willing("a", &request));
+        teardown.answer(at, &request, accept_all("a", &request));
         let was_ours = owners.contains("me*");
         assert_eq!(
             teardown.kept().len(),
@@ -183,7 +183,7 @@ fn foreign_objects_in_the_cache_are_read_before_they_are_skipped() {
     ] {
         let mut server = |name: &str, request: &Request| match request {
             Request::Get => Answer::Object(now.clone()),
-            _ => willing(name, request),
+            _ => accept_all(name, request),
         };
         let (steps, outcome) = tear_down(&[&["a"]], previous, &mut server);
         assert_eq!((steps.as_str(), outcome), (expected, TeardownOutcome::Done));
@@ -447,7 +447,7 @@ fn the_preceding_phase_waits_until_both_objects_are_gone() {
         let mut server = |name: &str, request: &Request| match name {
             "kept" => Answer::Object(live("2", "me*")),
             "denied" => Answer::Refused("denied".to_owned()),
-            _ => willing(name, request),
+            _ => accept_all(name, request),
         };
         let (steps, outcome) = tear_down(&[&["before"], &pair], state, &mut server);
         assert_eq!(steps, expected, "{pair:?}");

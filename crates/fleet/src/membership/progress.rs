@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_prints_what_would_be_done() {
+    fn a_dry_run_prints_the_planned_changes() {
         let manager = "kubectl-edit".to_owned();
         for (change, expected) in [
             (Change::Create, "Would create cluster role a"),

@@ -166,7 +166,7 @@ fn the_last_applied_annotation_is_used_as_a_record() {
 }
 
 #[test]
-fn only_what_is_owned_and_not_wanted_is_pruned() {
+fn only_owned_and_unwanted_fields_are_pruned() {
     for (owned, wanted, live, expected) in [
         (
             "{f:a: {}, f:b: {}}",

@@ -161,7 +161,7 @@ proptest! {
 
     /// No object is lost, and no slice is too large.
     #[test]
-    fn slices_hold_all_objects(entries in phases(), limit in 500..20_000_usize) {
+    fn slices_contain_all_objects(entries in phases(), limit in 500..20_000_usize) {
         let slices = sliced(entries.clone(), limit);
         let keys = |entries: &[Entry]| entries.iter().map(|entry| entry.key.clone()).collect::<BTreeSet<_>>();
         prop_assert_eq!(slices.iter().map(Vec::len).sum::<usize>(), entries.len());

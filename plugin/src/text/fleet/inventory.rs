@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn sites_and_what_runs_there() {
+    fn the_inventory_lists_sites_with_their_versions() {
         let mut objects = mid_rollout();
         objects.retain(|object| object["kind"] == "Cluster");
         objects[6]["spec"]["upgradeWindows"] = json!([

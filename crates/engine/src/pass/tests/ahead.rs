@@ -21,12 +21,12 @@ fn cluster_scoped() -> Revision {
 }
 
 /// A server that refuses the object `bad`, and on which no object exists.
-fn strict(name: &str, request: &Request) -> Answer {
+fn refuse_bad(name: &str, request: &Request) -> Answer {
     match request {
         Request::DryRunCreate(_) | Request::Create(_) if name == "bad" => {
             Answer::Refused("is invalid".into())
         }
-        _ => willing(name, request),
+        _ => accept_all(name, request),
     }
 }
 
@@ -37,7 +37,7 @@ fn all_phases_are_checked_before_the_first_write() {
     let names: &[&[&str]] = &[&["a", "b"], &["c", "d"], &["e"]];
     let run = |revision: &Revision| {
         let unknown = |_: &str| Live::Uncached;
-        let (steps, outcome) = run(revision, names, &no_probes(), unknown, &mut willing);
+        let (steps, outcome) = run(revision, names, &no_probes(), unknown, &mut accept_all);
         assert_eq!(outcome.result, PassResult::Passed);
         steps
     };
@@ -55,7 +55,7 @@ fn a_refusal_in_a_later_phase_prevents_the_first_write() {
             names,
             &no_probes(),
             |_| Live::Uncached,
-            &mut strict,
+            &mut refuse_bad,
         )
     };
     let (steps, outcome) = run(&checking_all());
@@ -83,7 +83,7 @@ fn a_revision_with_objects_is_checked_phase_by_phase() {
             "a" => Live::Present(own.clone()),
             _ => Live::Uncached,
         },
-        &mut strict,
+        &mut refuse_bad,
     );
     assert_eq!(steps, "D A");
     assert!(matches!(outcome.result, PassResult::ProbeFailure { .. }));
@@ -101,7 +101,7 @@ fn nothing_is_checked_while_paused() {
         names,
         &no_probes(),
         |_| Live::Uncached,
-        &mut strict,
+        &mut refuse_bad,
     );
     assert_eq!(steps, "");
 }
@@ -113,7 +113,13 @@ fn a_collision_in_a_later_phase_prevents_the_first_write() {
         "a" => Live::Uncached,
         _ => Live::Present(live("", "foreign*")),
     };
-    let (steps, outcome) = run(&checking_all(), names, &no_probes(), stranger, &mut willing);
+    let (steps, outcome) = run(
+        &checking_all(),
+        names,
+        &no_probes(),
+        stranger,
+        &mut accept_all,
+    );
     assert_eq!(steps, "d");
     let text = "object /b kind:ConfigMap: refusing adoption, object /v1, Kind=ConfigMap ns/b not owned by previous \
                 revision";
@@ -171,7 +177,7 @@ fn objects_in_a_namespace_of_an_earlier_phase_are_not_checked_ahead() {
             _ => Live::Uncached,
         };
         let phases = phases(order);
-        run_phases(&revision, &phases, &no_probes(), live, &mut strict)
+        run_phases(&revision, &phases, &no_probes(), live, &mut refuse_bad)
     };
     let text = "Phase \"p2\", ConfigMap inner/bad: is invalid".to_owned();
     let refused = PassResult::Preflight(vec![text]);
@@ -256,14 +262,14 @@ fn kinds_that_an_earlier_phase_defines_are_not_checked_ahead() {
 #[test]
 fn a_check_dry_runs_every_object_and_writes_nothing() {
     let none = |_: &str| Live::Uncached;
-    let (steps, outcome) = run_check(&revision(), &[&["a", "b"], &["c"]], none, &mut strict);
+    let (steps, outcome) = run_check(&revision(), &[&["a", "b"], &["c"]], none, &mut refuse_bad);
     assert_eq!(steps, "ddd");
     assert_eq!(
         (outcome.result, outcome.writes),
         (PassResult::Passed, vec![])
     );
 
-    let (steps, outcome) = run_check(&revision(), &[&["a"], &["b", "bad"]], none, &mut strict);
+    let (steps, outcome) = run_check(&revision(), &[&["a"], &["b", "bad"]], none, &mut refuse_bad);
     assert_eq!(steps, "ddd g");
     assert_eq!(outcome.result, PassResult::Preflight(vec![BAD.to_owned()]));
 
@@ -273,7 +279,7 @@ fn a_check_dry_runs_every_object_and_writes_nothing() {
         [("previous*", "Passed", "D"), ("foreign*", "Collision", "")]
     {
         let there = |_: &str| Live::Present(live("1", owner));
-        let (steps, outcome) = run_check(&revision(), &[&["a"]], there, &mut willing);
+        let (steps, outcome) = run_check(&revision(), &[&["a"]], there, &mut accept_all);
         assert_eq!(steps, steps_expected);
         assert!(
             format!("{:?}", outcome.result).starts_with(expected),

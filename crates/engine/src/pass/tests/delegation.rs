@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     conditions::{Requeue, report_pass},
     delegated::{DelegationAnswer, PhaseState},
-    tests::fixtures::delegation::{condition, done, nothing, pass, phases, reports},
+    tests::fixtures::delegation::{condition, done, pass, phases, reports, unexpected_request},
 };
 
 /// A new phase object is no failed pass: its report is an event, so there is no requeue.
@@ -145,7 +145,7 @@ fn later_phases_follow_a_completed_delegated_phase() {
     let mut outdated = condition("example.com/Old", "True", "Old", "");
     outdated.observed_generation = Some(1);
     state.conditions.extend([mapped, outdated]);
-    let (asked, outcome) = pass(&revision(), Some(state), nothing);
+    let (asked, outcome) = pass(&revision(), Some(state), unexpected_request);
     assert_eq!(asked, "near last");
     assert_eq!(outcome.result, PassResult::Passed);
     let names: Vec<_> = outcome.controller_of.iter().map(|o| &*o.name).collect();
@@ -156,7 +156,11 @@ fn later_phases_follow_a_completed_delegated_phase() {
     // The phase object reports the objects that it controls; objects of others are missing there.
     let mut less = done();
     less.controller_of.clear();
-    assert!(!pass(&revision(), Some(less), nothing).1.controls_all);
+    assert!(
+        !pass(&revision(), Some(less), unexpected_request)
+            .1
+            .controls_all
+    );
 }
 
 /// `Available` of the revision, by the state of the phase object.
@@ -210,7 +214,7 @@ fn availability_follows_the_phase_object() {
                 .to_owned(),
         ),
     ] {
-        let (_, outcome) = pass(&revision(), Some(state), nothing);
+        let (_, outcome) = pass(&revision(), Some(state), unexpected_request);
         let status = ObjectSetStatus::default();
         let report = report_pass(&status, &revision(), outcome, 0, Timestamp::UNIX_EPOCH);
         let available = report
@@ -277,7 +281,7 @@ fn a_pass_ends_according_to_the_state_of_the_phase_object() {
                 controller_of: done().controller_of,
                 ..reports(status, "ProbeFailure", "x")
             };
-            let (asked, outcome) = pass(&revision(), Some(state), nothing);
+            let (asked, outcome) = pass(&revision(), Some(state), unexpected_request);
             let is_passed = outcome.result == PassResult::Passed;
             assert_eq!(asked, if is_passed { "near last" } else { "near" });
             assert_eq!(outcome.remote_phases.len(), usize::from(is_ours));

@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     conditions::report_pass,
     delegated::{DelegationAnswer, PhaseState},
-    tests::fixtures::delegation::{condition, done, nothing, pass, phases},
+    tests::fixtures::delegation::{condition, done, pass, phases, unexpected_request},
 };
 
 #[test]
@@ -53,7 +53,7 @@ fn phase_objects_of_unreached_phases_are_paused_too() {
     };
     let reported = condition(PAUSED, "True", "Paused", messages::PAUSED);
     state.conditions.push(reported);
-    let (asked, outcome) = pass(&paused, Some(state.clone()), nothing);
+    let (asked, outcome) = pass(&paused, Some(state.clone()), unexpected_request);
     assert_eq!(asked, "");
     assert_eq!(
         pause_of(&paused, outcome).as_deref(),

@@ -229,7 +229,7 @@ fn a_failure_after_a_completed_rollout_does_not_block_new_sites() {
 }
 
 #[test]
-fn a_rollback_puts_back_what_each_site_had() {
+fn a_rollback_restores_the_former_version_of_each_site() {
     for history in [0, 2] {
         let mut world = settled(4, with(by(2), |it| it.healthy_time = Some("10m".into())));
         world.on_error(OnError::Rollback);
