@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_have_no_elements_of_sets_but_in_the_metadata_and_no_control_characters() {
+    fn paths_hide_elements_of_sets_and_control_characters() {
         let root = OnPath::ROOT;
         let (spec, metadata) = (root.field("spec"), root.field("metadata"));
         let (tokens, finalizers) = (spec.field("tokens"), metadata.field("finalizers"));

@@ -116,7 +116,7 @@ fn is_soaked_for_ten_minutes(mut world: World) {
 }
 
 #[test]
-fn sites_that_are_offline_have_no_place_in_a_batch_and_get_the_version_when_they_are_back() {
+fn offline_sites_get_the_version_outside_of_batches_on_their_return() {
     let mut world = settled(6, by(2));
     for site in ["site-00000", "site-00003"] {
         world.connect(site, false);
