@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_gets_what_it_needs_and_nothing_else() {
+    fn an_agent_gets_only_the_rights_that_it_needs() {
         assert_eq!(
             json!(agent()),
             json!([
@@ -231,7 +231,7 @@ mod tests {
 
     /// Objects in another cluster are as unrestricted as those in the cluster of the manager.
     #[test]
-    fn objects_in_other_clusters_need_the_same_rights_as_those_of_the_own_one() {
+    fn objects_in_other_clusters_need_the_same_rights_as_local_ones() {
         assert_eq!(delivery()[..3], children());
         assert_eq!(delivery_for_tenants()[..reading().len()], reading());
         assert_eq!(delivery()[3..], delivery_for_tenants()[reading().len()..]);

@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_what_a_path_or_query_would_interpret() {
+    fn characters_with_a_meaning_in_paths_or_queries_are_escaped() {
         assert_eq!(escape("system:node/a b%"), "system%3Anode%2Fa%20b%25");
         assert_eq!(
             escape("package-operator.run/cache=True"),

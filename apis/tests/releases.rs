@@ -172,7 +172,7 @@ fn a_traffic_target() {
 
 /// The hash of an environment is the hash of this text, except for the escapes of Go.
 #[test]
-fn an_environment_is_written_with_shippers_order_of_fields_and_null_for_what_is_not_there() {
+fn an_environment_has_shippers_order_of_fields_and_null_for_absent_ones() {
     let text = |yaml: &str| serde_json::to_string(&read::<ReleaseEnvironment>(yaml)).unwrap();
     assert_eq!(
         text(ENVIRONMENT),
@@ -207,7 +207,7 @@ fn an_environment_is_written_with_shippers_order_of_fields_and_null_for_what_is_
 /// All objects of a kind are read together, so a single object must not prevent the read of the
 /// others.
 #[test]
-fn what_others_left_out_or_wrote_as_null_is_read_as_nothing() {
+fn absent_and_null_fields_of_other_writers_are_read_as_defaults() {
     for yaml in [
         "{metadata: {name: a}, spec: {}, status: {}}",
         "{metadata: {name: a}, spec: {clusters: null}, status: {conditions: null, clusters: null}}",
@@ -283,7 +283,7 @@ fn check_nulls_are_read<T: Resource<DynamicType = ()> + DeserializeOwned>(
 }
 
 #[test]
-fn null_is_read_wherever_the_schema_admits_it() {
+fn null_is_read_where_the_schema_allows_it() {
     check_nulls_are_read::<Application>(&application(), 10);
     check_nulls_are_read::<Release>(&release(), 11);
     check_nulls_are_read::<InstallationTarget>(INSTALLATION_TARGET, 12);
@@ -292,7 +292,7 @@ fn null_is_read_wherever_the_schema_admits_it() {
 }
 
 #[test]
-fn what_the_schema_does_not_check_is_read_as_nothing_where_it_is_not_what_it_should_be() {
+fn invalid_values_that_the_schema_allows_are_read_as_absent() {
     let target: CapacityTarget = read(
         "
 metadata: {name: a}

@@ -55,7 +55,7 @@ fn revisions() -> Vec<ObjectSet> {
 }
 
 #[test]
-fn each_revision_takes_over_from_all_before_it() {
+fn each_revision_names_all_older_ones_as_previous() {
     let mut older: Vec<String> = Vec::new();
     for revision in revisions() {
         let previous: Vec<_> = revision.spec.previous.into_iter().flatten().collect();
@@ -81,7 +81,7 @@ fn the_rollback_has_the_content_of_the_first_revision() {
 }
 
 #[test]
-fn the_assignment_says_what_is_the_default() {
+fn the_assignment_sample_states_the_default_scope() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/samples/20-site-assignment.yaml");
     let text = fs::read_to_string(path).expect("the sample is readable");
@@ -91,7 +91,7 @@ fn the_assignment_says_what_is_the_default() {
 }
 
 #[test]
-fn the_application_has_no_field_that_is_unknown_and_ends_with_all_for_the_new_release() {
+fn the_application_sample_has_known_fields_and_ends_with_all_capacity() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/samples/30-application.yaml");
     let text = fs::read_to_string(path).expect("the sample is readable");
     let value: Value = serde_saphyr::from_str(&text).expect("the sample is YAML");
@@ -104,7 +104,7 @@ fn the_application_has_no_field_that_is_unknown_and_ends_with_all_for_the_new_re
 }
 
 #[test]
-fn the_samples_of_sites_have_no_field_that_is_unknown_and_belong_together() {
+fn the_site_samples_have_known_fields_and_refer_to_each_other() {
     let [application, deployment] =
         ["40-site-application.yaml", "41-site-deployment.yaml"].map(|name| {
             let text = read(&format!("config/samples/{name}"));
@@ -144,7 +144,7 @@ fn the_samples_of_sites_have_no_field_that_is_unknown_and_belong_together() {
 }
 
 #[test]
-fn the_manifests_on_the_page_about_sites_have_no_field_that_is_unknown() {
+fn manifests_in_the_documentation_of_sites_have_known_fields() {
     let page = read("docs/sites.md");
     let blocks = page.split("```yaml\n").skip(1);
     let mut kinds = Vec::new();

@@ -72,7 +72,7 @@ fn both_scopes_read_the_same_content() {
 }
 
 #[test]
-fn a_fresh_set_needs_next_to_nothing() {
+fn a_set_is_read_without_any_field_of_its_spec() {
     let set: ObjectSet = read("{metadata: {name: a}, spec: {}}");
     assert_eq!(set.spec, baton_apis::ObjectSetSpec::default());
     let set: ObjectSet = read("{metadata: {name: a}, spec: {}, status: {}}");
@@ -80,7 +80,7 @@ fn a_fresh_set_needs_next_to_nothing() {
 }
 
 #[test]
-fn references_that_we_write_hold_only_the_name() {
+fn written_references_contain_only_the_name() {
     let reference = PreviousRevisionReference {
         name: "v1".to_owned(),
         ..Default::default()
@@ -155,7 +155,7 @@ status: {observedGeneration: 2, phase: Ready, revision: 4, templateHash: abc, co
 }
 
 #[test]
-fn a_cluster_of_shipper_is_one_to_connect_to() {
+fn a_cluster_of_shipper_has_a_push_connection() {
     let cluster: Cluster = read(
         "
 apiVersion: shipper.booking.com/v1alpha1

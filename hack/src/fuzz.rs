@@ -96,21 +96,21 @@ impl Target {
                 name: "cel",
                 package: "baton-probes",
                 artifact: &["--lib"],
-                test: "cel::fuzz::rules_keep_their_promises",
+                test: "cel::fuzz::rules_stay_within_their_limits_and_declared_types",
                 inputs: "crates/probes/src/cel/__fuzz__/cel",
             },
             Self::Mapping => Place {
                 name: "mapping",
                 package: "baton-engine",
                 artifact: &["--lib"],
-                test: "mapping::fuzz::what_is_mapped_can_be_written",
+                test: "mapping::fuzz::mapped_conditions_are_valid_in_a_status",
                 inputs: "crates/engine/src/mapping/__fuzz__/mapping",
             },
             Self::Pack => Place {
                 name: "pack",
                 package: "kubectl-baton",
                 artifact: &["--bin", "kubectl-baton"],
-                test: "pack::fuzz::what_is_packed_was_read",
+                test: "pack::fuzz::packed_objects_equal_the_input",
                 inputs: "plugin/src/pack/__fuzz__/pack",
             },
             Self::Archive => Place {
@@ -124,7 +124,7 @@ impl Target {
                 name: "index",
                 package: "baton-charts",
                 artifact: &["--lib"],
-                test: "fuzz::indexes_are_read_or_refused_in_one_line",
+                test: "fuzz::indexes_are_read_or_refused_with_a_one_line_error",
                 inputs: "crates/charts/src/__fuzz__/index",
             },
         }

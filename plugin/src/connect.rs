@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_tells_how_many_objects_there_are() {
+    fn the_number_of_objects_is_read_from_one_page() {
         for (page, expected) in [
             (json!({"items": []}), Count::Exactly(0)),
             (

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_test_is_told_from_what_is_invalid() {
+    fn a_failed_patch_test_is_distinguished_from_an_invalid_object() {
         let refused = |details| {
             let status = json!({
                 "kind": "Status", "status": "Failure", "reason": "Invalid", "code": 422, "details": details,

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_matched_by_what_they_are_about() {
+    fn events_are_matched_by_their_subject() {
         let mut about = Subjects::default();
         about.insert("apps", "Deployment", Some("shop"), "web");
         about.insert(GROUP, "ClusterObjectSet", None, "infra-1");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_looked_for_where_the_api_keeps_them() {
+    fn events_are_listed_in_the_namespaces_of_their_subjects() {
         let mut about = Subjects::default();
         about.insert("", "ConfigMap", Some("shop"), "a");
         about.insert("", "Namespace", None, "shop");

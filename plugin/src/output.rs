@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stay_in_one_piece() {
+    fn names_are_not_broken_across_lines() {
         assert_eq!(
             lines("Scaled up the replica set cafe-55f4bfd947 from 0 to 1", 32),
             ["Scaled up the replica set", "cafe-55f4bfd947 from 0 to 1"]

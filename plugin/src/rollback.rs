@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_the_newest_proven_one_with_another_content() {
+    fn the_default_target_is_the_newest_successful_revision_that_differs() {
         for (revisions, expected) in [
             ("1s 2s 3sc=", "roll 2"),
             // The usual case: the newest revision does not work.
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn forced_a_proven_one_is_still_preferred() {
+    fn a_successful_revision_is_preferred_even_with_force() {
         assert_eq!(chosen("1s 2 3c=", None, true), "roll 1");
         assert_eq!(chosen("1 2 3c=", None, true), "roll 2");
         assert_eq!(
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_revision_has_to_exist_and_to_have_succeeded() {
+    fn a_named_revision_must_exist_and_have_succeeded() {
         for (revisions, number, force, expected) in [
             ("1s 2s 3sc=", 1, false, "roll 1"),
             ("1s 2s 3sc=", 3, false, "already 3"),

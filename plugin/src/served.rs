@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_looked_at_once_in_the_preferred_version() {
+    fn each_kind_is_listed_once_in_the_preferred_version() {
         let core = group(
             "",
             &json!([{"version": "v1", "resources": [
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_means_the_kind_of_the_group_that_comes_first() {
+    fn a_word_means_the_kind_of_the_first_group() {
         let list = |groups: &[&str]| {
             let items = groups.iter().map(|name| {
                 let kinds = [resource("roles", "Role", &["list", "delete"])];
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_called_what_kubectl_calls_them() {
+    fn kinds_have_the_names_of_kubectl() {
         let mut deployments = resource("deployments", "Deployment", &["list", "delete"]);
         deployments["singularResource"] = "deployment".into();
         deployments["shortNames"] = json!(["deploy"]);

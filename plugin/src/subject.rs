@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_paused_may_be_mixed() {
+    fn subjects_of_different_kinds_can_be_paused_together() {
         let allowed = [Chain, SiteDeployment];
         for (typed, expected) in [
             (
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_alone_is_what_alone_can_be_meant() {
+    fn a_name_without_a_kind_has_the_kind_of_the_command() {
         let app = |typed: &[&str]| one(typed, &[Application, SiteDeployment]);
         assert_eq!(app(&["shop"]).unwrap(), "app/shop");
         assert_eq!(app(&["rel", "a"]).unwrap(), "rel/a");

@@ -50,7 +50,7 @@ fn names_and_categories() {
 /// Shipper's clients write the status of some kinds with the object, and the status of others
 /// through a subresource.
 #[test]
-fn the_status_is_where_shippers_clients_write_it_and_a_resource_in_one_version_of_every_kind() {
+fn status_is_a_subresource_in_the_versions_that_shipper_expects() {
     for kind in KINDS {
         let mut crd = crd(kind);
         let versions = crd["spec"]["versions"].as_array_mut().unwrap();
@@ -312,7 +312,7 @@ fn numbers_have_bounds() {
 }
 
 #[test]
-fn lists_in_specs_and_what_names_a_chart_have_bounds_beyond_all_use() {
+fn lists_in_specs_and_names_of_charts_have_generous_limits() {
     for (kind, path, keyword, most) in [
         (
             "Release",
@@ -355,7 +355,7 @@ fn lists_in_specs_and_what_names_a_chart_have_bounds_beyond_all_use() {
 }
 
 #[test]
-fn values_are_any_map_and_kept_whole() {
+fn values_may_be_any_map_and_are_not_pruned() {
     for (kind, path) in [
         ("Application", "spec.template.values"),
         ("Release", "spec.environment.values"),
@@ -372,7 +372,7 @@ fn values_are_any_map_and_kept_whole() {
 
 /// Go programs write null for an absent list or map.
 #[test]
-fn null_is_admitted_where_a_field_may_be_absent_and_nowhere_else() {
+fn null_is_allowed_only_where_a_field_may_be_absent() {
     for kind in KINDS {
         walk(&schema(kind), kind, &mut |path, schema| {
             let required = schema["required"].as_array();
@@ -385,7 +385,7 @@ fn null_is_admitted_where_a_field_may_be_absent_and_nowhere_else() {
 }
 
 #[test]
-fn every_field_explains_itself_and_none_has_a_default() {
+fn every_field_has_a_description_and_none_has_a_default() {
     for kind in KINDS {
         walk(&schema(kind), kind, &mut |path, schema| {
             let text = schema["description"].as_str().unwrap_or_default();

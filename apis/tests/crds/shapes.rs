@@ -3,7 +3,7 @@ use serde_json::json;
 use super::{TWINS, field, kinds, messages, schema, walk};
 
 #[test]
-fn twins_differ_in_descriptions_only() {
+fn schemas_of_both_scopes_differ_in_descriptions_only() {
     for (namespaced, cluster) in TWINS {
         let [mut namespaced, mut cluster] = [schema(namespaced), schema(cluster)];
         for schema in [&mut namespaced, &mut cluster] {
@@ -225,7 +225,7 @@ fn required_fields() {
 }
 
 #[test]
-fn limits_of_conditions_are_the_usual_ones() {
+fn conditions_have_the_limits_of_kubernetes() {
     let set = schema("ObjectSet");
     let condition = field(&set, "status.conditions.[]");
     assert_eq!(field(condition, "message")["maxLength"], 32768);
@@ -244,7 +244,7 @@ fn limits_of_conditions_are_the_usual_ones() {
 }
 
 #[test]
-fn manifests_are_kept_whole_and_have_what_every_object_has() {
+fn manifests_are_not_pruned_and_require_api_version_and_kind() {
     let set = schema("ObjectSet");
     let object = field(&set, "spec.phases.[].objects.[].object");
     assert_eq!(object["required"], json!(["apiVersion", "kind"]));
@@ -287,7 +287,7 @@ fn a_mapped_condition_needs_a_prefix() {
 }
 
 #[test]
-fn every_field_explains_itself_and_no_content_is_limited_or_null() {
+fn every_field_has_a_description_and_no_content_is_limited_or_null() {
     for kind in kinds() {
         walk(&schema(kind), kind, &mut |path, schema| {
             let owned_by_kubernetes = path.contains(".selector.") || path.ends_with("[]");

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_repository_is_refused() {
+    fn invalid_repository_urls_are_refused() {
         for (text, error) in [
             ("", "parse \"\": relative URL without a base"),
             ("charts", "parse \"charts\": relative URL without a base"),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn every_repository_has_a_folder_of_its_own() {
+    fn each_repository_has_its_own_folder() {
         let folder = |text: &str| address(text).folder();
         assert!(folder("https://h/a/b-c").starts_with("https-h-a-b-c-"));
         assert_ne!(folder("https://h/a/b-c"), folder("https://h/a-b/c"));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn files_stay_in_their_folder() {
+    fn names_that_lead_out_of_the_folder_are_refused() {
         assert_eq!(file_name("nginx", "1.0.0+a").unwrap(), "nginx-1.0.0+a.tgz");
         for (name, version) in [
             ("", "1"),

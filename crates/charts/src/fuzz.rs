@@ -17,7 +17,7 @@ fn accepted_archives_stay_in_their_folder() {
 }
 
 #[test]
-fn indexes_are_read_or_refused_in_one_line() {
+fn indexes_are_read_or_refused_with_a_one_line_error() {
     bolero::check!(name = "index")
         .with_iterations(300)
         .for_each(check_index);

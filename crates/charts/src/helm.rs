@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_helm_says_is_the_cause() {
+    async fn the_error_output_of_helm_is_reported_as_the_cause() {
         let script = "echo warning >&2; echo 'Error: no such thing' >&2; echo >&2; \
                       echo 'Use --debug flag' >&2; exit 1";
         assert_eq!(run(script, b"", &limits()).await, chart("no such thing"));
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flood_is_ended() {
+    async fn helm_is_stopped_when_it_writes_too_much() {
         let result = run("exec yes", b"", &limits()).await;
         assert_eq!(result, chart("rendering puts out more than 1000 bytes"));
         // Values that are not read, and messages that are too long.
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_hangs_is_ended_with_all_that_it_started() {
+    async fn helm_is_killed_with_its_child_processes_after_the_timeout() {
         let limits = Limits {
             render: Duration::from_millis(300),
             ..limits()
@@ -435,11 +435,11 @@ mod tests {
         let script = format!("sleep 600 & echo $! > {}; wait", file.display());
         let result = run(&script, b"", &limits).await;
         assert_eq!(result, chart("rendering takes more than 0.3 s"));
-        gone(&file).await;
+        wait_until_ended(&file).await;
     }
 
     #[tokio::test]
-    async fn what_nobody_waits_for_is_ended() {
+    async fn helm_is_killed_when_its_caller_stops_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pid");
         let script = format!("echo $$ > {}; exec sleep 600", file.display());
@@ -454,11 +454,11 @@ mod tests {
             result = running => panic!("{result:?}"),
             () = started => {}
         }
-        gone(&file).await;
+        wait_until_ended(&file).await;
     }
 
     /// Waits for the end of the process whose ID is in a file.
-    async fn gone(file: &Path) {
+    async fn wait_until_ended(file: &Path) {
         let id: i32 = std::fs::read_to_string(file)
             .unwrap()
             .trim()

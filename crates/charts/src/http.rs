@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn redirects_stay_with_https_and_have_an_end() {
+    fn redirects_to_http_and_long_chains_of_redirects_are_refused() {
         let url = |text: &str| Url::parse(text).unwrap();
         let (tls, plain) = (url("https://a"), url("http://a"));
         let once = std::slice::from_ref;
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_proves_who_asks_is_not_shown() {
+    fn credentials_are_absent_from_debug_output() {
         let basic = Credentials::Basic {
             username: "reader".into(),
             password: "secret".into(),

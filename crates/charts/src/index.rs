@@ -161,7 +161,7 @@ entries:
     }
 
     #[test]
-    fn versions_are_those_that_can_be_fetched() {
+    fn only_versions_that_can_be_fetched_are_listed() {
         assert_eq!(versions(GOOD, "nginx").unwrap(), ["0.0.2", "1.0"]);
         assert_eq!(versions(GOOD, "redis").unwrap(), Vec::<String>::new());
         assert_eq!(versions(GOOD, "none"), None);
@@ -182,7 +182,7 @@ entries:
     }
 
     #[test]
-    fn what_is_no_index_is_refused_with_the_words_of_the_contract() {
+    fn an_invalid_index_is_refused_with_the_message_of_the_contract() {
         for (text, error) in [
             ("", "no index content"),
             (" \n", "no index content"),
@@ -213,7 +213,7 @@ entries:
     }
 
     #[test]
-    fn an_index_that_lost_everything_does_not_replace_another() {
+    fn an_empty_index_does_not_replace_one_with_entries() {
         let full = Index::parse(GOOD.as_bytes()).unwrap();
         let empty = Index::parse(b"apiVersion: v1\nentries: {}").unwrap();
         assert_eq!(empty.follows(None), Ok(()));
@@ -223,7 +223,7 @@ entries:
     }
 
     #[test]
-    fn aliases_do_not_unfold_without_bound() {
+    fn an_index_with_too_many_nested_aliases_is_refused() {
         use std::fmt::Write as _;
         let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..9 {
@@ -249,7 +249,7 @@ entries:
     }
 
     #[test]
-    fn what_is_kept_on_disk_is_read_again() {
+    fn an_index_survives_a_round_trip_to_disk() {
         let index = Index::parse(GOOD.as_bytes()).unwrap();
         let text = serde_json::to_vec(&index).unwrap();
         assert_eq!(serde_json::from_slice::<Index>(&text).unwrap(), index);

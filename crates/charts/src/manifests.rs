@@ -104,14 +104,14 @@ items: [{a: 1}, {a: 2}]
     }
 
     #[test]
-    fn what_is_no_yaml_is_told_with_its_template() {
+    fn invalid_yaml_is_reported_with_its_template() {
         let error = read("---\n# Source: a/templates/a.yaml\na: [1\n").unwrap_err();
         let start = "could not decode manifest: a/templates/a.yaml: ";
         assert!(error.starts_with(start), "{error}");
     }
 
     #[test]
-    fn what_is_no_object_is_left_for_the_rules_of_charts() {
+    fn documents_that_are_no_objects_are_passed_on() {
         assert_eq!(
             read("---\n# Source: a/b.yaml\njust words\n").unwrap(),
             [json!("just words")]

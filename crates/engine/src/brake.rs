@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_ones_are_free_and_the_others_wait_ever_longer() {
+    fn repetitions_are_delayed_exponentially_after_the_first_few() {
         for (made, delay) in [
             (0, 0),
             (4, 0),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_has_room_for_few() {
+    fn repetitions_per_day_are_bounded() {
         let (mut made, mut last) = (0, None);
         for now in (0..86_400).map(at) {
             if until(made, last, now).is_none() {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_reported_and_not_waited_for() {
+    fn contradictory_previous_references_are_reported_at_once() {
         let cycle = |text: &str| Numbering::Impossible(format!("previous: {text}"));
         check(&link(0, &["me"]), &[], &cycle("me names itself"));
         check(&link(3, &["me"]), &[], &cycle("me names itself"));

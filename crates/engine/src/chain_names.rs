@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_values_and_tell_chains_apart() {
+    fn labels_are_valid_and_differ_between_chains() {
         let long = "a".repeat(63);
         let chains = [
             ("", "web", "eu"),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_up_or_there_is_none() {
+    fn the_next_number_is_the_highest_plus_one_or_an_error() {
         for (numbers, expected) in [
             (&[][..], Ok(1)),
             (&[("a", None)], Ok(1)),

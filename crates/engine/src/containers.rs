@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_lost_is_named_with_the_way_out() {
+    fn objects_lost_with_a_namespace_or_definition_are_listed_in_the_error() {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
         let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn annotations_of_three_tools_keep_an_object() {
+    fn annotations_of_baton_helm_and_kapp_keep_an_object() {
         for (annotation, value, expected) in [
             ("baton.run/deletion", "keep", true),
             ("baton.run/deletion", "delete", false),

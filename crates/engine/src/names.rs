@@ -85,7 +85,7 @@ mod tests {
 
     /// Name; expected: label, subdomain, value of a label.
     #[test]
-    fn names_by_what_they_can_be() {
+    fn names_are_valid_as_label_subdomain_or_path_segment() {
         let (l63, l64) = ("a".repeat(63), "a".repeat(64));
         let (l253, l254) = ("a".repeat(253), "a".repeat(254));
         for (name, expected) in [

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn owners_survive_a_round_trip_through_the_annotation() {
         let native = json!({"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "p"});
         let body = json!({"metadata": {
             "name": "cm",
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn ownership_of_the_annotation_is_ownership_of_its_entries() {
+    fn the_manager_of_the_annotation_owns_its_entries() {
         let mut live = json!({"metadata": {
             "annotations": {ANNOTATION_OWNERS: json!([owner("a", true)]).to_string()},
             "managedFields": [
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_owners_owns_nothing() {
+    fn an_invalid_list_of_owners_is_empty() {
         for text in ["", "null", "{}", "[1, null]", "no json"] {
             assert!(parse(text).is_empty(), "{text}");
         }

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_typing_error_can_be_taken_back() {
+    fn an_invalid_value_can_be_corrected_in_the_deployment() {
         for (own, current, expected) in [
             (Some("All"), None, Some("All")),
             (Some("all"), Some("All"), Some("all")),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_means_nothing_is_refused() {
+    fn unknown_values_of_the_preflight_annotation_are_refused() {
         assert_eq!(Preflight::parse(None), Ok(Preflight::Phase));
         assert_eq!(Preflight::parse(Some("Phase")), Ok(Preflight::Phase));
         assert_eq!(Preflight::parse(Some("All")), Ok(Preflight::All));

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_tell_what_is_recreated() {
+    fn objects_are_recreated_according_to_their_annotations() {
         for (kind, annotations, recreated, once) in [
             ("Job", "", false, false),
             ("Job", "baton.run/update: recreate", true, true),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_the_revision_is_no_content() {
+    fn the_revision_number_is_not_part_of_the_content() {
         let one = object("Job", "a: b");
         let mut other = one.clone();
         other.manifest["metadata"]["annotations"][ANNOTATION_REVISION] = "7".into();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_say_in_several_ways_that_a_field_stays() {
+    fn every_message_about_an_immutable_field_is_recognised() {
         for (cause, expected) in [
             ("Invalid value: \"x\": field is immutable", true),
             (

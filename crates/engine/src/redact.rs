@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_are_shown_what_they_can_read() {
+    fn short_plain_values_are_shown_and_others_are_redacted() {
         let long = format!("a: Invalid value: \"{}\": too long", "x".repeat(200));
         for (message, expected) in [
             (
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_told_by_kind_and_length() {
+    fn values_are_replaced_by_their_kind_and_length() {
         for (message, expected) in [
             (
                 r#"Secret "s" is invalid: data[k]: Invalid value: "hunter2": must be short"#,

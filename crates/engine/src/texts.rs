@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cut_off_is_counted() {
+    fn a_shortened_text_states_how_many_bytes_are_left_out() {
         let long = "x".repeat(200);
         let wide = "ä".repeat(100);
         for (text, most, expected) in [
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn mapped_conditions_share_their_room() {
+    fn mapped_conditions_share_one_limit_of_bytes() {
         let sizes = |conditions: Vec<MappedCondition>| {
             let mapped = mapped(conditions).map(|condition| condition.message.len());
             mapped.collect::<Vec<_>>()

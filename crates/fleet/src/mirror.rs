@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_knows_which_revision_is_paused_after_it_has_succeeded() {
+    fn a_mirror_states_that_a_paused_revision_has_succeeded() {
         for (lifecycle, condition, expected) in [
             ("Paused", SUCCEEDED, true),
             ("Active", SUCCEEDED, false),
@@ -533,7 +533,7 @@ mod tests {
     /// A mirror without the field, such as one of an earlier version, allows only the namespace of
     /// the phase.
     #[test]
-    fn the_reach_of_a_phase_is_told_to_its_agent() {
+    fn a_mirror_states_the_reach_of_its_phase() {
         let phase = phase(RevisionKind::ObjectSet, "web");
         let further = Reach::Namespaces(["x".to_owned()].into());
         for (reach, text) in [
@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn both_scopes_have_their_mirrors_in_one_namespace() {
+    fn mirrors_of_both_scopes_are_in_one_namespace() {
         let mut cluster_wide = phase(RevisionKind::ClusterObjectSet, "web");
         cluster_wide.key.namespace = "".into();
         let origin = Origin::of(&cluster_wide, None, &[], Reach::default());
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn mirrors_of_phases_that_share_a_name_do_not() {
+    fn mirrors_of_phases_with_the_same_name_have_different_names() {
         let one = phase(RevisionKind::ObjectSet, "web");
         let mut other = one.clone();
         other.uid = "u-other".into();
@@ -583,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mirror_is_not_read_as_one() {
+    fn an_object_without_a_valid_origin_is_no_mirror() {
         let phase = phase(RevisionKind::ObjectSet, "web");
         assert!(Origin::read(&phase).is_err());
         let mut mirror = mirrored(&phase, &Origin::of(&phase, None, &[], Reach::default()));
@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_a_phase_can_be_written_down() {
+    fn a_phase_survives_a_round_trip_through_text() {
         let mut phase = phase(RevisionKind::ObjectSet, "web");
         phase.controller = None;
         for deleting in [false, true] {

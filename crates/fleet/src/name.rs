@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_what_follows_from_them() {
+    fn class_and_namespace_follow_from_the_name_of_a_cluster() {
         let long = |length: usize| "a".repeat(length);
         for (text, class, namespace) in [
             ("eu-1", true, true),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused_in_one_line() {
+    fn an_invalid_name_is_refused_in_one_line() {
         let long = "a".repeat(254);
         for text in [
             "", "-a", "a-", "A", "a_b", ".a", "a.", "a..b", "a.-b", "a b", "ä", &*long,

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_machine_is_to_be_encrypted() {
+    fn plain_http_to_another_machine_is_exposed() {
         for (url, expected) in [
             ("https://10.0.0.1", false),
             ("http://10.0.0.1", true),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_known_by_scheme_host_port_and_path() {
+    fn servers_are_the_same_by_scheme_host_port_and_path() {
         for (one, other, expected) in [
             ("https://a", "https://A:443/", true),
             ("https://a/k8s/1/", "https://a/k8s/1", true),

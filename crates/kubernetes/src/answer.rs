@@ -195,7 +195,7 @@ mod tests {
     };
 
     #[test]
-    fn a_namespace_that_goes_is_a_cause() {
+    fn a_terminating_namespace_is_recognised_by_its_cause() {
         for (reason, expected) in [("NamespaceTerminating", true), ("Other", false)] {
             let causes = json!([{"reason": reason, "field": "metadata.namespace"}]);
             let status = json!({"code": 403, "reason": "Forbidden", "details": {"causes": causes}});
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn successes() {
+    fn responses_of_successful_requests_are_classified() {
         let object = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}"#;
         let success = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"name":"a"}}"#;
         let table = [
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn responses_of_refused_requests_are_classified() {
         for row in REFUSALS.lines().filter(|line| !line.trim().is_empty()) {
             let cells: Vec<&str> = row.split('|').map(str::trim).collect();
             let [operation, code, reason, message, about, expected] = cells[..] else {

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_are_spread() {
+    fn periods_are_spread_randomly_within_a_tenth() {
         let period = Duration::from_secs(30);
         let drawn: Vec<Duration> = (0..20).map(|_| spread(period)).collect();
         let within = Duration::from_secs(27)..=Duration::from_secs(33);

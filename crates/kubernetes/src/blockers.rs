@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_list_reports_what_was_missed() {
+    fn the_first_list_reports_changes_since_the_observed_version() {
         for (seen, found, expected) in [
             (Seen::Version(5), Some(5), false),
             (Seen::Version(5), Some(6), true),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_decides_about_adoption_counts() {
+    fn only_changes_that_affect_adoption_are_reported() {
         let (mut observed, _) = listed(Seen::Version(5), Some(5));
         let labels = json!({"labels": {"x": "y"}});
         let steps = [

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_not_carried_out_is_sent_again() {
+    fn only_requests_that_were_not_processed_are_retried() {
         for (verb, status, expected) in [
             (Verb::Apply, 429, true),
             (Verb::Get, 429, true),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_may_ask_for_a_wait_within_reason() {
+    fn the_retry_after_header_is_respected_up_to_a_limit() {
         for (header, expected) in [
             (None, 0),
             (Some("1"), 1),
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unreachable_server_is_an_error_of_one_line() {
+    async fn an_unreachable_server_is_a_one_line_error() {
         // A listener that is dropped leaves a port that nothing listens on.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn no_path_leads_elsewhere() {
+    fn names_cannot_change_the_path_of_a_request() {
         let inside = resource("/api/v1", KindScope::Namespaced);
         for (namespace, name) in [
             ("n", ".."),

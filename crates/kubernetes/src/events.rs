@@ -479,7 +479,7 @@ mod tests {
         }
     }
 
-    fn say(publisher: &EventPublisher, note: &str) {
+    fn publish_note(publisher: &EventPublisher, note: &str) {
         publisher.publish(
             set("web-1", Some("shop")),
             EventKind::Normal,
@@ -492,7 +492,7 @@ mod tests {
     async fn an_event_is_created_beside_its_object() {
         let (server, metrics) = (Server::default(), EventMetrics::default());
         let publisher = server.publisher(&metrics);
-        say(&publisher, "took 3 objects over");
+        publish_note(&publisher, "took 3 objects over");
         publisher.publish(
             set("web", None),
             EventKind::Warning,
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_event_tells_programs_the_same() {
+    async fn an_event_has_the_annotations_of_its_note() {
         let (server, metrics) = (Server::default(), EventMetrics::default());
         let publisher = server.publisher(&metrics);
         let annotations = BTreeMap::from([("baton.run/x".to_owned(), "[]".to_owned())]);
@@ -542,11 +542,11 @@ mod tests {
             };
             let metrics = EventMetrics::default();
             let publisher = server.publisher(&metrics);
-            say(&publisher, "x");
-            say(&publisher, "x");
-            say(&publisher, "y");
+            publish_note(&publisher, "x");
+            publish_note(&publisher, "x");
+            publish_note(&publisher, "y");
             tokio::time::sleep(Duration::from_mins(6)).await;
-            say(&publisher, "x");
+            publish_note(&publisher, "x");
             publisher.shutdown().await;
 
             let requests = server.requests.lock();
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_server_holds_nobody_up() {
+    async fn publishing_does_not_wait_for_a_silent_server() {
         let (server, metrics) = (
             Server {
                 silent: true,
@@ -599,13 +599,13 @@ mod tests {
             start.elapsed()
         );
 
-        say(&publisher, "too late");
+        publish_note(&publisher, "too late");
         assert_eq!(metrics.total(EventOutcome::Dropped), 8);
         publisher.shutdown().await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_with_many_events_holds_up_only_its_own() {
+    async fn a_namespace_with_many_events_delays_no_other() {
         let (server, metrics) = (Server::default(), EventMetrics::default());
         let publisher = server.publisher(&metrics);
         let publish = |name: String, namespace| {

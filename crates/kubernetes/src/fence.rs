@@ -340,8 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_may_be_sent_while_the_lease_certainly_holds_and_take_as_long_as_nobody_else_takes_it()
-     {
+    fn a_write_is_sent_and_limited_within_the_term_of_the_lease() {
         let held = Standing::Held(term(at(100)));
         for (standing, now, expected) in [
             (Standing::Closed, 0, None),
@@ -359,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_leader_alone_may_do_is_fenced() {
+    fn only_writes_are_fenced() {
         let fenced: Vec<&str> = Verb::ALL
             .into_iter()
             .filter(|verb| is_fenced(*verb))
@@ -409,7 +408,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn children_of_the_kinds_that_pass_are_fenced() {
+    async fn applies_and_deletions_of_leases_and_events_are_fenced() {
         const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/a/leases/b";
         const EVENT: &str = "/api/v1/namespaces/a/events/b";
         let sent = tower::service_fn(async |_: Request<()>| Ok::<_, BoxError>(Response::new(())));
@@ -432,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_is_told_when_to_give_up() {
+    fn a_write_has_a_timeout_parameter() {
         for (uri, expected) in [
             ("/api/v1/pods/a", "/api/v1/pods/a?timeout=1500ms"),
             (
@@ -516,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_goes_on() {
+    fn the_clock_of_the_fence_advances() {
         let before = Moment::now();
         assert!(before > at(0));
         while Moment::now() == before {

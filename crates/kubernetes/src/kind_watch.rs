@@ -253,7 +253,7 @@ mod tests {
 
     /// Otherwise a kind whose objects are to be removed would count as one that does not exist.
     #[test]
-    fn what_cannot_be_listed_is_unknown_but_for_want_of_the_right() {
+    fn definitions_are_unknown_if_the_list_fails_but_not_if_forbidden() {
         let mut definitions = Definitions::default();
         let a = definition("as.x.y", 1);
         for (event, expected) in [

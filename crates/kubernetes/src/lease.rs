@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_leader_keeps_the_lease_and_gives_it_back() {
+    async fn a_leader_renews_the_lease_and_releases_it() {
         let server = Server::new(Mood::Well, None);
         let first = lead(&server, "first").await;
         let acquired = server.spec().acquire_time;
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_many_candidates_one_leads() {
+    async fn only_one_of_several_candidates_becomes_the_leader() {
         let server = Server::new(Mood::Well, None);
         let names = ["a", "b", "c", "d"];
         let fence = Fence::closed();
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_holder_is_outwaited_for_as_long_as_it_promised() {
+    async fn a_lease_is_acquired_after_the_duration_of_its_silent_holder() {
         // A record that a killed Package Operator leaves behind.
         let server = Server::held_by("package-operator_1234", 137);
         let start = Instant::now();
@@ -612,7 +612,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_process_under_its_old_name_goes_on_at_once() {
+    async fn a_restarted_holder_acquires_its_lease_at_once() {
         let server = Server::held_by("me", 15);
         let start = Instant::now();
         let leadership = lead(&server, "me").await;
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_leader_that_was_replaced_knows_it_at_the_next_renewal() {
+    async fn a_leader_notices_a_replacement_at_the_next_renewal() {
         let server = Server::new(Mood::Well, None);
         let leadership = lead(&server, "me").await;
         server.write(Some(LeaseSpec {
@@ -643,7 +643,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_release_leaves_the_lease_of_somebody_else_alone() {
+    async fn a_release_does_not_change_the_lease_of_another_holder() {
         let server = Server::new(Mood::Well, None);
         let leadership = lead(&server, "me").await;
         server.write(Some(LeaseSpec {
@@ -655,7 +655,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_leader_without_a_server_gives_up_before_others_may_take_over() {
+    async fn a_leader_without_a_server_stops_before_the_lease_expires() {
         let server = Server::new(Mood::Well, None);
         let leadership = lead(&server, "me").await;
         assert_eq!(lost_within(&leadership, 60).await, None);
@@ -699,7 +699,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_short_outage_costs_nothing() {
+    async fn a_short_outage_does_not_end_the_leadership() {
         let server = Server::new(Mood::Well, None);
         let leadership = lead(&server, "me").await;
         for _ in 0..5 {
@@ -725,7 +725,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_says_what_to_do() {
+    async fn a_refused_lease_request_is_reported_with_a_remedy() {
         for (mood, expected) in [
             (
                 Mood::Forbids,

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_empty() {
+    fn absent_metadata_is_empty() {
         let bookmark = r#"{"kind":"X","metadata":{"resourceVersion":"12"}}"#;
         let metadata = Metadata::of(bookmark).unwrap();
         assert_eq!((metadata.name.as_ref(), metadata.version()), ("", 12));

@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn strips_what_is_never_read_and_nothing_else() {
+    fn only_fields_that_are_never_read_are_stripped() {
         let ours = entry("package-operator", "Apply", None);
         let table = [
             // Items of lists lack the type; it is written first, as everywhere.
@@ -650,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_object() {
+    fn values_that_are_no_objects_are_refused() {
         let gvk = Gvk::new("v1", "ConfigMap");
         for text in [
             "",

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_lead_elsewhere() {
+    fn names_are_escaped_in_paths() {
         let prefix = group_version("package-operator.run", "v1alpha1").unwrap();
         let slices = within(&prefix, "shop", "objectslices").unwrap();
         let base = "/apis/package-operator.run/v1alpha1/namespaces/shop/objectslices";

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_stops_waiting_loses_no_permit() {
+    async fn no_permit_is_lost_by_a_cancelled_wait() {
         let permits = Permits::new(2);
         let held = [permits.acquire("a").await, permits.acquire("a").await];
         for namespace in ["a", "b", "c"] {

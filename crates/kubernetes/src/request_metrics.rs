@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_classified_by_what_they_do() {
+    fn requests_are_classified_by_their_verb() {
         let table = "
             GET /version => discovery
             GET /healthz => discovery
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_may_take_as_long_as_it_likes() {
+    async fn a_watch_has_no_response_timeout() {
         let metrics = RequestMetrics::default();
         let slow = |_request: Request<()>| async {
             tokio::time::sleep(RESPONSE_LIMIT * 3).await;

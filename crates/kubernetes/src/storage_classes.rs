@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_counts_as_there_for_a_while() {
+    fn an_existing_storage_class_is_cached_for_a_limited_time() {
         let (classes, start) = (StorageClasses::default(), Instant::now());
         assert!(!classes.is_there("fast", start));
         classes.note("fast", start);

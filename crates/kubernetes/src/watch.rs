@@ -593,7 +593,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_mins(1);
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_watch_is_asked_about_and_goes_on_where_it_was() {
+    async fn a_silent_watch_resumes_after_a_check_of_the_server() {
         let server = Quiet {
             versions: Arc::new(Mutex::new(vec![7, 7, 9])),
             ..Quiet::default()
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_must_not_miss_an_event_is_listed_again_after_a_silence() {
+    async fn a_strict_watch_lists_again_after_a_silence() {
         let server = Quiet {
             versions: Arc::new(Mutex::new(vec![7])),
             ..Quiet::default()
@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_with_bookmarks_stays() {
+    async fn a_watch_with_bookmarks_continues() {
         let server = Quiet {
             versions: Arc::new(Mutex::new(vec![7, 8, 9, 10])),
             sends_bookmarks: true,
@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_knows_less_than_we_do_is_listed_again() {
+    async fn a_server_with_an_older_version_is_listed_again() {
         let server = Quiet {
             versions: Arc::new(Mutex::new(vec![7, 3])),
             ..Quiet::default()
@@ -642,7 +642,7 @@ mod tests {
     /// Otherwise its watches would not report what it has lost, and send nothing until it reaches
     /// the old version.
     #[tokio::test(start_paused = true)]
-    async fn a_server_whose_watch_ends_early_is_asked_whether_it_has_gone_back() {
+    async fn the_version_of_a_server_is_checked_after_a_watch_ends_early() {
         for (versions, expected) in [
             (vec![7, 3], ["list", "watch 7", "ask", "list", "watch 3"]),
             (vec![7, 9], ["list", "watch 7", "ask", "watch 7", "ask"]),
@@ -831,7 +831,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_once() {
+    fn a_failure_is_reported_once() {
         let object = RawValue::from_string("{}".to_owned()).unwrap();
         let mut failing = Failing::default();
         for (event, expected) in [

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spent_budget_stays_spent() {
+    fn an_exhausted_budget_stays_exhausted() {
         let mut budget = Budget::new(10);
         assert!(budget.spend(7));
         assert_eq!(budget.left(), 3);

@@ -18,7 +18,7 @@ fn show(verdict: &Verdict) -> Value {
 }
 
 #[test]
-fn scenarios_have_their_verdicts() {
+fn recorded_scenarios_have_the_expected_verdicts() {
     let scenarios: Vec<Value> =
         serde_saphyr::from_str(include_str!("testdata/scenarios.yaml")).unwrap();
     let mut states = 0;

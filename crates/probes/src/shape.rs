@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shape_tells_kind_and_length_only() {
+    fn a_shape_shows_only_kind_and_length() {
         for (value, expected) in [
             (json!(null), "null"),
             (json!(true), "a bool"),

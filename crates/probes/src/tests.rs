@@ -68,7 +68,7 @@ fn an_object_that_no_entry_selects_passes() {
 }
 
 #[test]
-fn an_entry_without_probes_still_wants_a_current_status() {
+fn an_entry_without_probes_still_requires_a_current_status() {
     let object = |observed| json!({"metadata": {"generation": 2}, "status": {"observedGeneration": observed}});
     assert_eq!(
         deployment(json!([entry(json!([]))]), &object(2)),
@@ -187,7 +187,7 @@ fn an_outdated_status_is_reported_once_per_entry_and_alone() {
 }
 
 #[test]
-fn the_version_of_an_object_plays_no_part() {
+fn the_api_version_of_an_object_is_ignored() {
     let entries = json!([entry(json!([replicas()]))]);
     for api_version in ["apps/v1", "apps/v1beta1", "other/v1"] {
         let object = json!({
@@ -325,7 +325,7 @@ fn long_rules_are_shortened_in_errors() {
 }
 
 #[test]
-fn objects_that_are_no_objects_are_undecided() {
+fn values_that_are_no_objects_are_undecided() {
     for object in [json!(null), json!("x"), json!([1]), json!(7)] {
         let entries = json!([entry(json!([available(), replicas(), ready()]))]);
         assert!(matches!(deployment(entries, &object), Verdict::Unknown(_)));

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_entry_that_has_lost_its_claim_says_so() {
+    fn only_an_entry_without_its_claim_marks_an_orphaned_object() {
         let fields = |names: &[&str]| {
             let claimed: Value = names.iter().map(|name| (member(name), json!({}))).collect();
             json!({ "fieldsV1": { "f:metadata": { "f:finalizers": claimed } } })

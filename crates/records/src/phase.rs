@@ -149,7 +149,7 @@ mod tests {
 
     /// The noted class is valid only together with the finalizer: without it nothing was delivered.
     #[test]
-    fn a_phase_keeps_the_class_that_it_was_delivered_by() {
+    fn a_phase_keeps_the_class_of_its_delivery() {
         for (noted, finalizer, expected) in [
             (None, "x", "new"),
             (None, FINALIZER_CACHED, "new"),

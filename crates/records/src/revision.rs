@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_deleted_revision_has_goes_to_older_ones_in_force() {
+    fn only_older_revisions_that_are_not_archived_are_heirs() {
         let heirs = |lines: &[&str], annotation: &str, deleting: bool| {
             let mut of_last = json!({ "annotations": { ANNOTATION_ON_DELETION: annotation } });
             if deleting {
@@ -552,7 +552,7 @@ mod tests {
     /// The echo of our own write changes nothing, so the answer has to update the fields as an
     /// event would.
     #[test]
-    fn fields_follow_a_status_of_our_own() {
+    fn the_fields_of_a_record_follow_our_own_status_write() {
         let object = json!({"metadata": {
             "name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "5",
         }});

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn content_comes_and_goes_without_the_slice() {
+    fn content_is_filled_in_only_for_the_same_version_of_a_slice() {
         let slices = Slices::default();
         slices.observe(slice(5).without_content());
         let key = slice(5).key;
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn users_are_revisions_in_force() {
+    fn only_revisions_that_are_not_archived_use_a_slice() {
         let revisions = Revisions::default();
         for (name, archived) in [("web-1", "True"), ("web-2", "False")] {
             let object = json!({

@@ -413,7 +413,7 @@ mod tests {
 
     /// Garbage collection may finish its part before a pass has released the revision.
     #[test]
-    fn an_object_that_was_to_be_orphaned_stays_so() {
+    fn an_orphaning_deletion_is_remembered_until_the_object_is_gone() {
         let revisions = Revisions::default();
         let going = |version: u64, finalizers: &[&str], uid: &str| {
             let object = json!({"metadata": {
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_our_own_making_is_there_at_once() {
+    fn an_object_that_we_created_is_visible_at_once() {
         let revisions = Revisions::default();
         revisions.observe(record("old", "a", 5));
         revisions.created(record("web", "b", 6), "test");
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_gone_does_not_come_back() {
+    fn a_late_answer_does_not_restore_a_deleted_object() {
         let revisions = Revisions::default();
         let made = record("web", "a", 6);
         revisions.observe(made.clone());
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_from_before_says_nothing_about_a_new_object() {
+    fn an_older_list_does_not_remove_a_new_object() {
         let revisions = Revisions::default();
         revisions.observe(record("old", "a", 5));
         revisions.list_started(KIND);
@@ -475,7 +475,7 @@ mod tests {
 
     /// As after a backup was restored: all later changes are undone.
     #[test]
-    fn a_list_may_be_older_than_what_was_known() {
+    fn a_list_of_a_restored_server_replaces_newer_versions() {
         let revisions = Revisions::default();
         revisions.observe(record("web", "a", 5));
         revisions.updated(record("web", "a", 9), "test");
@@ -507,7 +507,7 @@ mod tests {
     /// Otherwise any trigger before the deletion is observed would make the controller remove all
     /// objects once more.
     #[test]
-    fn an_object_without_its_last_finalizer_is_known_as_such_although_its_version_stays() {
+    fn removed_finalizers_are_recorded_at_an_unchanged_version() {
         let revisions = Revisions::default();
         let mut leaving = record("web", "a", 5);
         leaving.deleting = true;

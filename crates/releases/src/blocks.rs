@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_count_unless_they_are_overridden() {
+    fn blocks_are_effective_unless_they_are_overridden() {
         let exist = |blocks: &str| {
             let message = format!("rollout block(s) with name(s) \"{blocks}\" exist");
             (

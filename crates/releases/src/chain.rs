@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_tells_its_number() {
+    fn the_number_of_a_revision_is_read_from_its_name() {
         let long = "c".repeat(253);
         for cluster in ["eu", "eu-1", &long] {
             let name = revision_name("web-1f-0", cluster, 7);

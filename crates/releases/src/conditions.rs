@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_once_in_the_order_in_which_they_were_made() {
+    fn changes_are_reported_once_and_in_their_order() {
         let previous = ["A", "B"].map(|type_| condition(type_, ConditionStatus::False, T0));
         let mut conditions = Conditions::new(&previous, T1);
         conditions.set("B", true, "Why", "with a text");
@@ -236,7 +236,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_set_twice_is_told_once(
+        fn a_condition_that_is_set_twice_is_reported_once(
             previous in any::<Vec<(u8, bool)>>(),
             set in any::<Vec<(u8, bool, bool)>>(),
         ) {

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hashes_of_the_contract() {
+    fn hashes_equal_those_of_the_contract() {
         assert_eq!(environment_hash(&nginx()), "8c60a3ae");
 
         let mut environment = nginx();

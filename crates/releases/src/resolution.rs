@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_resolved_is_told_with_the_chart() {
+    fn an_unresolved_version_is_reported_with_the_chart() {
         let index: &[&str] = &["0.0.1", "0.0.2"];
         for (version, versions, expected) in [
             ("~0.0.0", Some(index), Ok("0.0.2")),

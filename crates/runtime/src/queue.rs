@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_queue_tells_what_there_is_to_do() {
+    async fn a_queue_reports_its_work() {
         let queue = shared(2);
         add(&queue, "a1 a2 a2 b1");
         assert_eq!(handed_out(&queue), "a1 b1");
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn slow_passes_hold_up_their_own_place_only() {
+    async fn slow_passes_delay_only_their_own_namespace_and_cluster() {
         let queue = shared(2);
         add(&queue, "a1@x a2@x b1@x a3@y a4 b2");
         // Two passes are at work, and stand still.
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn there_is_an_end_to_slow_passes() {
+    async fn the_number_of_slow_passes_is_bounded() {
         let queue = Queue::default();
         queue.share(1, |key: &usize| Lane {
             namespace: key.to_string().into(),
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_earliest_time_counts() {
+    async fn a_key_is_due_at_the_earliest_of_its_times() {
         let queue = Queue::default();
         let start = Instant::now();
         queue.add_after("a", Duration::from_secs(30));
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn refusals_wait_longer_each_time_until_something_changes() {
+    async fn repeated_refusals_wait_longer_until_something_changes() {
         let queue = Queue::default();
         let mut delays = Vec::new();
         for _ in 0..9 {

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ready_only_once_somebody_says_so() {
+    async fn the_server_is_ready_only_after_it_is_set_ready() {
         let readiness = Readiness::waiting_for("the cache of ObjectSets");
         let servers = servers(&readiness).await;
         let answer = fetch(servers.health, "GET /readyz HTTP/1.1").await;
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn metrics_come_in_the_type_that_was_asked_for() {
+    async fn metrics_have_the_requested_content_type() {
         let servers = servers(&Readiness::waiting_for("nothing")).await;
         let plain = fetch(servers.metrics, "GET /metrics HTTP/1.1").await;
         assert!(
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_served_is_refused() {
+    async fn unknown_paths_and_methods_are_refused() {
         let servers = servers(&Readiness::waiting_for("nothing")).await;
         for (address, request, expected) in [
             (servers.health, "GET /metrics HTTP/1.1", "404"),

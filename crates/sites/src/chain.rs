@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_short_and_tell_chains_apart() {
+    fn names_are_short_and_differ_between_chains() {
         let long = "very-long-name-of-something".repeat(3);
         for (deployment, site, readable) in [
             ("web", "eu", "web-eu-"),
@@ -220,7 +220,7 @@ mod tests {
 
     /// Existing revisions are found by their names.
     #[test]
-    fn names_that_were_usable_stay_as_they_were() {
+    fn valid_names_are_not_changed() {
         for (deployment, site, expected) in [
             ("web", "eu", "web-eu-"),
             ("web-2", "1-edge", "web-2-1-edge-"),
@@ -239,7 +239,7 @@ mod tests {
     /// An interrupted connection ends no healthy time, and a site that starts up has not failed
     /// yet.
     #[test]
-    fn what_an_outage_does_is_no_error() {
+    fn an_outage_does_not_end_healthy_time_or_cause_a_failure() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let text: Arc<str> = "why".into();
         let available = |since| RevisionState::Available(at(since));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_says_how_far_a_revision_is() {
+    fn the_state_of_a_revision_follows_from_its_report() {
         let [one, two, three] = [1, 2, 3].map(|it| Timestamp::from_second(it).unwrap());
         let text: Arc<str> = "why".into();
         let report = |availability, started: Option<Timestamp>, has_succeeded: bool| Reported {

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_as_a_duration_is_refused() {
+    fn malformed_durations_are_refused() {
         for text in [
             "", " ", "1", "h", "1h30", "30m1h", "1h1h", "1m1m", "1.5h", "-1h", "+1h", "1h 30m",
             " 1h", "1h ", "1d", "1H", "PT1H", "1ms", "½h", "١h", "forever",
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_refused_and_does_not_overflow() {
+    fn durations_above_the_limit_are_refused_without_overflow() {
         for text in [
             "8784h1s",
             "31622401s",

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_one_gets_each_site() {
+    fn each_site_is_won_by_exactly_one_deployment() {
         for (a, b, expected) in [
             ((1, ""), (2, ""), "aa"),
             ((2, ""), (1, ""), "bb"),
@@ -148,7 +148,7 @@ mod tests {
 
     /// The deployment still has to delete its revisions.
     #[test]
-    fn who_leaves_a_site_has_it_until_it_is_gone() {
+    fn a_deployment_keeps_a_site_until_its_revisions_are_deleted() {
         let (placed, none, running) = (set("x"), set(""), set("x"));
         let own = Claim {
             name: "a",
@@ -168,7 +168,7 @@ mod tests {
     /// Garbage collection takes time, and no other deployment begins before it is done, or in sites
     /// where revisions were left behind.
     #[test]
-    fn who_is_gone_has_a_site_until_its_revisions_are_gone() {
+    fn a_deleted_deployment_keeps_a_site_until_its_revisions_are_gone() {
         let (placed, none) = (set("x y z"), set(""));
         let (own_running, left_running) = (set("y"), set("x y"));
         let own = Claim {

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_keep_their_objects_in_slices_named_after_the_content() {
+    fn objects_of_phases_are_in_slices_named_after_their_content() {
         let made = content(
             ("tenant", "shop"),
             &application(&json!([phase("a"), phase("b")])),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_brought_to_sites_is_refused_with_a_reason() {
+    fn invalid_applications_are_refused_with_a_reason() {
         let with = |field: &str, value: Value| {
             let mut phase = phase("a");
             phase[field] = value;
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_stop_as_the_upgrade_says() {
+    fn workloads_stop_according_to_the_upgrade_method() {
         for (upgrade, expected) in [
             (json!({}), SiteStop::None),
             (json!({"method": "StopAndRestart"}), SiteStop::All),

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_semantic_version_is_neither_skipped_nor_a_reason_to_skip() {
+    fn only_semantic_versions_are_skipped_or_cause_a_skip() {
         for text in [
             "",
             "v",

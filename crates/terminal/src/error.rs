@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_are_found_inside_of_each_other() {
+    fn the_innermost_of_nested_causes_is_found() {
         let inner = io::Error::new(io::ErrorKind::InvalidData, "a bad\ncertificate");
         let outer = kube::Error::ReadEvents(io::Error::other(inner));
         assert_eq!(innermost(&outer), "a bad certificate");

@@ -295,7 +295,7 @@ current-context: a
 ";
 
     #[test]
-    fn kubeconfigs_are_looked_for_as_kubectl_does() {
+    fn kubeconfigs_are_found_in_the_places_of_kubectl() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         std::fs::create_dir(path(".kube")).unwrap();
@@ -350,7 +350,7 @@ current-context: a
     }
 
     #[tokio::test]
-    async fn the_context_decides() {
+    async fn the_context_selects_cluster_and_namespace() {
         assert_eq!(
             load(Some(KUBECONFIG), None)
                 .await
@@ -364,7 +364,7 @@ current-context: a
     }
 
     #[tokio::test]
-    async fn mistakes_are_one_line_with_what_to_do() {
+    async fn errors_are_one_line_with_a_remedy() {
         let no_current = KUBECONFIG.replace("current-context: a", "");
         for (content, context, expected) in [
             (

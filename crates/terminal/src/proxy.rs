@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_reached_as_the_environment_says() {
+    fn the_proxy_of_a_server_follows_from_the_environment() {
         const HTTPS: (&str, &str) = ("HTTPS_PROXY", "http://user:secret@proxy:3128");
         const HTTP: (&str, &str) = ("http_proxy", "plain:8080");
         let no = |list| ("NO_PROXY", list);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_proxy_is_named_and_not_quoted() {
+    fn an_invalid_proxy_variable_is_named_and_not_quoted() {
         for text in ["ftp://a:secret@b", "http://", "http://a:secret @b", "://"] {
             let proxies = proxies(&[("https_proxy", text)]);
             let error = proxies.to(&HUB.parse().unwrap()).unwrap_err().to_string();

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_put_off_for_a_moment_and_no_longer() {
+    fn a_status_is_debounced_no_longer_than_its_delay() {
         let debounced = Debounced::default();
         let start = Instant::now();
         let moment = Duration::from_millis(250);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_are_known_while_their_status_is_debounced() {
+    fn content_hashes_are_available_while_a_status_is_debounced() {
         let debounced = Debounced::default();
         let uid: Arc<str> = "a".into();
         let hash = "1234".to_owned();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_earlier_stays_so() {
+    fn an_earlier_requeue_is_kept() {
         let second = Duration::from_secs(1);
         for (requeue, expected) in [
             (Requeue::OnEvent, Requeue::After(second)),

@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_writes_are_seen_at_once_and_once() {
+    fn our_own_writes_are_visible_at_once_and_reported_once() {
         let (store, changes) = store();
         written(&store, "b", 11);
         assert_eq!(names(&store), ["a@3", "b@11"]);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_does_not_come_back_by_an_old_answer() {
+    fn an_older_answer_does_not_restore_a_deleted_object() {
         let (store, _) = store();
         store.on_event(&Event::Deleted(&release("a", 12)));
         written(&store, "a", 11);
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_list_replaces_all_but_what_was_written_meanwhile() {
+    fn a_new_list_replaces_all_objects_except_later_writes() {
         let (store, _) = store();
         written(&store, "b", 11);
         store.on_event(&Event::ListStarted);
@@ -481,7 +481,7 @@ mod tests {
 
     /// The versions of a server that was restored from a backup are lower than the observed ones.
     #[test]
-    fn a_list_may_be_older_than_what_was_known() {
+    fn a_list_of_a_restored_server_replaces_newer_versions() {
         let (store, _) = store();
         written(&store, "a", 50);
         store.on_event(&Event::ListStarted);
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_object_stops_nobody() {
+    fn an_unreadable_object_does_not_block_the_store() {
         let (store, _) = store();
         let broken = json!({"metadata": {"name": 7}});
         let broken = serde_json::value::to_raw_value(&broken).unwrap();
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_became_unreadable_stays_as_it_was_until_it_is_gone() {
+    fn the_last_readable_state_of_an_object_is_kept_until_it_is_gone() {
         let (store, _) = store();
         let metadata = json!({"name": "a", "namespace": "shop", "resourceVersion": "14"});
         let broken = json!({"metadata": metadata, "spec": "odd"});
@@ -522,7 +522,7 @@ mod tests {
 
     /// The answer to a write that was followed by a deletion arrives during a new list.
     #[test]
-    fn what_a_list_does_not_contain_is_gone_unless_it_was_written_after_it() {
+    fn an_object_missing_in_a_list_is_gone_unless_it_was_written_later() {
         let (store, _) = store();
         store.on_event(&Event::Deleted(&release("a", 12)));
         store.on_event(&Event::ListStarted);
@@ -535,7 +535,7 @@ mod tests {
 
     /// Objects that are not served, or cannot be listed, may nevertheless exist.
     #[test]
-    fn what_cannot_be_listed_any_more_is_not_known_and_stays() {
+    fn the_store_is_incomplete_and_unchanged_while_the_list_fails() {
         for (event, is_listing) in [(Event::Unserved, false), (Event::Failed("forbidden"), true)] {
             let (store, changes) = store();
             if is_listing {
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_list_that_fails_tells_nothing() {
+    fn a_store_is_incomplete_after_a_failed_first_list() {
         let store = Store::<Release>::new("Release");
         store.on_event(&Event::ListStarted);
         store.on_event(&Event::Failed("forbidden"));

@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_names_the_object() {
+    fn an_unreadable_revision_is_named_in_the_error() {
         let mut broken = set("web", 1, "", &[]);
         broken["spec"]["phases"] = "none".into();
         let error = Revision::parse(broken).unwrap_err().to_string();

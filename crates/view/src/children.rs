@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_listed_once_and_no_more_of_them_than_is_needed() {
+    fn each_needed_kind_is_listed_once() {
         let chain = chain(
             &[
                 ("ConfigMap", "a"),
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_managed_is_looked_up_by_name_or_by_one_list() {
+    fn unmanaged_objects_are_read_by_name_or_by_one_list() {
         let names: Vec<String> = (0..=FEW).map(|n| format!("cm-{n}")).collect();
         let objects: Vec<(&str, &str)> = names.iter().map(|name| ("ConfigMap", &**name)).collect();
         let chain = chain(&objects, "");

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_is_found_by_who_controls_it() {
+    fn a_phase_object_is_found_by_its_controller() {
         let chain = chain();
         let revision = &chain.revisions[0];
         let [name, other] = names("web-1", "a");

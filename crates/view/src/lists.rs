@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_asks_in_rounds_and_side_by_side() {
+    fn a_question_sends_its_requests_in_concurrent_rounds() {
         let mut lists = Lists::default();
         assert_eq!(Follow.answer(&lists), Err(NoAnswer::Unread));
         let asked = lists.take_asked().lists;
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_was_asked_for_twice_is_required_by_one_of_the_two() {
+    fn a_list_is_required_if_any_request_requires_it() {
         let (lists, request) = (Lists::default(), ListRequest::all("/names"));
         for need in [Need::Optional, Need::Required, Need::Optional] {
             assert!(lists.ask(&request, need).is_err());
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn many_objects_that_never_change_are_read_by_one_list() {
+    fn many_immutable_objects_are_read_by_one_list() {
         let named = |n: usize| ListRequest::immutable("/slices", &format!("s-{n}"));
         let other = ListRequest::named("/sets", "web");
         let few: Vec<ListRequest> = (0..FEW).map(named).chain([other.clone()]).collect();
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_there_by_now_is_looked_for_again() {
+    fn absent_objects_are_read_again() {
         let mut lists = Lists::default();
         let slices = ["a", "b", "c"].map(|name| ListRequest::immutable("/slices", name));
         lists.insert(slices[0].clone(), [object("a")].into_iter().collect());

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_readings_of_kubectl() {
+    fn values_are_read_as_recorded_from_kubectl() {
         let mut compared = 0;
         for line in include_str!("testdata/documents.jsonl").lines() {
             let record: Value = serde_json::from_str(line).unwrap();
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_document_does_not_hide_the_next_ones() {
+    fn documents_after_a_broken_one_are_read() {
         let text = "a: 1\n---\nb: [1, 2\n---\nc: 3\n---\nd: \"\n---\ne: 5\n";
         let read = read(text);
         let found: Vec<_> = read
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_keys_are_noted_and_the_last_one_counts() {
+    fn repeated_keys_are_recorded_and_the_last_one_counts() {
         let documents = read("a:\n  b: 1\n  c: 2\n  b: 3\n");
         let document = documents[0].as_ref().unwrap();
         assert_eq!(document.value, json!({"a": {"b": 3, "c": 2}}));

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_readings_of_kubectl() {
+    fn values_are_read_as_recorded_from_kubectl() {
         let mut compared = 0;
         for line in include_str!("testdata/scalars.jsonl").lines() {
             let record: Value = serde_json::from_str(line).unwrap();

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_taken_apart() {
+    fn inventory_ids_are_parsed() {
         for (id, expected) in [
             (
                 "shop_web_apps_Deployment",
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inventory_lists_objects_and_what_is_wrong() {
+    fn an_inventory_yields_objects_and_errors() {
         let text = "
 spec: {prune: true}
 status:

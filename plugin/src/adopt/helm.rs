@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_revision_counts_if_it_runs() {
+    fn the_newest_helm_revision_is_used_if_it_is_deployed() {
         for (records, expected) in [
             (&[("1", "superseded"), ("2", "deployed")][..], "2"),
             // The order is by number, not by text.

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_app_tells_label_kinds_and_namespaces() {
+    fn label_kinds_and_namespaces_are_read_from_an_app() {
         let text = r#"{"labelKey":"kapp.k14s.io/app","labelValue":"1700","lastChange":{"startedAt":"x",
             "namespaces":["shop","other","(cluster)",""]},"usedGKs":[{"Group":"apps","Kind":"Deployment"},
             {"Group":"","Kind":"ConfigMap"}]}"#;
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_app_is_refused() {
+    fn an_invalid_app_is_refused() {
         for (text, expected) in [
             ("x", "is not JSON: wrong syntax at line 1, column 1"),
             ("{}", "has no labelKey"),

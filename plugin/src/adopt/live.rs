@@ -172,7 +172,7 @@ mod tests {
     };
 
     #[test]
-    fn what_cannot_be_adopted_is_told_with_its_cause() {
+    fn objects_that_cannot_be_adopted_are_reported_with_a_cause() {
         let owned = json!({"metadata": {"ownerReferences": [
             {"apiVersion": "apps/v1", "kind": "Deployment", "name": "plain"},
             {"apiVersion": "shop.example/v1", "kind": "Cart", "name": "c", "controller": true},
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn some_may_be_left_out() {
+    fn missing_objects_and_secrets_are_left_out_on_request() {
         let choice = Choice {
             skip_missing: true,
             no_secrets: true,

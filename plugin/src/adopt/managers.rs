@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_known_by_name_or_by_their_marks() {
+    fn tools_are_recognised_by_name_or_by_their_annotations() {
         let helm = "{f:metadata: {f:annotations: {'f:meta.helm.sh/release-name': {}}}}";
         let flux = "{f:metadata: {f:labels: {'f:kustomize.toolkit.fluxcd.io/name': {}}}}";
         for (entries, has_record, expected) in [
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_subresources_say_nothing_about_a_tool() {
+    fn entries_of_subresources_do_not_identify_a_tool() {
         let mut scaled = live(&[("kubectl", "{}"), ("kubectl-scale", "{}")]);
         scaled["metadata"]["managedFields"][1]["subresource"] = "scale".into();
         let former = former(&scaled, &[], false);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_kubernetes_are_known_by_their_writers() {
+    fn objects_of_kubernetes_are_recognised_by_their_managers() {
         let components = [("kube-controller-manager", "{}"), ("kubelet", "{}")];
         assert!(is_of_kubernetes(&live(&components)));
         assert!(!is_of_kubernetes(&live(&[components[0], ("helm", "{}")])));

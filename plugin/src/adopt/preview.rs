@@ -134,7 +134,7 @@ mod tests {
         "{metadata: {name: web}, spec: {replicas: 1, template: {spec: {containers: [a]}}}}";
 
     #[test]
-    fn what_only_gets_a_note_of_its_managers_is_unchanged() {
+    fn an_object_that_only_gets_a_note_of_its_managers_is_unchanged() {
         let noted = WEB.replace(
             "name: web",
             "name: web, annotations: {baton.run/former-managers: kapp}",
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_the_pods_is_told_from_others() {
+    fn changes_that_restart_pods_are_listed() {
         let scaled = WEB.replace("replicas: 1", "replicas: 2");
         let other = WEB.replace("[a]", "[b]");
         let found = preview(forecast(&[(WEB, &scaled), (WEB, &other)]));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_of_other_things_than_pods_restart_nothing() {
+    fn only_changes_of_pod_templates_cause_a_restart() {
         let secret = "{kind: ExternalSecret, spec: {template: {data: a}}}";
         assert!(!restarts(
             &yaml(secret),

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_records_are_told_without_what_they_hold() {
+    fn unreadable_records_are_reported_without_their_content() {
         let secret = br#"{"a": "hunter2" "b"}"#.to_vec();
         let mut torn = gzip(std::iter::once(secret.clone()));
         torn.truncate(torn.len() - 9);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_unfolds_without_end_is_refused() {
+    fn a_record_that_unpacks_above_the_limit_is_refused() {
         let zeros = std::iter::repeat_n(vec![0; 1 << 20], (LARGEST >> 20) as usize + 1);
         let record = STANDARD.encode(gzip(zeros));
         assert!(record.len() < 1 << 20, "it fits into a Secret");

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_make_is_left_to_them() {
+    fn objects_that_controllers_create_are_not_selected() {
         let object = |metadata: Value| json!({"kind": "ConfigMap", "metadata": metadata});
         let managers = |names: &[&str]| {
             let entries = names.iter().map(|name| json!({"manager": name}));

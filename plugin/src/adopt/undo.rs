@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn revisions_that_a_deployment_has_left_behind_are_found_again() {
+    fn revisions_of_a_deleted_deployment_are_found() {
         let found = |deployments: &[&str]| {
             let revisions = vec![
                 revision("shop-b", 2, "shop", false),

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_flags_are_completed_by_what_they_are() {
+    fn values_of_flags_are_completed_by_their_type() {
         let revision = |of: &[&str]| Next::Revision(of.iter().map(ToString::to_string).collect());
         for (line, expected) in [
             ("rollback web --to-revision ", revision(&["web"])),
@@ -405,7 +405,7 @@ mod tests {
 
     /// The flag accepts all offered values.
     #[test]
-    fn goals_are_offered_with_what_belongs_to_them() {
+    fn goals_are_completed_with_their_values() {
         let offered = |last: &str| {
             let goals = goals(last).into_iter().map(|(word, _)| word);
             goals.collect::<Vec<_>>()
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cluster_is_the_one_that_was_typed() {
+    fn completion_uses_the_typed_namespace_and_context() {
         let chosen = |line: &str| {
             let global = global(&root(), &words(line));
             (global.namespace, global.context)
@@ -444,7 +444,7 @@ mod tests {
     /// Flags before the command belong to the completed command line, and are no flags of this
     /// program.
     #[test]
-    fn a_question_takes_all_words() {
+    fn a_completion_request_contains_all_words_unparsed() {
         let answer = |line: &str| asked(line.split(' ').map(OsString::from));
         for line in [
             "-n ",

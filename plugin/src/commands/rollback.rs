@@ -466,7 +466,7 @@ mod tests {
 
     /// The content of slices counts: the same objects in another place are the same content.
     #[test]
-    fn what_can_be_gone_back_to() {
+    fn rollback_candidates_are_compared_with_the_template() {
         let chain = Chain {
             deployment: Some(deployment(WEB)),
             revisions: vec![
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_is_archived_all_can_be_gone_back_to() {
+    fn all_revisions_are_candidates_if_all_are_archived() {
         let archived = |number| {
             let mut revision = set(number, "[{name: a, slices: [s]}]", SUCCEEDED);
             revision.spec.lifecycle_state = baton_apis::LifecycleState::Archived;

@@ -432,7 +432,7 @@ mod tests {
 
     /// The older revision keeps the deployment available, and the newest one has failed.
     #[test]
-    fn a_rollout_that_failed_is_not_rolled_out_although_an_older_revision_is_available() {
+    fn a_failed_rollout_is_not_rolled_out_by_an_available_older_revision() {
         let condition = |type_: &str, status: &str, reason: &str, message: &str| {
             json!({
                 "type": type_, "status": status, "reason": reason, "message": message,
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_it_still_waits_for() {
+    fn a_wait_reports_the_unmet_condition() {
         let words = |chain: &Chain, goal: &str| match look(chain, &goal.parse().unwrap()) {
             Reached::Yes(message) => format!("yes: {message}"),
             Reached::No(message) => message,

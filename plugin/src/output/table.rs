@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_look_as_those_of_kubectl() {
+    fn tables_have_the_format_of_kubectl() {
         let mut table = Table::new(&["NAME", "STATE", "MESSAGE"]);
         table.row([
             Cell::from("web"),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_goes_below() {
+    fn cells_that_do_not_fit_are_below_their_row() {
         let mut table = Table::new(&["", "REVISION", "NAME", "CHANGE-CAUSE", "AGE"]);
         table.row(["", "1", "web-5cc68dfd98", "a first try", "3d"]);
         table.row(["*", "2", "web-67db79ffd4", "", "5s"]);

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conflicts_with_others_are_no_conflicts_of_ours() {
+    fn conflicts_with_other_managers_are_not_our_own() {
         let ours = "conflict with \"kubectl-baton\" using package-operator.run/v1alpha1";
         let others = "conflict with \"kubectl-baton-fork\" using package-operator.run/v1alpha1";
         for (causes, expected) in [

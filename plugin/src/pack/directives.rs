@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_are_read_and_taken_off() {
+    fn directives_are_read_and_removed() {
         let (directives, left) = taken(&[
             (PHASE, " web "),
             (COLLISION_PROTECTION, "IfNoController"),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_is_told() {
+    fn all_errors_in_directives_are_reported() {
         let (directives, _) = taken(&[
             (PHASE, " "),
             (COLLISION_PROTECTION, "none"),

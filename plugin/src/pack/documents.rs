@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn helm_says_where_a_document_comes_from() {
+    fn the_source_comment_of_helm_names_the_template() {
         let text = "---\n# Source: shop/templates/a.yaml\n# A licence\na: 1\n---\nb: 2\n# Source: no\n---\n# \
              Source: shop/templates/c.yaml\nc: {\n";
         let found = found("standard input", text);

@@ -320,7 +320,7 @@ spec:
 
         /// kubectl reads the values that were written.
         #[test]
-        fn nothing_changes_on_the_way(value in values()) {
+        fn objects_survive_a_round_trip_through_yaml(value in values()) {
             let objects = [json!({"object": value}), json!({"own": value})];
             let text = yaml(&objects).unwrap();
             let back = read_back(&text);

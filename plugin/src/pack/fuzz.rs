@@ -18,7 +18,7 @@ use super::{
 const SLICE: usize = 150;
 
 #[test]
-fn what_is_packed_was_read() {
+fn packed_objects_equal_the_input() {
     bolero::check!(name = "pack")
         .with_iterations(200)
         .for_each(|input: &[u8]| {
@@ -78,14 +78,14 @@ fn check(sources: &[InputText]) {
     round_trip(&packed.objects());
     let phases = phases(&packed);
     let given = namespaces(&wanted);
-    let wanted = nowhere(wanted);
+    let wanted = without_namespaces(wanted);
     let objects_of = |phases: &[ObjectSetTemplatePhase]| {
         let objects = objects(phases);
         assert!(
             namespaces(&objects).is_subset(&given),
             "no namespace is made up: {given:?}"
         );
-        nowhere(objects)
+        without_namespaces(objects)
     };
     assert_eq!(objects_of(&phases), wanted, "nothing is added or lost");
     suits_the_engine(&packed, phases);
@@ -115,7 +115,7 @@ fn namespaces(objects: &[Value]) -> BTreeSet<String> {
 
 /// Objects without their namespaces, sorted. An object without a namespace may get the only one
 /// that others name, and a cluster-scoped object loses it.
-fn nowhere(mut objects: Vec<Value>) -> Vec<Value> {
+fn without_namespaces(mut objects: Vec<Value>) -> Vec<Value> {
     for object in &mut objects {
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.remove("namespace");

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_revision_does_not_do_for_a_hook_is_told() {
+    fn differences_from_the_behaviour_of_helm_hooks_are_noted() {
         let changed = "it runs again at an upgrade that changes it";
         for (kind, names, policy, expected) in [
             ("ConfigMap", "pre-install", "", None),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_have_phases_or_no_place() {
+    fn hooks_get_phases_or_are_left_out() {
         for (names, weight, expected) in [
             ("pre-install", "", Ok(Some("pre-install"))),
             (

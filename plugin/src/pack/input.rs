@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_files_are_all_told() {
+    fn all_unreadable_files_are_reported() {
         let files = directory(&[("ok.yaml", "")]);
         fs::write(files.path().join("x.yaml"), b"a: 1\nb: \xff\n").unwrap();
         let inputs = ["x.yaml", "missing.yaml"].map(|name| Input::Path(files.path().join(name)));

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_are_in_order_and_have_names_of_their_own() {
+    fn stages_are_sorted_and_have_unique_names() {
         assert!(Stage::ALL.is_sorted());
         let names: BTreeSet<_> = Stage::ALL.iter().map(|stage| stage.name()).collect();
         assert_eq!(names.len(), Stage::ALL.len());

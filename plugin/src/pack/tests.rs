@@ -53,7 +53,7 @@ fn former_managers_are_named_on_each_object() {
 }
 
 #[test]
-fn a_directory() {
+fn a_directory_is_packed_into_phases() {
     let options = Options {
         phase_order: vec!["config".to_owned(), "migrate".to_owned()],
         change_cause: Some("the first one".to_owned()),
@@ -63,7 +63,7 @@ fn a_directory() {
 }
 
 #[test]
-fn a_stream_of_helm() {
+fn output_of_helm_is_packed() {
     insta::assert_snapshot!(printed(&testdata("helm.yaml"), &options("my-shop")));
     let collected = read(&testdata("helm.yaml"), false);
     assert_eq!(
@@ -75,7 +75,7 @@ fn a_stream_of_helm() {
 }
 
 #[test]
-fn an_operator() {
+fn an_operator_is_packed_with_its_definitions() {
     insta::assert_snapshot!(printed(&testdata("operator"), &options("widgets")));
 }
 
@@ -117,7 +117,7 @@ fn an_account_needs_a_namespace() {
 
 /// The controller can read the packed objects, and finds no error in them.
 #[test]
-fn results_are_valid_to_the_engine() {
+fn packed_results_are_valid_for_the_engine() {
     use baton_engine::revision;
     use baton_probes::Probes;
     for name in ["shop", "helm.yaml", "operator"] {
@@ -183,7 +183,7 @@ fn duplicates_are_found_in_the_namespace_that_they_end_up_in() {
 }
 
 #[test]
-fn an_object_can_be_too_big() {
+fn an_object_above_the_size_limit_is_refused() {
     let sources = text(&format!(
         "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: a}}, data: {{a: {}}}}}",
         "x".repeat(slices::LARGEST_OBJECT)

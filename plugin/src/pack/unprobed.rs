@@ -111,7 +111,7 @@ mod tests {
 ";
 
     #[test]
-    fn custom_resources_without_a_probe_are_told_by_kind() {
+    fn custom_resources_without_a_probe_are_reported_by_kind() {
         let of = |probes: ProbeOptions| notes_of(CERTIFICATES, probes);
         assert_eq!(
             of(ProbeOptions::default()),

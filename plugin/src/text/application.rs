@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_half_written() {
+    fn missing_and_malformed_releases_are_drawn() {
         let environment = environment("1.1.0", 6);
         let mut objects = vec![
             application(&environment),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_the_service() {
+    fn a_service_without_traffic_is_reported() {
         let mut objects = mid_rollout();
         for object in &mut objects {
             if object["kind"] == "TrafficTarget" {
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn releases_with_nothing_left_are_one_line() {
+    fn releases_without_pods_are_one_line() {
         let mut objects = mid_rollout();
         let environment = environment("0.9.0", 6);
         let status = crate::applications::fixtures::complete();

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fine_is_left_out_where_that_is_asked_for() {
+    fn healthy_sites_are_left_out_on_request() {
         let unhealthy = FleetStyle {
             unhealthy: true,
             ..STYLE
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said() {
+    fn unreadable_clusters_and_a_missing_status_are_reported() {
         let mut observed = observed(&mid_rollout());
         observed.clusters = Err("clusters is forbidden".to_owned());
         observed.deployment.status = None;
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollout_is_judged_by_what_was_reported() {
+    fn a_rollout_is_judged_by_its_reported_status() {
         use Outcome::{Done, Failed, Underway};
         let complete = || condition("Progressing", "False", reasons::COMPLETE, "");
         let rolling = || condition("Progressing", "True", reasons::ROLLING_OUT, "wave 2 of 3");

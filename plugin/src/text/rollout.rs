@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_whether_the_time_was_up() {
+    fn a_failure_states_if_the_timeout_was_reached() {
         for (outcome, expected) in [
             (Outcome::Underway, "not rolled out after 90s: it waits"),
             (Outcome::Failed, "not rolled out: it waits"),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reported_before_the_last_change_does_not_count() {
+    fn reports_of_an_older_generation_do_not_count() {
         let mut conditions = json!([
             condition("Available", "True", "Available", ""),
             condition("Progressing", "False", "Idle", ""),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_deleted_is_not_rolled_out() {
+    fn objects_in_deletion_are_not_rolled_out() {
         let deleted = |mut object: Value| {
             object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
             object
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_revision_speaks_for_itself() {
+    fn a_named_revision_is_judged_by_its_own_status() {
         let spec = json!({"lifecycleState": "Archived"});
         let done = json!({"conditions": [condition("Archived", "True", "Archived", "")]});
         for (status, expected) in [
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_rolled_out_while_the_deployment_says_that_it_is_not_available() {
+    fn a_rollout_is_underway_while_the_deployment_is_unavailable() {
         let conditions = json!([
             condition("Available", "False", "ObjectSetUnready", ""),
             condition("Progressing", "True", "Progressing", ""),

@@ -307,7 +307,7 @@ mod tests {
     use crate::cluster::lists::from_objects;
 
     #[test]
-    fn the_phase_that_nobody_reports_on_is_named() {
+    fn the_phase_without_a_report_is_named() {
         let unserved = |class: &str, reason: &str| {
             let set = json!({
                 "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collision_has_ways_out() {
+    fn a_collision_is_shown_with_remedies() {
         let told = |reason: &str| {
             let available = json!({"type": "Available", "status": "False", "reason": reason, "message": "",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"});

@@ -343,7 +343,7 @@ od/web                         True                   rolling out
     }
 
     #[test]
-    fn messages_go_below_their_rows_where_there_is_no_room() {
+    fn messages_are_below_their_rows_on_narrow_terminals() {
         assert_eq!(
             render(&[chain()], Style::default(), of_width(60)),
             "\
@@ -361,7 +361,7 @@ od/web                         True
     }
 
     #[test]
-    fn columns_come_closer_before_anything_is_lost() {
+    fn columns_move_below_their_rows_before_text_is_cut() {
         let mut chain = chain();
         let phases = chain.revisions[0].phases.as_mut().unwrap();
         phases[0].objects[0].owner = OwnerPicture::Nobody;
@@ -399,7 +399,7 @@ od/web                       True
     }
 
     #[test]
-    fn a_poor_terminal_gets_ascii() {
+    fn a_terminal_without_unicode_gets_ascii() {
         let ascii = Output {
             ascii: true,
             ..Output::plain()
@@ -418,7 +418,7 @@ od/web                       True
     }
 
     #[test]
-    fn every_owner_has_its_words() {
+    fn every_owner_has_its_own_text() {
         let word = |owner: OwnerPicture| {
             let mut chain = chain();
             let phases = chain.revisions[0].phases.as_mut().unwrap();
@@ -461,7 +461,7 @@ od/web                       True
     }
 
     #[test]
-    fn what_is_fine_can_be_left_out() {
+    fn healthy_objects_can_be_collapsed() {
         let mut chain = chain();
         let phases = chain.revisions[0].phases.as_mut().unwrap();
         phases.insert(

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_waited_for_is_shown_where_not_all_fits() {
+    fn unsettled_bars_are_shown_if_not_all_fit() {
         let bar = |number: usize| Bar {
             name: number.to_string(),
             is_settled: number < 10,

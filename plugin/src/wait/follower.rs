@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_read_once_and_by_watches_is_the_same() {
+    async fn a_single_read_and_watches_have_the_same_result() {
         let recording = Arc::new(Mutex::new(recording()));
         let cluster = cluster(recording.clone());
         let question = TreeOf {

@@ -69,7 +69,7 @@ fn a_chart_has_a_name_and_a_version() {
 }
 
 #[test]
-fn what_would_be_unpacked_elsewhere_is_refused() {
+fn paths_that_lead_out_of_the_chart_are_refused() {
     for path in [
         "/etc/passwd",
         "../a",
@@ -88,7 +88,7 @@ fn what_would_be_unpacked_elsewhere_is_refused() {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn entries_other_than_files_and_folders_are_refused() {
     for (kind, name) in [
         (EntryType::Symlink, "symbolic link"),
         (EntryType::Link, "hard link"),
@@ -104,7 +104,7 @@ fn what_is_no_file_is_refused() {
 }
 
 #[test]
-fn an_archive_holds_one_chart() {
+fn an_archive_contains_exactly_one_chart() {
     for (items, expected) in [
         (&[][..], "Chart.yaml file is missing"),
         (&[file("nginx/a", b"")], "Chart.yaml file is missing"),
@@ -140,7 +140,7 @@ fn an_archive_holds_one_chart() {
 }
 
 #[test]
-fn bombs_are_refused() {
+fn archives_that_exceed_the_limits_are_refused() {
     let zeros = vec![0; 2 << 20];
     let big = [file("a/Chart.yaml", CHART), file("a/zeros", &zeros)];
     assert_eq!(check(&big), Err(Error::TooBig(1 << 20)));
@@ -159,7 +159,7 @@ fn bombs_are_refused() {
 }
 
 #[test]
-fn archives_of_dependencies_are_looked_into() {
+fn archives_of_dependencies_are_checked_too() {
     let bad = pack(&[("sub/a", EntryType::Symlink, b"")]);
     let items = [file("a/Chart.yaml", CHART), file("a/charts/sub.tgz", &bad)];
     assert!(matches!(check(&items), Err(Error::Kind(..))));
@@ -184,7 +184,7 @@ fn archives_of_dependencies_are_looked_into() {
 }
 
 #[test]
-fn schemas_that_look_elsewhere_are_noted() {
+fn schemas_with_external_references_are_detected() {
     for (schema, local) in [
         (
             r#"{"$schema": "http://json-schema.org/draft-07/schema#"}"#,
@@ -227,7 +227,7 @@ fn schemas_that_look_elsewhere_are_noted() {
 
 proptest! {
     #[test]
-    fn any_bytes_have_an_answer(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+    fn arbitrary_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
         inspect(bytes.as_slice(), &limits()).unwrap_err();
         let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
         io::Write::write_all(&mut packed, &bytes).unwrap();
@@ -235,7 +235,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_archive_has_an_answer(at in 0usize..200, byte in any::<u8>(), end in 0usize..200) {
+    fn a_damaged_archive_causes_no_panic(at in 0usize..200, byte in any::<u8>(), end in 0usize..200) {
         let mut bytes = pack(&[file("nginx/Chart.yaml", CHART), file("nginx/a", b"b")]);
         let at = at.min(bytes.len() - 1);
         bytes[at] = byte;

@@ -7,7 +7,7 @@ use baton_releases::scheduling::error::ScheduleError;
 
 use crate::fixtures::{Fixture, chart};
 
-fn private() -> (Fault, Credentials) {
+fn private_repository() -> (Fault, Credentials) {
     let (username, password) = ("reader".to_owned(), "secret".to_owned());
     let fault = Fault::Private {
         username: username.clone(),
@@ -17,7 +17,7 @@ fn private() -> (Fault, Credentials) {
 }
 
 /// The files in the folder of a repository.
-fn kept(fixture: &Fixture) -> Vec<String> {
+fn cached_files(fixture: &Fixture) -> Vec<String> {
     let folders = std::fs::read_dir(fixture.cache.path()).unwrap();
     let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
     let mut names: Vec<_> = files
@@ -28,12 +28,15 @@ fn kept(fixture: &Fixture) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_archive_is_fetched_once_and_for_all() {
+async fn an_archive_is_fetched_only_once() {
     let fixture = Fixture::new().await;
     let chart = fixture.chart("0.0.1");
     let path = fixture.charts().archive(&chart).await.unwrap();
     assert!(path.ends_with("test-nginx-0.0.1.tgz"), "{}", path.display());
-    assert_eq!(kept(&fixture), ["index.json", "test-nginx-0.0.1.tgz"]);
+    assert_eq!(
+        cached_files(&fixture),
+        ["index.json", "test-nginx-0.0.1.tgz"]
+    );
     let requests = fixture.repository.requests().len();
     fixture.repository.fail(Fault::Down);
     assert_eq!(fixture.charts().archive(&chart).await.unwrap(), path);
@@ -41,7 +44,7 @@ async fn an_archive_is_fetched_once_and_for_all() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_fetched_is_told_with_its_url() {
+async fn a_failed_fetch_is_reported_with_its_url() {
     let mut fixture = Fixture::new().await;
     let charts = fixture.fresh();
     charts.resolve(&fixture.chart("0.0.1")).await.unwrap();
@@ -63,7 +66,7 @@ async fn what_cannot_be_fetched_is_told_with_its_url() {
 }
 
 #[tokio::test]
-async fn a_repository_that_lies_about_a_digest_is_not_believed() {
+async fn an_archive_with_a_wrong_digest_is_refused() {
     for registry in [false, true] {
         let mut fixture = Fixture::new().await;
         let charts = fixture.fresh();
@@ -76,7 +79,7 @@ async fn a_repository_that_lies_about_a_digest_is_not_believed() {
         assert!(matches!(error, Error::Fetch { .. }), "{error:?}");
         assert!(error.to_string().contains(": its digest is "), "{error}");
         assert!(
-            !kept(&fixture)
+            !cached_files(&fixture)
                 .iter()
                 .any(|name| name.contains("tgz") || name.contains("new"))
         );
@@ -87,7 +90,7 @@ async fn a_repository_that_lies_about_a_digest_is_not_believed() {
 }
 
 #[tokio::test]
-async fn what_is_no_chart_is_refused_for_good() {
+async fn an_archive_without_the_chart_is_a_permanent_error() {
     let fixture = Fixture::new().await;
     let charts = fixture.charts();
     fixture
@@ -119,7 +122,7 @@ async fn what_is_no_chart_is_refused_for_good() {
         assert!(error.is_permanent());
         assert_eq!(ScheduleError::from(error).reason(), "BrokenChartSpec");
     }
-    assert_eq!(kept(&fixture), ["index.json"]);
+    assert_eq!(cached_files(&fixture), ["index.json"]);
 }
 
 #[tokio::test]
@@ -175,7 +178,7 @@ async fn sizes_are_bounded() {
 async fn credentials_open_a_repository() {
     let mut fixture = Fixture::new().await;
     let charts = fixture.fresh();
-    let (fault, credentials) = private();
+    let (fault, credentials) = private_repository();
     fixture.repository.fail(fault);
     let error = charts.archive(&fixture.chart("0.0.1")).await.unwrap_err();
     assert!(
@@ -192,7 +195,7 @@ async fn credentials_open_a_repository() {
 async fn credentials_open_a_registry() {
     let mut fixture = Fixture::new().await;
     let charts = fixture.fresh();
-    let (fault, credentials) = private();
+    let (fault, credentials) = private_repository();
     fixture.repository.fail(fault);
     let chart = chart(&fixture.repository.registry(), "test-nginx", "0.0.2");
     let error = charts.archive(&chart).await.unwrap_err();
@@ -214,8 +217,8 @@ async fn credentials_open_a_registry() {
 }
 
 #[tokio::test]
-async fn credentials_stay_with_their_host() {
-    let (fault, credentials) = private();
+async fn credentials_are_not_sent_to_another_host() {
+    let (fault, credentials) = private_repository();
     let other = Repository::start(&Dirs::from_env().unwrap()).await.unwrap();
     for elsewhere in [Fault::Elsewhere(other.url()), Fault::Redirect(other.url())] {
         let fixture = Fixture::new().await;
@@ -235,7 +238,7 @@ async fn credentials_stay_with_their_host() {
 }
 
 #[tokio::test]
-async fn redirects_have_an_end() {
+async fn an_endless_redirect_is_refused() {
     let fixture = Fixture::new().await;
     fixture
         .repository
@@ -249,7 +252,7 @@ async fn redirects_have_an_end() {
 }
 
 #[tokio::test]
-async fn what_was_damaged_on_disk_is_fetched_again() {
+async fn an_archive_that_is_damaged_on_disk_is_fetched_again() {
     let fixture = Fixture::new().await;
     let charts = fixture.charts();
     let chart = fixture.chart("0.0.1");

@@ -82,7 +82,7 @@ async fn the_charts_of_the_contract_render() {
 }
 
 #[tokio::test]
-async fn everything_that_is_yaml_becomes_an_object() {
+async fn every_yaml_document_of_a_template_becomes_an_object() {
     let fixture = Fixture::new().await;
     let chart = fixture.add(
         "all",
@@ -125,7 +125,7 @@ async fn everything_that_is_yaml_becomes_an_object() {
 }
 
 #[tokio::test]
-async fn dependencies_come_with_the_chart() {
+async fn dependencies_in_the_archive_are_rendered() {
     let fixture = Fixture::new().await;
     let dependency = "dependencies:\n- {name: sub, version: 1.0.0, repository: 'https://none', \
                       condition: sub.on}\n";
@@ -175,7 +175,7 @@ async fn dependencies_come_with_the_chart() {
 }
 
 #[tokio::test]
-async fn what_does_not_render_is_told() {
+async fn render_errors_are_reported_with_their_cause() {
     let fixture = Fixture::new().await;
     for (name, template, cause) in [
         (
@@ -208,7 +208,7 @@ async fn what_does_not_render_is_told() {
 }
 
 #[tokio::test]
-async fn a_chart_that_takes_too_much_is_ended() {
+async fn a_render_that_exceeds_a_limit_is_stopped() {
     let mut fixture = Fixture::new().await;
     fixture.limits.output = 10_000;
     let loops = "{{ range until 1000000 }}{{ range until 1000000 }}{{ end }}{{ end }}";
@@ -236,7 +236,7 @@ async fn a_chart_that_takes_too_much_is_ended() {
 }
 
 #[tokio::test]
-async fn a_chart_sees_nothing_of_this_machine() {
+async fn templates_cannot_read_hosts_secrets_or_files_of_this_machine() {
     let fixture = Fixture::new().await;
     let template = "host: {{ getHostByName \"localhost\" | quote }}\n\
                     secrets: {{ lookup \"v1\" \"Secret\" \"\" \"\" | toJson }}\n\
@@ -269,7 +269,7 @@ async fn values_are_checked_against_schemas_of_the_chart_alone() {
 }
 
 #[tokio::test]
-async fn names_are_no_options() {
+async fn names_are_not_taken_for_options_of_helm() {
     let fixture = Fixture::new().await;
     let chart = fixture.chart("0.0.1");
     for name in ["--post-renderer=x", "-f/etc/passwd", ""] {

@@ -30,7 +30,7 @@ async fn ranges_have_the_highest_version() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_told_with_the_words_of_the_contract() {
+async fn missing_charts_and_versions_have_the_messages_of_the_contract() {
     let fixture = Fixture::new().await;
     let charts = fixture.charts();
     let url = fixture.repository.url();
@@ -66,7 +66,7 @@ async fn what_is_not_there_is_told_with_the_words_of_the_contract() {
 }
 
 #[tokio::test]
-async fn an_index_that_is_none_is_refused() {
+async fn a_response_without_an_index_is_refused() {
     for (fault, text) in [
         (
             Fault::EmptyBody,
@@ -102,7 +102,7 @@ async fn an_index_that_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn an_index_without_charts_is_a_first_one_only() {
+async fn an_index_without_charts_replaces_none_with_charts() {
     let mut fixture = Fixture::new().await;
     let charts = fixture.fresh();
     let url = fixture.repository.url();
@@ -115,7 +115,7 @@ async fn an_index_without_charts_is_a_first_one_only() {
 }
 
 #[tokio::test]
-async fn a_repository_that_never_answers_is_waited_for_and_no_longer() {
+async fn a_repository_that_never_answers_is_an_error_after_a_timeout() {
     let mut fixture = Fixture::new().await;
     fixture.limits.first_index = Duration::from_millis(300);
     let charts = fixture.charts();
@@ -139,7 +139,7 @@ async fn a_repository_that_never_answers_is_waited_for_and_no_longer() {
 }
 
 #[tokio::test]
-async fn a_slow_repository_has_its_last_good_index() {
+async fn the_last_good_index_is_used_while_a_repository_is_slow() {
     let mut fixture = Fixture::new().await;
     let url = fixture.repository.url();
     let known = fixture.charts().versions(&url, "test-nginx").await.unwrap();
@@ -157,7 +157,7 @@ async fn a_slow_repository_has_its_last_good_index() {
 }
 
 #[tokio::test]
-async fn many_who_ask_are_one_request() {
+async fn concurrent_calls_share_one_request() {
     let fixture = Fixture::new().await;
     let charts = fixture.charts();
     fixture
@@ -177,7 +177,7 @@ async fn many_who_ask_are_one_request() {
 }
 
 #[tokio::test]
-async fn new_versions_are_seen_and_lost_ones_missed() {
+async fn added_and_removed_versions_are_observed() {
     let mut fixture = Fixture::new().await;
     let charts = fixture.fresh();
     let newest = fixture.chart(">0");

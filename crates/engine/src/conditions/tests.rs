@@ -140,7 +140,7 @@ fn an_unchanged_report_equals_the_previous_one() {
 }
 
 #[test]
-fn success_needs_the_delay_without_interruption() {
+fn a_revision_succeeds_after_it_was_available_for_the_whole_delay() {
     let delayed = Revision {
         success_delay_seconds: 3,
         ..revision()
@@ -167,7 +167,7 @@ fn success_needs_the_delay_without_interruption() {
 }
 
 #[test]
-fn a_pause_is_reported_and_withdrawn() {
+fn the_condition_paused_is_set_and_removed() {
     let paused = Revision {
         lifecycle: LifecycleState::Paused,
         ..revision()
@@ -257,7 +257,7 @@ fn messages_are_cut_to_the_length_that_the_schema_allows() {
 
 /// A refusal lasts until something changes, and not every change triggers a reconcile.
 #[test]
-fn a_refusal_that_stands_is_requeued_later_and_later() {
+fn a_repeated_refusal_is_requeued_with_growing_delays() {
     let now = Timestamp::UNIX_EPOCH;
     let refusal = |text: &str| PassResult::Preflight(vec![text.to_owned()]);
     let pass = |previous: &ObjectSetStatus, result| {
@@ -330,7 +330,7 @@ fn a_refusal_that_stands_is_requeued_later_and_later() {
 
 /// The last condition counts, and a pass that finds the same again writes nothing.
 #[test]
-fn objects_mapped_to_the_same_type_do_not_take_turns() {
+fn of_conditions_mapped_to_the_same_type_the_last_one_counts() {
     let mapped = |statuses: [&str; 2]| {
         let condition = |status: &str| crate::mapping::MappedCondition {
             type_: "example.com/Ready".to_owned(),
@@ -363,7 +363,7 @@ fn objects_mapped_to_the_same_type_do_not_take_turns() {
 /// Sixteen objects fail with long texts, and as many conditions are mapped: the server still
 /// accepts the status.
 #[test]
-fn a_status_can_be_written_whatever_there_is_to_say() {
+fn a_status_with_very_long_texts_is_within_the_limits() {
     let long = "ä\"\\".repeat(50_000);
     let object = WaitingForObject {
         phase: long.clone(),
@@ -401,7 +401,7 @@ fn a_status_can_be_written_whatever_there_is_to_say() {
 
 /// No watch on the objects reports the state of their pods, or that a storage class exists.
 #[test]
-fn what_fails_unseen_is_looked_at_again_and_again_and_less_and_less() {
+fn failures_without_events_are_requeued_with_growing_delays() {
     let report = |kind: (&str, &str), seconds| {
         let result = PassResult::ProbeFailure {
             phase: "a".to_owned(),

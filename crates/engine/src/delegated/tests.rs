@@ -102,7 +102,7 @@ fn reports_by_status_generation_and_deletion() {
 
 /// Texts for people while a phase object is being deleted, by its last report.
 #[test]
-fn the_reason_why_a_phase_object_is_not_gone() {
+fn a_deleted_phase_object_waits_with_the_message_of_its_report() {
     for (status, reason, expected) in [
         ("True", "Available", "being deleted"),
         ("False", "ProbeFailure", "being deleted"),
@@ -163,7 +163,7 @@ fn the_text_about_an_impossible_name() {
 
 /// Phase objects outlive a release of Baton: another name would be another object.
 #[test]
-fn names_stay_the_same_from_release_to_release() {
+fn names_do_not_change_between_versions_of_baton() {
     for (revision, phase, plain, other) in [
         ("v1", "deploy", "v1-deploy", "v1-deploy-646ac520"),
         ("a-b", "c", "a-b-c", "a-b-c-a81be58b"),
@@ -193,7 +193,7 @@ fn short_names() -> Vec<String> {
 /// If two pairs of revision and phase have the same plain name, their other names differ, and no
 /// other name equals the plain name of a third pair.
 #[test]
-fn other_names_tell_apart_what_has_the_same_plain_name() {
+fn pairs_with_the_same_plain_name_have_different_other_names() {
     let mut seen = std::collections::BTreeMap::<String, (String, String)>::new();
     let parts = short_names();
     for revision in &parts {
@@ -339,7 +339,7 @@ fn reports_by_type_status_and_generation() {
 
 /// The condition of the present generation is found among others.
 #[test]
-fn the_present_report_is_found_among_others() {
+fn the_report_of_the_current_generation_is_used() {
     let mut outdated = condition(AVAILABLE, "False", "ProbeFailure", "old");
     outdated.observed_generation = Some(1);
     let state = PhaseState {

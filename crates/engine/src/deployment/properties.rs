@@ -429,7 +429,7 @@ proptest! {
     /// A day of passes creates few revisions, however these change when they are stored, and
     /// another content is delivered at once.
     #[test]
-    fn nothing_is_made_without_end(template in content(), pace in 300..3000_i64) {
+    fn revisions_are_not_created_without_limit(template in content(), pace in 300..3000_i64) {
         let mut world = World::new(Content { healthy: true, ..template });
         world.garbled = true;
         let mut passes = 0;

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phases_of_many_values_or_bytes_are_worth_a_slice() {
+    fn phases_with_many_values_or_bytes_are_moved_into_slices() {
         let object = |length: usize| json!({"object": {"kind": "ConfigMap", "data": {"k": "x".repeat(length)}}});
         // Each object has five values.
         let many = vec![object(1); WORTH_A_SLICE.div_ceil(5)];
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_stand_for_inline_objects_are_those_in_front() {
+    fn slices_before_those_of_the_template_replace_inline_objects() {
         let revision: ObjectSetSpec = serde_json::from_value(json!({"phases": [
             {"name": "a", "slices": ["web-1", "own"]},
             {"name": "b", "slices": ["own"]},

@@ -163,7 +163,7 @@ mod tests {
     const PINNED_DIGEST: &str = "b8123e4d38c9117c";
 
     #[test]
-    fn hashes_are_names() {
+    fn hashes_are_valid_in_names() {
         for count in 0..2000 {
             let hash = hash(&template(), count);
             assert!((1..=10).contains(&hash.len()), "{hash}");

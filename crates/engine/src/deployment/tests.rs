@@ -142,7 +142,7 @@ fn check(traits: &[&str], expected: &str) {
 }
 
 #[test]
-fn pauses_come_from_the_parent_and_go_with_it() {
+fn revisions_are_paused_and_resumed_with_their_deployment() {
     let mut snapshot = chain(&["archived", "available +a", "paused", "parent paused"]);
     assert_eq!(list(&snapshot.actions()), "resume web-4");
     snapshot.deployment.paused = true;
@@ -192,7 +192,7 @@ fn a_new_content_makes_a_new_revision() {
 }
 
 #[test]
-fn a_deployment_without_phases_does_not_progress_for_ever() {
+fn a_deployment_without_phases_is_idle() {
     for (has_phases, expected) in [
         (true, "True Progressing: Progressing to a new ObjectSet."),
         (
@@ -214,7 +214,7 @@ fn a_deployment_without_phases_does_not_progress_for_ever() {
 }
 
 #[test]
-fn a_deployment_knows_no_more_than_its_newest_revision() {
+fn availability_is_unknown_if_that_of_the_newest_revision_is() {
     for (older, expected) in [
         ("failing +a", "Unknown ObjectSetUnready: cut off"),
         (
@@ -277,7 +277,7 @@ fn only_archived_revisions_count_as_history() {
 }
 
 #[test]
-fn annotations_of_the_current_revision_follow() {
+fn annotations_of_the_current_revision_follow_the_deployment() {
     check(&["unmarked available +a"], "annotate web-1");
     let mut snapshot = chain(&["available +a", "available +a"]);
     snapshot.deployment.change_cause = Some("because".to_owned());

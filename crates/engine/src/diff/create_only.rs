@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_put_in_with_the_maps_above() {
+    fn values_are_inserted_with_their_parent_maps() {
         for (body, path, expected) in [
             ("{}", ".a", "{a: 7}"),
             ("{a: 1, b: 2}", ".a", "{a: 7, b: 2}"),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_taken_out_with_the_maps_that_contained_nothing_else() {
+    fn values_are_removed_with_maps_that_become_empty() {
         for (body, path, expected) in [
             ("{a: 1, b: 2}", ".a", "{b: 2}"),
             ("{a: 1}", ".a", "{}"),
@@ -241,7 +241,7 @@ mod tests {
     /// The body, the owned fields, the live object, and the body to be applied if the path is
     /// create-only.
     #[test]
-    fn bodies() {
+    fn create_only_fields_have_live_values_in_the_applied_body() {
         for (path, body, owned, actual, expected) in [
             // Owned by us: the live value.
             (
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn create_only_paths_are_parsed_or_refused() {
         for (text, expected) in [
             (".spec.replicas", Ok(vec!["spec", "replicas"])),
             (".data", Ok(vec!["data"])),

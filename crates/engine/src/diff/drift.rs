@@ -454,17 +454,17 @@ mod tests {
     const AFTER: &str = "{f:data: {f:a: {}, f:b: {}}}";
 
     #[track_caller]
-    fn told(before: &Value, after: &str, expected: &str) {
+    fn check_drift(before: &Value, after: &str, expected: &str) {
         let after = map("{a: '1', b: '2'}", after, &[]);
         let drift = Drift::between(before, &after);
         assert_eq!(drift.to_string(), expected, "{before}");
     }
 
     #[test]
-    fn whoever_owns_a_field_has_changed_it() {
+    fn the_owner_of_a_field_is_reported_as_its_writer() {
         let edit = ("kubectl-edit", "", "30", "{f:data: {f:a: {}}}");
         let before = map("{a: x, b: '2'}", "{f:data: {f:b: {}}}", &[edit]);
-        told(&before, AFTER, ".data.a by kubectl-edit");
+        check_drift(&before, AFTER, ".data.a by kubectl-edit");
         // The status is not applied, and fields beside ours belong to others.
         let status = ("kubelet", "status", "40", "{f:data: {f:a: {}}}");
         let beside = ("sidecar", "", "40", "{f:data: {f:z: {}}}");
@@ -473,36 +473,36 @@ mod tests {
             "{f:data: {f:b: {}}}",
             &[status, beside, edit],
         );
-        told(&before, AFTER, ".data.a by kubectl-edit");
+        check_drift(&before, AFTER, ".data.a by kubectl-edit");
         // A write to the spec through a subresource counts like a write to the object.
         let scale = ("hpa", "scale", "30", "{f:data: {f:a: {}}}");
         let before = map("{a: x, b: '2'}", "{f:data: {f:b: {}}}", &[scale]);
-        told(&before, AFTER, ".data.a by hpa");
+        check_drift(&before, AFTER, ".data.a by hpa");
     }
 
     #[test]
-    fn fields_are_grouped_by_who_has_them() {
+    fn changed_fields_are_grouped_by_manager() {
         let one = ("one", "", "30", "{f:data: {f:a: {}}}");
         let two = ("two", "", "31", "{f:data: {f:a: {}, f:b: {}}}");
         let before = map("{a: x, b: y}", "{}", &[one, two]);
-        told(&before, AFTER, ".data.a by one, two; .data.b by two");
+        check_drift(&before, AFTER, ".data.a by one, two; .data.b by two");
         let both = ("both", "", "31", "{f:data: {f:a: {}, f:b: {}}}");
         let before = map("{a: x, b: y}", "{}", &[both]);
-        told(&before, AFTER, ".data.a, .data.b by both");
+        check_drift(&before, AFTER, ".data.a, .data.b by both");
     }
 
     #[test]
-    fn who_removed_a_field_is_not_recorded() {
+    fn a_removed_field_is_reported_with_the_last_writer_of_the_object() {
         let left = "{f:data: {f:b: {}}}";
-        told(&map("{b: '2'}", left, &[]), AFTER, ".data.a removed");
+        check_drift(&map("{b: '2'}", left, &[]), AFTER, ".data.a removed");
         let before_us = ("helm", "", "09", "{f:data: {f:z: {}}}");
         let before = map("{b: '2'}", left, &[before_us]);
-        told(&before, AFTER, ".data.a removed");
+        check_drift(&before, AFTER, ".data.a removed");
         let after_us = ("kubectl", "", "10", "{f:data: {f:y: {}}}");
         let last = ("kubectl-edit", "", "20", "{f:data: {f:z: {}}}");
         let before = map("{b: '2'}", left, &[last, after_us, before_us]);
         let expected = ".data.a removed, object last written by kubectl-edit";
-        told(&before, AFTER, expected);
+        check_drift(&before, AFTER, expected);
         // Kubernetes' own controllers update the object after each change.
         let counted = (
             "kube-controller-manager",
@@ -511,18 +511,18 @@ mod tests {
             "{f:metadata: {f:annotations: {f:revision: {}}}}",
         );
         let before = map("{b: '2'}", left, &[last, counted]);
-        told(&before, AFTER, expected);
+        check_drift(&before, AFTER, expected);
         let before = map("{b: '2'}", left, &[counted]);
-        told(&before, AFTER, ".data.a removed");
+        check_drift(&before, AFTER, ".data.a removed");
     }
 
     #[test]
-    fn what_went_with_its_parent_is_one_path() {
-        told(&map("null", "{}", &[]), AFTER, ".data removed");
+    fn fields_removed_with_their_parent_are_one_path() {
+        check_drift(&map("null", "{}", &[]), AFTER, ".data removed");
         // Fields of another owner are reported one by one.
         let taken = ("x", "", "30", "{f:data: {f:a: {}}}");
         let before = map("{a: x}", "{}", &[taken]);
-        told(
+        check_drift(
             &before,
             AFTER,
             ".data.a by x; .data.b removed, object last written by x",
@@ -530,8 +530,8 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_nobody_is_known_to_own_is_told_without_a_name() {
-        told(
+    fn a_field_without_a_known_owner_is_reported_without_a_manager() {
+        check_drift(
             &map("{a: x, b: '2'}", "{f:data: {f:b: {}}}", &[]),
             AFTER,
             ".data.a",
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_may_not_read_an_object_is_told_its_fields_only() {
+    fn readers_without_access_to_an_object_see_only_its_fields() {
         let edit = ("kubectl-edit", "", "30", "{f:data: {f:a: {}}}");
         let before = map("{a: x}", "{}", &[edit]);
         let drift = Drift::between(&before, &map("{a: '1', b: '2'}", AFTER, &[]));
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_still_ours_has_not_drifted() {
+    fn fields_that_we_still_own_have_not_drifted() {
         let before = map("{a: '1', b: '2', c: x}", AFTER, &[]);
         let drift = Drift::between(&before, &map("{a: '1', b: '2'}", AFTER, &[]));
         assert!(drift.is_empty(), "{drift}");
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_is_gone_is_one_path() {
+    fn a_removed_list_item_is_one_path() {
         let item = "{f:spec: {f:list: {'k:{\"name\":\"a\"}': {'.': {}, f:image: {}, f:name: {}}}}}";
         let with = |list: &str, ours| {
             let content =
@@ -623,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_of_a_secret_are_changed_in_its_data() {
+    fn drift_of_string_data_is_found_in_data() {
         let secret = |data: &str, others: &[(&str, &str, &str, &str)]| {
             let content = format!("{{apiVersion: v1, kind: Secret, metadata: {{}}, data: {data}}}");
             object(&content, "{f:stringData: {f:pin: {}, f:user: {}}}", others)
@@ -653,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_gets_longer_than_it_may() {
+    fn a_drift_is_cut_to_the_limit_of_its_text() {
         let names: Vec<String> = (0..100).map(|n| format!("k{n:03}")).collect();
         let owned = |name: &String| (format!("f:{name}"), json!({}));
         let fields: Map<String, Value> = names.iter().map(owned).collect();
@@ -698,7 +698,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_is_read_as_it_was_written() {
+    fn drifted_objects_survive_a_round_trip_through_the_annotation() {
         let key = ObjectKey {
             group: "apps".to_owned(),
             kind: "Deployment".to_owned(),

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_former_tool_applied_goes_unless_it_is_wanted_or_somebody_else_has_it_too() {
+    fn only_unwanted_fields_of_a_former_tool_without_other_owners_are_dropped() {
         let (a, b) = (r#"'k:{"name":"a"}'"#, r#"'k:{"name":"b"}'"#);
         let item = "{.: {}, f:name: {}, f:v: {}}";
         for (spec, theirs, others, wanted, left, gone) in [
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_that_no_former_tool_has() {
+    fn no_field_without_a_former_tool_is_dropped() {
         let fields = "{f:spec: {f:x: {}, f:z: {}}}";
         for manager in ["edit", "package-operator"] {
             let live = live(
@@ -293,7 +293,7 @@ mod tests {
 
     /// Fields that the server sets again are not reported as gone.
     #[test]
-    fn defaults_that_come_back_are_not_told() {
+    fn defaults_that_the_server_restores_are_not_reported() {
         let fields = "{f:spec: {f:policy: {}, f:size: {}, f:old: {}}}";
         let live = live(
             "{metadata: {}, spec: {policy: Always, size: 2, old: x}}",

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn markers() {
+    fn managed_fields_markers_are_parsed_or_unknown() {
         for (text, expected) in [
             (".", "this"),
             ("f:spec", "field spec"),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_have_nothing_below_them() {
+    fn nodes_without_children_are_leaves() {
         for (node, expected) in [
             (json!({}), true),
             (json!({".": {}}), true),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn equality_minds_the_type_and_the_order_but_not_the_notation() {
+    fn values_are_equal_by_type_and_order_in_any_notation() {
         for (one, other, expected) in [
             ("1", "1", true),
             ("1", "1.0", true),
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_have_no_elements_of_sets_but_in_the_metadata_and_no_control_characters() {
+    fn paths_hide_elements_of_sets_and_control_characters() {
         let root = OnPath::ROOT;
         let (spec, metadata) = (root.field("spec"), root.field("metadata"));
         let (tokens, finalizers) = (spec.field("tokens"), metadata.field("finalizers"));
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn markers_lead_to_values() {
+    fn values_are_found_by_their_markers() {
         let value =
             json!({"list": [{"n": "a"}, {"n": "b", "v": 1}], "set": ["x", 2.0], "null": null});
         let at = |parent: &str, marker: &str| {

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_owned_counts() {
+    fn only_owned_fields_are_part_of_the_fingerprint() {
         let map = json!({"f:a": {}, "f:b": {"f:c": {}}});
         let live = json!({"a": 1, "b": {"c": 2}});
         let hash = owned(&map, &live);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_owned_itself_counts_as_there_or_not() {
+    fn the_presence_of_a_node_that_is_owned_itself_is_fingerprinted() {
         for marker in [".", "i:0"] {
             let node = json!({marker: {}, "f:a": {}});
             assert_eq!(owned(&node, &json!({})), owned(&node, &json!({"b": 1})));

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_legacy() {
+    fn entries_are_legacy_by_manager_operation_and_subresource() {
         for (manager, operation, subresource, expected) in [
             ("package-operator", "Update", "", true),
             ("package-operator", "Apply", "", false),
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_united_path_by_path() {
+    fn field_sets_are_merged_path_by_path() {
         let (a, b) = (r#"'k:{"n":"a"}'"#, r#"'k:{"n":"b"}'"#);
         for (one, other, union) in [
             ("{}", "{}", "{}"),
@@ -509,7 +509,7 @@ mod tests {
     /// The entries before and after a migration: manager, operation, version and fields; empty if
     /// there is nothing to migrate.
     #[test]
-    fn migrations() {
+    fn legacy_entries_are_migrated_to_our_apply_entry() {
         let (ab, bc) = ("{f:a: {}, f:b: {}}", "{f:b: {}, f:c: {}}");
         let abc = "{f:a: {}, f:b: {}, f:c: {}}";
         let table: [(&[Owns<'_>], &[Owns<'_>]); 12] = [
@@ -568,7 +568,7 @@ mod tests {
     /// Entries before a take-over, the object of kubectl's last apply, and the entries after the
     /// take-over.
     #[test]
-    fn what_former_managers_own_becomes_ours() {
+    fn fields_of_former_managers_become_ours() {
         let (ab, bc) = ("{f:a: {}, f:b: {}}", "{f:b: {}, f:c: {}}");
         let abc = "{f:a: {}, f:b: {}, f:c: {}}";
         let items = r#"{f:l: {'k:{"n":"x"}': {'.': {}, f:n: {}, f:v: {}}, 'k:{"n":"y"}': {'.': {}, f:n: {}}}}"#;
@@ -634,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_tools_are_nobodys() {
+    fn annotations_that_tools_write_for_themselves_become_unowned() {
         let fields = |names: &str| format!("{{f:metadata: {{f:annotations: {{{names}}}}}}}");
         let helm = "f:meta.helm.sh/release-name: {}, f:meta.helm.sh/release-namespace: {}";
         let kubectl = "f:kubectl.kubernetes.io/last-applied-configuration: {}";
@@ -667,7 +667,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nobodys_to_prune_becomes_nobodys() {
+    fn status_fields_of_legacy_entries_become_unowned() {
         let fields = "{f:spec: {f:a: {}}, f:status: {f:b: {}}}";
         let mut live = object("{a: 1}", &[]);
         live["metadata"]["managedFields"] = json!([
@@ -852,7 +852,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_legacy_entry_is_as_good_as_an_apply() {
+    fn a_legacy_entry_is_compared_like_an_apply_entry() {
         for (wanted, entries, actual, expected) in TABLE {
             let mut body = object(wanted, &[]);
             body["metadata"] = json!({"name": "n"});
@@ -871,7 +871,7 @@ mod tests {
 
     /// Objects that a 1.36 server made from a POST of Package Operator.
     #[test]
-    fn posted_objects_are_as_wanted_until_they_are_migrated() {
+    fn posted_objects_have_no_surplus_until_they_are_migrated() {
         for (default, (wanted, mut live)) in [
             (
                 "surplus .spec.internalTrafficPolicy",
@@ -893,7 +893,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_covers_all_that_we_own() {
+    fn the_fingerprint_covers_fields_of_legacy_entries_too() {
         let shapes: [&[Owns<'_>]; 4] = [
             &[with(OURS, "{f:a: {}, f:b: {}}")],
             &[with(POST, "{f:a: {}, f:b: {}}")],
@@ -915,7 +915,7 @@ mod tests {
     }
 
     #[test]
-    fn content_is_the_same_whoever_owns_it() {
+    fn content_is_compared_without_its_owners() {
         let base = object("{a: 1}", &[with(POST, "{f:a: {}}")]);
         let change = |pointer: &str, value: Value| {
             let (above, key) = pointer.rsplit_once('/').unwrap();

@@ -101,13 +101,13 @@ impl Node {
             (Value::Object(map), Among::MoreOthers) => {
                 drop(map.insert("others".to_owned(), json!({"a": 2})));
             }
-            (Value::Array(items), Among::Others) => items.insert(0, stranger(self, "x")),
+            (Value::Array(items), Among::Others) => items.insert(0, foreign_item(self, "x")),
             (Value::Array(items), Among::MoreOthers) => {
                 if matches!(self, Self::Set(_)) {
                     items.reverse();
                 }
-                items.insert(items.len() / 2, stranger(self, "y"));
-                items.push(stranger(self, "z"));
+                items.insert(items.len() / 2, foreign_item(self, "y"));
+                items.push(foreign_item(self, "z"));
             }
             (other, _) => panic!("{other}"),
         }
@@ -173,7 +173,7 @@ fn wanted_item(
     item
 }
 
-fn stranger(among: &Node, name: &str) -> Value {
+fn foreign_item(among: &Node, name: &str) -> Value {
     match among {
         Node::Set(_) => json!(name),
         _ => json!({"name": name, "proto": "TCP", "others": [1]}),
@@ -330,7 +330,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_longer_wanted_is_surplus(spec in specs(), which: Index) {
+    fn a_field_removed_from_the_template_is_surplus(spec in specs(), which: Index) {
         let all = spec.with_one_left_out();
         if all.is_empty() {
             return Ok(());
@@ -342,7 +342,7 @@ proptest! {
     }
 
     #[test]
-    fn what_another_manager_took_is_not_owned(spec in specs(), which: Index) {
+    fn a_field_taken_by_another_manager_is_not_owned(spec in specs(), which: Index) {
         let all = spec.with_one_left_out();
         if all.is_empty() {
             return Ok(());
@@ -415,7 +415,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(wanted in wholes(), actual in wholes(), fields in wholes()) {
+    fn no_input_causes_a_panic(wanted in wholes(), actual in wholes(), fields in wholes()) {
         let live = live(json!({"spec": actual}), &fields);
         let mut wanted = json!({"spec": wanted});
         let _ = compare(&wanted, &live);

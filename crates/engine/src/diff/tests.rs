@@ -264,7 +264,7 @@ fn take_out(value: &mut Value, pointer: &str) {
 }
 
 #[test]
-fn the_same_apply_again_differs_in_nothing_but_form() {
+fn a_repeated_apply_differs_only_in_normalised_values() {
     for recorded in untouched() {
         let settled = recorded.clone().settled();
         assert_eq!(settled.compare(), "none", "{}", recorded.name);
@@ -357,7 +357,7 @@ fn any_other_live_value_that_we_own_is_noticed() {
 }
 
 #[test]
-fn what_others_did() {
+fn changes_of_other_managers_are_recognised() {
     for (recorded, expected) in recorded![
         "cleared",
         "item_deleted",
@@ -410,7 +410,7 @@ fn a_fingerprint_changes_with_our_fields_alone() {
 }
 
 #[test]
-fn a_secret_is_watched_through_its_write_only_texts() {
+fn drift_of_string_data_changes_only_the_fingerprint() {
     let [mut drifted] = recorded!["secret_drifted"];
     let print = live_fingerprint(&drifted.live);
     // A key of another manager.
@@ -422,7 +422,7 @@ fn a_secret_is_watched_through_its_write_only_texts() {
 }
 
 #[test]
-fn an_autoscaler_keeps_what_it_set() {
+fn values_set_by_an_autoscaler_are_kept() {
     let paths = [FieldPath::parse(".spec.replicas").unwrap()];
     let [mut scaled, mut ours] = recorded!["scaled", "shared"];
     with_create_only(&mut scaled.wanted, &scaled.live, &paths);
@@ -437,7 +437,7 @@ fn an_autoscaler_keeps_what_it_set() {
 }
 
 #[test]
-fn fingerprints_do_not_count_what_moves_by_itself() {
+fn metadata_and_status_are_not_part_of_the_fingerprint() {
     for recorded in untouched() {
         let mut later = recorded.clone();
         let metadata = later.live["metadata"].as_object_mut().unwrap();
@@ -470,7 +470,7 @@ fn fingerprints_do_not_count_what_moves_by_itself() {
 }
 
 #[test]
-fn the_version_of_an_entry_counts() {
+fn the_api_version_of_an_entry_is_part_of_the_fingerprint() {
     let [recorded] = recorded!["configmap"];
     let mut other = recorded.live.clone();
     other["metadata"]["managedFields"][0]["apiVersion"] = json!("v2");

@@ -526,7 +526,7 @@ mod tests {
     ];
 
     #[test]
-    fn texts_of_a_secret() {
+    fn string_data_is_compared_with_the_data_of_a_secret() {
         for (wanted, owned, data, expected) in TEXTS {
             let owned = yaml(&owned.replace("f:stringData", "'f:stringData'"));
             for (kind, version) in [
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_keeps_out_of_managed_fields_is_not_compared() {
+    fn metadata_without_managed_fields_is_not_compared() {
         let owned = yaml("{f:metadata: {f:labels: {f:a: {}}}, f:status: {f:b: {}}}");
         let live = live(
             yaml(
@@ -648,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn owner_references_of_others_are_theirs() {
+    fn owner_references_of_others_are_ignored() {
         let ours = "{apiVersion: v1, kind: ObjectSet, name: ours, uid: '1', controller: true}";
         let theirs = "{apiVersion: v1, kind: ObjectSet, name: theirs, uid: '2'}";
         let live = |references: &str| {

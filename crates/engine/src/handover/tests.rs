@@ -129,7 +129,7 @@ fn adoption_by_owner_number_protection_force_package_and_delivery() {
 /// Owners without the controller flag that inherit an object (`A`), by the number of its last
 /// writer.
 #[test]
-fn an_object_is_abandoned_when_its_last_writer_is_no_owner_and_an_heir_is() {
+fn an_object_is_abandoned_if_its_last_writer_is_gone_and_an_heir_exists() {
     const NUMBERS: [&str; 6] = ["", "x", "1", "2", "3", "7"];
     for (owners, row) in [
         //                      "" x 1 2 3 7
@@ -315,7 +315,7 @@ impl Siblings for Only {
 /// The number on the object decides, not that of the sibling, and an archived sibling is never
 /// newer.
 #[test]
-fn the_controlling_sibling_by_what_it_is_and_the_number_on_the_object() {
+fn the_number_on_the_object_decides_if_a_sibling_is_newer() {
     for (is_previous, is_archived, row) in [
         //             "" x -1 1 2 3 9
         (false, false, "u u u u u n n"),
@@ -375,7 +375,7 @@ fn an_object_without_owners_is_unowned() {
 
 /// Only the exact name of the package lifts the protection.
 #[test]
-fn the_own_package_is_known_by_its_whole_name() {
+fn only_the_exact_package_name_lifts_the_protection() {
     for (label, expected) in [
         ("package-operator", "adopt"),
         ("package-operators", "foreign"),
@@ -396,7 +396,7 @@ fn the_own_package_is_known_by_its_whole_name() {
 /// The message begins with the namespace in the manifest, and names the object's namespace at the
 /// end.
 #[test]
-fn a_refusal_says_where_the_object_is() {
+fn a_refusal_names_the_namespace_of_the_object() {
     for (manifest, expected) in [
         (
             "{apiVersion: v1, kind: ConfigMap, metadata: {name: cm}}",

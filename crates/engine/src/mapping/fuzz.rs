@@ -30,7 +30,7 @@ static REASON: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$").expect("a pattern"));
 
 #[test]
-fn what_is_mapped_can_be_written() {
+fn mapped_conditions_are_valid_in_a_status() {
     bolero::check!(name = "mapping")
         .with_iterations(300)
         .for_each(|input: &[u8]| {

@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[test]
-fn a_taken_over_object_is_written_in_the_state_that_was_seen() {
+fn a_takeover_is_bound_to_the_observed_resource_version() {
     let mut versions = Vec::new();
     let (steps, outcome) = run_one(
         &Live::Present(live("1", "previous*")),
@@ -31,7 +31,7 @@ fn a_taken_over_object_is_written_in_the_state_that_was_seen() {
                     (&json!(false), &json!(true))
                 );
             }
-            willing(name, request)
+            accept_all(name, request)
         },
     );
     assert_eq!(steps, "A");
@@ -74,7 +74,7 @@ fn applied_by_the_previous_one() -> Value {
 /// The content is valid, but the account may lack rights: a dry run shows that before the first
 /// write of the phase.
 #[test]
-fn whose_rights_may_lack_is_checked_also_where_only_the_owner_changes() {
+fn an_impersonated_takeover_is_dry_run_before_the_first_write() {
     for (is_impersonated, expected) in [(false, "AA"), (true, "D A A")] {
         let revision = Revision {
             is_impersonated,
@@ -87,14 +87,14 @@ fn whose_rights_may_lack_is_checked_also_where_only_the_owner_changes() {
             &[&["a", "a"]],
             &no_probes(),
             observed,
-            &mut willing,
+            &mut accept_all,
         );
         assert_eq!(steps, expected);
     }
 }
 
 #[test]
-fn a_conflict_is_read_again_and_decided_anew() {
+fn an_object_is_read_again_after_a_conflict() {
     let mut reads = 0;
     let (steps, outcome) = run_one(
         &Live::Present(live("1", "previous*")),
@@ -105,7 +105,7 @@ fn a_conflict_is_read_again_and_decided_anew() {
                 // In between, the object got another controller.
                 Answer::Object(at_version(live("", "foreign*"), "42"))
             }
-            _ => willing(name, request),
+            _ => accept_all(name, request),
         },
     );
     assert_eq!(steps, "A g");
@@ -130,7 +130,7 @@ fn a_conflict_is_read_again_and_decided_anew() {
 }
 
 #[test]
-fn a_create_that_meets_a_stranger_takes_back_what_it_merged() {
+fn a_create_that_merged_into_a_foreign_object_is_reverted() {
     let mut taken_back = false;
     let (steps, outcome) = run_one(&Live::Uncached, &mut |name, request| match request {
         Request::Create(body) => {
@@ -141,7 +141,7 @@ fn a_create_that_meets_a_stranger_takes_back_what_it_merged() {
             Answer::Object(json!({}))
         }
         Request::Get => Answer::Object(live("", "")),
-        _ => willing(name, request),
+        _ => accept_all(name, request),
     });
     assert_eq!(steps, "c t g");
     assert!(taken_back);
@@ -153,25 +153,25 @@ fn a_create_that_meets_a_stranger_takes_back_what_it_merged() {
 }
 
 #[test]
-fn an_object_that_our_own_late_create_made_stays_ours() {
+fn an_object_of_our_own_earlier_create_stays_ours() {
     let (steps, outcome) = run_one(&Live::Uncached, &mut |name, request| match request {
         Request::Create(body) => {
             Answer::Merged(managed_by(written(body, "9"), "package-operator", "Apply"))
         }
-        _ => willing(name, request),
+        _ => accept_all(name, request),
     });
     assert_eq!(steps, "c");
     assert_eq!(outcome.result, PassResult::Passed);
 }
 
 #[test]
-fn a_missing_object_that_a_newer_revision_had_taken_is_left_to_it() {
+fn a_missing_object_is_left_to_the_newer_revision_that_had_it() {
     let (steps, outcome) = run(
         &revision(),
         &[&["taken"]],
         &no_probes(),
         |_| Live::Uncached,
-        &mut willing,
+        &mut accept_all,
     );
     assert_eq!(steps, "");
     let PassResult::ProbeFailure { failures, .. } = outcome.result else {
@@ -187,16 +187,16 @@ fn a_missing_object_that_a_newer_revision_had_taken_is_left_to_it() {
 fn a_terminating_object_is_waited_for() {
     let mut live = live("1", "previous*");
     live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    let (steps, outcome) = run_one(&Live::Present(live.clone()), &mut willing);
+    let (steps, outcome) = run_one(&Live::Present(live.clone()), &mut accept_all);
     assert_eq!(steps, "");
     assert_eq!(outcome.waiting_for[0].message, "being deleted");
 }
 
 #[test]
-fn what_is_being_deleted_tells_what_holds_it() {
+fn an_object_in_deletion_reports_its_finalizers() {
     let mut leaving = terminating(live("2", "me*"));
     leaving["metadata"]["finalizers"] = json!(["example.com/data", "foregroundDeletion"]);
-    let (steps, outcome) = run_one(&Live::Present(leaving), &mut willing);
+    let (steps, outcome) = run_one(&Live::Present(leaving), &mut accept_all);
     assert_eq!(steps, "");
     assert_eq!(
         outcome.waiting_for[0].message,
@@ -205,11 +205,11 @@ fn what_is_being_deleted_tells_what_holds_it() {
 }
 
 #[test]
-fn an_object_that_keeps_changing_ends_the_pass() {
+fn a_pass_fails_if_an_object_keeps_changing() {
     let (_, outcome) = run_one(&Live::Uncached, &mut |name, request| match request {
         Request::Get => Answer::Object(live("1", "previous*")),
         Request::Apply(_) | Request::Create(_) => Answer::Conflict,
-        _ => willing(name, request),
+        _ => accept_all(name, request),
     });
     assert!(
         matches!(outcome.result, PassResult::Failed(_)),
@@ -282,7 +282,7 @@ fn need_letter(need: &Need) -> char {
 }
 
 /// Answers the next request of the object; returns false if there is none.
-fn give(pass: &mut ObjectPass<'_>, name: &str) -> bool {
+fn answer_next(pass: &mut ObjectPass<'_>, name: &str) -> bool {
     match pass.need() {
         Need::Check(request)
         | Need::DryRun(request)
@@ -341,10 +341,10 @@ fn every_answer_to_every_request() {
             let live = initial(steps.next().unwrap());
             with_object(&revision(), live, |mut pass| {
                 for step in steps {
-                    assert!(give(&mut pass, step), "{path}");
+                    assert!(answer_next(&mut pass, step), "{path}");
                 }
                 assert_eq!(need_letter(&pass.need()), request, "{path}");
-                assert!(give(&mut pass, name));
+                assert!(answer_next(&mut pass, name));
                 let next = need_letter(&pass.need()).to_string();
                 assert_eq!(next, expected, "{path}, {name}");
             });
@@ -436,7 +436,7 @@ fn check_sequence(mut pass: ObjectPass<'_>, case: &str, sequence: &[&str]) {
             let may_write = matches!(situation, Situation::Ours | Situation::Previous(_));
             assert!(may_write, "{case}: {before:?}");
         }
-        if !give(&mut pass, name) {
+        if !answer_next(&mut pass, name) {
             return;
         }
         checked = match asked {
@@ -478,7 +478,7 @@ fn an_object_is_given_up_after_a_bounded_number_of_rounds() {
                     'c' | 'A' => write,
                     _ => read,
                 };
-                if !give(&mut pass, answer) {
+                if !answer_next(&mut pass, answer) {
                     break;
                 }
                 requests += 1;
@@ -490,7 +490,7 @@ fn an_object_is_given_up_after_a_bounded_number_of_rounds() {
 
 /// A webhook that reverts every handover must not keep a pass running for ever.
 #[test]
-fn a_handover_that_is_undone_at_once_is_given_up() {
+fn a_pass_fails_if_a_webhook_undoes_each_handover() {
     let before = || live("1", "previous*");
     let (steps, outcome) = run_one(&Live::Present(before()), &mut |_, _| {
         Answer::Object(before())
@@ -503,7 +503,7 @@ fn a_handover_that_is_undone_at_once_is_given_up() {
 
 /// Texts for people about an object that waits or is blocked, by the path to that state.
 #[test]
-fn texts_of_what_stops_an_object() {
+fn messages_about_blocked_and_waiting_objects() {
     use Delivery::{Delegated, InProcess, Remote};
     let not_owned = "object /a kind:ConfigMap: refusing adoption, object /v1, Kind=ConfigMap ns/a not owned by \
         previous revision";
@@ -548,7 +548,7 @@ fn texts_of_what_stops_an_object() {
                 initial(steps.next().expect("a state")),
                 |mut pass| {
                     for step in steps {
-                        assert!(give(&mut pass, step), "{path}");
+                        assert!(answer_next(&mut pass, step), "{path}");
                     }
                     let (Need::Wait(text) | Need::Blocked(_, text)) = pass.need() else {
                         panic!("{path}: {:?}", pass.need())
@@ -572,13 +572,16 @@ fn an_object_is_given_up_in_the_eighth_round() {
             initial(steps.next().expect("a state")),
             |mut pass| {
                 for step in steps {
-                    assert!(give(&mut pass, step), "{path}");
+                    assert!(answer_next(&mut pass, step), "{path}");
                 }
                 let mut conflicts = 0;
                 while !matches!(pass.need(), Need::Blocked(..)) {
                     let is_read = need_letter(&pass.need()) == 'g';
                     conflicts += usize::from(!is_read);
-                    assert!(give(&mut pass, if is_read { "ours" } else { answer }));
+                    assert!(answer_next(
+                        &mut pass,
+                        if is_read { "ours" } else { answer }
+                    ));
                 }
                 assert_eq!(conflicts, rounds, "{path}");
                 let text = "the object keeps changing while it is written".to_owned();

@@ -25,7 +25,7 @@ fn objects_of_a_phase_are_sent_side_by_side() {
         &[&["a", "b", "c"], &["d", "e"]],
         &no_probes(),
         |_| Live::Uncached,
-        &mut willing,
+        &mut accept_all,
     );
     assert_eq!(steps, "dd c cc d c c");
     assert_eq!(outcome.result, PassResult::Passed);
@@ -53,7 +53,7 @@ fn a_refused_object_stops_its_phase_before_anything_is_written() {
         |_| Live::Uncached,
         &mut |name, request| match request {
             Request::DryRunCreate(_) if name == "bad" => Answer::Refused("is invalid".into()),
-            _ => willing(name, request),
+            _ => accept_all(name, request),
         },
     );
     // All faults are reported at once, so the last object is checked as well. The refusal may
@@ -86,7 +86,7 @@ fn nothing_is_migrated_while_the_phase_is_refused() {
 }
 
 #[test]
-fn objects_before_a_collision_are_written_those_after_it_are_not() {
+fn objects_after_a_collision_are_not_written() {
     let (steps, outcome) = run(
         &revision(),
         &[&["a", "b", "c"]],
@@ -95,7 +95,7 @@ fn objects_before_a_collision_are_written_those_after_it_are_not() {
             "b" => Live::Present(live("", "foreign*")),
             _ => Live::Uncached,
         },
-        &mut willing,
+        &mut accept_all,
     );
     assert_eq!(steps, "c");
     assert!(matches!(outcome.result, PassResult::Collision(_)));
@@ -110,7 +110,7 @@ fn later_phases_wait_for_a_failing_probe() {
         &[&["a"], &["b"]],
         &probes,
         |_| Live::Uncached,
-        &mut willing,
+        &mut accept_all,
     );
     assert_eq!(steps, "c");
     assert_eq!(
@@ -128,7 +128,7 @@ fn later_phases_wait_for_a_failing_probe() {
 /// Conditions of the hidden object are not reported, and its phase is not written; other objects
 /// are reported as usual.
 #[test]
-fn an_object_that_may_not_be_told_of_stops_its_phase() {
+fn an_unreadable_object_stops_its_phase_and_is_not_reported() {
     let revision = revision();
     let mapping = "conditionMappings: [{sourceType: Ready, destinationType: a.example/Ready}]";
     let object = |name: &str| {
@@ -180,14 +180,14 @@ fn nothing_is_sent_while_paused() {
         ..revision()
     };
     let drifted = |_: &str| Live::Present(live("2", "me*"));
-    let (steps, outcome) = run(&paused, &[&["a"]], &no_probes(), drifted, &mut willing);
+    let (steps, outcome) = run(&paused, &[&["a"]], &no_probes(), drifted, &mut accept_all);
     assert_eq!((steps.as_str(), outcome.result), ("", PassResult::Passed));
     let (steps, outcome) = run(
         &paused,
         &[&["a"]],
         &no_probes(),
         |_| Live::Uncached,
-        &mut willing,
+        &mut accept_all,
     );
     assert_eq!(steps, "");
     assert!(matches!(outcome.result, PassResult::ProbeFailure { .. }));
@@ -195,7 +195,7 @@ fn nothing_is_sent_while_paused() {
 
 /// Phases are identified by their position in the list, not by their name.
 #[test]
-fn phases_of_one_name_do_not_collide() {
+fn phases_with_the_same_name_do_not_collide() {
     let revision = revision();
     let mut phases = phases(&revision, &[&["a"], &["b"]]);
     phases[1].name = "p1".into();
@@ -212,7 +212,7 @@ fn phases_of_one_name_do_not_collide() {
     while let Step::Send(requests) = pass.step() {
         for (at, request) in requests {
             order.push((letter(&request), at.phase));
-            pass.answer(at, &request, willing("", &request));
+            pass.answer(at, &request, accept_all("", &request));
         }
     }
     assert_eq!(order, [('c', 0), ('c', 1)]);
@@ -231,7 +231,7 @@ fn answer_by_fate(fate: &str, request: &Request) -> Answer {
         ("broken", Request::DryRunCreate(_) | Request::Create(_)) | ("cut", Request::Create(_)) => {
             Answer::Failed("no route".to_owned())
         }
-        _ => willing("", request),
+        _ => accept_all("", request),
     }
 }
 
@@ -310,7 +310,7 @@ fn results_by_the_problems_of_two_objects() {
 
 /// The second phase is reached or not, by the state of the object in the first one.
 #[test]
-fn the_next_phase_needs_every_object_of_the_one_before() {
+fn a_phase_starts_when_all_objects_of_the_previous_one_are_ready() {
     let probes = probes("{fieldsEqual: {fieldA: .data.k, fieldB: .data.k}}");
     let with_data = |mut live: Value, data: Value| {
         live["data"] = data;
@@ -351,7 +351,7 @@ fn the_next_phase_needs_every_object_of_the_one_before() {
                     "a" => first.clone(),
                     _ => Live::Present(live("", "stranger*")),
                 },
-                &mut willing,
+                &mut accept_all,
             );
             let is_reached = match outcome.result {
                 PassResult::Collision(_) => true,
@@ -397,7 +397,7 @@ fn controlled_objects_by_their_owners() {
             &[&["a"], &["b"]],
             &no_probes(),
             observe,
-            &mut willing,
+            &mut accept_all,
         );
         let names: Vec<_> = outcome.controller_of.iter().map(|o| &*o.name).collect();
         assert_eq!(
@@ -456,7 +456,7 @@ fn preflight_stops_a_phase_before_its_first_request() {
             while let Step::Send(requests) = pass.step() {
                 for (at, request) in requests {
                     asked.push((letter(&request), at.phase));
-                    pass.answer(at, &request, willing("", &request));
+                    pass.answer(at, &request, accept_all("", &request));
                 }
             }
             assert_eq!(asked, [('c', 0)], "{object}");
@@ -471,7 +471,7 @@ fn preflight_stops_a_phase_before_its_first_request() {
 /// Facts observed before the pass, such as a missing storage class, are added to the failures of an
 /// object, and left out when the object is fine.
 #[test]
-fn what_an_object_lacks_and_what_its_pods_say_is_told_with_its_failure() {
+fn a_failure_includes_missing_classes_and_reasons_of_pods() {
     let revision = revision();
     let object = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
     let failing = "{fieldsEqual: {fieldA: .data.k, fieldB: .metadata.name}}";
@@ -532,7 +532,7 @@ fn what_an_object_lacks_and_what_its_pods_say_is_told_with_its_failure() {
 
 /// The account's right to read an object is checked only if the object is probed.
 #[test]
-fn nothing_is_told_of_the_state_of_a_workload_that_is_not_probed() {
+fn the_state_of_an_unprobed_workload_is_not_reported() {
     let revision = revision();
     let object = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}}";
     let phases = [phase(&revision, "p1", &[object])];

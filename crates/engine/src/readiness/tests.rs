@@ -34,7 +34,7 @@ fn shown(conditions: &Conditions) -> Vec<String> {
 }
 
 #[test]
-fn every_state_of_a_revision_has_one_word_for_general_tools() {
+fn ready_reconciling_and_stalled_follow_the_state_of_a_revision() {
     let reconciling = |ready: &str, why: &str| {
         let both = [
             format!("Ready={ready} {why}"),
@@ -128,7 +128,7 @@ fn a_phase_is_ready_when_it_is_available() {
 }
 
 #[test]
-fn what_was_reported_for_an_earlier_spec_is_not_passed_on_as_present() {
+fn readiness_keeps_the_generation_of_an_outdated_report() {
     let mut conditions = list(&[
         "Available=True@6 Available: a",
         "Succeeded=True@6 S",
@@ -147,7 +147,7 @@ fn what_was_reported_for_an_earlier_spec_is_not_passed_on_as_present() {
 }
 
 #[test]
-fn a_long_text_is_cut_as_it_is_a_column_of_a_table() {
+fn messages_of_printed_conditions_are_shortened() {
     let text = "ä".repeat(1000);
     let mut conditions = list(&[&format!("Available=False PreflightError: {text}")]);
     set_of_revision(&mut conditions, None, true);
@@ -158,7 +158,7 @@ fn a_long_text_is_cut_as_it_is_a_column_of_a_table() {
 }
 
 #[test]
-fn every_state_of_a_deployment_has_one_word() {
+fn ready_reconciling_and_stalled_follow_the_state_of_a_deployment() {
     let find = |line: Option<&str>| line.map(|line| list(&[line]).into_list().remove(0));
     for (progressing, stalled, available, phase, expected) in [
         (

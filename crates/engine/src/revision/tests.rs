@@ -38,7 +38,7 @@ fn violations_name_position_and_cause() {
 /// The schema refuses the first ones as well, but revisions that are older than the schema reach
 /// this check.
 #[test]
-fn manifests_that_are_no_objects_are_refused_and_hold_no_teardown_up() {
+fn invalid_manifests_are_refused_and_do_not_block_a_teardown() {
     let revision = revision();
     let position = "Phase \"p\",";
     for (manifest, expected) in [
@@ -103,7 +103,7 @@ fn manifests_that_are_no_objects_are_refused_and_hold_no_teardown_up() {
 
 /// An object with an invalid name is never written, so its end needs no request either.
 #[test]
-fn names_that_no_server_can_hold_are_refused_and_hold_no_teardown_up() {
+fn invalid_names_are_refused_and_do_not_block_a_teardown() {
     let mut revision = revision();
     revision.identity.namespace.clear();
     let object = |namespace: &str, name: &str| {
@@ -285,7 +285,7 @@ fn manifests_of_delegated_phases() {
 /// The places of objects in other clusters, by the reach of their revision, and the violations of
 /// the others. The end of a revision covers all places that it may have reached before.
 #[test]
-fn objects_in_other_clusters_stay_within_reach() {
+fn objects_in_other_clusters_are_limited_to_the_reach_of_the_revision() {
     let reaching =
         |names: &[&str]| Reach::Namespaces(names.iter().map(ToString::to_string).collect());
     let place = "Object doesn't have a namespace and no default is provided.";

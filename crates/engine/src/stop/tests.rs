@@ -21,7 +21,7 @@ fn stopped(mut entry: ObjectSetObject, which: &SiteStop) -> ObjectSetObject {
 }
 
 #[test]
-fn workloads_get_the_form_in_which_they_run_nothing() {
+fn workloads_are_changed_so_that_they_run_no_pods() {
     let none = json!({ ANNOTATION_STOPPED: "true" });
     for (kind, spec, expected) in [
         (
@@ -89,7 +89,7 @@ fn workloads_get_the_form_in_which_they_run_nothing() {
 }
 
 #[test]
-fn workloads_stop_by_their_service() {
+fn only_workloads_of_the_given_services_stop() {
     let services =
         |names: &[&str]| SiteStop::Services(names.iter().map(ToString::to_string).collect());
     let mut unlabelled = object("apps/v1/Deployment", json!({}));
@@ -114,7 +114,7 @@ fn workloads_stop_by_their_service() {
 /// If the count of replicas stayed create-only, it would not change, and the workload would
 /// continue to run.
 #[test]
-fn what_stops_them_is_left_to_nobody() {
+fn the_field_that_stops_a_workload_is_not_create_only() {
     for (kind, path, is_kept) in [
         ("apps/v1/Deployment", ".spec.replicas", false),
         ("apps/v1/Deployment", ".spec", false),
@@ -139,7 +139,7 @@ fn what_stops_them_is_left_to_nobody() {
 }
 
 #[test]
-fn what_had_stopped_a_workload_is_set_by_whoever_starts_it() {
+fn the_field_that_stopped_a_workload_is_set_on_start() {
     let path = |text: &str| FieldPath::parse(text).unwrap();
     let running = object("apps/v1/Deployment", json!({})).object;
     let still = stopped(object("apps/v1/Deployment", json!({})), &SiteStop::All).object;
@@ -150,7 +150,7 @@ fn what_had_stopped_a_workload_is_set_by_whoever_starts_it() {
 }
 
 #[test]
-fn what_workloads_say_of_their_pods() {
+fn pods_are_known_from_the_status_of_a_workload_or_asked_for() {
     let selector = json!({"matchLabels": {"app": "x"}});
     let ask = |selector: &Value| Pods::Ask(selector.clone());
     for (kind, status, expected) in [

@@ -16,14 +16,14 @@ use crate::{
 };
 
 #[test]
-fn phases_are_deleted_in_reverse_and_only_the_server_says_what_is_gone() {
+fn phases_are_deleted_in_reverse_order_and_confirmed_by_the_server() {
     let ours = |_: &str| Live::Present(live("2", "me*"));
-    let (steps, outcome) = tear_down(&[&["a", "b"], &["c"]], ours, &mut willing);
+    let (steps, outcome) = tear_down(&[&["a", "b"], &["c"]], ours, &mut accept_all);
     assert_eq!(
         (steps.as_str(), outcome),
         ("xc xa,xb", TeardownOutcome::Done)
     );
-    let (steps, outcome) = tear_down(&[&["a"], &["b"]], |_| Live::Uncached, &mut willing);
+    let (steps, outcome) = tear_down(&[&["a"], &["b"]], |_| Live::Uncached, &mut accept_all);
     assert_eq!((steps.as_str(), outcome), ("gb ga", TeardownOutcome::Done));
 }
 
@@ -38,7 +38,7 @@ fn an_object_with_a_finalizer_is_waited_for() {
                 Request::Delete(_) if name == "blocked" => {
                     Answer::Object(terminating(live("2", "me*")))
                 }
-                _ => willing(name, request),
+                _ => accept_all(name, request),
             },
         );
     assert_eq!(steps, "xblocked");
@@ -49,7 +49,7 @@ fn an_object_with_a_finalizer_is_waited_for() {
 }
 
 #[test]
-fn objects_that_others_control_are_only_released() {
+fn objects_with_another_controller_are_only_released() {
     let live = |name: &str| match name {
         // A newer revision has taken the object over: only our reference is removed.
         "handed-over" => Live::Present(live("3", "newer* me")),
@@ -64,9 +64,9 @@ fn objects_that_others_control_are_only_released() {
                 owner_uid, live, ..
             } => {
                 assert_eq!((owner_uid.as_str(), live.owner_index), ("me", 1));
-                willing(name, request)
+                accept_all(name, request)
             }
-            _ => willing(name, request),
+            _ => accept_all(name, request),
         },
     );
     assert_eq!(
@@ -78,7 +78,7 @@ fn objects_that_others_control_are_only_released() {
 /// The annotation in the manifest or on the object keeps an object; an owner that is not the
 /// controller releases it in any case.
 #[test]
-fn objects_that_are_to_be_kept_are_let_go() {
+fn objects_with_the_keep_annotation_are_released() {
     for (in_manifest, in_cluster, owners, expected) in [
         (None, None, "me*", "xa"),
         (Some("keep"), None, "me*", "ra"),
@@ -106,7 +106,7 @@ fn objects_that_are_to_be_kept_are_let_go() {
         let (at, request) = next(&mut teardown).unwrap();
         let text = format!("{in_manifest:?} {in_cluster:?} {owners}");
         assert_eq!(format!("{}a", letter(&request)), expected, "{text}");
-        teardown.answer(at, &request, willing("a", &request));
+        teardown.answer(at, &request, accept_all("a", &request));
         let was_ours = owners.contains("me*");
         assert_eq!(
             teardown.kept().len(),
@@ -129,7 +129,7 @@ fn objects_that_are_to_be_kept_are_let_go() {
 
 /// Only objects that newer revisions have in the namespace keep it.
 #[test]
-fn a_namespace_in_which_newer_revisions_want_objects_is_let_go() {
+fn a_namespace_with_objects_of_newer_revisions_is_released() {
     for (wants, expected) in [(&["inner"][..], "ra"), (&["other"], "xa"), (&[], "xa")] {
         let mut revision = revision();
         revision.newer_wants = wants
@@ -156,7 +156,7 @@ fn a_namespace_in_which_newer_revisions_want_objects_is_let_go() {
 
 /// A webhook puts the owner back, so the object is not reported as kept.
 #[test]
-fn what_is_not_let_go_is_not_kept() {
+fn an_object_that_cannot_be_released_is_not_reported_as_kept() {
     let mut object = live("2", "me*");
     object["metadata"]["annotations"]["baton.run/deletion"] = "keep".into();
     let (revision, kinds) = (revision(), kinds());
@@ -174,7 +174,7 @@ fn what_is_not_let_go_is_not_kept() {
 
 /// The cache may be older than a take-over of ours whose answer was lost.
 #[test]
-fn what_the_cache_shows_of_others_may_be_ours_by_now() {
+fn foreign_objects_in_the_cache_are_read_before_they_are_skipped() {
     let previous = |_: &str| Live::Present(live("1", "previous*"));
     for (now, expected) in [
         (live("2", "previous me*"), "ga xa"),
@@ -183,7 +183,7 @@ fn what_the_cache_shows_of_others_may_be_ours_by_now() {
     ] {
         let mut server = |name: &str, request: &Request| match request {
             Request::Get => Answer::Object(now.clone()),
-            _ => willing(name, request),
+            _ => accept_all(name, request),
         };
         let (steps, outcome) = tear_down(&[&["a"]], previous, &mut server);
         assert_eq!((steps.as_str(), outcome), (expected, TeardownOutcome::Done));
@@ -191,7 +191,7 @@ fn what_the_cache_shows_of_others_may_be_ours_by_now() {
 }
 
 #[test]
-fn an_ended_owner_lets_go_of_what_it_has_nevertheless() {
+fn stray_objects_of_an_ended_owner_are_deleted_or_released() {
     for (owners, going, expected) in [
         ("me*", false, Some("delete")),
         ("newer me*", false, Some("delete")),
@@ -296,7 +296,7 @@ fn next_letter(mut teardown: Teardown<'_>) -> char {
 /// The object changes before each write, or a webhook restores the reference that a release
 /// removes.
 #[test]
-fn an_object_that_keeps_changing_is_given_up() {
+fn a_teardown_fails_if_an_object_keeps_changing() {
     let back = |owners: &str| Answer::Object(live("2", owners));
     for (owners, answer, expected) in [
         ("me*", Answer::Conflict, 15),
@@ -369,7 +369,7 @@ fn an_unfinished_teardown_lists_the_objects_of_its_phase() {
 /// An entry of the annotation is released by the remaining text, an owner reference by its
 /// position.
 #[test]
-fn a_release_names_what_is_left_of_the_annotation() {
+fn a_release_writes_the_remaining_owners_to_the_annotation() {
     let revision = revision();
     let phases = phases(&revision, &[&["a"]]);
     let kinds = kinds();
@@ -422,7 +422,7 @@ fn a_release_names_what_is_left_of_the_annotation() {
 /// Two objects of a phase: the requests about both, and if the preceding phase is reached. Requests
 /// about one object do not depend on the other.
 #[test]
-fn the_phase_before_needs_both_objects_gone() {
+fn the_preceding_phase_waits_until_both_objects_are_gone() {
     let state = |name: &str| match name {
         "gone" => Live::Gone,
         "leaving" => Live::Present(terminating(live("2", "me*"))),
@@ -447,7 +447,7 @@ fn the_phase_before_needs_both_objects_gone() {
         let mut server = |name: &str, request: &Request| match name {
             "kept" => Answer::Object(live("2", "me*")),
             "denied" => Answer::Refused("denied".to_owned()),
-            _ => willing(name, request),
+            _ => accept_all(name, request),
         };
         let (steps, outcome) = tear_down(&[&["before"], &pair], state, &mut server);
         assert_eq!(steps, expected, "{pair:?}");

@@ -177,7 +177,7 @@ pub fn letter(request: &Request) -> char {
 pub type Server<'a> = &'a mut dyn FnMut(&str, &Request) -> Answer;
 
 /// A server that accepts everything.
-pub fn willing(_: &str, request: &Request) -> Answer {
+pub fn accept_all(_: &str, request: &Request) -> Answer {
     match request {
         Request::DryRunCreate(body) | Request::Create(body) => Answer::Created(written(body, "2")),
         Request::DryRunApply(body) | Request::Apply(body) => Answer::Object(written(body, "2")),
@@ -353,7 +353,7 @@ pub fn server_of_posted(
             }
             Answer::Object(answer)
         }
-        _ => willing(name, request),
+        _ => accept_all(name, request),
     }
 }
 

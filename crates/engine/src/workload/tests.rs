@@ -106,14 +106,14 @@ fn each_way_for_a_pod_to_fail_has_its_reason() {
 }
 
 #[test]
-fn a_pod_that_is_going_is_no_reason() {
+fn a_terminating_pod_is_no_reason() {
     let mut pod = pod("web-1", &json!({ "phase": "Failed", "reason": "Evicted" }));
     pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     assert_eq!(pod_reason(&pod), None);
 }
 
 #[test]
-fn the_most_frequent_reason_is_told_with_the_first_pod() {
+fn the_most_frequent_reason_is_reported_with_its_first_pod() {
     let failed =
         |name: &str, reason: &str| pod(name, &json!({ "phase": "Failed", "reason": reason }));
     let fine = pod("web-0", &json!({ "phase": "Running" }));
@@ -164,7 +164,7 @@ fn a_container_that_should_not_end_fails_with_any_code() {
 }
 
 #[test]
-fn pods_that_have_ended_count_only_where_no_other_fails() {
+fn ended_pods_count_only_if_no_other_pod_fails() {
     let evicted = |name: &str| {
         pod(
             name,
@@ -182,7 +182,7 @@ fn pods_that_have_ended_count_only_where_no_other_fails() {
 }
 
 #[test]
-fn only_a_container_that_ended_has_a_log_to_look_at() {
+fn only_a_container_that_has_crashed_has_a_log_to_show() {
     let crashed = container(
         &json!({ "running": {} }),
         &json!({ "terminated": { "exitCode": 1 } }),
@@ -196,7 +196,7 @@ fn only_a_container_that_ended_has_a_log_to_look_at() {
 }
 
 #[test]
-fn conditions_of_workloads_tell_what_they_know() {
+fn failures_are_read_from_the_conditions_of_a_workload() {
     let with = |type_: &str, status: &str| {
         json!({ "status": { "conditions": [
             { "type": "Available", "status": "False", "message": "Deployment does not have minimum availability." },

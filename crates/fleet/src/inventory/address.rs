@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_what_is_wrong() {
+    fn an_invalid_address_is_reported_with_its_fault() {
         for (text, expected) in [
             (
                 "",

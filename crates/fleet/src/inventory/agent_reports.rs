@@ -127,7 +127,7 @@ mod tests {
     use crate::inventory::health::Standing;
 
     #[test]
-    fn an_agent_is_lost_when_it_is_silent() {
+    fn an_agent_without_a_recent_heartbeat_is_lost() {
         let started = Instant::now();
         let silence = Duration::from_secs(30);
         let at = |seconds| started + Duration::from_secs(seconds);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_stays_until_the_next_one() {
+    fn a_heartbeat_without_a_report_keeps_the_last_report() {
         let heartbeats = Heartbeats::default();
         let beats = heartbeats.of("edge");
         let report = || beats.borrow().clone().and_then(|beat| beat.report);

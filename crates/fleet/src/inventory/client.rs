@@ -283,7 +283,7 @@ mod tests {
     const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n";
 
     #[tokio::test]
-    async fn what_the_library_refuses_leaves_the_connection_as_it_is() {
+    async fn invalid_credentials_leave_the_connection_unchanged() {
         let metrics = RequestMetrics::default();
         let mut line = Line::new(
             &credentials(Identity::Token("a".to_owned())),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pulse_signals_what_is_unexpected() {
+    fn a_pulse_signals_only_unexpected_answers() {
         let pulse = Pulse::default();
         let changed = || pulse.changed().now_or_never().is_some();
         assert!(!changed());
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_of_the_credentials_is_no_answer() {
+    fn an_unauthorized_response_does_not_count_as_contact() {
         for (status, expected) in [
             (200, true),
             (404, true),

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_finds_everything_as_it_was() {
+    fn an_unchanged_cluster_causes_no_write_after_a_restart() {
         let fresh = Health::first(&ClusterStatus::default(), at(0));
         let up = fresh.clone().answered(Some("v1".to_owned()), at(1));
         let up = stored(&up.due(&ClusterStatus::default(), at(1)).unwrap());
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_others_stay_and_are_sorted() {
+    fn conditions_of_other_writers_are_kept_and_sorted() {
         let other = |type_: &str| Condition {
             type_: type_.to_owned(),
             status: "True".to_owned(),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contact_in_the_future_is_put_right() {
+    fn a_contact_time_in_the_future_is_corrected() {
         let health = Health::first(&ClusterStatus::default(), at(0)).answered(None, at(9_000));
         let ahead = health.due(&ClusterStatus::default(), at(9_000)).unwrap();
         let health = Health::first(&ahead, at(0)).answered(None, at(1));

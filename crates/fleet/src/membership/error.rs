@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_those_of_the_cluster_that_is_meant() {
+    fn suggested_flags_are_those_of_the_affected_cluster() {
         let error = |side| {
             let cause = Box::new(ConfigError::UnknownContext {
                 origin: "FILE".to_owned(),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_after_the_first_write_lists_what_was_done() {
+    fn an_error_after_the_first_write_lists_the_completed_steps() {
         let error = |done: &[&str], missing: &[&str]| {
             let owned = |items: &[&str]| {
                 items
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_phases_the_first_are_listed() {
+    fn only_the_first_of_many_phases_are_listed() {
         let error = |count| {
             let first = vec!["shop/a".to_owned(), "b".to_owned()];
             let name = "eu".to_owned();

@@ -175,7 +175,7 @@ applicationClusters:
     }
 
     #[test]
-    fn mistakes_are_reported_in_collapse_whitespace() {
+    fn mistakes_are_reported_in_one_line() {
         let entry = |text: &str| format!("applicationClusters: [{text}]");
         for (text, expected) in [
             (String::new(), "unexpected end of input"),
@@ -202,7 +202,7 @@ applicationClusters:
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
+    fn a_missing_file_is_named() {
         let error = read(Path::new("no/such/file.yaml"))
             .unwrap_err()
             .to_string();

@@ -109,7 +109,7 @@ mod tests {
     use crate::membership::request::Admitted;
 
     #[test]
-    fn an_assignment_names_exactly_who_was_asked_for() {
+    fn an_assignment_is_replaced_by_the_requested_namespaces() {
         let name: ClusterName = "eu-1".parse().unwrap();
         let names =
             |names: &[&str]| Admitted::Names(names.iter().map(ToString::to_string).collect());

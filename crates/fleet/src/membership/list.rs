@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_looks_like_that_of_kubectl() {
+    fn a_table_has_the_format_of_kubectl() {
         let shown = |format| render(format, &clusters(), now()).unwrap();
         assert_eq!(
             shown(ListFormat::Table),
@@ -193,7 +193,7 @@ edge   Pull         <none>   Unknown                <none>   <none>    0s    \
     }
 
     #[test]
-    fn formats_for_programs_hold_the_objects_as_they_are() {
+    fn json_and_yaml_output_contain_the_whole_objects() {
         let shown = |format| render(format, &clusters(), now()).unwrap();
         assert_eq!(
             shown(ListFormat::Name),

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_created_and_what_is_there_is_kept() {
+    fn missing_objects_are_created_and_matching_ones_are_kept() {
         let wanted = Manifest(role(&json!([{ "verbs": ["get"] }])));
         assert_eq!(wanted.compare(None), Change::Create);
         let mut live = wanted.0.clone();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_somebody_chose_are_left_alone() {
+    fn rules_with_another_field_manager_are_not_changed() {
         let wanted = Manifest(role(&json!([{ "verbs": ["get", "list"] }])));
         let narrow = role(&json!([{ "verbs": ["get"] }]));
         assert_eq!(wanted.compare(Some(&narrow)), Change::Update);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_and_claims_that_are_there_are_left_as_they_are() {
+    fn existing_namespaces_and_claims_are_not_changed() {
         let claim = |size: &str| {
             json!({
                 "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "a" },
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn lists() {
+    fn lists_are_compared_by_their_items() {
         let owners = |uids: &[&str]| {
             let owners: Vec<Value> = uids.iter().map(|uid| json!({ "uid": uid })).collect();
             json!({ "ownerReferences": owners, "a": uids })
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_a_field_is() {
+    fn only_fields_in_our_managed_fields_entry_are_owned() {
         let mut live = json!({});
         assert!(!owns_spec_field(&live, "region"));
         live["metadata"]["managedFields"] = json!([

@@ -180,7 +180,7 @@ mod tests {
 
     /// The typed form would drop a misspelt field.
     #[test]
-    fn manifests_hold_known_fields_only() {
+    fn manifests_contain_known_fields_only() {
         fn check<T: Serialize + DeserializeOwned>(manifest: &Manifest) {
             let typed: T = serde_json::from_value(manifest.0.clone()).unwrap();
             assert_eq!(serde_json::to_value(typed).unwrap(), manifest.0);
@@ -223,7 +223,7 @@ mod tests {
 
     /// A token must not be usable before all other objects exist.
     #[test]
-    fn the_token_comes_last() {
+    fn the_token_is_created_last() {
         let trusted = hub_account(&name(), &TargetRights::default());
         let tenants = TargetRights::new(Some(RightsMode::Tenants), None, None);
         let tenants = hub_account(&name(), &tenants);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_goes_with_its_cluster() {
+    fn the_secret_is_owned_by_its_cluster() {
         let secret = cluster_secret(&name(), "baton-system", "1-2", "https://s", &credentials()).0;
         assert_eq!(
             secret["metadata"]["annotations"],

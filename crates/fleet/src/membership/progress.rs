@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_prints_what_would_be_done() {
+    fn a_dry_run_prints_the_planned_changes() {
         let manager = "kubectl-edit".to_owned();
         for (change, expected) in [
             (Change::Create, "Would create cluster role a"),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_deleted_has_to_be_gone_first() {
+    fn an_object_in_deletion_is_an_error() {
         let manifest = step(Change::Create).manifest;
         let live = json!({ "metadata": { "deletionTimestamp": "2026-08-01T00:00:00Z" } });
         let error = Step::new(Side::Hub, manifest, Some(live)).unwrap_err();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_is_no_longer_missing() {
+    fn completed_steps_are_listed_as_done_and_not_as_missing() {
         let mut progress = Progress::over(&[step(Change::Create), step(Change::Keep)]);
         assert_eq!(progress.missing, ["cluster role a"]);
         assert!(!progress.has_changed_something());

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_printed() {
+    fn remaining_objects_are_printed() {
         let printed =
             |named, connection, phases| left(named, connection, phases, &name()).join("\n");
         assert!(

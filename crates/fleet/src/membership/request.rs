@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_deliver_is_said_by_names_or_for_all() {
+    fn the_admitted_namespaces_are_given_by_names_or_for_all() {
         let admitted = |flags: &[&str]| asked(flags).unwrap().1.admitted;
         assert_eq!(admitted(&["eu-1"]), None);
         assert_eq!(admitted(&["eu-1", "--for-all"]), Some(Admitted::All));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_in_the_target_are_said_by_their_mode() {
+    fn rights_in_the_target_are_given_by_their_mode() {
         let rights = |flags: &[&str]| asked(flags).map(|(_, settings)| settings.rights);
         assert_eq!(rights(&["eu-1"]), Ok(None));
         for (flag, expected) in [
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_do_not_go_together_are_refused() {
+    fn conflicting_flags_are_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let text =
             "applicationClusters: [{name: a, region: eu}, {name: b, region: eu, connection: Pull}]";

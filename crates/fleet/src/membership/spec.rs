@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_cluster_has_all_it_needs() {
+    fn a_new_cluster_has_all_required_fields() {
         assert_eq!(
             spec(&Given::default(), None, SERVER),
             json!({ "connection": "Push", "region": "default", "apiMaster": SERVER, "capabilities": [] })
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_given_stays() {
+    fn fields_without_a_flag_keep_their_values() {
         let before = json!({
             "connection": "Push", "region": "us", "apiMaster": "https://old:6443",
             "capabilities": ["gpu"], "scheduler": { "weight": 5 },
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cluster_lacks_is_filled_in() {
+    fn missing_fields_of_a_cluster_are_filled_in() {
         let bare = live(&json!({ "region": "eu" }), &[]);
         assert_eq!(
             spec(&Given::default(), Some(&bare), SERVER),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_is_that_which_will_be_there() {
+    fn the_address_is_that_of_the_resulting_spec() {
         let old = live(&json!({ "apiMaster": "https://old" }), &[]);
         let given = Given {
             api_master: Some("https://new".to_owned()),

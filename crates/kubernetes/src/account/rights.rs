@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_count_for_a_while() {
+    fn a_right_is_cached_for_a_limited_time() {
         let right = |name: &str| Right {
             account: Account::new("shop", "deployer").unwrap(),
             group: String::new(),

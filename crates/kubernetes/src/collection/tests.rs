@@ -88,7 +88,7 @@ proptest! {
     /// After any list and any event the collection has each object that exists, as it was last
     /// readable.
     #[test]
-    fn the_fold_is_the_list_of_objects(acts in acts(), is_certain in any::<bool>()) {
+    fn a_collection_equals_the_objects_of_the_server(acts in acts(), is_certain in any::<bool>()) {
         let unserved = if is_certain { Unserved::Empty } else { Unserved::Unknown };
         let mut world = World {
             collection: Collection::new(unserved),
@@ -165,7 +165,7 @@ proptest! {
 }
 
 #[test]
-fn an_object_that_became_unreadable_goes_when_it_is_deleted() {
+fn an_unreadable_object_is_removed_when_it_is_deleted() {
     let mut collection = Collection::<String, u8>::new(Unserved::Unknown);
     let names = |collection: &Collection<String, u8>| collection.items().len();
     collection.take(&Event::Upsert(&object(1, 2)), read);

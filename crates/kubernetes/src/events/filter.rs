@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn kind_and_reason_make_an_event_another_one() {
+    fn events_differ_by_kind_and_reason() {
         let now = Instant::now();
         let mut filter = Filter::default();
         for (kind, reason) in [

@@ -164,7 +164,7 @@ proptest! {
     /// For any order in which lists, events and answers arrive: a deleted object does not reappear
     /// while nothing is listed, and in the end the store equals the server.
     #[test]
-    fn what_is_kept_becomes_what_is_there(steps in steps()) {
+    fn the_store_converges_to_the_state_of_the_server(steps in steps()) {
         let mut world = World::default();
         for step in &steps {
             world.step(step);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_is_outwaited_for_as_long_as_it_promised() {
+    fn a_lease_is_vacant_after_the_duration_that_its_holder_set() {
         let other = || Standing::Held {
             holder: "other".to_owned(),
         };
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_have_the_form_of_client_go() {
+    fn claims_have_the_format_of_client_go() {
         let duration = Duration::from_secs(15);
         let fresh = claimed(None, ME, duration, time(9));
         let first = LeaseSpec {

@@ -183,7 +183,7 @@ fn answers_and_events() {
 }
 
 #[test]
-fn lists() {
+fn lists_replace_older_objects_and_keep_newer_answers() {
     check_after_list(
         "
         a list removes what it does not contain:
@@ -246,7 +246,7 @@ fn watch_events_while_a_write_is_under_way() {
 }
 
 #[test]
-fn labels_and_what_is_settled() {
+fn children_need_the_label_and_settled_marks_end_with_the_object() {
     check_after_list(
         "
         a written object without the label is no child any more:
@@ -287,7 +287,7 @@ fn writes_before_the_first_list() {
 }
 
 #[test]
-fn a_first_list_that_nobody_waits_for_is_reported() {
+fn changes_in_the_first_list_are_reported_on_request() {
     let (silent, _) = store();
     let reports = Reports::default();
     let sink = Arc::clone(&reports);
@@ -301,7 +301,7 @@ fn a_first_list_that_nobody_waits_for_is_reported() {
 }
 
 #[test]
-fn of_a_stranger_only_the_version_is_kept() {
+fn only_the_version_of_a_foreign_object_is_cached() {
     let stranger = |version: u64| {
         let text = object("a", "1", version, true).get().to_owned();
         RawValue::from_string(text.replace("owner-", "stranger-")).unwrap()
@@ -393,7 +393,7 @@ fn a_change_reports_the_controller_after_it() {
 }
 
 #[test]
-fn deletions_are_not_remembered_for_ever() {
+fn deletions_are_forgotten_after_their_event_or_the_next_list() {
     let (store, _) = store();
     store.on_event(&Event::ListStarted);
     store.on_event(&Event::ListDone {
@@ -416,7 +416,7 @@ fn deletions_are_not_remembered_for_ever() {
 }
 
 #[test]
-fn one_bad_object_is_skipped() {
+fn an_unreadable_object_is_skipped() {
     let (store, reports) = store();
     let bad = RawValue::from_string("[1]".to_owned()).unwrap();
     store.on_event(&Event::Upsert(&bad));

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_refusal_has_its_way_to_go_on() {
+    fn each_refusal_determines_how_the_watch_continues() {
         let too_large = concat!(
             r#"{"status":"Failure","message":"Too large resource version: 9, current: 5","reason":"Timeout","#,
             r#""details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"#,

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_does_not_keep_its_memory() {
+    fn the_memory_of_a_long_line_is_released() {
         let mut lines = Lines::default();
         let long = vec![b'x'; 3_000_000];
         lines.feed(&long, |_| Ok::<_, ()>(())).unwrap();

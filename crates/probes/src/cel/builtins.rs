@@ -122,7 +122,7 @@ mod tests {
     use crate::cel::testing::{check, hold, verdict};
 
     #[test]
-    fn has_is_false_for_what_has_no_fields() {
+    fn has_is_false_for_values_without_fields() {
         hold(&[
             "has(self.spec.paused) && !has(self.spec.other) && has(self.spec.none)",
             "!has(self.spec.replicas.x) && !has(self.spec.none.x) && !has(self.spec.image.x)",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_keys_is_in_a_map() {
+    fn only_keys_are_in_a_map() {
         hold(&[
             "'name' in self.metadata && !('other' in self.metadata)",
             "!(self.spec.none in self.metadata) && !(self.spec.items in self.metadata)",

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_real_rules_do_is_affordable() {
+    fn realistic_rules_stay_within_the_budget() {
         let object =
             json!({"items": items(5_000), "few": items(150), "text": "a".repeat(1_000_000)});
         for rule in [
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_take_too_long_or_too_much_memory_fails() {
+    fn rules_that_need_too_much_time_or_memory_fail() {
         let object = json!({"items": items(500), "text": "a".repeat(1_000_000)});
         let digits = "[1,2,3,4,5,6,7,8,9]";
         let nested = |depth: usize| {
@@ -225,7 +225,7 @@ mod tests {
     /// The evaluator appends in place if it recognises the steps of `map` and `filter`, and lets a
     /// later item decide if it recognises those of `all` and `exists`.
     #[test]
-    fn the_steps_of_macros_keep_their_shape() {
+    fn instrumented_macros_keep_the_shape_of_their_steps() {
         for (rule, accumulated) in [
             ("self.l.map(x, x.a)", "_+_"),
             ("self.l.filter(x, x.a)", "_?_:_"),

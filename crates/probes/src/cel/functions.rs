@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_stand_for_a_line_each() {
+    fn each_alternative_of_a_declaration_becomes_a_line() {
         for (line, lines) in [
             ("_||_(bool, bool) -> bool", vec!["_||_(bool, bool) -> bool"]),
             (
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn other_calls_are_refused() {
+    fn calls_without_a_matching_overload_are_refused() {
         for (name, member, arguments) in [
             ("_+_", false, vec!["int", "double"]),
             ("_+_", false, vec!["int"]),

@@ -12,7 +12,7 @@ const SEPARATOR: &str = "\n---\n";
 const LONGEST_ERROR: usize = 2 * MAX_RULE;
 
 #[test]
-fn rules_keep_their_promises() {
+fn rules_stay_within_their_limits_and_declared_types() {
     bolero::check!(name = "cel")
         .with_iterations(300)
         .for_each(|input: &[u8]| {

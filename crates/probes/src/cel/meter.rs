@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_meter_remembers_what_was_wanted() {
+    fn an_exhausted_meter_stays_exhausted() {
         let meter = Meter::new(u64::MAX);
         assert!(meter.charge(BUDGET).is_ok());
         assert!(!meter.exhausted());

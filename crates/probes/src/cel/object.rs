@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_needed_is_converted() {
+    fn only_needed_fields_are_converted() {
         let object = json!({
             "metadata": {"name": "x", "managedFields": [1, 2, 3]},
             "spec": {"replicas": 1, "list": [{"a": 1}]},

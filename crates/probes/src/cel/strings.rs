@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn results_keep_in_proportion() {
+    fn results_are_bounded_in_size() {
         let object =
             json!({"text": "a".repeat(MAX_PARTS + 1), "less": "a".repeat(MAX_PARTS), "a": "a"});
         for (rule, expected) in [

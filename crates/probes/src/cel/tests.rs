@@ -112,7 +112,7 @@ fn rules_must_yield_a_bool() {
 }
 
 #[test]
-fn what_is_no_cel_names_the_place() {
+fn syntax_errors_name_their_place() {
     let object = object();
     for (rule, start) in [
         ("", "refused: 1:1: Syntax error: mismatched input '<EOF>'"),
@@ -150,7 +150,7 @@ fn what_is_no_cel_names_the_place() {
 }
 
 #[test]
-fn errors_say_what_is_missing_or_does_not_fit() {
+fn errors_name_missing_keys_and_overloads() {
     check(&[
         ("self.other == 1", "error: no such key: other"),
         ("self.status.other.more == 1", "error: no such key: other"),
@@ -465,7 +465,7 @@ fn long_and_deep_rules_are_refused_and_never_overflow_the_stack() {
 }
 
 #[test]
-fn a_panic_ends_with_the_rule() {
+fn a_panic_becomes_an_error_of_the_rule() {
     let quiet = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let panicked: Result<(), Aborted> = on_large_stack(|| panic!("a bug"));

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_optional_of_an_optional_is_one_optional() {
+    fn nested_optionals_are_flattened() {
         assert_eq!(Ty::optional(Ty::optional(INT)), Ty::optional(INT));
     }
 

@@ -219,7 +219,7 @@ mod tests {
 
     /// All values were compared with the results of Go 1.26 and the Kubernetes library.
     #[test]
-    fn a_url_has_the_parts_that_go_finds() {
+    fn urls_have_the_same_parts_as_in_go() {
         // text: scheme, host, hostname, port, escaped path
         for (text, parts) in [
             ("/", ["", "", "", "", "/"]),

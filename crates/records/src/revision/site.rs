@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_of_a_site_tells_how_far_it_is() {
+    fn a_site_revision_is_read_with_its_progress() {
         let time = |text: &str| text.parse::<Timestamp>().unwrap();
         let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
         let conditions = json!([
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spoilt_annotation_makes_it_a_revision_of_no_site() {
+    fn a_revision_with_an_invalid_site_annotation_has_no_site() {
         assert_eq!(revision("{", &json!([])).site, None);
     }
 }

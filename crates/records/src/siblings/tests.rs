@@ -90,7 +90,7 @@ const DONE: &[&str] = &[SUCCEEDED];
 const TAKEN: &str = "left to revision v2";
 
 #[test]
-fn an_object_in_a_slice_is_left_to_the_newer_revision_as_an_inline_one_is() {
+fn objects_in_slices_of_a_newer_revision_are_left_to_it() {
     for (newer, conditions, expected) in [
         (inline("cm"), DONE, TAKEN),
         (inline("cm"), &[], ""),

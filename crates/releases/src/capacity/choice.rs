@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_annotation_it_is_the_one_deployment() {
+    fn the_only_deployment_is_the_workload_without_an_annotation() {
         let (kind, other) = (deployment(), stateful());
         let kinds = kinds(None).unwrap();
         let web = candidate(&kind, "web", None, None);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_marked_is_meant() {
+    fn an_annotated_workload_is_chosen() {
         let kind = deployment();
         let kinds = kinds(None).unwrap();
         let worker = candidate(&kind, "worker", None, None);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn several_workloads_share_the_total_as_the_chart_has_it() {
+    fn several_workloads_share_the_total_in_the_ratio_of_the_chart() {
         let (kind, other) = (deployment(), stateful());
         let kinds = kinds(Some("apps/v1/Deployment,apps/v1/StatefulSet")).unwrap();
         let steps = Some("steps");

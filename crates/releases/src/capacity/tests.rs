@@ -129,7 +129,7 @@ fn containers_of_sad_pods_are_summed_up_by_name() {
 }
 
 #[test]
-fn any_share_of_some_pods_is_one_at_least() {
+fn a_share_above_zero_is_at_least_one_pod() {
     for (total, percent, expected) in [
         (3, 0, 0),
         (3, 1, 1),
@@ -175,7 +175,7 @@ fn any_share_of_some_pods_is_one_at_least() {
 
 /// The first reason that applies is reported, in the order of Shipper.
 #[test]
-fn why_a_workload_is_not_ready() {
+fn the_first_applicable_reason_of_an_unready_workload_is_reported() {
     let conditions = json!([
         {"type": "Progressing", "status": "False", "message": "deadline exceeded"},
         {"type": "ReplicaFailure", "status": "True", "message": "quota"},
@@ -221,7 +221,7 @@ fn more_pods_than_wanted_are_not_ready() {
 }
 
 #[test]
-fn a_status_that_speaks_of_an_older_spec_does_not_count() {
+fn a_status_of_an_older_generation_does_not_count() {
     let mut workload = workload(5, 5, json!([]));
     workload.generation = 4;
     assert_eq!(
@@ -238,7 +238,7 @@ fn a_status_that_speaks_of_an_older_spec_does_not_count() {
 
 /// The planner needs no other facts about a kind.
 #[test]
-fn odd_workloads_are_read_as_far_as_they_go() {
+fn the_readable_fields_of_a_malformed_workload_are_used() {
     let empty = Workload::of(&json!({}), Scaling::Steps);
     assert_eq!(
         empty,
@@ -282,7 +282,7 @@ fn an_autoscaler_decides_between_nothing_and_everything() {
 }
 
 #[test]
-fn five_sad_pods_are_told_of_with_their_first_condition() {
+fn at_most_five_sad_pods_are_reported_with_their_first_condition() {
     let mut pods: Vec<_> = ["f", "c", "e", "a", "d", "b"].map(sad).into();
     pods.push(pod("0", &["Ready=True"], json!([]), json!([])));
     pods.push(Pod::default());

@@ -98,7 +98,7 @@ fn with_ours(mut labels: Value) -> Value {
 
 /// The Service is installed before the Deployment.
 #[test]
-fn a_chart_is_decorated() {
+fn objects_of_a_chart_get_the_labels_of_the_release() {
     let content = check(vec![deployment("shop-1-nginx"), production("nginx-prod")]).unwrap();
     let found: Vec<_> = content
         .manifests
@@ -144,7 +144,7 @@ fn a_chart_is_decorated() {
 }
 
 #[test]
-fn the_service_that_balances() {
+fn exactly_one_service_is_chosen_for_traffic() {
     let plain = |name: &str| service(name, &json!({}), &json!({"app": "nginx"}));
     let staging = service("staging", &json!({"shipper-lb": "staging"}), &Value::Null);
     let error = |found| {
@@ -209,7 +209,7 @@ fn a_service_without_a_selector_gets_one() {
 }
 
 #[test]
-fn selectors_made_by_helm_create() {
+fn selectors_of_helm_create_need_the_workaround_label() {
     let selector = |release: &str, workaround: Option<&str>| {
         let service = service(
             "lb",
@@ -272,7 +272,7 @@ fn scaled(api_version: &str, kind: &str, name: &str, mark: Option<&str>) -> Valu
 }
 
 #[test]
-fn which_objects_are_workloads() {
+fn built_in_and_annotated_objects_are_workloads() {
     let rollout = ("example.com".to_owned(), "Rollout".to_owned());
     let scalable = Scalable::from([(rollout, ".spec.size".to_owned())]);
     let one =
@@ -500,7 +500,7 @@ proptest! {
     /// A chart with random changes is refused, or all objects have our labels and the workload has
     /// no pods.
     #[test]
-    fn odd_charts_are_refused_or_decorated(
+    fn malformed_charts_are_refused_or_labelled_completely(
         choices in prop::collection::vec(0_usize..8, 0..7),
         odd in prop::sample::select(vec![
             json!(null), json!(0), json!(-1), json!(""), json!("production"), json!([]), json!([1]), json!({}),

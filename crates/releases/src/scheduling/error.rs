@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_report_is_passed_on() {
+    fn errors_of_other_components_are_passed_on() {
         for (error, reason, again) in [
             (
                 ScheduleError::ChartFetch as fn(String) -> _,

@@ -48,7 +48,7 @@ fn selected(required: &str, clusters: &[Cluster]) -> String {
 }
 
 #[test]
-fn the_scores_of_the_contract() {
+fn scores_equal_those_of_the_contract() {
     for (name, expected_hash, expected_score) in [
         ("cluster-0", 0x6a48_7379_4fcb_5d6a, 87.907),
         ("cluster-1", 0x0408_3966_4a59_b403, 415.088),
@@ -158,7 +158,7 @@ fn clusters_are_selected_by_region_and_capability() {
 }
 
 #[test]
-fn a_slightly_larger_weight_moves_nothing() {
+fn a_slightly_larger_weight_does_not_change_the_selection() {
     let mut clusters = clusters("cluster-0@a cluster-1@a cluster-2@b cluster-3@b");
     clusters[0].spec.scheduler.weight = Some(101);
     assert_eq!(selected("a b", &clusters), "cluster-1,cluster-2");
@@ -170,7 +170,7 @@ fn a_slightly_larger_weight_moves_nothing() {
 }
 
 #[test]
-fn what_is_unschedulable_does_not_count() {
+fn unschedulable_clusters_are_not_selected() {
     let mut clusters = clusters("cluster-0@a cluster-1@a cluster-2@a");
     clusters[1].spec.scheduler.unschedulable = true;
     assert_eq!(selected("a", &clusters), "cluster-2");
@@ -188,7 +188,7 @@ fn requirements_without_a_list_of_regions_are_refused() {
 }
 
 #[test]
-fn the_annotation_may_repeat_itself() {
+fn repeated_clusters_in_the_annotation_count_once() {
     assert_eq!(chosen("b,a,,b"), ["a", "b"]);
     assert_eq!(chosen(""), [""; 0]);
 }
@@ -216,7 +216,7 @@ proptest! {
 
     /// In each region, a new cluster takes the place of at most one other.
     #[test]
-    fn a_cluster_that_is_added_moves_little(count in 2..20_usize, wanted in 1..5_i32) {
+    fn an_added_cluster_replaces_at_most_one_other(count in 2..20_usize, wanted in 1..5_i32) {
         let all: Vec<_> = (0..=count).map(|number| cluster(&format!("c{number}@a"))).collect();
         let requirements = requirements(&format!("a={wanted}"));
         let select = |clusters: &[Cluster]| select(APPLICATION, &requirements, clusters);

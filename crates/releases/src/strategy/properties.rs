@@ -364,7 +364,7 @@ fn check_ends(steps: &[RolloutStep], with_old: bool) {
 }
 
 #[test]
-fn capacity_is_there_before_traffic_and_stays_until_it_has_gone() {
+fn capacity_is_added_before_traffic_and_removed_after_it() {
     for steps in strategies() {
         check_capacity(&steps);
     }
@@ -383,7 +383,7 @@ fn a_first_release_has_capacity_for_its_traffic() {
 }
 
 #[test]
-fn every_world_ends_at_the_step() {
+fn every_rollout_reaches_its_target_step() {
     for steps in strategies() {
         check_ends(&steps, true);
         check_ends(&steps, false);
@@ -405,7 +405,7 @@ fn no_edit_and_no_abort_takes_a_pod_out_of_service() {
 /// A contender may never get a pod. Then the incumbent has all of its own pods, and the Release
 /// before is gone.
 #[test]
-fn a_contender_that_never_comes_up_keeps_nobody_waiting() {
+fn a_contender_without_pods_does_not_block_the_incumbent() {
     let steps = vanguard();
     let found = reach(World::start(true), &steps, |world| world.changed(&steps));
     let stuck = |world: &&World| world.target == 0 && !world.is_aborted;
@@ -440,7 +440,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn so_it_is_with_any_steps(shares in prop::collection::vec(share(), 1..3), all_pods in any::<bool>()) {
+    fn arbitrary_strategies_keep_capacity_and_reach_their_step(shares in prop::collection::vec(share(), 1..3), all_pods in any::<bool>()) {
         let last = (100, all_pods);
         let steps: Vec<_> = shares
             .into_iter()

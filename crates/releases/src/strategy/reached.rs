@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_has_what_the_step_gives_it_that_was_reached() {
+    fn a_release_has_the_capacity_of_the_step_it_has_reached() {
         for (own, successor, percent) in [
             // The newest Release.
             (None, None, 0),

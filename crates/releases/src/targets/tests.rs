@@ -204,7 +204,7 @@ fn reasons_of_clusters_without_the_wanted_pods() {
 /// The message of a target lists the clusters that are not ready, sorted. A cluster that is not
 /// operational has no reason.
 #[test]
-fn a_target_tells_which_clusters_are_not_ready() {
+fn the_message_of_a_target_lists_the_clusters_that_are_not_ready() {
     let target = capacity_target(&["d", "b", "a", "c"]);
     let outcomes = outcomes([
         ("a", Ok(planned(pods::Verdict::Ready))),
@@ -243,7 +243,7 @@ fn a_target_tells_which_clusters_are_not_ready() {
 }
 
 #[test]
-fn a_status_that_says_the_same_stays_the_same() {
+fn an_equal_report_does_not_change_the_status() {
     let later = Update {
         vocabulary: Documentation,
         now: Timestamp::constant(900, 0),
@@ -268,7 +268,7 @@ fn a_status_that_says_the_same_stays_the_same() {
 
 /// Unknown values of a cluster stay unchanged, and clusters that left the spec are removed.
 #[test]
-fn clusters_that_cannot_be_reached_keep_their_numbers() {
+fn unreachable_clusters_keep_their_reported_numbers() {
     let mut target = capacity_target(&["a", "b"]);
     let found = outcomes(["a", "b"].map(|name| (name, Ok(planned(pods::Verdict::Ready)))));
     target.status = Some(capacity(&target, &found, update(Documentation)).status);

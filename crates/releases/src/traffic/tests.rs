@@ -156,7 +156,7 @@ fn check(releases: &[Release], name: &str, expected: (usize, usize, u32, Verdict
 }
 
 #[test]
-fn worked_examples() {
+fn the_number_of_labelled_pods_follows_the_weights() {
     use Verdict::{InProgress, Ready};
     check(&[release("a", 1, 10, 0)], "a", (10, 0, 0, InProgress));
     // Halves are rounded up.
@@ -176,7 +176,7 @@ fn worked_examples() {
 }
 
 #[test]
-fn rows_of_the_case_table() {
+fn pods_get_labels_before_others_lose_them() {
     use Verdict::{InProgress, Ready};
     check(&[release("a", 0, 0, 0)], "a", (0, 0, 0, Ready));
     check(&[release("a", 0, 1, 0)], "a", (0, 0, 0, Ready));
@@ -211,7 +211,7 @@ fn pods_are_changed_in_the_order_of_their_names() {
 /// The last three rows have the right labels: pods are missing, pods are not ready, and more pods
 /// than those with the label get traffic.
 #[test]
-fn why_traffic_does_not_arrive() {
+fn missing_traffic_is_reported_with_its_reason() {
     let check = |ready: &[&str], not_ready: &[&str], weight, expected: (bool, &str, &str)| {
         let mut world = World::new(&[release("a", weight, 3, if weight > 0 { 3 } else { 0 })]);
         world.endpoints = Endpoints::new(ready.iter().copied(), not_ready.iter().copied());
@@ -299,7 +299,7 @@ fn weights_are_those_of_the_targets_that_list_the_cluster() {
 }
 
 #[test]
-fn targets_that_leave_the_weights_open() {
+fn ambiguous_or_unlabelled_traffic_targets_are_refused() {
     let error = weights(&[target("one", None, &[])], "x").unwrap_err();
     let expected = "TrafficTarget \"ns/one\" needs a \"shipper-release\" label in order to select resources in the \
                     target clusters";
@@ -477,7 +477,7 @@ proptest! {
     /// For all earlier weights, and while pods come and go: some pod has traffic at every moment,
     /// if one had it before, and in the end the numbers match the weights.
     #[test]
-    fn traffic_goes_from_weights_to_weights_without_a_gap(
+    fn traffic_shifts_between_weights_without_a_gap(
         pods in prop::array::uniform3(1_usize..6),
         rollout in prop::collection::vec(prop::array::uniform3(0_u32..4), 1..5),
     ) {
@@ -508,7 +508,7 @@ proptest! {
     /// A rollout forth and back, with passes in any order, and all pods of a Release replaced at
     /// any time while the Service selects it by name: some pod has traffic at every moment.
     #[test]
-    fn replaced_pods_are_served_while_nobody_labels_them(
+    fn replaced_pods_get_traffic_before_they_are_labelled(
         pods in (1_usize..4, 1_usize..4),
         passes in prop::collection::vec(prop::collection::vec(0_u8..5, 0..12), 9),
     ) {

@@ -26,7 +26,7 @@ fn the_highest_version_in_the_range_is_found() {
 
 /// Each row: range, versions in the range, versions outside.
 #[test]
-fn ranges_have_the_versions_that_the_go_library_gives_them() {
+fn ranges_contain_the_same_versions_as_in_the_go_library() {
     for (constraint, inside, outside) in [
         // A single number stands for all its versions, two numbers for the patch 0.
         ("1", "1.0.0 1.9.9", "0.9.0 2.0.0"),
@@ -166,7 +166,7 @@ fn a_pinned_version_is_the_entry_with_the_same_build_metadata() {
 }
 
 #[test]
-fn what_is_no_range_is_named() {
+fn an_invalid_range_is_quoted_in_the_error() {
     for (constraint, named) in [
         ("latest", "latest"),
         (">=1.0, latest", " latest"),
@@ -215,7 +215,7 @@ proptest! {
 
     /// Of each pair of opposite operators, exactly one matches.
     #[test]
-    fn opposite_operators_exclude_each_other(
+    fn exactly_one_of_two_opposite_operators_matches(
         version in "[0-2]\\.[0-2]\\.[0-2]",
         bound in "[0-2]\\.[0-2]\\.[0-2]",
     ) {

@@ -216,7 +216,7 @@ proptest! {
 
     /// A queue without obstacles is completed, whatever waits in it.
     #[test]
-    fn a_queue_comes_to_its_end(
+    fn a_queue_without_obstacles_is_completed(
         drawn in prop::collection::vec((0..6_usize, 0..1_u8, 0..6_u8), 1..6),
         skips: bool,
     ) {

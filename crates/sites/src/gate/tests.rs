@@ -183,7 +183,7 @@ fn a_revision_waits_until_the_one_before_is_available() {
 
 /// There is no wait for a deadline, because a refused revision does not become available by itself.
 #[test]
-fn what_is_refused_does_not_hold_the_next_one() {
+fn a_refused_revision_does_not_block_the_next_one() {
     let terms = Terms::default();
     check(
         &["1.0.0 ok ok", "1.1.0 no -", "1.2.0 - -"],
@@ -202,7 +202,7 @@ fn what_is_refused_does_not_hold_the_next_one() {
 
 /// The refused revision never wrote anything, so the next one follows the one that runs.
 #[test]
-fn what_is_refused_before_it_begins_does_not_hold_the_next_one() {
+fn a_revision_refused_before_it_starts_does_not_block_the_next_one() {
     let terms = Terms::default();
     for (lines, expected) in [
         (&["1.0.0 ok ok", "1.1.0 bad -", "1.2.0 - -"][..], "start"),
@@ -230,7 +230,7 @@ fn what_is_refused_before_it_begins_does_not_hold_the_next_one() {
 
 /// While a site is offline, none of its revisions can become available.
 #[test]
-fn time_in_which_nobody_is_in_touch_with_a_site_is_no_time_to_become_available() {
+fn time_offline_does_not_count_towards_the_deadline_in_the_queue() {
     let chain = chain(&["1.0.0 ok ok", "1.1.0 run -", "1.2.0 - -"]);
     let terms = Terms {
         owner: OwnerTerms {
@@ -257,7 +257,7 @@ fn time_in_which_nobody_is_in_touch_with_a_site_is_no_time_to_become_available()
 }
 
 #[test]
-fn what_has_failed_does_not_hold_the_next_one() {
+fn a_failed_revision_does_not_block_the_next_one() {
     let lines = ["1.0.0 ok ok", "1.1.0 run -", "1.2.0 - -"];
     for (deadline, expected) in [
         (None, "wait: Waits for version 1.1.0"),
@@ -280,7 +280,7 @@ fn what_has_failed_does_not_hold_the_next_one() {
 }
 
 #[test]
-fn nothing_older_begins_after_something_newer() {
+fn no_older_revision_starts_after_a_newer_one() {
     let terms = Terms::default();
     let chain = chain(&["1.0.0 run -", "1.1.0 - -", "1.0.0 run - rollback"]);
     check_at(&chain, 0, 0, &terms, "start");
@@ -369,7 +369,7 @@ fn upgrades_begin_while_the_windows_of_owner_and_site_are_open() {
 }
 
 #[test]
-fn nothing_is_upgraded_while_nobody_knows_the_windows_of_the_owner() {
+fn upgrades_wait_while_the_windows_of_the_owner_are_unknown() {
     let mut terms = Terms::default();
     terms.owner.is_gone = true;
     let gone = r#"wait: Waits for SiteApplication "shop", which is gone"#;
@@ -388,7 +388,7 @@ fn nothing_is_upgraded_while_nobody_knows_the_windows_of_the_owner() {
 
 /// Revisions that leave are deleted one by one: none begins because the one before is gone.
 #[test]
-fn nothing_of_a_deployment_that_is_deleted_begins() {
+fn no_revision_of_a_deleted_deployment_starts() {
     let mut terms = Terms::default();
     let hold = "Does not begin any more: SiteDeployment \"\" is deleted.";
     let waits = format!("wait until 2026-01-01T12:00:10Z: {hold}");
@@ -417,7 +417,7 @@ fn nothing_of_a_deployment_that_is_deleted_begins() {
 }
 
 #[test]
-fn versions_are_left_out_for_later_patches_that_wait() {
+fn versions_are_skipped_for_later_patches_in_the_queue() {
     let mut terms = Terms::default();
     let skipping = |lines: &[&str], own: usize, terms: &Terms, expected: &str| {
         check_at(&chain(lines), own, 0, terms, expected);
@@ -452,7 +452,7 @@ fn versions_are_left_out_for_later_patches_that_wait() {
 }
 
 #[test]
-fn what_has_been_left_out_stays_so() {
+fn a_skipped_revision_stays_skipped() {
     let terms = Terms::default();
     let chain = chain(&["1.2.0 ok ok", "1.2.1 skip -"]);
     for phase in [0, 1] {
@@ -556,7 +556,7 @@ fn older_revisions_stop_until_they_are_archived_or_the_newer_one_is_deleted() {
 
 /// The message for a deleted revision of the same name does not count for this revision.
 #[test]
-fn what_has_stopped_for_another_one_has_not_stopped() {
+fn a_stop_for_a_deleted_revision_of_the_same_name_does_not_count() {
     let mut chain = chain(&["1.0.0 still still", "1.1.0 stop - all"]);
     chain[1].uid = "another".into();
     check_at(&chain, 1, 0, &Terms::default(), "stop");

@@ -53,7 +53,7 @@ fn expressions_match_labels_as_selectors_of_kubernetes_do() {
 }
 
 #[test]
-fn a_mistake_is_told_with_its_place_and_what_was_expected() {
+fn a_syntax_error_has_a_place_and_the_expected_input() {
     for (text, position, expected, found) in [
         ("", 0, "a label key", "the end"),
         ("a", 1, "an operator (=, !=, in, notin, exists)", "the end"),
@@ -196,13 +196,13 @@ fn pieces() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_printed_is_parsed_to_the_same(node in node()) {
+    fn expressions_survive_a_round_trip_through_text(node in node()) {
         let expression = Expression(node);
         prop_assert_eq!(Expression::parse(&expression.to_string()), Ok(expression));
     }
 
     #[test]
-    fn any_text_is_an_expression_or_has_a_mistake_in_it(text in prop_oneof![".*", pieces()]) {
+    fn any_text_is_parsed_or_refused_with_a_valid_position(text in prop_oneof![".*", pieces()]) {
         match Expression::parse(&text) {
             Ok(expression) => {
                 prop_assert_eq!(Expression::parse(&expression.to_string()), Ok(expression));

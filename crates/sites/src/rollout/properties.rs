@@ -330,7 +330,7 @@ impl Checked {
     }
 
     /// Checks that plans end when nothing changes, for any offline sites and failures.
-    fn rest(&mut self) {
+    fn check_plans_end(&mut self) {
         for _ in 0..20 {
             let plan = self.world.plan();
             if plan.actions.is_empty() && plan.status == *self.world.status() {
@@ -343,7 +343,7 @@ impl Checked {
     }
 
     /// Ends all disturbances: all sites are online, and nothing fails any more.
-    fn calm_down(&mut self) {
+    fn end_disturbances(&mut self) {
         let world = &mut self.world;
         world.outcomes.clear();
         world.sample.spec.paused = false;
@@ -400,8 +400,8 @@ proptest! {
         for event in &events {
             checked.happen(event);
         }
-        checked.rest();
-        checked.calm_down();
+        checked.check_plans_end();
+        checked.end_disturbances();
         checked.check_begun();
         checked.check_end();
     }

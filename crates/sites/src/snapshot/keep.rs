@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn four_versions_are_kept_and_those_that_somebody_needs() {
+    fn the_newest_four_and_all_used_versions_are_kept() {
         let five = ["1/a", "2/a", "3/a", "4/a", "5/a"];
         for (list, present, used, named, surplus) in [
             (&five[..4], "4/a", &[][..], &[][..], &[][..]),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_without_a_place_is_not_kept_and_says_why() {
+    fn a_version_without_a_free_number_is_reported_and_not_kept() {
         let mut records = records(&["1/a", "2/a", "3/a"]);
         records[1].revision = i64::MAX;
         let none = BTreeSet::new();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_said_again_is_the_same_status() {
+    fn a_repeated_report_does_not_change_the_status() {
         let now = |second| Timestamp::from_second(second).unwrap();
         let invalid = Invalid {
             reason: reasons::INVALID_TEMPLATE,

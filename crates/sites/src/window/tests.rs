@@ -58,7 +58,7 @@ fn check_spans(texts: &[&str], from: &str, until: &str, expected: &[(&str, &str)
 }
 
 #[test]
-fn without_windows_it_is_always_open() {
+fn an_empty_list_of_windows_is_always_open() {
     let none = Windows::compile(&[]).unwrap();
     let now = at("2026-06-01T12:34:56.789Z");
 
@@ -124,7 +124,7 @@ fn openings_that_overlap_keep_a_window_open() {
 }
 
 #[test]
-fn one_window_of_a_list_suffices() {
+fn a_list_is_open_while_any_of_its_windows_is() {
     check_spans(
         &["0 2 * * * | 1h", "30 2 * * * | 1h", "0 6 * * * | 15m"],
         "2026-06-01T00:00:00Z",
@@ -244,7 +244,7 @@ fn with_two_lists_both_have_to_be_open() {
 }
 
 #[test]
-fn where_one_side_has_no_windows_the_other_decides() {
+fn an_empty_list_leaves_the_decision_to_the_other_one() {
     let none = Windows::default();
     let nightly = windows(&["0 2 * * * | 1h"]);
     let now = at("2026-06-01T12:00:00Z");
@@ -255,7 +255,7 @@ fn where_one_side_has_no_windows_the_other_decides() {
 }
 
 #[test]
-fn a_meeting_of_two_lists_is_found_years_ahead() {
+fn a_common_opening_of_two_lists_is_found_years_ahead() {
     let owner = windows(&["0 0 29 2 * | 1h"]);
     let site = windows(&["0 0 * * SUN | 1h"]);
 
@@ -267,7 +267,7 @@ fn a_meeting_of_two_lists_is_found_years_ahead() {
 }
 
 #[test]
-fn lists_that_never_meet_have_no_next_opening() {
+fn lists_without_a_common_opening_have_no_next_opening() {
     let now = at("2026-06-01T00:00:00Z");
     for (owner, site) in [
         ("0 2 * * MON | 1h", "0 2 * * TUE | 1h"),

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_depend_on_each_other_is_asked_for_at_once() {
+    fn independent_requests_are_sent_in_one_round() {
         let objects = [object("Application", "shop"), object("Release", "shop-1")];
         let (observed, rounds) = ask(&kinds::APPLICATION, "shop", &objects);
         let observed = observed.unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_named_has_to_exist() {
+    fn a_named_object_that_is_missing_is_an_error() {
         let release = object("Release", "shop-1");
         let missing = |kind, name, objects: &[Value]| match ask(kind, name, objects).0 {
             Err(NoAnswer::Missing(missing)) => missing.to_string(),

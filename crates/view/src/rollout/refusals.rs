@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_stands_once_the_manager_has_tried_again() {
+    fn a_refusal_is_final_after_the_manager_has_retried() {
         let start = Timestamp::UNIX_EPOCH;
         let seconds = |seconds| start + Duration::from_secs(seconds);
         let collision = revision(1, &condition("Available", "CollisionDetected", 1));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_said_of_the_present_spec_is_a_refusal() {
+    fn only_a_report_of_the_current_generation_is_a_refusal() {
         for (chain, expected) in [
             (
                 deployment(&condition("Progressing", "ObjectSetCreateError", 2)),

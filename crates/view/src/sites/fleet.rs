@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_failed_come_first_and_then_those_in_flight_the_longest() {
+    fn failed_sites_are_listed_before_those_in_flight_the_longest() {
         let fleet = Fleet::of(&observed(&mid_rollout()), NOW);
         let worst = |few| {
             let worst = fleet.worst(few).into_iter();
@@ -250,7 +250,7 @@ mod tests {
 
     /// Sites that the status counts, and that have neither a revision nor a record, are to come.
     #[test]
-    fn what_the_status_counts_and_nobody_names_is_to_come() {
+    fn sites_that_only_the_status_counts_are_to_come() {
         let mut observed = observed(&mid_rollout());
         observed.placed = None;
         observed.deployment.status.as_mut().unwrap().counts.sites = 100;
@@ -261,7 +261,7 @@ mod tests {
 
     /// The spec of the deployment does not state the `successDelaySeconds` of the version.
     #[test]
-    fn sites_soak_as_long_as_the_deployment_says() {
+    fn sites_soak_while_the_deployment_reports_it() {
         let mut observed = observed(&mid_rollout());
         observed.deployment.spec.strategy.healthy_time = None;
         let status = observed.deployment.status.as_mut().unwrap();

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_found_by_what_they_are_called() {
+    fn versions_are_found_by_name() {
         let records = records();
         let versions = records.versions();
         let versions: Vec<&str> = versions.iter().map(|one| one.name.as_str()).collect();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_as_a_revision() {
+    fn a_record_is_converted_to_a_revision() {
         let records = records();
         let revision = records.newest().unwrap().as_revision().unwrap();
         let phases = revision.spec.phases.unwrap();

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_begun_waits() {
+    fn a_revision_that_has_not_started_is_queued() {
         let given = || Given::new("eu-1", 3, "1.2.0");
         let queued = read(&given().available("False", reasons::QUEUED, "behind version 1.1.0"));
         assert!(queued.is_queued() && !queued.is_live());
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_trimmed_is_read_all_the_same() {
+    fn a_trimmed_revision_is_read_like_the_whole_one() {
         let mut object = Given::new("eu-1", 3, "1.2.0")
             .started()
             .available("False", reasons::PROBE_FAILURE, "x")
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn one_without_a_place_is_left_out() {
+    fn a_revision_without_a_valid_site_annotation_is_refused() {
         let mut object = Given::new("eu-1", 3, "1.2.0").object();
         object["metadata"]["annotations"][ANNOTATION_SITE] = "{".into();
         assert!(SiteRevision::read(&object).is_err());

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_without_a_revision_that_has_begun_waits() {
+    fn a_site_without_a_started_revision_waits() {
         use SiteState::{Leaving, Offline, Queued, ToCome, Window};
         let queued = || new().available("False", reasons::QUEUED, "opens at 02:00");
         let leaving = Site {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_is_what_its_newest_revision_of_the_rollout_is() {
+    fn a_site_has_the_state_of_its_newest_revision_in_the_rollout() {
         use SiteState::{Failed, InFlight, Offline, RolledBack, Soaking, Updated};
         let fine = |given: Given| given.available("True", "Available", "");
         let late = new().started_at("2026-01-01T00:00:00Z");

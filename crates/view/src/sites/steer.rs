@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_and_redeployments_change_what_they_have_to() {
+    fn pauses_and_redeployments_patch_only_their_fields() {
         let running = deployment();
         assert_eq!(pause(&running, false), Ok(None));
         let patch = pause(&running, true).unwrap().unwrap();

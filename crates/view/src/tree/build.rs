@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_is_not_served_by_us_is_told_with_those_that_are() {
+    fn a_hint_names_our_classes_if_a_phase_has_another_one() {
         let mut silent = delegate("u1", "False", "ProbeFailure");
         silent["status"] = json!({});
         let hint = "; its class is for another controller: Baton serves the classes default and cluster.NAME";
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_the_class_default_are_looked_at_themselves() {
+    fn objects_of_the_class_default_are_judged_individually() {
         let failing = delegate("u1", "False", "ProbeFailure");
         let (healthy, message, objects) = phase("default", Some(&failing), &["x"]);
         assert_eq!((healthy, message.as_str()), (1, ""));
@@ -487,7 +487,7 @@ mod tests {
     /// The status of the revision counts in the same way: objects that it controls and does not
     /// wait for.
     #[test]
-    fn what_others_have_and_what_is_being_deleted_does_not_count() {
+    fn foreign_and_terminating_objects_do_not_count_as_healthy() {
         let chain = chain("");
         let contents = contents(&chain);
         for (of_x, of_y, expected) in [
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_that_the_manager_found_is_told_while_its_probe_says_the_same() {
+    fn the_reason_of_the_manager_is_shown_while_its_probe_agrees() {
         let mut chain = chain("");
         let revision = &mut chain.revisions[0];
         revision.status.waiting_for = vec![WaitingForObject {
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_phase_says_is_not_said_again_by_its_revision() {
+    fn a_revision_does_not_repeat_the_message_of_its_phase() {
         let mut chain = chain("cluster.north");
         let contents = contents(&chain);
         let mut delegates = Delegates::default();
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn of_other_clusters_the_phase_is_all_there_is() {
+    fn objects_in_other_clusters_have_the_health_of_their_phase() {
         let class = "cluster.north";
         for (status, healthy, message, object) in [
             ("True", 2, "", "True class"),

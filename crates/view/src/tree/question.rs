@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_revision_has_is_healthy_also_where_only_the_older_one_is_shown() {
+    fn objects_of_a_hidden_newer_revision_are_healthy() {
         assert_eq!(shown(1), ["lost"]);
         assert_eq!(shown(2), [""; 0]);
     }

@@ -45,7 +45,7 @@ fn helm() -> Vec<String> {
 }
 
 #[test]
-fn what_a_record_has_is_taken_with_the_values_of_the_cluster() {
+fn fields_of_a_record_are_adopted_with_their_live_values() {
     let record = Some(wanted(
         "{replicas: 2, items: [{name: a, value: 1}], gone: null}",
     ));
@@ -88,7 +88,7 @@ fn content_as_recorded() -> Value {
 }
 
 #[test]
-fn a_record_that_has_all_that_is_owned_needs_no_question() {
+fn concise_and_full_content_are_equal_if_a_record_has_all_owned_fields() {
     let applied = "{f:spec: {f:replicas: {}}}";
     let entries = [("helm", "Apply", applied)];
     let content = content(
@@ -102,7 +102,7 @@ fn a_record_that_has_all_that_is_owned_needs_no_question() {
 }
 
 #[test]
-fn without_a_record_it_is_what_the_tool_owns_or_else_all() {
+fn fields_of_the_tool_or_all_fields_are_adopted_without_a_record() {
     let owned = content(&live(SPEC, &[HELM]), None, &helm());
     assert_eq!(
         owned.concise["spec"],
@@ -119,7 +119,7 @@ fn without_a_record_it_is_what_the_tool_owns_or_else_all() {
 }
 
 #[test]
-fn fields_of_another_version_are_not_taken_for_those_of_this_one() {
+fn fields_of_another_api_version_are_not_used() {
     let mut object = live(SPEC, &[HELM]);
     object["metadata"]["managedFields"][0]["apiVersion"] = "apps/v1beta1".into();
     let all = content(&object, None, &helm());
@@ -127,7 +127,7 @@ fn fields_of_another_version_are_not_taken_for_those_of_this_one() {
 }
 
 #[test]
-fn secrets_are_compared_as_the_server_keeps_them() {
+fn secrets_are_compared_by_their_encoded_data() {
     let object = yaml(
         "{apiVersion: v1, kind: Secret, metadata: {name: s, uid: u}, type: Opaque, data: {a: eA==, b: eQ==}}",
     );
@@ -138,7 +138,7 @@ fn secrets_are_compared_as_the_server_keeps_them() {
 }
 
 #[test]
-fn the_object_itself_may_say_what_was_applied() {
+fn the_last_applied_annotation_is_used_as_a_record() {
     let object = |annotation: &str, text: &str| {
         let annotations = json!({annotation: text});
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "annotations": annotations}})
@@ -166,7 +166,7 @@ fn the_object_itself_may_say_what_was_applied() {
 }
 
 #[test]
-fn only_what_is_owned_and_not_wanted_is_pruned() {
+fn only_owned_and_unwanted_fields_are_pruned() {
     for (owned, wanted, live, expected) in [
         (
             "{f:a: {}, f:b: {}}",

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_shows_which_tool_it_is_of() {
+    fn the_tool_of_an_object_follows_from_its_metadata() {
         for (metadata, expected) in [
             (
                 "annotations: {meta.helm.sh/release-name: a}",
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_revision_has_let_go_of_has_our_marks_and_no_controller() {
+    fn a_released_object_has_our_marks_and_no_controller() {
         let labels = "labels: {package-operator.run/cache: 'True'}";
         let ours = "managedFields: [{manager: package-operator, operation: Apply}]";
         let owners = "ownerReferences: [{name: a, controller: true}]";
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_go_back_without_our_marks() {
+    fn fields_are_returned_without_our_marks() {
         let live = yaml(
             r#"
 metadata:
@@ -308,7 +308,7 @@ metadata:
     }
 
     #[test]
-    fn only_owners_of_the_chain_go() {
+    fn only_owners_of_the_chain_are_removed() {
         let owners = BTreeSet::from(["r1", "r2"]);
         let live = |uids: &[&str]| {
             let references: Vec<Value> = uids.iter().map(|uid| json!({"uid": uid})).collect();

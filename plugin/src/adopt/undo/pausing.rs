@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_named_revision_its_own_pause_counts() {
+    fn a_named_revision_is_paused_by_its_own_lifecycle() {
         let revisions = vec![
             revision("a", "Paused", &[("Paused", 2)]),
             revision("b", "Active", &[]),

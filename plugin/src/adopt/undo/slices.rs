@@ -130,7 +130,7 @@ mod tests {
     use crate::cluster::lists::from_objects;
 
     #[test]
-    fn slices_are_known_by_name_or_by_label() {
+    fn slices_are_found_by_name_or_by_label() {
         let content =
             json!({"phases": [{"name": "a", "slices": ["x"]}, {"name": "b", "slices": ["y"]}]});
         let own = json!({"apiVersion": "package-operator.run/v1alpha1", "metadata": {"name": "shop", "uid": "d"}});

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_are_checked_before_anything_is_asked_for() {
+    fn selectors_are_checked_before_any_request() {
         use clap::error::ErrorKind::ValueValidation;
         let args = parsed("shop -l team=shop,tier!=db").unwrap();
         assert_eq!(args.source.selector.as_deref(), Some("team=shop,tier!=db"));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_about_adoption_is_refused_on_the_way_back() {
+    fn flags_of_an_adoption_are_refused_with_undo() {
         assert!(
             parsed("shop --undo --apply --cluster --timeout 1m")
                 .unwrap()

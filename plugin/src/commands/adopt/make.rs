@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn all_faults_are_told() {
+    fn all_faults_are_reported() {
         let faults = [
             "a is being deleted".to_owned(),
             "b does not exist".to_owned(),

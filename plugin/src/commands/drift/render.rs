@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_tells_what_when_and_how_often() {
+    fn a_row_shows_object_time_and_count() {
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let text = table(&rows(), false, now).render(Output::plain());
         assert_eq!(
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_the_same() {
+    fn json_output_has_the_same_rows_and_warnings() {
         let value = value(&rows(), &["v1 Secret not compared".to_owned()]);
         assert_eq!(value["warnings"], json!(["v1 Secret not compared"]));
         assert_eq!(value["items"][1]["times"], 3);

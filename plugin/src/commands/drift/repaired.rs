@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_repair_is_one_row_however_often_it_was() {
+    fn repeated_repairs_are_one_row() {
         let one = Drifted::new(&web(), Drift::at(".spec.a"));
         let other = Drifted::new(&web(), Drift::at(".spec.b"));
         let events = [
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn events_about_anything_else_are_left_out() {
+    fn events_about_other_objects_are_left_out() {
         let object = Drifted::new(&web(), Drift::at(".spec.a"));
         let mut other = event("web-1", 10, None, std::slice::from_ref(&object));
         other["involvedObject"]["apiVersion"] = "apps/v1".into();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_an_annotation_is_told_by_its_text() {
+    fn an_event_without_an_annotation_is_shown_by_its_text() {
         let rows = rows(&[event("web-1", 10, None, &[])], &about());
         let [
             Row {

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_revision_controls_or_has_lost_is_compared() {
+    fn objects_that_a_revision_controls_or_has_lost_are_compared() {
         let succeeded = json!({"conditions": [{
             "type": "Succeeded", "status": "True", "reason": "RolloutSuccess", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_changes_all_the_time_is_told_as_not_compared() {
+    fn an_object_that_keeps_changing_is_reported_as_not_compared() {
         let chain = chain("Active", &json!({}));
         let revision = &chain.revisions[0];
         let content = Slices::default().content(revision);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_why_it_is_not_repaired() {
+    fn a_row_states_why_an_object_is_not_repaired() {
         let refused = json!({"conditions": [{
             "type": "Available", "status": "False", "reason": "PreflightError", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z",

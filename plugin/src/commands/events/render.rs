@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_goes_on() {
+    fn a_followed_table_has_one_header() {
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let mut stream = Stream::new(false);
         let output = Output::plain();

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_right_is_refused() {
+    async fn invalid_flags_of_an_application_are_refused() {
         for (more, expected) in [
             (&["--chart-version", "abc"][..], "--chart-version"),
             (&["--region", "eu"], "eu is given twice"),

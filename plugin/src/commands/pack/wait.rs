@@ -203,7 +203,7 @@ mod tests {
     use crate::cluster::lists::from_objects;
 
     #[test]
-    fn what_was_there_before_is_told_apart() {
+    fn the_rollout_before_an_apply_is_classified() {
         let (api, namespace) = ("package-operator.run/v1alpha1", "shop");
         let before = |phase: Option<&str>, succeeded: bool| {
             let deployment = json!({

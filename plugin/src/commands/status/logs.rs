@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_nothing_that_terminals_obey() {
+    fn control_sequences_are_removed_from_the_last_log_line() {
         for (log, expected) in [
             ("first\nlast\n\n", Some("last")),
             (
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_instead_of_the_line() {
+    fn an_unreadable_log_shows_its_error_instead_of_a_line() {
         let log = |name: &str, line: Result<&str, &str>| Log {
             workload: format!("Deployment/{name}"),
             pod: format!("{name}-0"),

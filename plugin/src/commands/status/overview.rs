@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_per_deployment_tells_what_it_lacks() {
+    fn each_deployment_has_a_line_with_its_obstacle() {
         let lines = lines();
         insta::assert_snapshot!(table(&lines, true).render(Output::plain()));
         let fine: Vec<bool> = lines.iter().map(Line::is_fine).collect();

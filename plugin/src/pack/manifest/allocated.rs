@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_filled_in_goes() {
+    fn fields_that_the_server_allocated_are_removed() {
         for (live, expected) in [
             (
                 json!({

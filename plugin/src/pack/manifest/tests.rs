@@ -28,7 +28,7 @@ fn object(text: &str) -> Value {
 }
 
 #[test]
-fn objects_that_cannot_be_packed_are_told() {
+fn objects_that_cannot_be_packed_are_reported() {
     for (text, expected) in [
         (
             "a: 1",
@@ -108,7 +108,7 @@ fn all_errors_of_all_documents_are_reported() {
 }
 
 #[test]
-fn what_a_server_adds_is_stripped() {
+fn fields_that_the_server_added_are_stripped() {
     let live = "
 apiVersion: apps/v1
 kind: Deployment
@@ -153,7 +153,7 @@ status: {replicas: 1}
 }
 
 #[test]
-fn empty_metadata_goes() {
+fn empty_metadata_is_removed() {
     assert_eq!(
         object(
             "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: '', labels: , annotations: {}}"
@@ -163,7 +163,7 @@ fn empty_metadata_goes() {
 }
 
 #[test]
-fn lists_are_taken_apart() {
+fn lists_are_split_into_their_items() {
     let text = "
 kind: List
 apiVersion: v1
@@ -212,7 +212,7 @@ items: []
 }
 
 #[test]
-fn what_others_make_is_left_out() {
+fn objects_of_controllers_and_test_hooks_are_left_out() {
     let collected = collected(
         "
 apiVersion: v1

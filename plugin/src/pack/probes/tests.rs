@@ -47,7 +47,7 @@ fn default_probes_decide_about_live_objects() {
 }
 
 #[test]
-fn only_kinds_that_occur_and_are_known_have_probes() {
+fn only_known_kinds_in_the_package_have_probes() {
     let kinds = [
         ("", "ConfigMap"),
         ("batch", "Job"),

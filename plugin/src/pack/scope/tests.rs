@@ -186,7 +186,7 @@ fn objects_need_a_namespace() {
 }
 
 #[test]
-fn decisions_are_noted() {
+fn decisions_about_the_scope_are_noted() {
     let notes = |objects: &[&str], options: &ScopeOptions| {
         settle(&mut manifests(objects), options).unwrap().notes
     };

@@ -129,7 +129,7 @@ mod tests {
     use baton_view::content::Slices;
 
     #[test]
-    fn a_secret_that_may_not_be_read_is_looked_for_in_revisions() {
+    fn an_unreadable_secret_is_searched_in_revisions() {
         let key = |name: &str| ObjectKey {
             group: String::new(),
             kind: "Secret".to_owned(),

@@ -51,7 +51,7 @@ fn packed(no_secrets: bool) -> (Vec<String>, String) {
 }
 
 #[test]
-fn secrets_that_land_in_revisions_are_named_and_not_quoted() {
+fn secrets_in_revisions_are_named_and_not_quoted() {
     let (notes, package) = packed(false);
     assert_eq!(
         notes,
@@ -64,7 +64,7 @@ fn secrets_that_land_in_revisions_are_named_and_not_quoted() {
 }
 
 #[test]
-fn secrets_that_are_left_out_are_told_with_what_waits_for_them() {
+fn omitted_secrets_are_noted_with_the_objects_that_need_them() {
     let (notes, package) = packed(true);
     assert_eq!(
         notes,
@@ -80,7 +80,7 @@ fn secrets_that_are_left_out_are_told_with_what_waits_for_them() {
 }
 
 #[test]
-fn nothing_but_secrets_leaves_nothing() {
+fn a_package_of_only_secrets_is_refused_with_no_secrets() {
     let source = InputText {
         name: "a.yaml".into(),
         text: NEEDS.split("---").next().unwrap().to_owned(),
@@ -95,7 +95,7 @@ fn nothing_but_secrets_leaves_nothing() {
 }
 
 #[test]
-fn pods_need_what_is_not_optional() {
+fn pods_need_secrets_that_are_not_optional() {
     for (pod, expected) in [
         ("{}", &[][..]),
         (

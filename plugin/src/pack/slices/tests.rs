@@ -34,7 +34,7 @@ fn size(entries: &[Entry]) -> usize {
 }
 
 #[test]
-fn what_fits_is_not_cut() {
+fn content_that_fits_is_not_cut() {
     let phases = || {
         vec![
             vec![object(1, 1000, 0)],
@@ -161,7 +161,7 @@ proptest! {
 
     /// No object is lost, and no slice is too large.
     #[test]
-    fn slices_hold_all_objects(entries in phases(), limit in 500..20_000_usize) {
+    fn slices_contain_all_objects(entries in phases(), limit in 500..20_000_usize) {
         let slices = sliced(entries.clone(), limit);
         let keys = |entries: &[Entry]| entries.iter().map(|entry| entry.key.clone()).collect::<BTreeSet<_>>();
         prop_assert_eq!(slices.iter().map(Vec::len).sum::<usize>(), entries.len());
@@ -173,7 +173,7 @@ proptest! {
 
     /// The order of the input does not matter.
     #[test]
-    fn order_plays_no_part(entries in phases(), seed in any::<u64>()) {
+    fn the_order_of_objects_does_not_change_the_slices(entries in phases(), seed in any::<u64>()) {
         let mut shuffled = entries.clone();
         let mut state = seed | 1;
         shuffled.sort_by_cached_key(|_| {

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_taken_one_by_one() {
+    fn steps_are_promoted_one_at_a_time() {
         use StepChoice::{Last, Next, Number};
         let nowhere = "there is no step";
         let pending = "is not achieved: it";
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_where_it_is_not_clear_to_what() {
+    fn an_ambiguous_or_incomplete_target_is_refused() {
         let app = AppTarget::application("shop");
         let all = |text: &str| {
             [
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_needs_something_to_go_back_to() {
+    fn an_abort_requires_an_earlier_release() {
         let aborted = |objects: &[Value], force| {
             let abort = abort(&observed(objects), force);
             abort.map(|abort| {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollback_goes_to_the_newest_completed_one_of_another_content() {
+    fn a_rollback_selects_the_newest_completed_release_that_differs() {
         let went = |objects: &[Value], to, force, target: &AppTarget| {
             let back = rollback(&named(objects, target), to, force);
             back.map(|back| (back.release, back.patch.is_some()))
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollback_is_one_write_on_what_was_read() {
+    fn a_rollback_is_one_patch_of_the_observed_version() {
         let back = rollback(&observed(&mid_rollout()), None, false).unwrap();
         assert_eq!(
             back.patch,

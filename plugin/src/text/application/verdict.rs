@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_lost_pods_is_not_done() {
+    fn a_release_that_lost_pods_is_not_complete() {
         let mut last = at_step(2, "full on");
         last["strategy"]["conditions"][0] =
             strategy("ContenderAchievedCapacity", false, 2, "1 of 6");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_says_what_keeps_it() {
+    fn an_unfinished_rollout_is_reported_with_its_obstacle() {
         let mut objects = mid_rollout();
         objects[0]["spec"]["template"] = environment("~2", 6);
         objects[0]["status"]["conditions"] = json!([condition(
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn older_releases_are_done_once_they_were_complete() {
+    fn older_releases_are_done_once_they_have_completed() {
         let judged = |objects: &[Value], name: &str| {
             let target = AppTarget {
                 kind: &kinds::RELEASE,

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_of_versions_is_told() {
+    fn the_effect_on_versions_is_described() {
         assert_eq!(
             noted("1.1.0", false, "*"),
             "version 1.1.0 is what it is already"

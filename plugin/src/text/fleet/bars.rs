@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn waves_that_are_through_have_one_line() {
+    fn completed_waves_share_one_line() {
         assert_eq!(
             text(&ten_thousand()),
             [

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn sites_and_what_runs_there() {
+    fn the_inventory_lists_sites_with_their_versions() {
         let mut objects = mid_rollout();
         objects.retain(|object| object["kind"] == "Cluster");
         objects[6]["spec"]["upgradeWindows"] = json!([
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn where_clusters_cannot_be_read_there_are_those_with_revisions() {
+    fn clusters_with_revisions_are_listed_if_clusters_are_unreadable() {
         let lines = lines(&Err("forbidden".to_owned()), revisions(), true);
         assert_eq!(lines.len(), 10);
         let text = table(&lines, Output::plain(), NOW);

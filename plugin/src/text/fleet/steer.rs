@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_versions_that_are_kept_are_named() {
+    fn the_error_lists_the_kept_versions() {
         let record = |number: i64, version: &str| json!({ "revision": number, "data": { "version": version } });
         for (records, text) in [
             (vec![], "none is"),

@@ -69,7 +69,7 @@ fn chain(target: &str, available: Health, revisions: Vec<RevisionPicture>) -> Ch
 }
 
 #[test]
-fn only_what_is_not_healthy_stays() {
+fn only_unhealthy_objects_are_shown() {
     let fine = || {
         let objects = vec![object("a", Health::True, "own")];
         revision(2, State::Available, vec![phase("p", objects)])

@@ -12,7 +12,7 @@ use crate::{
     mapping::MappedCondition,
     object::controlled_reference,
     revision::Delivery,
-    tests::fixtures::delegation::{done, nothing, pass, reports},
+    tests::fixtures::delegation::{done, pass, reports, unexpected_request},
 };
 
 fn report(previous: &ObjectSetStatus, revision: &Revision, outcome: &Outcome) -> Report {
@@ -38,7 +38,7 @@ fn controls(names: &[&str]) -> Outcome {
         controller_of: keys.map(|key| controlled_reference(&key)).collect(),
         controls_all: names.len() == 3,
         writes: Vec::new(),
-        ..pass(&revision(), Some(done()), nothing).1
+        ..pass(&revision(), Some(done()), unexpected_request).1
     }
 }
 
@@ -72,7 +72,7 @@ fn a_missing_report_may_be_debounced() {
         ..pass(&revision(), Some(reports(status, reason, "x")), nothing).1
     };
     let has_written = Outcome {
-        writes: pass(&revision(), Some(done()), nothing).1.writes,
+        writes: pass(&revision(), Some(done()), unexpected_request).1.writes,
         ..silent()
     };
     let new = ObjectSetStatus::default();
@@ -111,7 +111,7 @@ fn a_missing_report_may_be_debounced() {
 
 /// A site that waits in the queue has not failed, so its message does not call it a failure.
 #[test]
-fn only_a_failure_of_a_phase_is_called_one() {
+fn only_a_failed_phase_is_reported_as_failed() {
     for (reason, expected) in [
         ("ProbeFailure", "Phase \"p-far\" failed: x"),
         ("Queued", "x"),
@@ -155,7 +155,7 @@ fn phase_objects_report_less_than_revisions() {
             phase: "a".to_owned(),
             failures: "x".to_owned(),
         },
-        ..pass(&revision(), Some(done()), nothing).1
+        ..pass(&revision(), Some(done()), unexpected_request).1
     };
     let fresh = ObjectSetPhaseStatus::default();
     let (status, requeue) = report_phase(&fresh, &own, outcome, 0, now);
@@ -174,7 +174,7 @@ fn phase_objects_report_less_than_revisions() {
 
 /// A phase that stops for a newer one may have been refused before it wrote anything.
 #[test]
-fn a_phase_that_is_refused_says_that_nothing_of_it_runs() {
+fn a_phase_that_was_refused_reports_that_it_has_stopped() {
     use baton_apis::conditions::{STARTED, STOPPED};
     let condition = |type_: &str, reason: &str| MappedCondition {
         type_: type_.to_owned(),
@@ -201,7 +201,7 @@ fn a_phase_that_is_refused_says_that_nothing_of_it_runs() {
                 condition(STOPPED, reasons::STOPPED),
                 condition("example.com/Other", "Other"),
             ],
-            ..pass(&revision(), Some(done()), nothing).1
+            ..pass(&revision(), Some(done()), unexpected_request).1
         };
         let fresh = ObjectSetPhaseStatus::default();
         let (status, _) = report_phase(&fresh, &revision(), outcome, 0, Timestamp::UNIX_EPOCH);

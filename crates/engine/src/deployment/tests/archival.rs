@@ -23,7 +23,7 @@ fn an_available_revision_archives_all_older_ones_in_two_steps() {
 }
 
 #[test]
-fn availability_counts_when_it_is_current_and_in_control() {
+fn only_a_current_report_with_full_control_counts_as_available() {
     check(&["available +b", "available stale +a"], "");
     check(&["available +b", "available transition a"], "");
     check(
@@ -36,7 +36,7 @@ fn availability_counts_when_it_is_current_and_in_control() {
 /// The second revision worked, but a failing one has taken its objects: only the first one is
 /// certain to work.
 #[test]
-fn a_revision_that_has_handed_over_everything_supersedes_nobody() {
+fn a_revision_without_objects_left_archives_no_older_ones() {
     let second = "available succeeded transition d";
     check(&["available succeeded paused +c", second, "failing +d"], "");
     // A revision that still controls an object, or never contained any, supersedes the older ones.
@@ -78,7 +78,7 @@ fn failed_intermediates_with_nothing_in_common_are_archived() {
 }
 
 #[test]
-fn all_newer_live_revisions_count() {
+fn objects_in_any_newer_live_revision_prevent_archival() {
     // Revision 3, and not 2, contains the object of revision 1, and has not reached it yet.
     check(&["failing +a", "failing +b", "failing a b +c"], "");
     // Archived revisions do not count.
@@ -90,7 +90,7 @@ fn all_newer_live_revisions_count() {
 }
 
 #[test]
-fn nothing_controlled_is_not_the_same_as_not_reported() {
+fn a_revision_is_archived_only_if_it_reports_that_it_controls_nothing() {
     check(&["failing succeeded a", "failing +a"], "pause web-1");
     check(&["failing a", "failing +a"], "pause web-1");
     check(&["a", "failing +a"], "");
@@ -99,7 +99,7 @@ fn nothing_controlled_is_not_the_same_as_not_reported() {
 }
 
 #[test]
-fn the_last_one_that_succeeded_stays_while_it_controls_something() {
+fn the_newest_successful_revision_stays_while_it_controls_objects() {
     check(&["failing succeeded +a", "failing +b"], "");
     check(
         &["failing succeeded +a", "failing succeeded +b", "failing +c"],
@@ -108,7 +108,7 @@ fn the_last_one_that_succeeded_stays_while_it_controls_something() {
 }
 
 #[test]
-fn contents_are_asked_for_only_where_they_decide() {
+fn contents_are_read_only_where_they_affect_archival() {
     let wanted = |traits: &[&str]| wanted_contents(&chain(traits)).join(" ");
     assert_eq!(wanted(&["available succeeded", "available succeeded"]), "");
     assert_eq!(wanted(&["archived", "failing"]), "");

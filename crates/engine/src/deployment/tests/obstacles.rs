@@ -16,7 +16,7 @@ fn progressing(snapshot: &Snapshot<'_>) -> (String, Requeue) {
 }
 
 #[test]
-fn the_next_number_is_above_all_others_or_nothing_is_made() {
+fn no_revision_is_created_without_a_higher_number() {
     let none = "False NumbersExhausted: ObjectSet web-1 has the number 9223372036854775807, which leaves none \
                 for what comes after it. Delete it.";
     for (numbers, expected) in [
@@ -45,7 +45,7 @@ fn the_next_number_is_above_all_others_or_nothing_is_made() {
 }
 
 #[test]
-fn names_do_not_begin_anew_after_the_last_one() {
+fn no_name_is_reused_after_the_highest_collision_count() {
     let mut snapshot = chain(&["available +a"]);
     snapshot.newest_fits = false;
     snapshot.deployment.status.collision_count = Some(i32::MAX);
@@ -72,7 +72,7 @@ fn made(hashes: &[&str], collision_count: i32) -> Snapshot<'static> {
 }
 
 #[test]
-fn the_same_made_again_and_again_waits_ever_longer() {
+fn repeated_revisions_of_the_same_template_are_delayed() {
     let six = ["h0", "h1", "h2", "h3", "h4", "h5"];
     for (hashes, count, waits) in [
         (&six[..4], 3, None),
@@ -113,7 +113,7 @@ fn the_same_made_again_and_again_waits_ever_longer() {
 }
 
 #[test]
-fn a_high_number_does_not_hide_that_the_same_is_made_again_and_again() {
+fn repeated_revisions_are_recognised_below_a_high_number() {
     let mut snapshot = made(&["other", "h0", "h1", "h2", "h3", "h4"], 4);
     snapshot.members[0].number = Some(1000);
     sort(&mut snapshot.members);

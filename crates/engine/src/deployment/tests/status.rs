@@ -74,7 +74,7 @@ fn the_status_of_each_situation() {
 }
 
 #[test]
-fn objects_of_newer_revisions_make_nobody_available() {
+fn an_older_revision_is_not_available_by_objects_of_newer_ones() {
     let none = "False ObjectSetUnready: No ObjectSet is available.";
     assert_eq!(
         shown(
@@ -116,7 +116,7 @@ fn pause_and_revision_are_reported_in_every_state() {
 }
 
 #[test]
-fn a_late_revision_is_reported_and_not_given_up() {
+fn a_revision_after_its_deadline_is_reported_and_may_still_succeed() {
     let mut snapshot = chain(&["failing +a"]);
     snapshot.deployment.progress_deadline_seconds = Some(200);
     let progressing = condition(PROGRESSING, "True", "");
@@ -166,7 +166,7 @@ fn a_late_revision_is_reported_and_not_given_up() {
 }
 
 #[test]
-fn the_rest_of_the_status() {
+fn a_status_has_revision_hash_count_and_mapped_conditions() {
     let mut snapshot = chain(&["archived", "deleting", "available succeeded +a"]);
     let mapped = condition("example.com/Ready", "True", "mapped");
     snapshot.members[2].status.conditions.push(mapped);
@@ -193,7 +193,7 @@ fn the_rest_of_the_status() {
 }
 
 #[test]
-fn a_new_revision_is_reported_at_once_and_so_is_a_refused_one() {
+fn a_created_or_refused_revision_is_reported_in_the_same_pass() {
     let mut snapshot = chain(&["available succeeded +a"]);
     snapshot.newest_fits = false;
     snapshot.is_taken = Box::new(|name| name == "web-h0");

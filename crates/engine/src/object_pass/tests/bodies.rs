@@ -5,7 +5,7 @@ use crate::object::{Identity, is_controller, text};
 
 /// The bodies of all requests about an object, by the state that they are based on.
 #[test]
-fn bodies_carry_owner_and_state() {
+fn request_bodies_contain_owner_and_observed_state() {
     let me = revision().identity.controller_reference();
     let previous = json!({"apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
         "name": "v1", "uid": "previous", "controller": false});
@@ -197,7 +197,7 @@ fn owner_references_of_an_apply_to_another_cluster() {
 
 /// A controller flag with the value `false` equals an absent one; only an existing flag is cleared.
 #[test]
-fn a_handover_clears_the_flag_of_whoever_has_one() {
+fn a_handover_clears_existing_controller_flags() {
     let mut live = live("1", "previous* pod");
     let references = live["metadata"]["ownerReferences"]
         .as_array_mut()
@@ -214,7 +214,7 @@ fn a_handover_clears_the_flag_of_whoever_has_one() {
 
 /// The reported kind of a write, by the former owner of the object.
 #[test]
-fn a_write_is_reported_by_the_owner_before_it() {
+fn a_write_is_reported_by_the_former_owner() {
     let took_over = |name: &str| WriteResult::TookOver(Some(name.to_owned()));
     for (number, owners, protection, expected) in [
         (
@@ -268,7 +268,7 @@ fn a_write_is_reported_by_the_owner_before_it() {
 /// A manager that applies under our name can give us fields that the manifest lacks: they are
 /// reported without values.
 #[test]
-fn what_somebody_has_added_in_our_name_is_told_without_its_value() {
+fn fields_added_under_our_manager_name_are_reported_without_values() {
     let revision = revision();
     let manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, set: [x]}";
     let phase = phase(&revision, "p", &[manifest]);
@@ -304,7 +304,7 @@ fn what_somebody_has_added_in_our_name_is_told_without_its_value() {
 
 /// Stopping and starting a workload is no repair, because nobody had changed it.
 #[test]
-fn a_workload_that_is_stopped_was_not_repaired() {
+fn stopping_a_workload_is_not_reported_as_a_repair() {
     let revision = revision();
     let phase = phase(
         &revision,

@@ -33,7 +33,7 @@ fn with_settled(live: &Value, settled: Option<Settled>, test: impl FnOnce(Object
 /// The first request, by the difference and by the recorded fingerprints: none; those of the
 /// present body and object; another object; another body; both others.
 #[test]
-fn remembered_fingerprints_save_dry_runs_and_writes() {
+fn cached_fingerprints_save_dry_runs_and_writes() {
     for (case, live, row) in [
         ("as wanted", applied("me", "2", "v"), ". . . . ."),
         (
@@ -76,7 +76,7 @@ fn remembered_fingerprints_save_dry_runs_and_writes() {
 
 /// The result of a dry run, by its answer: true if it is recorded, and the next request.
 #[test]
-fn a_dry_run_that_changes_nothing_is_remembered() {
+fn a_dry_run_without_changes_is_cached() {
     let with = |mut live: Value, path: &str, value: Value| {
         *live.pointer_mut(path).expect("a field") = value;
         live
@@ -162,7 +162,7 @@ fn a_dry_run_that_changes_nothing_is_remembered() {
 /// The answer to a write is recorded, in whatever form; a migration discards all recorded
 /// fingerprints.
 #[test]
-fn writes_are_remembered_and_migrations_forget() {
+fn writes_are_cached_and_migrations_clear_the_cache() {
     let drifted = applied("me", "2", "old");
     with_settled(&drifted, Some((wanted(), 0)), |mut pass| {
         let Need::Write(request) = pass.need() else {
@@ -210,7 +210,7 @@ fn writes_are_remembered_and_migrations_forget() {
 
 /// A fingerprint of this pass counts more than an older one.
 #[test]
-fn a_dry_run_of_this_pass_outweighs_an_older_fingerprint() {
+fn a_dry_run_of_this_pass_overrides_a_cached_fingerprint() {
     let live = applied("me", "2", "1000m");
     for settled in [
         None,
@@ -339,13 +339,13 @@ fn a_legacy_entry_that_differs_in_form_only_is_left_alone() {
 }
 
 #[test]
-fn an_object_whose_entries_keep_coming_back_ends_the_pass() {
+fn a_pass_fails_if_legacy_entries_keep_returning() {
     let live = posted("previous", "1", "v", false);
     let (steps, outcome) = run_one(
         &Live::Present(live.clone()),
         &mut |name, request| match request {
             Request::Migrate { .. } => Answer::Object(live.clone()),
-            _ => willing(name, request),
+            _ => accept_all(name, request),
         },
     );
     assert_eq!(steps, "m m m m m m m m");

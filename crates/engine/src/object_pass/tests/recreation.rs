@@ -36,12 +36,12 @@ fn server(deleted: Answer) -> impl FnMut(&str, &Request) -> Answer {
             assert_eq!(seen.resource_version, "41");
             deleted.clone()
         }
-        _ => willing(name, request),
+        _ => accept_all(name, request),
     }
 }
 
 #[test]
-fn an_immutable_object_is_created_anew_where_that_is_asked_for() {
+fn an_immutable_object_is_recreated_where_annotated() {
     let ours = || live("2", "me*");
     let theirs = || live("1", "previous*");
     let gone = || Answer::NotFound;
@@ -130,7 +130,7 @@ fn an_immutable_object_is_created_anew_where_that_is_asked_for() {
 /// A take-over without a change of content contains all owners and the label of the cache, and no
 /// other content.
 #[test]
-fn what_is_taken_over_first_keeps_its_content() {
+fn a_takeover_before_a_recreation_changes_only_the_owners() {
     let mut bodies = Vec::new();
     let revision = revision_that(false, false);
     let mut inner = server(Answer::NotFound);

@@ -21,12 +21,12 @@ fn cluster_scoped() -> Revision {
 }
 
 /// A server that refuses the object `bad`, and on which no object exists.
-fn strict(name: &str, request: &Request) -> Answer {
+fn refuse_bad(name: &str, request: &Request) -> Answer {
     match request {
         Request::DryRunCreate(_) | Request::Create(_) if name == "bad" => {
             Answer::Refused("is invalid".into())
         }
-        _ => willing(name, request),
+        _ => accept_all(name, request),
     }
 }
 
@@ -37,7 +37,7 @@ fn all_phases_are_checked_before_the_first_write() {
     let names: &[&[&str]] = &[&["a", "b"], &["c", "d"], &["e"]];
     let run = |revision: &Revision| {
         let unknown = |_: &str| Live::Uncached;
-        let (steps, outcome) = run(revision, names, &no_probes(), unknown, &mut willing);
+        let (steps, outcome) = run(revision, names, &no_probes(), unknown, &mut accept_all);
         assert_eq!(outcome.result, PassResult::Passed);
         steps
     };
@@ -47,7 +47,7 @@ fn all_phases_are_checked_before_the_first_write() {
 }
 
 #[test]
-fn what_a_later_phase_is_refused_for_keeps_the_first_from_being_written() {
+fn a_refusal_in_a_later_phase_prevents_the_first_write() {
     let names: &[&[&str]] = &[&["a"], &["b", "bad"]];
     let run = |revision: &Revision| {
         run(
@@ -55,7 +55,7 @@ fn what_a_later_phase_is_refused_for_keeps_the_first_from_being_written() {
             names,
             &no_probes(),
             |_| Live::Uncached,
-            &mut strict,
+            &mut refuse_bad,
         )
     };
     let (steps, outcome) = run(&checking_all());
@@ -71,7 +71,7 @@ fn what_a_later_phase_is_refused_for_keeps_the_first_from_being_written() {
 
 /// A revision that controls an object is checked phase by phase, in every pass.
 #[test]
-fn a_revision_that_has_something_looks_no_further_than_its_phase() {
+fn a_revision_with_objects_is_checked_phase_by_phase() {
     let mut own = live("2", "me*");
     own["data"]["k"] = "v".into();
     own["metadata"]["managedFields"] = json!([]);
@@ -83,7 +83,7 @@ fn a_revision_that_has_something_looks_no_further_than_its_phase() {
             "a" => Live::Present(own.clone()),
             _ => Live::Uncached,
         },
-        &mut strict,
+        &mut refuse_bad,
     );
     assert_eq!(steps, "D A");
     assert!(matches!(outcome.result, PassResult::ProbeFailure { .. }));
@@ -101,19 +101,25 @@ fn nothing_is_checked_while_paused() {
         names,
         &no_probes(),
         |_| Live::Uncached,
-        &mut strict,
+        &mut refuse_bad,
     );
     assert_eq!(steps, "");
 }
 
 #[test]
-fn a_collision_of_a_later_phase_keeps_the_first_from_being_written() {
+fn a_collision_in_a_later_phase_prevents_the_first_write() {
     let names: &[&[&str]] = &[&["a"], &["b"], &["c"]];
     let stranger = |name: &str| match name {
         "a" => Live::Uncached,
         _ => Live::Present(live("", "foreign*")),
     };
-    let (steps, outcome) = run(&checking_all(), names, &no_probes(), stranger, &mut willing);
+    let (steps, outcome) = run(
+        &checking_all(),
+        names,
+        &no_probes(),
+        stranger,
+        &mut accept_all,
+    );
     assert_eq!(steps, "d");
     let text = "object /b kind:ConfigMap: refusing adoption, object /v1, Kind=ConfigMap ns/b not owned by previous \
                 revision";
@@ -124,7 +130,7 @@ fn a_collision_of_a_later_phase_keeps_the_first_from_being_written() {
 
 /// Ownership of fields changes with the phase itself, not before.
 #[test]
-fn nothing_is_migrated_ahead() {
+fn fields_are_not_migrated_before_their_phase_is_reached() {
     let legacy = posted("previous", "1", "other", true);
     let (steps, outcome) = run(
         &checking_all(),
@@ -152,7 +158,7 @@ const NAMESPACE: &str = "{apiVersion: v1, kind: Namespace, metadata: {name: inne
 /// Objects in a namespace that an earlier phase creates are checked with their own phase; the
 /// namespace itself and objects elsewhere are checked first.
 #[test]
-fn objects_in_a_namespace_that_is_to_come_are_left_to_their_phase() {
+fn objects_in_a_namespace_of_an_earlier_phase_are_not_checked_ahead() {
     let revision = cluster_scoped();
     let there = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
         "name": "inner", "uid": "n", "resourceVersion": "1",
@@ -171,7 +177,7 @@ fn objects_in_a_namespace_that_is_to_come_are_left_to_their_phase() {
             _ => Live::Uncached,
         };
         let phases = phases(order);
-        run_phases(&revision, &phases, &no_probes(), live, &mut strict)
+        run_phases(&revision, &phases, &no_probes(), live, &mut refuse_bad)
     };
     let text = "Phase \"p2\", ConfigMap inner/bad: is invalid".to_owned();
     let refused = PassResult::Preflight(vec![text]);
@@ -199,7 +205,7 @@ fn objects_in_a_namespace_that_is_to_come_are_left_to_their_phase() {
 /// A malformed manifest is reported in any case; a kind that is not served, only if no earlier
 /// phase defines it.
 #[test]
-fn kinds_that_an_earlier_phase_defines_are_left_to_their_phase() {
+fn kinds_that_an_earlier_phase_defines_are_not_checked_ahead() {
     let revision = cluster_scoped();
     let definition = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: \
         tools.example.com}, spec: {group: example.com, names: {kind: Tool}}}";
@@ -254,16 +260,16 @@ fn kinds_that_an_earlier_phase_defines_are_left_to_their_phase() {
 
 /// The objects of a new revision have to be accepted before those that they replace are removed.
 #[test]
-fn a_check_asks_for_every_object_and_writes_nothing() {
+fn a_check_dry_runs_every_object_and_writes_nothing() {
     let none = |_: &str| Live::Uncached;
-    let (steps, outcome) = run_check(&revision(), &[&["a", "b"], &["c"]], none, &mut strict);
+    let (steps, outcome) = run_check(&revision(), &[&["a", "b"], &["c"]], none, &mut refuse_bad);
     assert_eq!(steps, "ddd");
     assert_eq!(
         (outcome.result, outcome.writes),
         (PassResult::Passed, vec![])
     );
 
-    let (steps, outcome) = run_check(&revision(), &[&["a"], &["b", "bad"]], none, &mut strict);
+    let (steps, outcome) = run_check(&revision(), &[&["a"], &["b", "bad"]], none, &mut refuse_bad);
     assert_eq!(steps, "ddd g");
     assert_eq!(outcome.result, PassResult::Preflight(vec![BAD.to_owned()]));
 
@@ -273,7 +279,7 @@ fn a_check_asks_for_every_object_and_writes_nothing() {
         [("previous*", "Passed", "D"), ("foreign*", "Collision", "")]
     {
         let there = |_: &str| Live::Present(live("1", owner));
-        let (steps, outcome) = run_check(&revision(), &[&["a"]], there, &mut willing);
+        let (steps, outcome) = run_check(&revision(), &[&["a"]], there, &mut accept_all);
         assert_eq!(steps, steps_expected);
         assert!(
             format!("{:?}", outcome.result).starts_with(expected),

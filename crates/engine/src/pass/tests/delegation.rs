@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     conditions::{Requeue, report_pass},
     delegated::{DelegationAnswer, PhaseState},
-    tests::fixtures::delegation::{condition, done, nothing, pass, phases, reports},
+    tests::fixtures::delegation::{condition, done, pass, phases, reports, unexpected_request},
 };
 
 /// A new phase object is no failed pass: its report is an event, so there is no requeue.
@@ -84,7 +84,7 @@ fn ahead(states: [Option<PhaseState>; 2], answers: &[DelegationAnswer]) -> (Vec<
 }
 
 #[test]
-fn the_phase_objects_of_a_site_are_all_made_at_once() {
+fn all_phase_objects_of_a_site_are_created_in_one_pass() {
     let new = || {
         DelegationAnswer::Object(PhaseState {
             is_ours: true,
@@ -111,7 +111,7 @@ fn the_phase_objects_of_a_site_are_all_made_at_once() {
 }
 
 #[test]
-fn a_revision_has_begun_with_its_first_phase_and_has_stopped_with_its_last() {
+fn a_revision_starts_with_its_first_phase_and_stops_with_its_last() {
     use baton_apis::conditions::{STARTED, STOPPED};
     let with = |types: &[&str], generation| {
         let mut state = done();
@@ -139,13 +139,13 @@ fn a_revision_has_begun_with_its_first_phase_and_has_stopped_with_its_last() {
 }
 
 #[test]
-fn later_phases_follow_a_delegated_one_that_is_done() {
+fn later_phases_follow_a_completed_delegated_phase() {
     let mut state = done();
     let mapped = condition("example.com/Ready", "True", "Ready", "");
     let mut outdated = condition("example.com/Old", "True", "Old", "");
     outdated.observed_generation = Some(1);
     state.conditions.extend([mapped, outdated]);
-    let (asked, outcome) = pass(&revision(), Some(state), nothing);
+    let (asked, outcome) = pass(&revision(), Some(state), unexpected_request);
     assert_eq!(asked, "near last");
     assert_eq!(outcome.result, PassResult::Passed);
     let names: Vec<_> = outcome.controller_of.iter().map(|o| &*o.name).collect();
@@ -156,7 +156,11 @@ fn later_phases_follow_a_delegated_one_that_is_done() {
     // The phase object reports the objects that it controls; objects of others are missing there.
     let mut less = done();
     less.controller_of.clear();
-    assert!(!pass(&revision(), Some(less), nothing).1.controls_all);
+    assert!(
+        !pass(&revision(), Some(less), unexpected_request)
+            .1
+            .controls_all
+    );
 }
 
 /// `Available` of the revision, by the state of the phase object.
@@ -210,7 +214,7 @@ fn availability_follows_the_phase_object() {
                 .to_owned(),
         ),
     ] {
-        let (_, outcome) = pass(&revision(), Some(state), nothing);
+        let (_, outcome) = pass(&revision(), Some(state), unexpected_request);
         let status = ObjectSetStatus::default();
         let report = report_pass(&status, &revision(), outcome, 0, Timestamp::UNIX_EPOCH);
         let available = report
@@ -237,7 +241,7 @@ fn availability_follows_the_phase_object() {
 }
 
 #[test]
-fn refused_requests_are_reported_and_failed_ones_repeated() {
+fn refused_requests_are_reported_and_failed_ones_retried() {
     let refused = |_: &Delegation| DelegationAnswer::Refused("quota".to_owned());
     let (_, outcome) = pass(&revision(), None, refused);
     let text = "Phase \"p-far\", ObjectSetPhase v1-p-far: quota".to_owned();
@@ -254,7 +258,7 @@ fn refused_requests_are_reported_and_failed_ones_repeated() {
 /// The result of a pass by the phase object: every status, reported for the present generation or
 /// an older one, ours or not, being deleted or not.
 #[test]
-fn a_pass_by_the_whole_state_of_the_phase_object() {
+fn a_pass_ends_according_to_the_state_of_the_phase_object() {
     let ready = "passed, 3 objects";
     let silent = "silent, False: no status reported";
     let deleted = "False: being deleted";
@@ -277,7 +281,7 @@ fn a_pass_by_the_whole_state_of_the_phase_object() {
                 controller_of: done().controller_of,
                 ..reports(status, "ProbeFailure", "x")
             };
-            let (asked, outcome) = pass(&revision(), Some(state), nothing);
+            let (asked, outcome) = pass(&revision(), Some(state), unexpected_request);
             let is_passed = outcome.result == PassResult::Passed;
             assert_eq!(asked, if is_passed { "near last" } else { "near" });
             assert_eq!(outcome.remote_phases.len(), usize::from(is_ours));
@@ -428,7 +432,7 @@ fn every_answer_to_every_request_about_a_phase_object() {
 
 /// The revision reports every reason of `Available` that is ours, and no other.
 #[test]
-fn known_reasons_are_handed_up() {
+fn the_revision_reports_known_reasons_of_its_phase_objects() {
     for (reason, expected) in [
         ("Available", "Available"),
         ("ProbeFailure", "ProbeFailure"),

@@ -64,7 +64,7 @@ fn checks_precede_migrations_and_these_precede_writes() {
                         live["metadata"]["managedFields"] = entries.into();
                         Answer::Object(live.clone())
                     }
-                    _ => willing(name, request),
+                    _ => accept_all(name, request),
                 },
             );
             assert_eq!(steps, expected, "{first} {second}");
@@ -85,7 +85,7 @@ fn a_revision_that_was_refused_checks_every_write() {
         &[&["a", "b"], &["c"]],
         &no_probes(),
         |_| Live::Uncached,
-        &mut willing,
+        &mut accept_all,
     );
     assert_eq!(steps, "dd cc d c");
 }
@@ -113,7 +113,7 @@ fn a_refused_first_write_stops_its_phase() {
             },
             &mut |name, request| match name {
                 "bad" if letter(request) == refused => Answer::Refused("is invalid".into()),
-                _ => willing(name, request),
+                _ => accept_all(name, request),
             },
         );
         assert_eq!(steps, expected);
@@ -126,7 +126,7 @@ fn a_refused_first_write_stops_its_phase() {
 /// The first write is conditional like its dry run: if it finds another object, that object is read
 /// again.
 #[test]
-fn a_first_write_that_meets_another_object_is_decided_anew() {
+fn the_object_is_read_again_if_the_first_write_finds_another_one() {
     let mut created = false;
     let (steps, outcome) = run(
         &revision(),
@@ -138,9 +138,9 @@ fn a_first_write_that_meets_another_object_is_decided_anew() {
             ("b", Request::Get) => Answer::Object(live("", "foreign*")),
             ("a", Request::Create(_)) => {
                 created = true;
-                willing(name, request)
+                accept_all(name, request)
             }
-            _ => willing(name, request),
+            _ => accept_all(name, request),
         },
     );
     // Objects before a collision are written.

@@ -30,7 +30,7 @@ fn a_probe_failure_lists_every_object_of_the_phase() {
             "leaving" => Live::Present(terminating(live("2", "me*"))),
             _ => Live::Uncached,
         },
-        &mut willing,
+        &mut accept_all,
     );
     assert_eq!(steps, "d c c");
     let texts = [
@@ -77,7 +77,7 @@ fn problems_name_their_objects() {
             |_| Live::Gone,
             &mut |name, request| match name {
                 "a" | "b" => answer_by_fate(fate, request),
-                _ => willing(name, request),
+                _ => accept_all(name, request),
             },
         );
         let text = match fate {
@@ -198,7 +198,7 @@ fn writes_and_fingerprints_have_the_position_of_their_object() {
 
 /// A blocker is reported with the `resourceVersion` that was observed.
 #[test]
-fn a_blocker_is_reported_in_the_version_that_was_seen() {
+fn a_blocker_is_reported_with_its_observed_version() {
     for (owners, number) in [
         ("stranger*", ""),
         ("unrelated*", "1"),
@@ -213,7 +213,7 @@ fn a_blocker_is_reported_in_the_version_that_was_seen() {
                 "b" | "c" => Live::Present(at_version(live(number, owners), &format!("77-{name}"))),
                 _ => Live::Gone,
             },
-            &mut willing,
+            &mut accept_all,
         );
         assert_eq!(steps, "c c", "{owners}");
         assert_eq!(

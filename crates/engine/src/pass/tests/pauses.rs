@@ -10,11 +10,11 @@ use super::*;
 use crate::{
     conditions::report_pass,
     delegated::{DelegationAnswer, PhaseState},
-    tests::fixtures::delegation::{condition, done, nothing, pass, phases},
+    tests::fixtures::delegation::{condition, done, pass, phases, unexpected_request},
 };
 
 #[test]
-fn a_pause_reaches_phases_that_the_pass_does_not() {
+fn phase_objects_of_unreached_phases_are_paused_too() {
     let mut paused = revision();
     paused.lifecycle = LifecycleState::Paused;
     let follow = |delegation: &Delegation| {
@@ -53,7 +53,7 @@ fn a_pause_reaches_phases_that_the_pass_does_not() {
     };
     let reported = condition(PAUSED, "True", "Paused", messages::PAUSED);
     state.conditions.push(reported);
-    let (asked, outcome) = pass(&paused, Some(state.clone()), nothing);
+    let (asked, outcome) = pass(&paused, Some(state.clone()), unexpected_request);
     assert_eq!(asked, "");
     assert_eq!(
         pause_of(&paused, outcome).as_deref(),
@@ -137,7 +137,7 @@ fn pauses_by_revision_phase_object_and_report() {
 
 /// A webhook that reverts every edit must not keep a pass running for ever.
 #[test]
-fn a_pause_is_asked_for_once_in_a_pass() {
+fn a_pause_is_requested_once_per_pass() {
     let paused = PhaseState {
         paused: true,
         ..done()

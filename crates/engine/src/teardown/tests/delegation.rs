@@ -153,7 +153,7 @@ fn every_answer_about_a_phase_object_that_is_torn_down() {
 
 /// The phase object changes before each deletion, or the deletion has no effect.
 #[test]
-fn a_phase_object_that_keeps_changing_is_given_up() {
+fn a_teardown_fails_if_a_phase_object_keeps_changing() {
     let is_there = || DelegationAnswer::Object(done());
     for (to_delete, expected) in [(DelegationAnswer::Changed, 15), (is_there(), 8)] {
         let revision = revision();
@@ -331,7 +331,7 @@ fn an_answer_about_no_phase_object_is_ignored() {
 
 /// A phase object that no server accepts needs no request.
 #[test]
-fn a_phase_object_that_cannot_exist_holds_no_teardown_up() {
+fn a_phase_object_with_an_invalid_name_does_not_block_a_teardown() {
     let phase = |name: &str, class: &str| Phase {
         delegated: Some(Delegated {
             kind: "ObjectSetPhase",

@@ -108,7 +108,7 @@ fn merged(live: &Value, body: &Value) -> Value {
 /// The heir has a lower number than the revision that hands the object back, and others know both
 /// numbers.
 #[test]
-fn an_heir_sees_its_own_object_and_others_see_that_of_the_heir() {
+fn an_object_handed_back_belongs_to_the_heir_for_all_siblings() {
     let revision = leaving_to(&[heir("previous", 1, &["a"])]);
     let phases = phases(&revision, &[&["a"]]);
     let kinds = kinds();
@@ -172,7 +172,7 @@ fn an_heir_in_another_cluster_is_an_entry_of_the_annotation() {
 /// Objects by their names, of which the heir wants `a` and `c`: the order of phases is the usual
 /// one.
 #[test]
-fn what_is_handed_back_holds_up_no_earlier_phase() {
+fn an_object_that_is_handed_back_does_not_delay_earlier_phases() {
     let revision = leaving_to(&[heir("previous", 1, &["a", "c"])]);
     let phases = phases(&revision, &[&["a"], &["b", "c"]]);
     let kinds = kinds();
@@ -203,7 +203,7 @@ fn what_is_handed_back_holds_up_no_earlier_phase() {
                     (Request::HandOver(body), _) => Answer::Object(merged(&before, body)),
                     (Request::Get, "taken") => Answer::Object(live("3", "newer* me")),
                     (Request::Get, _) => Answer::Object(before.clone()),
-                    _ => willing(&name(at), &request),
+                    _ => accept_all(&name(at), &request),
                 };
                 asked += usize::from(name(at) == "c");
                 teardown.answer(at, &request, answer);
@@ -216,7 +216,7 @@ fn what_is_handed_back_holds_up_no_earlier_phase() {
 }
 
 #[test]
-fn a_webhook_that_undoes_it_is_not_asked_for_ever() {
+fn a_teardown_fails_if_a_webhook_undoes_the_handover() {
     let revision = leaving_to(&[heir("previous", 1, &["a"])]);
     let phases = phases(&revision, &[&["a"]]);
     let kinds = kinds();
@@ -235,7 +235,7 @@ fn a_webhook_that_undoes_it_is_not_asked_for_ever() {
 
 /// Any write to the object is lost with it; its heir creates it again.
 #[test]
-fn what_is_on_its_way_out_is_waited_for() {
+fn a_terminating_object_is_not_handed_back() {
     let revision = leaving_to(&[heir("previous", 1, &["a"])]);
     let phases = phases(&revision, &[&["a"]]);
     let kinds = kinds();
@@ -246,7 +246,7 @@ fn what_is_on_its_way_out_is_waited_for() {
 
 /// An object with an invalid manifest would never be written.
 #[test]
-fn an_invalid_manifest_wants_nothing() {
+fn an_heir_does_not_want_objects_with_invalid_manifests() {
     let as_heir = revision();
     let phase = json!({"name": "p", "objects": [
         {"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "ownerReferences": [{}]}}},

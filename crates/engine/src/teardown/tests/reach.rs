@@ -4,7 +4,7 @@ use super::*;
 
 /// There is no request about an object that the revision cannot have written.
 #[test]
-fn objects_out_of_reach_are_skipped() {
+fn objects_outside_of_the_reach_are_skipped() {
     let revision = revision();
     for object in [
         "{apiVersion: x.io/v1, kind: Unserved, metadata: {name: a}}",
@@ -61,7 +61,7 @@ fn only_a_kind_that_exists_in_no_version_has_no_objects() {
 
 /// Without a watch no event reports the end of an object, so the teardown is requeued.
 #[test]
-fn an_object_whose_end_is_no_event_is_polled() {
+fn an_object_of_an_unwatched_kind_is_polled_until_it_is_gone() {
     let revision = revision();
     let phases = [phase(
         &revision,
@@ -84,7 +84,7 @@ fn an_object_whose_end_is_no_event_is_polled() {
 /// An object that the server refuses to release delays neither earlier phases nor the end; one that
 /// only takes its time does.
 #[test]
-fn an_abandoned_revision_leaves_behind_what_it_may_not_remove() {
+fn an_abandoned_revision_leaves_objects_that_it_may_not_remove() {
     for (name, is_abandoned, expected) in [
         ("refused", false, "xb F"),
         ("failed", false, "xb F"),
@@ -114,7 +114,7 @@ fn an_abandoned_revision_leaves_behind_what_it_may_not_remove() {
 /// In other clusters an earlier version could write everywhere, and the reach of a revision may
 /// have been wider before.
 #[test]
-fn objects_out_of_reach_in_other_clusters_are_taken_away() {
+fn objects_outside_of_the_reach_are_deleted_in_other_clusters() {
     let revision = Revision {
         delivery: Delivery::Remote,
         ..revision()

@@ -128,7 +128,7 @@ fn decisions_by_assignments() {
 }
 
 #[test]
-fn a_refusal_says_what_is_missing() {
+fn a_refusal_names_the_missing_assignment() {
     let missing = "Namespace \"shop\" may not deliver into Cluster \"edge\": \
         there is no SiteAssignment that selects both.";
     assert_eq!(decide(&[], true), Decision::Refused(missing.to_owned()));

@@ -32,7 +32,7 @@ fn of_team_a() -> Box<RawValue> {
     assignment("a", &namespaces, &json!({ "names": ["edge"] }))
 }
 
-fn own() -> Decision {
+fn own_namespace_only() -> Decision {
     Decision::Allowed(Reach::default())
 }
 
@@ -74,14 +74,14 @@ fn nothing_is_decided_before_all_assignments_are_known() {
     known.namespace_event(&Event::Listed(&namespace("other", "b")));
     assert_eq!(letters(&known.namespace_event(&DONE)), "*");
     assert!(known.is_settled());
-    assert_eq!(decide(&known, "shop"), own());
+    assert_eq!(decide(&known, "shop"), own_namespace_only());
     assert!(matches!(decide(&known, "other"), Decision::Refused(_)));
     // A new namespace, whose labels are not observed yet: a selector could match without them.
     assert_eq!(decide(&known, "new"), Decision::Unknown);
 }
 
 #[test]
-fn labels_of_namespaces_matter_only_where_they_are_selected_by() {
+fn labels_of_namespaces_are_needed_only_by_selectors() {
     let mut known = Known::default();
     let elsewhere = assignment(
         "a",
@@ -92,11 +92,11 @@ fn labels_of_namespaces_matter_only_where_they_are_selected_by() {
     known.assignment_event(&Event::Listed(&elsewhere));
     known.assignment_event(&DONE);
     assert!(known.needs_namespace_labels());
-    assert_eq!(decide(&known, "shop"), own());
+    assert_eq!(decide(&known, "shop"), own_namespace_only());
 }
 
 #[test]
-fn what_cannot_be_read_decides_nothing_and_what_was_known_stays() {
+fn assignments_stay_in_force_while_the_lists_cannot_be_read() {
     let mut known = Known::default();
     let failed = Event::Failed("no right");
     assert_eq!(letters(&known.assignment_event(&failed)), "*");
@@ -118,16 +118,16 @@ fn what_cannot_be_read_decides_nothing_and_what_was_known_stays() {
     for event in [&failed, &Event::Bookmark(7)] {
         assert_eq!(letters(&known.assignment_event(event)), "");
         assert_eq!(letters(&known.namespace_event(event)), "");
-        assert_eq!(decide(&known, "shop"), own());
+        assert_eq!(decide(&known, "shop"), own_namespace_only());
     }
 }
 
 /// Without their definition there can be no assignments.
 #[test]
-fn without_the_definition_there_are_no_assignments() {
+fn there_are_no_assignments_without_their_definition() {
     let mut known = Known::default();
     known.assignment_event(&Event::Unserved);
-    assert_eq!(decide(&known, "shop"), own());
+    assert_eq!(decide(&known, "shop"), own_namespace_only());
     let edge = Subject {
         name: "edge",
         labels: &Labels::new(),
@@ -139,7 +139,7 @@ fn without_the_definition_there_are_no_assignments() {
 }
 
 #[test]
-fn changes_are_those_of_what_matters() {
+fn only_changes_that_affect_decisions_are_reported() {
     let mut known = Known::default();
     known.assignment_event(&DONE);
     known.namespace_event(&DONE);
@@ -181,7 +181,7 @@ fn changes_are_those_of_what_matters() {
 
 /// A kind that is served again, or can be listed again, may have other objects than before.
 #[test]
-fn nothing_is_allowed_anew_while_the_list_fails() {
+fn no_new_delivery_is_allowed_while_the_list_fails() {
     let failed = Event::Failed("no right");
     for closes_by_labels in [false, true] {
         let mut known = Known::default();
@@ -193,20 +193,20 @@ fn nothing_is_allowed_anew_while_the_list_fails() {
         known.namespace_event(&Event::ListStarted);
         known.namespace_event(&Event::Listed(&namespace("shop", "a")));
         known.namespace_event(&DONE);
-        assert_eq!(decide(&known, "shop"), own());
+        assert_eq!(decide(&known, "shop"), own_namespace_only());
         // A watch that breaks continues where it was.
         known.assignment_event(&failed);
         known.namespace_event(&failed);
-        assert_eq!(decide(&known, "shop"), own());
+        assert_eq!(decide(&known, "shop"), own_namespace_only());
         let before = Some(Reach::default());
         let kind = if closes_by_labels {
             known.namespace_event(&Event::ListStarted);
-            assert_eq!(decide(&known, "shop"), own());
+            assert_eq!(decide(&known, "shop"), own_namespace_only());
             assert_eq!(letters(&known.namespace_event(&failed)), "*");
             "Namespaces"
         } else {
             known.assignment_event(&Event::ListStarted);
-            assert_eq!(decide(&known, "shop"), own());
+            assert_eq!(decide(&known, "shop"), own_namespace_only());
             assert_eq!(letters(&known.assignment_event(&failed)), "*");
             "SiteAssignments"
         };

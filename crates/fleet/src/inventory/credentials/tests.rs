@@ -67,7 +67,7 @@ fn reads_the_forms_of_a_secret() {
 }
 
 #[test]
-fn a_bundle_holds_several_authorities() {
+fn a_bundle_may_contain_several_authorities() {
     let bundle = format!("# the old one\n{PEM}\n# the new one\n{PEM}");
     let read = read(
         URL,
@@ -79,7 +79,7 @@ fn a_bundle_holds_several_authorities() {
 }
 
 #[test]
-fn only_a_server_without_tls_is_asked_as_nobody() {
+fn credentials_are_optional_only_without_tls() {
     let nobody = secret(&[]);
     let plain = read("http://127.0.0.1:8001", &nobody, false).unwrap();
     assert!(plain.identity == Identity::Anonymous);
@@ -88,7 +88,7 @@ fn only_a_server_without_tls_is_asked_as_nobody() {
 }
 
 #[test]
-fn says_what_is_wrong_without_quoting_it() {
+fn an_invalid_secret_is_reported_without_quoting_it() {
     let table = [
         (
             &[("username", "hunter2")][..],
@@ -153,7 +153,7 @@ fn a_bad_address_is_reported_first() {
 }
 
 #[test]
-fn the_annotation_is_a_bool_of_go() {
+fn the_skip_tls_annotation_is_parsed_like_a_go_bool() {
     let client = [("tls.crt", PEM), ("tls.key", "key")];
     for (text, expected) in [
         ("true", true),
@@ -177,7 +177,7 @@ fn the_annotation_is_a_bool_of_go() {
 }
 
 #[test]
-fn the_checksum_is_that_of_the_contract() {
+fn the_checksum_of_a_secret_follows_the_contract() {
     // The check value of CRC-32 (IEEE) is that of "123456789".
     assert_eq!(checksum(&secret(&[("1234", "56789")])), 0xcbf4_3926);
     assert_eq!(
@@ -219,7 +219,7 @@ fn fingerprints_show_whether_to_connect_again() {
 }
 
 #[test]
-fn debug_output_holds_no_secret() {
+fn debug_output_contains_no_secret() {
     for data in [
         &[("token", "hunter2")][..],
         &[("tls.crt", PEM), ("tls.key", "hunter2")],
@@ -230,7 +230,7 @@ fn debug_output_holds_no_secret() {
 }
 
 #[test]
-fn data_of_another_encoding_stays_what_it_is() {
+fn a_token_that_is_not_utf8_is_refused() {
     let mut secret = secret(&[]);
     let token = ByteString(vec![0xff, 0xfe]);
     secret.data = Some(BTreeMap::from([("token".to_owned(), token)]));

@@ -95,7 +95,7 @@ const DONE: Event<'_> = Event::ListDone {
 const FIRST: &str = "Down(Connecting: there is no answer yet)";
 
 #[tokio::test]
-async fn follows_the_watch_of_clusters() {
+async fn links_follow_the_watch_of_clusters() {
     let (mut registry, changes) = registry();
     let a = cluster("a", "1", &push("https://a"));
     let b = cluster("b", "2", &pull());
@@ -143,7 +143,7 @@ async fn follows_the_watch_of_clusters() {
 
 /// A name requested before the list is complete is reported if the list lacks it.
 #[tokio::test]
-async fn a_cluster_is_unknown_only_once_all_are_known() {
+async fn a_missing_cluster_is_unknown_only_after_the_list_is_complete() {
     const EARLY: &str = "Down(Connecting: the Clusters are not known yet)";
     let (mut registry, changes) = registry();
     let ask = |registry: &Registry, name| format!("{:?}", registry.shared.link(name));
@@ -180,7 +180,7 @@ async fn an_agent_is_lost_since_the_end_of_its_third_period() {
 
 /// A cluster may be reachable before its agent has reported; after a report it certainly is.
 #[tokio::test(start_paused = true)]
-async fn a_cluster_is_online_since_it_was_lost_last() {
+async fn a_cluster_is_online_since_its_last_loss_of_contact() {
     let (mut registry, _) = registry();
     let since = |registry: &Registry| {
         let links = registry.shared.links.read();
@@ -202,7 +202,7 @@ async fn a_cluster_is_online_since_it_was_lost_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_is_in_touch_since_it_answered_last_after_a_break() {
+async fn a_cluster_is_in_touch_since_the_end_of_its_last_outage() {
     let (registry, _) = registry();
     let shared = &registry.shared;
     let target = Target::new(shared.hub.clone(), shared.children.clone());
@@ -229,7 +229,7 @@ async fn a_cluster_is_in_touch_since_it_answered_last_after_a_break() {
 }
 
 #[tokio::test]
-async fn without_the_definition_there_are_no_clusters() {
+async fn there_are_no_clusters_without_their_definition() {
     let (mut registry, _) = registry();
     registry.cluster_event(&Event::Unserved);
     assert_eq!(*registry.shared.known.borrow(), Extent::All);
@@ -296,7 +296,7 @@ async fn a_secret_that_cannot_be_read_is_reported_in_the_link() {
 }
 
 #[test]
-fn reads_a_cluster_as_far_as_it_is_readable() {
+fn the_readable_fields_of_a_malformed_cluster_are_used() {
     let read = |spec: &Value| Cluster::read(&cluster("a", "1", spec)).unwrap();
     for (spec, connection, api_master) in [
         (json!({}), ClusterConnection::Push, ""),

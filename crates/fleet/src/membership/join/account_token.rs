@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_that_of_its_account() {
+    fn a_token_of_another_account_is_stale() {
         let account = json!({ "metadata": { "uid": "1" } });
         let token = |uid: &str| json!({ "metadata": { "annotations": { "kubernetes.io/service-account.uid": uid } } });
         assert!(!is_stale(&token("1"), Some(&account)));

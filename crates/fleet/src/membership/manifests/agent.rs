@@ -273,7 +273,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn all_that_is_made_is_deleted_but_the_namespace() {
+    fn all_created_objects_except_the_namespace_are_deleted() {
         let identity = |one: &Manifest| (one.title(), one.namespace().to_owned());
         let mut made: Vec<_> = agent(StateVolume::Claim).iter().map(identity).collect();
         made.retain(|(title, _)| title != "namespace baton-system");
@@ -289,7 +289,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_state_is_kept_where_it_was_asked_for() {
+    fn the_state_volume_is_the_requested_one() {
         let volume = |state| {
             let manifests = agent(state);
             let deployment = &manifests.last().unwrap().0;
@@ -315,7 +315,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn flags_of_an_earlier_run_stay_in_force() {
+    fn flags_of_an_earlier_run_are_kept() {
         let now = AgentManifestArgs {
             hub_server: Some("https://a:6443/".parse().unwrap()),
             agent_image: None,

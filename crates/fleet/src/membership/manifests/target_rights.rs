@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_counts_and_else_what_was_asked_for_before() {
+    fn the_requested_rights_mode_overrides_that_of_an_earlier_run() {
         let (role, shop) = ("cluster role baton-hub-tenant", "namespace shop");
         let binding = "role binding baton-hub-tenant in namespace shop";
         let shops = names(&["shop"]);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn only_namespaces_that_are_known_to_be_unwanted_are_taken_away() {
+    fn rights_are_revoked_only_in_namespaces_known_to_be_unwanted() {
         let some = names(&["shop", "bar"]);
         for (given, before, admitted, expected) in [
             (None, None, None, false),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_somebody_chose_are_replaced_when_asked_for() {
+    fn rules_with_another_field_manager_are_replaced_on_request() {
         for (given, expected) in [(Some(Tenants), true), (Some(Trusted), true), (None, false)] {
             let rights = TargetRights::new(given, Some(Tenants), None);
             let mut role = cluster_role("baton-hub");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_to_be_bound_is_told() {
+    fn a_note_names_the_role_that_is_left_to_be_bound() {
         let shop = names(&["shop"]);
         let note = |given, admitted| TargetRights::new(given, None, admitted).note("baton-hub");
         assert_eq!(note(Some(Tenants), Some(&shop)), None);

@@ -139,7 +139,7 @@ fn a_range_of_versions_is_replaced_by_the_version() {
 }
 
 #[test]
-fn a_block_that_is_overridden_is_told_of() {
+fn an_overridden_block_is_reported() {
     let mut world = World::new(environment("0.0.1"));
     world.blocks = vec!["ns/freeze".into()];
     world.annotate(ANNOTATION_BLOCK_OVERRIDE, "ns/freeze,,ns/freeze");
@@ -157,7 +157,7 @@ fn a_block_that_is_overridden_is_told_of() {
 }
 
 #[test]
-fn under_a_block_nothing_is_created() {
+fn no_release_is_created_under_a_block() {
     let mut world = World::new(environment("~0.0.0"));
     world.blocks = vec!["ns/freeze".into()];
     let outcome = world.sync();
@@ -186,7 +186,7 @@ fn under_a_block_nothing_is_created() {
 }
 
 #[test]
-fn a_block_that_does_not_exist_is_in_the_way() {
+fn an_override_of_a_missing_block_blocks_the_rollout() {
     let mut world = World::new(environment("0.0.1"));
     world.annotate(ANNOTATION_BLOCK_OVERRIDE, "ns/freeze");
     world.sync();
@@ -198,7 +198,7 @@ fn a_block_that_does_not_exist_is_in_the_way() {
 
 /// There is neither a clean-up nor an abort, and the status keeps its history.
 #[test]
-fn under_a_block_everything_stays() {
+fn nothing_is_deleted_or_aborted_under_a_block() {
     let three = [0, 1, 2].map(|number| (in_region(&number.to_string()), number != 1));
     let mut world = World::resolved(in_region("new")).with(&three);
     world.application.spec.revision_history_limit = Some(1);
@@ -301,7 +301,7 @@ fn the_incumbent_is_the_newest_completed_release() {
 /// The process ended after it created the Release and before it updated the Application, and the
 /// repository is empty since.
 #[test]
-fn a_release_is_noted_even_if_its_version_cannot_be_found_any_more() {
+fn a_release_is_recorded_even_if_its_version_is_not_found() {
     let mut template = in_region("b");
     template.chart.version = "0.0.2".into();
     let mut world =
@@ -318,7 +318,7 @@ fn a_release_is_noted_even_if_its_version_cannot_be_found_any_more() {
 }
 
 #[test]
-fn a_deleted_release_takes_the_template_back() {
+fn the_template_is_reverted_when_a_release_is_deleted() {
     let mut template = in_region("b");
     template.chart.version = "0.0.2".into();
     let mut world = World::resolved(template).with(&[(in_region("a"), true)]);
@@ -388,7 +388,7 @@ fn a_release_that_the_cache_lacks_is_not_taken_for_deleted() {
 }
 
 #[test]
-fn a_rollout_on_its_way_is_left_alone() {
+fn a_rollout_in_progress_is_not_changed() {
     let two = [(in_region("a"), true), (in_region("b"), false)];
     let mut world = World::resolved(in_region("b")).with(&two);
     world.releases[1].spec.target_step = 1;
@@ -415,7 +415,7 @@ fn an_edit_in_mid_rollout_replaces_the_contender() {
 
 /// The only Release is deleted.
 #[test]
-fn the_only_release_comes_back_under_its_name() {
+fn the_only_release_is_recreated_under_its_name() {
     let mut world = World::new(environment("0.0.1"));
     world.sync();
     let first = world.releases.clone();
@@ -444,7 +444,7 @@ fn generations_are_used_again_after_an_abort() {
 /// A rollback restores an older environment in the template. The Release of that environment may
 /// still exist.
 #[test]
-fn a_rollback_is_a_release_of_its_own() {
+fn a_rollback_creates_a_new_release() {
     let two = [(in_region("a"), true), (in_region("b"), true)];
     let mut world = World::resolved(in_region("a")).with(&two);
     world.sync();
@@ -456,7 +456,7 @@ fn a_rollback_is_a_release_of_its_own() {
 
 /// The process ended between the creation of the Release and the update of the Application.
 #[test]
-fn a_release_that_was_not_seen_yet_is_seen() {
+fn an_unrecorded_release_is_recorded() {
     let two = [(in_region("a"), true), (in_region("b"), false)];
     let mut world = World::resolved(in_region("b")).with(&two);
     world.annotate(ANNOTATION_HIGHEST_OBSERVED_GENERATION, "0");
@@ -469,7 +469,7 @@ fn a_release_that_was_not_seen_yet_is_seen() {
 }
 
 #[test]
-fn labels_of_the_application_come_along_but_for_those_of_the_release() {
+fn a_release_has_the_labels_of_its_application_except_reserved_ones() {
     let mut world = World::new(environment("0.0.1"));
     let labels = [
         ("team", "a"),
@@ -511,7 +511,7 @@ fn values_may_be_left_out() {
 }
 
 #[test]
-fn an_application_on_its_way_out_is_left_alone() {
+fn an_application_in_deletion_is_not_changed() {
     let mut world = World::new(environment("~0.0.0")).with(&[(in_region("a"), true)]);
     world.annotate(ANNOTATION_HIGHEST_OBSERVED_GENERATION, "5");
     world.application.metadata.deletion_timestamp = Some(
@@ -524,7 +524,7 @@ fn an_application_on_its_way_out_is_left_alone() {
 
 /// The Release is about to be deleted, and another request would change nothing.
 #[test]
-fn a_release_on_its_way_out_is_not_deleted_again() {
+fn a_release_in_deletion_is_not_deleted_again() {
     let four = [("a", true), ("b", true), ("c", false), ("d", true)];
     let four = four.map(|(name, complete)| (in_region(name), complete));
     let mut world = World::resolved(in_region("d")).with(&four);

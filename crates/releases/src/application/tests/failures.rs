@@ -21,7 +21,7 @@ fn annotate(world: &mut World, release: usize, key: &str, value: Option<&str>) {
 }
 
 #[test]
-fn a_chart_that_is_not_found_is_told_and_changes_nothing_else() {
+fn an_unresolved_chart_is_reported_and_changes_nothing_else() {
     for (version, index, message, permanent) in [
         (
             "0.0.1",
@@ -62,7 +62,7 @@ fn a_chart_that_is_not_found_is_told_and_changes_nothing_else() {
 }
 
 #[test]
-fn a_release_without_a_readable_generation_is_told() {
+fn a_release_with_an_invalid_generation_is_reported() {
     let key = ANNOTATION_RELEASE_GENERATION;
     let name = name_of(&in_region("a"), 0);
     for (value, text) in [
@@ -102,7 +102,7 @@ fn a_release_without_a_readable_generation_is_told() {
 
 /// The error does not depend on the order of the list of Releases.
 #[test]
-fn of_several_broken_releases_the_first_by_name_is_told() {
+fn the_first_of_several_broken_releases_by_name_is_reported() {
     let two = [(in_region("a"), true), (in_region("b"), true)];
     let mut world = World::resolved(in_region("b")).with(&two);
     for index in [0, 1] {
@@ -115,7 +115,7 @@ fn of_several_broken_releases_the_first_by_name_is_told() {
 }
 
 #[test]
-fn a_highest_generation_that_cannot_be_read_is_told() {
+fn an_invalid_highest_generation_is_reported() {
     let key = ANNOTATION_HIGHEST_OBSERVED_GENERATION;
     let mut world = World::resolved(in_region("b")).with(&[(in_region("a"), true)]);
     world.annotate(key, "1.5");
@@ -147,7 +147,7 @@ fn a_highest_generation_that_cannot_be_read_is_told() {
 
 /// Without a Release there is no number to compare the annotation with.
 #[test]
-fn a_highest_generation_that_cannot_be_read_keeps_nobody_from_the_first_release() {
+fn an_invalid_highest_generation_does_not_prevent_the_first_release() {
     let mut world = World::new(environment("0.0.1"));
     world.annotate(ANNOTATION_HIGHEST_OBSERVED_GENERATION, "x");
     world.sync();
@@ -158,7 +158,7 @@ fn a_highest_generation_that_cannot_be_read_keeps_nobody_from_the_first_release(
 }
 
 #[test]
-fn a_release_that_is_not_created_is_told() {
+fn a_failed_creation_of_a_release_is_reported() {
     let refusal = |is_permanent| Refusal {
         message: "releases \"x\" is forbidden".into(),
         is_permanent,
@@ -213,7 +213,7 @@ fn a_release_that_is_not_created_is_told() {
 /// The version of a Release has to be available when it is created, even if it was resolved long
 /// ago.
 #[test]
-fn a_version_that_the_repository_lost_is_not_released() {
+fn a_version_missing_in_the_repository_is_not_released() {
     let mut world = World::resolved(in_region("b")).with(&[(in_region("a"), true)]);
     world.index.get_mut("simple").unwrap().clear();
     let error = world.sync().error.unwrap();
@@ -233,7 +233,7 @@ fn a_version_that_the_repository_lost_is_not_released() {
 
 /// If the Release were created with the other version, it would differ from the template for ever.
 #[test]
-fn a_release_has_the_version_of_the_template_whatever_else_that_may_stand_for() {
+fn a_release_has_the_exact_version_of_the_template() {
     let mut world = World::new(environment("=1.0.0"));
     world.index = [("simple".into(), vec!["1".into(), "1.5.0".into()])].into();
     world.sync();
@@ -252,7 +252,7 @@ fn a_release_has_the_version_of_the_template_whatever_else_that_may_stand_for() 
 
 /// An iteration that was edited by hand, or is out of order, does not prevent the next Release.
 #[test]
-fn iterations_that_say_nothing_keep_nobody_from_a_name() {
+fn invalid_iterations_do_not_prevent_the_next_name() {
     for (edited, expected) in [
         (None, 1),
         (Some("x"), 1),
@@ -281,7 +281,7 @@ fn iterations_that_say_nothing_keep_nobody_from_a_name() {
 /// The generation of the newest Release leaves no higher number: no Release is created until the
 /// newest is deleted.
 #[test]
-fn a_generation_that_leaves_none_is_told_and_makes_nothing() {
+fn no_release_is_created_after_the_highest_generation() {
     let key = ANNOTATION_RELEASE_GENERATION;
     let two = [(in_region("a"), true), (in_region("b"), true)];
     let mut world = World::resolved(in_region("c")).with(&two);
@@ -312,7 +312,7 @@ fn a_generation_that_leaves_none_is_told_and_makes_nothing() {
 
 /// A webhook changes each Release before it is stored.
 #[test]
-fn releases_that_are_stored_otherwise_come_ever_more_seldom() {
+fn releases_that_a_webhook_changes_are_created_with_growing_delays() {
     let mut world = World::resolved(in_region("a"));
     let mut made = 0;
     let mut sync = |world: &mut World| {

@@ -14,7 +14,7 @@ impl World {
 }
 
 #[test]
-fn a_release_that_is_being_deleted_counts_as_gone() {
+fn a_release_in_deletion_counts_as_deleted() {
     let two = [(in_region("a"), true), (in_region("b"), false)];
     let mut world = World::resolved(in_region("b")).with(&two);
     world.delete(1);
@@ -28,7 +28,7 @@ fn a_release_that_is_being_deleted_counts_as_gone() {
 }
 
 #[test]
-fn the_name_of_a_release_that_is_being_deleted_stays_taken() {
+fn the_name_of_a_release_in_deletion_is_not_reused() {
     let two = [(in_region("a"), true), (in_region("b"), false)];
     let mut world = World::resolved(in_region("b")).with(&two);
     world.delete(1);
@@ -46,7 +46,7 @@ fn the_name_of_a_release_that_is_being_deleted_stays_taken() {
 
 /// The next Release gets the name of the one that is being deleted.
 #[test]
-fn nothing_is_made_in_place_of_the_only_release_before_it_is_gone() {
+fn the_only_release_is_not_replaced_before_it_is_gone() {
     let template = environment("0.0.1");
     let one = [(template.clone(), false)];
     let mut world = World::resolved(template).with(&one);
@@ -57,7 +57,7 @@ fn nothing_is_made_in_place_of_the_only_release_before_it_is_gone() {
 }
 
 #[test]
-fn the_only_release_serves_beside_the_next_one_if_it_was_complete() {
+fn a_complete_only_release_in_deletion_is_replaced_at_once() {
     let template = environment("0.0.1");
     let one = [(template.clone(), true)];
     let mut world = World::resolved(template.clone()).with(&one);

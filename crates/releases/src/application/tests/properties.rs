@@ -96,7 +96,7 @@ impl World {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_newest_release_is_the_template_in_the_end(
+    fn the_newest_release_finally_equals_the_template(
         happenings in prop::collection::vec(happening(), 0..30)
     ) {
         let mut world = World::new(in_region("0"));

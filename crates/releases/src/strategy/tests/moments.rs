@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn stages_by_position() {
+fn the_order_of_stages_depends_on_the_position() {
     let head = |previous, direction| Position::Head {
         previous,
         direction,
@@ -85,7 +85,7 @@ const MOMENTS: &str = "
 ";
 
 #[test]
-fn moments_of_a_step() {
+fn each_moment_of_a_step_has_one_patch_and_its_conditions() {
     for row in MOMENTS.lines().filter(|row| !row.trim().is_empty()) {
         let cells: Vec<_> = row.split('|').map(str::trim).collect();
         let [
@@ -127,7 +127,7 @@ fn moments_of_a_step() {
 /// The rollout goes from a step that is nearly reached back to the one before it, which still
 /// counts as reached.
 #[test]
-fn a_retreat_gives_the_incumbent_its_capacity_back_first() {
+fn a_step_back_restores_the_capacity_of_the_incumbent_first() {
     for (own, previous, patch, conditions) in [
         (
             "100/100",
@@ -225,7 +225,7 @@ fn target_patch(text: &str) -> Option<TargetPatch> {
 }
 
 #[test]
-fn a_first_release_goes_forward_with_capacity_first_and_back_with_traffic_first() {
+fn a_first_release_adds_capacity_first_and_removes_traffic_first() {
     for (target, achieved, percent, weight, patch) in [
         (1, Some(0), 1, 0, Some((TargetKind::Capacity, "50"))),
         (1, Some(0), 50, 0, Some((TargetKind::Traffic, "50"))),

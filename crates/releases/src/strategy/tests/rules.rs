@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn messages_name_the_release_and_what_it_waits_for() {
+fn messages_name_the_release_and_the_cause_of_the_wait() {
     let check = |own: &Parts, previous: &Parts, type_: &str, expected: &str| {
         let plan = head(own, Some(previous)).unwrap();
         let condition = plan
@@ -64,7 +64,7 @@ fn messages_name_the_release_and_what_it_waits_for() {
 
 /// Nothing is changed while a cluster lacks the objects.
 #[test]
-fn targets_are_left_until_the_release_is_installed() {
+fn targets_are_not_changed_until_the_release_is_installed() {
     let mut own = contender(1, 0).at(1, Some(0));
     own.installation.status = None;
     let plan = head(&own, Some(&incumbent(100, 100))).unwrap();
@@ -182,7 +182,7 @@ fn a_release_that_is_not_the_newest_follows_its_successor() {
 }
 
 #[test]
-fn a_release_does_not_follow_a_head_that_left_the_step_it_had_reached() {
+fn a_release_does_not_follow_a_head_that_is_behind_its_reached_step() {
     let old = incumbent(100, 100);
     for head in [
         contender(50, 100),
@@ -207,7 +207,7 @@ fn a_release_does_not_follow_a_head_that_left_the_step_it_had_reached() {
 
 /// This includes targets that are missing.
 #[test]
-fn strategies_that_cannot_be_followed() {
+fn invalid_strategies_are_refused() {
     let check = |result: Result<Plan, Error>, expected: &str| {
         let error = result.unwrap_err();
         assert_eq!(error.to_string(), expected);
@@ -273,7 +273,7 @@ fn strategies_that_cannot_be_followed() {
 }
 
 #[test]
-fn neighbours_by_generation() {
+fn neighbours_have_the_next_lower_and_higher_generation() {
     for (list, own, expected) in [
         (vec![0, 1, 2], 1, (Some(0), Some(2))),
         (vec![2, 0, 1], 0, (None, Some(1))),
@@ -293,7 +293,7 @@ fn neighbours_by_generation() {
 }
 
 #[test]
-fn only_a_step_that_is_higher_than_the_wanted_one_is_gone_back_from() {
+fn a_rollout_steps_back_only_from_a_step_above_the_target() {
     for (achieved, backwards) in [
         (None, false),
         (Some(1), false),
@@ -305,7 +305,7 @@ fn only_a_step_that_is_higher_than_the_wanted_one_is_gone_back_from() {
 }
 
 #[test]
-fn state_by_conditions() {
+fn the_state_follows_from_the_conditions() {
     let direction = Forward;
     let tail = Position::Head {
         previous: true,

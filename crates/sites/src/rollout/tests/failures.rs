@@ -4,7 +4,7 @@ use super::*;
 
 /// The event in the first batch, and the reason of the failure of the site.
 #[test]
-fn an_error_in_a_batch_aborts_for_good() {
+fn an_error_in_a_batch_aborts_the_rollout_permanently() {
     type Event = fn(&mut World, &str);
     let hang: Event = |world, site| {
         world.work(site);
@@ -85,7 +85,7 @@ fn first_wave_passes(world: &mut World) -> String {
 }
 
 #[test]
-fn a_site_that_fails_after_its_batch_has_passed_ends_nothing() {
+fn a_failure_after_its_batch_has_passed_does_not_abort_the_rollout() {
     let mut world = settled(3, by(1));
     let first = first_wave_passes(&mut world);
     world.settle();
@@ -133,7 +133,7 @@ fn time_spent_offline_does_not_count_as_time_to_get_available() {
 /// Each row: reaction to errors, outcome of the version in the late site, and true if the site is
 /// new, false if it was offline.
 #[test]
-fn a_site_that_comes_after_the_end_of_a_rollout_never_ends_or_reverts_it() {
+fn a_late_site_does_not_abort_or_revert_a_completed_rollout() {
     for (on_error, outcome, is_new) in [
         (OnError::Abort, Outcome::Hangs, true),
         (OnError::Rollback, Outcome::Hangs, false),
@@ -197,7 +197,7 @@ fn a_site_that_comes_after_the_end_of_a_rollout_never_ends_or_reverts_it() {
 }
 
 #[test]
-fn sites_that_come_after_the_end_come_as_many_at_a_time_as_in_a_batch() {
+fn late_sites_are_updated_in_groups_of_the_size_of_a_batch() {
     for (strategy, at_once) in [(by(2), 2), (canary(1, AfterCanary::AllAtOnce), 5)] {
         let mut world = settled(6, strategy);
         world.sample.bring("2");
@@ -214,7 +214,7 @@ fn sites_that_come_after_the_end_come_as_many_at_a_time_as_in_a_batch() {
 }
 
 #[test]
-fn what_fails_after_the_end_of_a_rollout_does_not_hold_new_sites() {
+fn a_failure_after_a_completed_rollout_does_not_block_new_sites() {
     let mut world = settled(2, by(1));
     world.flap("site-00000");
     world.settle();
@@ -229,7 +229,7 @@ fn what_fails_after_the_end_of_a_rollout_does_not_hold_new_sites() {
 }
 
 #[test]
-fn a_rollback_puts_back_what_each_site_had() {
+fn a_rollback_restores_the_former_version_of_each_site() {
     for history in [0, 2] {
         let mut world = settled(4, with(by(2), |it| it.healthy_time = Some("10m".into())));
         world.on_error(OnError::Rollback);
@@ -283,7 +283,7 @@ fn sites_that_cannot_go_back_are_named() {
 }
 
 #[test]
-fn it_goes_on_until_too_many_sites_have_failed() {
+fn a_rollout_continues_up_to_the_allowed_number_of_failures() {
     for (most, batches) in [(Some(0), 1), (Some(1), 2), (Some(3), 4), (None, 6)] {
         let mut world = settled(6, by(1));
         world.on_error(OnError::Continue);
@@ -329,7 +329,7 @@ fn a_failure_during_a_pause_counts_when_it_is_over() {
 }
 
 #[test]
-fn the_spec_aborts_the_rollout_it_names_and_no_other() {
+fn the_spec_aborts_only_the_rollout_that_it_names() {
     for (named, aborted) in [(1, false), (2, true), (3, false)] {
         let mut world = settled(3, by(1));
         world.close_windows();
@@ -350,7 +350,7 @@ fn the_spec_aborts_the_rollout_it_names_and_no_other() {
 }
 
 #[test]
-fn the_next_rollout_begins_when_nothing_waits_of_one_that_was_aborted() {
+fn the_next_rollout_starts_when_the_aborted_one_has_no_waiting_revisions() {
     let mut world = settled(2, SiteStrategy::default());
     world.close_windows();
     world.sample.bring("2");
@@ -376,7 +376,7 @@ fn the_next_rollout_begins_when_nothing_waits_of_one_that_was_aborted() {
 }
 
 #[test]
-fn what_was_refused_before_it_began_makes_way() {
+fn a_refused_revision_is_replaced_by_the_next_version() {
     let mut world = settled(1, with(by(1), |it| it.on_error = OnError::Continue));
     world.outcomes.insert("2-a".to_owned(), Outcome::Refused);
     world.sample.bring("2");
@@ -388,7 +388,7 @@ fn what_was_refused_before_it_began_makes_way() {
 }
 
 #[test]
-fn a_pause_does_not_save_what_waits_of_an_aborted_rollout_in_sites_that_are_not_placed() {
+fn waiting_revisions_of_an_aborted_rollout_are_withdrawn_during_a_pause() {
     let mut world = World::new(2);
     world.settle();
     world.sample.sites.get_mut("site-00000").unwrap().is_placed = false;
@@ -400,7 +400,7 @@ fn a_pause_does_not_save_what_waits_of_an_aborted_rollout_in_sites_that_are_not_
 }
 
 #[test]
-fn what_was_refused_makes_way_for_what_runs_already() {
+fn a_refused_revision_is_withdrawn_for_the_running_version() {
     let mut world = settled(1, with(by(1), |it| it.on_error = OnError::Continue));
     world.outcomes.insert("2-a".to_owned(), Outcome::Refused);
     world.sample.bring("2");
@@ -414,7 +414,7 @@ fn what_was_refused_makes_way_for_what_runs_already() {
 
 /// While a newer version takes over, the older one stops, and then has no objects any more.
 #[test]
-fn what_makes_way_for_a_newer_version_has_not_failed() {
+fn a_revision_that_stops_for_a_newer_version_has_not_failed() {
     for reason in ["Stopping", "NotInControl", "ProbeFailure"] {
         let mut world = World::new(0);
         let name: Arc<str> = "eu".into();
@@ -441,7 +441,7 @@ fn what_makes_way_for_a_newer_version_has_not_failed() {
 
 /// The message of the revision explains more than that it is late.
 #[test]
-fn a_site_that_is_late_says_why() {
+fn a_late_site_is_reported_with_the_message_of_its_revision() {
     for (message, expected) in [
         (
             Some("Phase \"app\" failed: no image"),
@@ -471,7 +471,7 @@ fn a_site_that_is_late_says_why() {
 /// Each row: reaction to an error, number of failures allowed; then the reason of the abort, and
 /// the versions of sites with the new version, of sites without, and of the one that it breaks.
 #[test]
-fn a_version_that_breaks_one_site_in_ten() {
+fn a_version_that_fails_in_one_of_ten_sites_aborts_as_configured() {
     type Case<'a> = (OnError, Option<i32>, Option<&'a str>, usize, &'a [&'a str]);
     let cases: [Case<'_>; 4] = [
         (OnError::Abort, None, Some("SiteFailed"), 6, &["1", "2"]),
@@ -609,7 +609,7 @@ fn a_failure_in_the_last_wave_during_a_pause_counts_when_it_is_over() {
 
 /// True if the abort in the spec was recorded before another version is requested.
 #[test]
-fn a_rollout_that_is_aborted_together_with_another_version_leaves_nothing_in_queues() {
+fn an_abort_with_a_new_version_withdraws_all_waiting_revisions() {
     for was_recorded in [false, true] {
         let mut world = settled(2, SiteStrategy::default());
         world.close_windows();
@@ -640,7 +640,7 @@ fn a_rollout_that_is_aborted_together_with_another_version_leaves_nothing_in_que
 /// Each row: a site with a version that waits or stops workloads, and with an edit of it; then the
 /// revisions that are withdrawn when the rollout is aborted during a pause.
 #[test]
-fn an_edit_of_what_has_written_nothing_is_withdrawn_along_with_it() {
+fn an_edit_is_withdrawn_together_with_its_unstarted_revision() {
     for (beginning, withdrawn) in [
         (Beginning::None, &["eu-3", "eu-2"][..]),
         (Beginning::Stopping, &["eu-3", "eu-2"]),

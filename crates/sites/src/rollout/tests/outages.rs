@@ -68,7 +68,7 @@ fn an_outage_of_most_sites_ends_no_rollout() {
 /// A deployment that adopts the revisions of an earlier one has no status of the rollout. Later
 /// failures are no error of the rollout.
 #[test]
-fn a_rollout_that_was_over_stays_so_when_its_status_is_lost() {
+fn a_completed_rollout_stays_complete_when_its_status_is_lost() {
     for on_error in [OnError::Abort, OnError::Rollback] {
         let mut world = settled(3, SiteStrategy::default());
         world.on_error(on_error);
@@ -143,7 +143,7 @@ fn a_rollout_that_no_placed_site_has_is_not_over_when_its_status_is_lost() {
 /// The phases of the revision were not checked yet, or the hub accepts none. The revision has its
 /// place in the queue, and would begin later.
 #[test]
-fn what_was_kept_from_beginning_is_withdrawn_after_an_abort() {
+fn an_unstarted_revision_is_withdrawn_after_an_abort() {
     for on_error in [OnError::Abort, OnError::Rollback] {
         let mut world = settled(
             2,
@@ -219,7 +219,7 @@ fn refused() -> RevisionState {
 
 /// A revision that was skipped in the queue is archived like one that has run.
 #[test]
-fn a_site_goes_back_to_what_it_had() {
+fn a_site_goes_back_to_the_version_it_had_before() {
     let plan = go_back(|name| {
         let of_first = |revision: Revision| Revision {
             entry: Arc::new(SiteEntry {
@@ -246,7 +246,7 @@ fn a_site_goes_back_to_what_it_had() {
 /// An edit that waits does not prevent the site from going back, and does not count as a version
 /// before the first one.
 #[test]
-fn an_edit_of_what_failed_changes_nothing_of_where_a_site_goes_back_to() {
+fn a_site_goes_back_to_the_same_version_after_an_edit_of_the_failed_one() {
     for (is_first, beginning, expected) in [
         (false, Beginning::None, &["1"][..]),
         (false, Beginning::Begun, &["1"]),
@@ -285,7 +285,7 @@ fn an_edit_of_what_failed_changes_nothing_of_where_a_site_goes_back_to() {
 /// The history has no room for the site's version before. The deployment's version before may never
 /// have been in the site.
 #[test]
-fn a_site_whose_history_does_not_tell_what_it_had_does_not_go_back() {
+fn a_site_without_its_former_version_in_the_history_does_not_go_back() {
     let plan = go_back(|name| vec![revision(name, 2, "2", refused())]);
     assert_eq!(rollbacks(&plan), <[&str; 0]>::default());
     let conditions = &plan.status.conditions;

@@ -23,7 +23,7 @@ fn queues_keep_older_versions_in_order() {
 /// The windows of a deleted application are unknown, so its waiting revisions would hold all others
 /// behind them.
 #[test]
-fn what_waits_of_an_application_makes_way_for_another_one() {
+fn waiting_revisions_are_withdrawn_for_another_application() {
     let mut world = settled(2, by(1));
     world.close_windows();
     for version in ["2", "3"] {
@@ -56,7 +56,7 @@ fn what_waits_of_an_application_makes_way_for_another_one() {
 }
 
 #[test]
-fn a_pause_gives_nothing_and_begins_nothing() {
+fn no_site_gets_a_version_during_a_pause() {
     let mut world = settled(4, by(1));
     world.sample.bring("2");
     world.settle();
@@ -78,7 +78,7 @@ fn a_pause_gives_nothing_and_begins_nothing() {
 }
 
 #[test]
-fn an_edit_reaches_all_sites_that_run_the_version_at_once_and_goes_before_what_waits() {
+fn an_edit_reaches_all_sites_of_the_version_before_waiting_revisions() {
     let mut world = settled(3, by(1));
     world.close_windows();
     world.sample.bring("2");
@@ -123,7 +123,7 @@ fn an_edit_reaches_all_sites_that_run_the_version_at_once_and_goes_before_what_w
 
 /// Revisions that a plan withdraws in a site are given again before the actions of another site.
 #[test]
-fn the_actions_of_a_site_stand_together() {
+fn the_actions_of_a_site_are_adjacent() {
     let mut world = settled(3, SiteStrategy::default());
     world.close_windows();
     for version in ["2", "3"] {
@@ -151,7 +151,7 @@ fn the_actions_of_a_site_stand_together() {
 }
 
 #[test]
-fn an_edit_repairs_what_was_aborted_where_it_runs() {
+fn an_edit_repairs_sites_that_run_the_aborted_version() {
     let mut world = settled(3, by(1));
     world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
     world.sample.bring("2");
@@ -165,7 +165,7 @@ fn an_edit_repairs_what_was_aborted_where_it_runs() {
 }
 
 #[test]
-fn a_pause_holds_edits_also_after_an_abort() {
+fn a_pause_delays_edits_even_after_an_abort() {
     let mut world = settled(2, by(1));
     world.sample.spec.abort_rollout = Some(1);
     world.sample.spec.paused = true;
@@ -179,7 +179,7 @@ fn a_pause_holds_edits_also_after_an_abort() {
 }
 
 #[test]
-fn going_back_gives_nothing_to_sites_that_still_have_the_version() {
+fn a_rollback_writes_nothing_to_sites_that_still_have_the_version() {
     let mut world = settled(4, by(1));
     world.sample.bring("2");
     world.settle();
@@ -194,7 +194,7 @@ fn going_back_gives_nothing_to_sites_that_still_have_the_version() {
 }
 
 #[test]
-fn history_has_a_limit_and_sites_that_are_not_placed_lose_everything() {
+fn history_is_limited_and_sites_that_are_not_placed_are_emptied() {
     let mut world = settled(2, SiteStrategy::default());
     for version in ["2", "3", "4", "5"] {
         world.sample.bring(version);
@@ -216,7 +216,7 @@ fn history_has_a_limit_and_sites_that_are_not_placed_lose_everything() {
 }
 
 #[test]
-fn what_is_skipped_is_archived() {
+fn a_skipped_revision_is_archived() {
     let mut world = settled(1, SiteStrategy::default());
     world.close_windows();
     world.sample.bring("2");
@@ -231,7 +231,7 @@ fn what_is_skipped_is_archived() {
 
 /// Each row: the queue of the site when it goes offline.
 #[test]
-fn nothing_that_waits_in_a_site_out_of_reach_is_withdrawn() {
+fn waiting_revisions_of_an_offline_site_are_not_withdrawn() {
     for waits in [false, true] {
         let mut world = settled(3, SiteStrategy::default());
         world.close_windows();

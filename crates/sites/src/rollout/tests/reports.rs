@@ -22,7 +22,7 @@ fn check_bad(change: fn(&mut World), type_: &str, expected: (&str, &str), text: 
 
 /// Each row: the error, and its report.
 #[test]
-fn a_strategy_that_cannot_be_followed_is_told_and_changes_nothing_in_sites() {
+fn an_invalid_strategy_is_reported_and_changes_no_site() {
     type Change = fn(&mut World);
     let cases: [(Change, &str); 11] = [
         (
@@ -84,7 +84,7 @@ fn a_strategy_that_cannot_be_followed_is_told_and_changes_nothing_in_sites() {
 }
 
 #[test]
-fn what_does_not_exist_is_told_and_changes_nothing_in_sites() {
+fn a_missing_version_or_application_is_reported_and_changes_no_site() {
     let no_version = ("True", "VersionNotFound");
     let no_application = ("True", "ApplicationNotFound");
     let shop = "SiteApplication shop";
@@ -124,7 +124,7 @@ fn what_does_not_exist_is_told_and_changes_nothing_in_sites() {
 
 /// A site whose newest revision has the highest number gets no revision; all other sites do.
 #[test]
-fn a_number_that_leaves_none_holds_up_its_site_alone() {
+fn an_exhausted_revision_number_blocks_only_its_site() {
     let mut world = settled(3, SiteStrategy::default());
     world.sample.bring("2");
     let first = Arc::clone(&world.names()[0]);
@@ -159,7 +159,7 @@ fn a_number_that_leaves_none_holds_up_its_site_alone() {
 }
 
 #[test]
-fn a_rollout_without_a_number_is_told_and_changes_nothing_in_sites() {
+fn an_exhausted_rollout_number_is_reported_and_changes_no_site() {
     type Change = fn(&mut World);
     let cases: [(Change, &str); 2] = [
         (
@@ -193,7 +193,7 @@ fn a_rollout_without_a_number_is_told_and_changes_nothing_in_sites() {
 
 /// Each row: the placement, its condition, and `Ready` of a rollout that is complete.
 #[test]
-fn the_placement_is_told_and_does_not_stop_a_rollout() {
+fn the_placement_is_reported_and_does_not_stop_a_rollout() {
     for (placement, expected, ready) in [
         (Placement::Placed(None), ("True", "Placed"), "True"),
         (
@@ -225,7 +225,7 @@ fn the_placement_is_told_and_does_not_stop_a_rollout() {
 }
 
 #[test]
-fn a_status_that_was_lost_is_made_anew_from_the_revisions() {
+fn a_lost_status_is_rebuilt_from_the_revisions() {
     let mut world = settled(5, by(2));
     world.sample.bring("2");
     world.settle();
@@ -245,7 +245,7 @@ fn a_status_that_was_lost_is_made_anew_from_the_revisions() {
 }
 
 #[test]
-fn a_status_is_bounded_whatever_the_sites_say() {
+fn the_size_of_a_status_is_bounded_for_many_failing_sites() {
     let long: Arc<str> = "\"\\\u{1}\n\u{7f}ä".repeat(10_000).into();
     let mut world = World::new(0);
     for at in 0..10_000 {

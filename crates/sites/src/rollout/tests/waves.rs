@@ -48,7 +48,7 @@ fn sites_get_a_version_in_the_batches_of_the_strategy() {
 }
 
 #[test]
-fn the_order_is_another_one_for_each_version_and_the_same_each_time() {
+fn the_order_of_sites_is_shuffled_by_version_and_stable() {
     let order = |version: &str| -> Vec<String> {
         let mut world = settled(20, by(1));
         world.sample.bring(version);
@@ -65,7 +65,7 @@ fn the_order_is_another_one_for_each_version_and_the_same_each_time() {
 }
 
 #[test]
-fn sites_with_the_labels_come_first() {
+fn sites_with_the_canary_labels_are_the_first_wave() {
     let mut world = settled(6, canary_by("tier = canary"));
     world.sample.bring("2");
     for name in ["site-00002", "site-00004"] {
@@ -77,7 +77,7 @@ fn sites_with_the_labels_come_first() {
 }
 
 #[test]
-fn a_batch_stays_healthy_for_a_while_after_its_last_site_became_so() {
+fn a_batch_passes_after_all_sites_were_healthy_for_the_healthy_time() {
     for (healthy_time, success_delay) in [("10m", 0), ("10m", 5), ("5m", 10), ("", 10)] {
         let healthy_time = Some(healthy_time.to_owned()).filter(|it| !it.is_empty());
         let mut world = settled(4, with(by(2), |it| it.healthy_time = healthy_time));
@@ -116,7 +116,7 @@ fn is_soaked_for_ten_minutes(mut world: World) {
 }
 
 #[test]
-fn sites_that_are_offline_have_no_place_in_a_batch_and_get_the_version_when_they_are_back() {
+fn offline_sites_get_the_version_outside_of_batches_on_their_return() {
     let mut world = settled(6, by(2));
     for site in ["site-00000", "site-00003"] {
         world.connect(site, false);
@@ -134,7 +134,7 @@ fn sites_that_are_offline_have_no_place_in_a_batch_and_get_the_version_when_they
 }
 
 #[test]
-fn a_site_that_goes_offline_before_it_reported_is_no_error() {
+fn a_site_that_goes_offline_before_its_report_is_no_error() {
     let mut world = settled(4, by(1));
     world.sample.bring("2");
     world.settle();
@@ -214,7 +214,7 @@ fn a_batch_that_was_given_in_part_is_completed() {
 
 /// Each row: the requested version of the other application, and true if its content differs.
 #[test]
-fn another_application_is_another_version_whatever_it_is_called() {
+fn another_application_is_a_new_version_even_with_the_same_name() {
     for (version, edit) in [("1", "1-a"), ("1", "1-other"), ("2", "2-a")] {
         let mut world = settled(4, by(1));
         world.other_application(version, edit);
@@ -274,7 +274,7 @@ fn an_edit_of_the_application_before_reaches_the_sites_that_still_run_it() {
 
 /// Each row: the state of the first wave when all sites of the second wave leave.
 #[test]
-fn a_wave_that_has_passed_stays_so_when_the_next_one_leaves_the_placement() {
+fn a_passed_wave_stays_passed_when_the_next_one_leaves_the_placement() {
     type Change = fn(&mut World, &str);
     let fails: Change = |world, site| world.flap(site);
     let is_away: Change = |world, site| world.connect(site, false);
@@ -487,7 +487,7 @@ fn a_canary_that_has_the_version_from_an_earlier_rollout_is_the_first_wave() {
 
 /// The version is available in the canary, or has failed there already.
 #[test]
-fn a_canary_that_has_got_so_far_in_an_earlier_rollout_passes_or_fails_at_once() {
+fn a_canary_with_a_result_from_an_earlier_rollout_is_judged_at_once() {
     for outcome in [Outcome::Works, Outcome::Hangs] {
         let mut world = settled(4, canary_by("canary exists"));
         world.on_error(OnError::Rollback);

@@ -64,7 +64,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn the_next_opening_is_the_first_minute_at_which_it_is_open(
+    fn the_next_opening_is_the_first_open_minute(
         owner in any_list(),
         site in any_list(),
         now in any_minute(),
@@ -88,7 +88,7 @@ proptest! {
 
     /// The search agrees with a check of each minute within the last duration.
     #[test]
-    fn it_is_open_when_it_opened_within_its_duration(window in any_window(), now in any_minute()) {
+    fn a_window_is_open_if_it_opened_within_its_duration(window in any_window(), now in any_minute()) {
         // For a window at a fixed time of day, a check of each minute cannot detect a clock change.
         prop_assume!(!is_once_a_day(&window.cron));
         let cron = cron::parse(&window.cron).unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_window_that_cannot_be_understood_is_named_with_its_cause() {
+fn an_invalid_window_is_reported_with_its_cause() {
     for (text, named, cause) in [
         (
             "0 2 * * | 1h",
@@ -75,7 +75,7 @@ fn a_window_that_cannot_be_understood_is_named_with_its_cause() {
 }
 
 #[test]
-fn odd_expressions_are_refused_quickly() {
+fn malformed_cron_expressions_are_refused_quickly() {
     for cron in [
         "",
         ",",
