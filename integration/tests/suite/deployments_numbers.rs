@@ -96,7 +96,7 @@ async fn what_is_never_stored_as_it_was_made_is_made_ever_more_seldom() {
         Because("Stalled", "True", "RevisionRepeated"),
         Says(
             "Progressing",
-            "The last 5 revisions were made from this very template",
+            "The last 5 revisions were created from the current template",
         ),
     ])
     .await;

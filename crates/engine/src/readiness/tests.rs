@@ -43,7 +43,7 @@ fn every_state_of_a_revision_has_one_word_for_general_tools() {
         both.to_vec()
     };
     let stalled = |why: &str| vec![format!("Ready=False {why}"), format!("Stalled=True {why}")];
-    let delay = "SuccessDelay: Available, and has to stay so for its success delay.";
+    let delay = "SuccessDelay: Available; succeeds if it stays available for its success delay.";
     for (lines, expected) in [
         (
             &["Available=False ProbeFailure: a"][..],
