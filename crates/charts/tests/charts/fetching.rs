@@ -104,7 +104,7 @@ async fn what_is_no_chart_is_refused_for_good() {
         ("words", "cannot read the archive: "),
         (
             "changed",
-            "it holds the chart \"other\" in version \"1.0.0\"",
+            "it contains the chart \"other\" in version \"1.0.0\"",
         ),
     ] {
         let url = fixture.repository.url();

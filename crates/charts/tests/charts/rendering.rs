@@ -201,7 +201,7 @@ async fn what_does_not_render_is_told() {
             .await
             .unwrap_err();
         assert!(
-            error.to_string().ends_with("]: the values are no map"),
+            error.to_string().ends_with("]: the values are not a map"),
             "{error}"
         );
     }
@@ -224,7 +224,7 @@ async fn a_chart_that_takes_too_much_is_ended() {
             "output",
             "a: {{ repeat 1000000 \"a\" }}",
             60,
-            "rendering puts out more than 10000 bytes",
+            "rendering produces more than 10000 bytes",
         ),
     ] {
         fixture.limits.render = Duration::from_secs(seconds);
