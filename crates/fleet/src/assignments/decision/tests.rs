@@ -136,8 +136,9 @@ fn a_refusal_says_what_is_missing() {
     let Decision::Refused(text) = decide(&[broken], false) else {
         panic!("it is closed");
     };
-    let begin =
-        format!("{missing} While these cannot be understood, all clusters are closed: \"odd\" (");
+    let begin = format!(
+        "{missing} All clusters are closed until these SiteAssignments are corrected: \"odd\" ("
+    );
     assert!(text.starts_with(&begin), "{text}");
 }
 
