@@ -118,7 +118,7 @@ fn what_does_not_exist_is_told_and_changes_nothing_in_sites() {
         |it| it.sample.sites.clear(),
         PLACED,
         none,
-        "No site matches",
+        "No site that the namespace may use matches",
     );
 }
 
