@@ -221,7 +221,8 @@ pub mod messages {
         "ObjectSet rolled out all objects successfully and was Available at least once.";
     /// `Reconciling=True` during the success delay, and until the revision controls all of its
     /// objects.
-    pub const SUCCESS_DELAY: &str = "Available, and has to stay so for its success delay.";
+    pub const SUCCESS_DELAY: &str =
+        "Available; succeeds if it stays available for its success delay.";
     /// `Paused=True`.
     pub const PAUSED: &str = "Lifecycle state set to paused.";
     /// `Paused=Unknown`.

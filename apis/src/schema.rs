@@ -266,18 +266,18 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
             "required": ["lastTransitionTime", "message", "reason", "status", "type"],
             "properties": {
                 "lastTransitionTime": {
-                    "description": "When `status` changed last.",
+                    "description": "Time of the last change of `status`.",
                     "type": "string",
                     "format": "date-time",
                 },
                 "message": {
-                    "description": "What a person should know about the state. May be empty.",
+                    "description": "Details of the state for people. May be empty.",
                     "type": "string",
                     "maxLength": crate::conditions::MAX_MESSAGE_LENGTH,
                 },
                 "observedGeneration": {
-                    "description": "The `metadata.generation` that the condition speaks about. An older number than \
-                     the current one means that the condition is out of date.",
+                    "description": "The `metadata.generation` that the condition is about. An older number than the \
+                     current one means that the condition is out of date.",
                     "type": "integer",
                     "format": "int64",
                     "minimum": 0,

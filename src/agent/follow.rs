@@ -100,7 +100,7 @@ async fn watch(
         // These two events do not show that the watch works.
         if !matches!(event, Event::ListStarted | Event::Listed(_)) {
             if failed.is_none() && !failure.is_empty() {
-                info!("the hub is there again");
+                info!("the hub is reachable again");
                 failure.clear();
             }
             mirrors.set_connected(failed.is_none());
@@ -113,7 +113,10 @@ async fn watch(
 fn log_once(failure: &mut String, cause: &str) {
     if failure != cause {
         cause.clone_into(failure);
-        warn!(cause, "the hub is away; going on with what it said last");
+        warn!(
+            cause,
+            "the hub is unreachable; continuing with its last state"
+        );
     }
 }
 
@@ -122,7 +125,7 @@ fn read(object: &RawValue) -> Option<PhaseRecord> {
     match Record::read(KIND, object.get()) {
         Ok(item) => Some(item),
         Err(error) => {
-            error!(%error, "an object cannot be read and is left alone");
+            error!(%error, "an object cannot be parsed and is ignored");
             None
         }
     }

@@ -44,7 +44,7 @@ pub(crate) async fn run(hub: Api, site: kube::Client, mirrors: Arc<Mirrors>, clo
             {
                 warn!(
                     cluster = mirrors.cluster(),
-                    "the hub does not want to hear of the agent; is there a Cluster of this name on it, with \
+                    "the hub has no heartbeat object for the agent; is there a Cluster of this name on the hub, with \
                      connection Pull?"
                 );
                 let _ = seen.changed().await;
@@ -68,9 +68,9 @@ pub(crate) async fn run(hub: Api, site: kube::Client, mirrors: Arc<Mirrors>, clo
             Err(error) => {
                 failures += 1;
                 if failures == 1 {
-                    warn!(%error, "the hub does not take the heartbeat, trying again");
+                    warn!(%error, "cannot write the heartbeat to the hub, trying again");
                 } else {
-                    debug!(%error, "the hub does not take the heartbeat, trying again");
+                    debug!(%error, "cannot write the heartbeat to the hub, trying again");
                 }
                 sleep(Backoff::up_to(period(&object)).delay(failures)).await;
             }

@@ -335,7 +335,7 @@ impl Mirrors {
         }
         match self.note(&phase, noted) {
             Ok(_) => self.wakes.emit(&phase.key),
-            Err(error) => error!(object = %phase.key, %error, "what was noted of it is lost"),
+            Err(error) => error!(object = %phase.key, %error, "the progress of a phase is lost"),
         }
     }
 
@@ -343,7 +343,7 @@ impl Mirrors {
     fn found(&self, object: PhaseRecord) -> Vec<Wake> {
         let key = object.key.clone();
         self.take_one(object).unwrap_or_else(|error| {
-            error!(object = %key, %error, "it is left alone");
+            error!(object = %key, %error, "a mirror cannot be used and is ignored");
             Vec::new()
         })
     }
@@ -455,7 +455,7 @@ impl Mirrors {
         let known = self.all();
         let has_gone_back = known.iter().any(|mirror| mirror.resource_version > version);
         if has_gone_back {
-            warn!("the hub has gone back in time, as after a backup was restored; following it");
+            warn!("the hub is older than before, as after a restore; using its state");
         }
         let heartbeat = mirror::heartbeat(&self.cluster);
         if !listed.contains(&heartbeat) {

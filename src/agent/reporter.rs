@@ -43,9 +43,9 @@ pub(crate) async fn run(hub: Api, mirrors: Arc<Mirrors>) {
         };
         failures += 1;
         if failed.iter().all(ApiError::is_change) {
-            debug!(%error, "what is reported about has changed, reporting again");
+            debug!(%error, "a phase has changed before its status was written, trying again");
         } else {
-            warn!(%error, failed = failed.len(), "the hub does not take reports, trying again");
+            warn!(%error, failed = failed.len(), "cannot write statuses to the hub, trying again");
         }
         sleep(Backoff::up_to(LONGEST_PAUSE).delay(failures)).await;
     }

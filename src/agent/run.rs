@@ -203,7 +203,7 @@ async fn answer(site: &Client, url: &Uri) -> Result<String, ServerError> {
         match check_server(site, url).await {
             Err(error @ (ServerError::Unreachable { .. } | ServerError::Other { .. })) => {
                 failures += 1;
-                warn!(%error, "trying again");
+                warn!(%error, "the API server cannot be used, trying again");
                 sleep(Backoff::up_to(LONGEST_PAUSE).delay(failures)).await;
             }
             answer => return answer,
@@ -217,7 +217,7 @@ async fn acquaint(mirrors: &Mirrors, file: &StateFile, listed: &Notify) {
     let state = match file.load() {
         Ok(state) => state,
         Err(error) => {
-            error!(%error, "going on without it; the hub has to be there");
+            error!(%error, "continuing without the stored state, which requires the hub");
             None
         }
     };
@@ -229,7 +229,7 @@ async fn acquaint(mirrors: &Mirrors, file: &StateFile, listed: &Notify) {
         let phases = state.len();
         warn!(
             phases,
-            "the hub is not there; going on with what it said last"
+            "the hub is unreachable; continuing with the stored state"
         );
     }
     mirrors.recall(state);

@@ -126,7 +126,8 @@ impl StateFile {
             cause,
         };
         let end = text.iter().position(|byte| *byte == b'\n');
-        let (header, body) = text.split_at(end.ok_or_else(|| damaged("no header".to_owned()))?);
+        let (header, body) =
+            text.split_at(end.ok_or_else(|| damaged("it has no header".to_owned()))?);
         let header: Header =
             serde_json::from_slice(header).map_err(|error| damaged(error.to_string()))?;
         if header.format != FORMAT {
@@ -141,7 +142,7 @@ impl StateFile {
         }
         let body = body.trim_ascii();
         if crc32fast::hash(body) != header.checksum {
-            return Err(damaged("the checksum is another one".to_owned()));
+            return Err(damaged("the checksum does not match".to_owned()));
         }
         read(body)
             .map(Some)
@@ -219,7 +220,7 @@ fn close_directory(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             let owner = fs::metadata(path)?.uid();
             let directory = path.display();
-            warn!(%directory, owner, "others may list the state directory; use one inside of it");
+            warn!(%directory, owner, "other users may list the state directory; use a directory inside of it");
             Ok(())
         }
         closed => closed,
@@ -252,7 +253,10 @@ pub(crate) async fn keep(mirrors: Arc<Mirrors>, file: StateFile) {
         sleep(TOGETHER).await;
         changes.borrow_and_update();
         if let Err(error) = save(&file, &mirrors).await {
-            warn!(%error, "the state cannot be written, trying again; a restart would go back to the one before");
+            warn!(
+                %error,
+                "the state cannot be written, trying again; after a restart the previous state would be used"
+            );
             sleep(PAUSE).await;
             changes.mark_changed();
         }

@@ -88,7 +88,7 @@ impl Controller for Heartbeats {
             let manifest = mirror::heartbeat_manifest(&key, &seconds);
             api.create(&key, &manifest).await
         };
-        let made = made.at_step("handing to the agent")?;
+        let made = made.at_step("writing the heartbeat object of an agent")?;
         self.observed.phases.created(made, Self::NAME);
         Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
     }

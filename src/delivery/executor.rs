@@ -401,7 +401,7 @@ impl<K: RecordKind> Executor<'_, K> {
         }
         let count = names.len();
         let whose = if from.is_empty() {
-            "that nobody controlled".to_owned()
+            "that had no controller".to_owned()
         } else {
             format!("from {}", from.join(", "))
         };

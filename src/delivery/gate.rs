@@ -206,7 +206,7 @@ pub(crate) fn ask(
         return Ok(Gate::Unknown);
     }
     if begun == Begun::Not && phase.is_paused()? {
-        return Ok(report.queued("It is paused.", Requeue::OnEvent));
+        return Ok(report.queued("The phase is paused.", Requeue::OnEvent));
     }
     Ok(match question.decide(&terms(&entry), now) {
         Decision::Start if matches!(begun, Begun::Yes(_)) => {
@@ -272,7 +272,7 @@ impl SitePass {
                 type_: STARTED.to_owned(),
                 status: "False".to_owned(),
                 reason: reasons::PREFLIGHT_ERROR.to_owned(),
-                message: "It is refused, so nothing has stopped for it.".to_owned(),
+                message: "The phase is refused, so no workloads were stopped for it.".to_owned(),
             });
         }
         // A phase without objects has no workloads that run.
@@ -299,7 +299,7 @@ fn started() -> MappedCondition {
     }
 }
 
-const BEGUN: &str = "It has begun, and goes on whatever upgrade windows say.";
+const BEGUN: &str = "The phase has begun, and upgrade windows no longer apply to it.";
 
 /// The statuses of a phase that does not write.
 struct Report<'a> {
@@ -335,11 +335,15 @@ impl Report<'_> {
 
     fn begun(&self) -> ObjectSetPhaseStatus {
         let started = ("True", reasons::STARTED, BEGUN);
-        self.status(Some(started), reasons::PROBE_FAILURE, "It has just begun.")
+        self.status(
+            Some(started),
+            reasons::PROBE_FAILURE,
+            "The phase has just begun.",
+        )
     }
 
     fn stopping(&self, message: &str) -> ObjectSetPhaseStatus {
-        let text = "It has begun by stopping the workloads of the version before.";
+        let text = "The phase has begun by stopping the workloads of the previous version.";
         let started = ("True", reasons::STOPPING, text);
         self.status(Some(started), reasons::STOPPING, message)
     }

@@ -20,7 +20,9 @@ pub(crate) fn misplaced_account<K: OwnKind>(
     let is_misplaced = key.namespace.is_empty() && account.is_some();
     is_misplaced.then(|| {
         let kind = key.kind.kind();
-        format!("serviceAccountName: a {kind} has no namespace that the account could be in")
+        format!(
+            "serviceAccountName: a {kind} has no namespace, so it cannot name a service account"
+        )
     })
 }
 

@@ -135,7 +135,7 @@ pub(crate) enum Error {
         source: kube::Error,
     },
     /// An agent could not store that a phase has begun.
-    #[error("noting that a phase has begun: {0}")]
+    #[error("storing that a phase has begun: {0}")]
     NotSaved(Box<dyn std::error::Error + Send + Sync>),
     #[error(transparent)]
     Refused(#[from] Refusal),

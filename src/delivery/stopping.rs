@@ -20,7 +20,7 @@ use super::{
 };
 
 /// The message of a phase that has stopped.
-const MAKES_WAY: &str = "Nothing of it runs any more: it makes way for a newer version.";
+const MAKES_WAY: &str = "Its workloads have stopped for a newer version.";
 /// Maximum number of workloads with pods that are named.
 const MOST: usize = 3;
 /// The longest pause between two checks of pods.
@@ -94,7 +94,7 @@ impl Stopping<'_> {
             (MAKES_WAY.to_owned(), None)
         } else {
             let text = format!(
-                "Waits until nothing of it runs any more: {}.",
+                "Waits until its workloads have stopped: {}.",
                 running.join(", ")
             );
             (text, Some(pause(demand, now)))
@@ -134,7 +134,7 @@ impl Stopping<'_> {
                 Live::Present(live) => live,
                 Live::Gone | Live::Uncached => continue,
                 Live::Unread => {
-                    running.push(format!("{} (not readable)", workload.key));
+                    running.push(format!("{} (cannot be read)", workload.key));
                     continue;
                 }
             };

@@ -62,7 +62,7 @@ impl<K: RecordKind> OwnerServer<'_, K> {
     /// # Errors
     /// When the server does not answer; the text is the cause.
     async fn has_ended(&self, uid: &str) -> Result<bool, String> {
-        let key = (self.at)(uid).ok_or("the server that has the owner is away")?;
+        let key = (self.at)(uid).ok_or("the server of the owner is unreachable")?;
         let found = self.api.get(&key).await;
         let found = found.map_err(|error| error.to_string())?;
         Ok(found.is_none_or(|found| (self.says_ended)(&found, uid)))
@@ -195,7 +195,7 @@ impl<K: RecordKind> Strays<K> {
             let object = &stray.object;
             match place.take_away(&stray, &server).await {
                 Ok(Fate::Removed) => {
-                    info!(%object, %owner, "removed an object that came after its owner had ended");
+                    info!(%object, %owner, "removed an object that was created after its owner had ended");
                 }
                 Ok(Fate::Live) => {
                     warn!(%object, %owner, "kept an object: on the server its owner has not ended");

@@ -38,7 +38,7 @@ impl Stop {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
-        warn!("received a signal to stop; finishing what is under way");
+        warn!("received a signal to stop; finishing the work in progress");
     }
 }
 
@@ -111,6 +111,6 @@ pub(crate) async fn lead(
         return Err(Error::Lost(lost));
     }
     leadership.release().await;
-    info!("stopped; the lease is free");
+    info!("stopped; the lease is released");
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::{ObjectSetTemplateSpec, limits, schema};
     group = "baton.run",
     version = "v1alpha1",
     kind = "SiteApplication",
-    doc = "What runs in a site, versioned as one unit. A SiteDeployment brings its versions to sites.",
+    doc = "An application for sites, versioned as one unit. A SiteDeployment rolls its versions out to sites.",
     namespaced,
     status = "SiteApplicationStatus",
     shortname = "siteapp",

@@ -15,7 +15,7 @@ use crate::{limits, schema};
     group = "baton.run",
     version = "v1alpha1",
     kind = "SiteDeployment",
-    doc = "Brings the versions of a SiteApplication to sites, in waves. Each site has a chain of ObjectSets.",
+    doc = "Rolls the versions of a SiteApplication out to sites, in waves. Each site has a chain of ObjectSets.",
     namespaced,
     status = "SiteDeploymentStatus",
     shortname = "sitedeploy",

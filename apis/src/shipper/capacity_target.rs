@@ -18,7 +18,7 @@ use crate::limits;
     group = "shipper.booking.com",
     version = "v1alpha1",
     kind = "CapacityTarget",
-    doc = "How many pods of a Release run in each cluster. Of the same name as the Release, which makes it.",
+    doc = "How many pods of a Release run in each cluster. It has the name of its Release, which creates it.",
     namespaced,
     status = "CapacityTargetStatus",
     shortname = "ct",

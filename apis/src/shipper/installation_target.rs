@@ -14,7 +14,7 @@ use crate::limits;
     group = "shipper.booking.com",
     version = "v1alpha1",
     kind = "InstallationTarget",
-    doc = "The clusters that the objects of a Release are installed in. Of the same name as the Release, which makes \
+    doc = "The clusters that the objects of a Release are installed in. It has the name of its Release, which creates \
            it.",
     namespaced,
     status = "InstallationTargetStatus",

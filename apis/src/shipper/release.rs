@@ -17,7 +17,7 @@ use super::{
     group = "shipper.booking.com",
     version = "v1alpha1",
     kind = "Release",
-    doc = "A revision of an Application: what was in its template once. It is rolled out step by step, over all of its \
+    doc = "A revision of an Application: a copy of its template. It is rolled out step by step, over all of its \
            clusters at once.",
     namespaced,
     status = "ReleaseStatus",

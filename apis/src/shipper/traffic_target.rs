@@ -13,7 +13,7 @@ use crate::limits;
     group = "shipper.booking.com",
     version = "v1alpha1",
     kind = "TrafficTarget",
-    doc = "The share of the traffic that a Release gets in each cluster. Of the same name as the Release, which makes \
+    doc = "The share of the traffic that a Release gets in each cluster. It has the name of its Release, which creates \
            it.",
     namespaced,
     status = "TrafficTargetStatus",

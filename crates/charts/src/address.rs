@@ -118,7 +118,7 @@ pub fn file_name(name: &str, version: &str) -> Result<String, String> {
             || text.starts_with('.')
             || !text.chars().all(plain)
         {
-            return Err(format!("{text:?} is no {what} of a chart"));
+            return Err(format!("{text:?} is not a valid {what} of a chart"));
         }
     }
     Ok(format!("{name}-{version}.tgz"))

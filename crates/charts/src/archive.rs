@@ -44,16 +44,16 @@ pub enum Error {
     #[error("the archive has more than {0} files")]
     TooMany(usize),
     /// The archive contains another entry than a file or folder.
-    #[error("{0:?} is a {1}, and charts have files and folders only")]
+    #[error("{0:?} is a {1}; a chart may contain only files and folders")]
     Kind(String, &'static str),
     /// A file would be unpacked outside of its folder.
-    #[error("{0:?} is no path within a chart")]
+    #[error("{0:?} is not a path within a chart")]
     Path(String),
     /// A file would replace another one.
-    #[error("{0:?} is there twice")]
+    #[error("{0:?} is in the archive twice")]
     Twice(String),
     /// The files are in several folders.
-    #[error("the archive has files in {0:?} and in {1:?}, and a chart is one folder")]
+    #[error("the archive has files in {0:?} and in {1:?}; a chart must be one folder")]
     Folders(String, String),
     /// The archive contains no chart.
     #[error("Chart.yaml file is missing")]
@@ -244,7 +244,7 @@ fn name_of(kind: EntryType) -> &'static str {
         EntryType::Link => "hard link",
         EntryType::Char | EntryType::Block => "device",
         EntryType::Fifo => "pipe",
-        _ => "thing of an unknown kind",
+        _ => "special file of an unknown type",
     }
 }
 

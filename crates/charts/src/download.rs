@@ -64,7 +64,7 @@ impl Inner {
         if digest.as_ref().is_some_and(|digest| *digest != found) {
             let digest = digest.unwrap_or_default();
             return Err(failed(format!(
-                "its digest is {found}, and the repository says {digest}"
+                "its digest is {found}, but the repository states {digest}"
             )));
         }
         let limits = self.settings.limits.clone();
@@ -84,7 +84,7 @@ impl Inner {
         let inspection = inspection.map_err(|error| corrupted(error.to_string()))?;
         if inspection.name != chart.name || inspection.version != chart.version {
             let (name, version) = (inspection.name, inspection.version);
-            let cause = format!("it holds the chart {name:?} in version {version:?}");
+            let cause = format!("it contains the chart {name:?} in version {version:?}");
             return Err(corrupted(cause));
         }
         new.persist(file).map_err(|error| local(error.error))?;
@@ -114,7 +114,7 @@ impl Inner {
             {
                 let (found, digest) = (&blob.digest, entry.digest.as_deref().unwrap_or_default());
                 return Err(format!(
-                    "its digest is {found}, and the repository says {digest}"
+                    "its digest is {found}, but the repository states {digest}"
                 ));
             }
             let response = session.get(&blob.url, None).await;
@@ -122,7 +122,9 @@ impl Inner {
             return Ok((response, Some(blob.digest)));
         }
         if address.url.scheme() == "https" && url.scheme() == "http" && entry.digest.is_none() {
-            return Err("it would come by HTTP, and the index has no digest of it".to_owned());
+            return Err(
+                "its URL is HTTP without TLS, and the index has no digest of it".to_owned(),
+            );
         }
         let authorization = credentials().as_ref().and_then(Authorization::new);
         let response = self.http.get(url, None, authorization.as_ref()).await;

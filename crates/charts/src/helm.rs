@@ -56,13 +56,16 @@ pub fn find(program: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf, Str
         return if program.is_file() {
             Ok(program.to_owned())
         } else {
-            Err(format!("no helm: {} is not there", program.display()))
+            Err(format!(
+                "helm not found: {} does not exist",
+                program.display()
+            ))
         };
     }
     let folders = path.map(std::env::split_paths).into_iter().flatten();
     let mut files = folders.map(|folder| folder.join("helm"));
     let found = files.find(|file| file.is_absolute() && file.is_file());
-    found.ok_or_else(|| "no helm: it is not on the PATH, and HELM_BIN is not set".to_owned())
+    found.ok_or_else(|| "helm not found: it is not on the PATH, and HELM_BIN is not set".to_owned())
 }
 
 /// Renders a chart, and returns the output of helm.
@@ -99,7 +102,7 @@ pub async fn template(
         Ok(ended) => ended.map_err(failed)?,
     };
     if ended.is_too_much {
-        let why = format!("rendering puts out more than {} bytes", limits.output);
+        let why = format!("rendering produces more than {} bytes", limits.output);
         return Err(Error::Chart(why));
     }
     if !ended.status.success() {
@@ -285,7 +288,7 @@ fn refusal(ended: &Ended, limits: &Limits) -> Error {
         Some(signal) if signal == Signal::XCPU.as_raw() => {
             return Error::Chart(too_slow(limits.render));
         }
-        Some(signal) => return Error::Start(format!("helm was ended by signal {signal}")),
+        Some(signal) => return Error::Start(format!("helm was terminated by signal {signal}")),
         None => {}
     }
     Error::Chart(cause(&words))
@@ -305,7 +308,7 @@ fn cause(words: &str) -> String {
         .unwrap_or_default();
     let cause = cause.trim();
     if cause.is_empty() {
-        return "helm says nothing".to_owned();
+        return "helm printed no error".to_owned();
     }
     if cause.len() <= MOST_CAUSE {
         return cause.to_owned();
@@ -397,12 +400,12 @@ mod tests {
         assert_eq!(run(script, b"", &limits()).await, chart("no such thing"));
         assert_eq!(
             run("exit 1", b"", &limits()).await,
-            chart("helm says nothing")
+            chart("helm printed no error")
         );
         let killed = run("kill -9 $$", b"", &limits()).await;
         assert_eq!(
             killed,
-            Err(Error::Start("helm was ended by signal 9".into()))
+            Err(Error::Start("helm was terminated by signal 9".into()))
         );
         let long = run("yes words | head -c 1000000 >&2; exit 1", b"", &limits()).await;
         let Err(Error::Chart(long)) = long else {
@@ -417,7 +420,7 @@ mod tests {
     #[tokio::test]
     async fn helm_is_stopped_when_it_writes_too_much() {
         let result = run("exec yes", b"", &limits()).await;
-        assert_eq!(result, chart("rendering puts out more than 1000 bytes"));
+        assert_eq!(result, chart("rendering produces more than 1000 bytes"));
         // Values that are not read, and messages that are too long.
         let values = vec![b'x'; 1 << 20];
         let result = run("yes | head -c 1000000 >&2; echo ok", &values, &limits()).await;
@@ -488,7 +491,7 @@ mod tests {
         assert!(
             find(Some(&program), path)
                 .unwrap_err()
-                .contains("is not there")
+                .contains("does not exist")
         );
         std::fs::write(&program, "").unwrap();
         assert_eq!(find(None, path).unwrap(), program);

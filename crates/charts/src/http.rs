@@ -197,7 +197,7 @@ fn tls() -> Result<ClientConfig, String> {
     let config = match builder()?.with_platform_verifier() {
         Ok(builder) => builder.with_no_client_auth(),
         Err(error) => {
-            tracing::warn!(%error, "no certificates are trusted: charts are not fetched by HTTPS");
+            tracing::warn!(%error, "cannot load CA certificates: charts cannot be fetched by HTTPS");
             let builder = builder()?.with_root_certificates(RootCertStore::empty());
             builder.with_no_client_auth()
         }

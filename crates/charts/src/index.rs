@@ -127,8 +127,8 @@ fn options(length: usize) -> serde_saphyr::Options {
 /// repository must not read by it what only the manager can reach.
 fn unreadable(place: Option<(usize, usize)>) -> String {
     match place {
-        Some((line, column)) => format!("it is no index at line {line}, column {column}"),
-        None => "it is no index".to_owned(),
+        Some((line, column)) => format!("it is not an index: line {line}, column {column}"),
+        None => "it is not an index".to_owned(),
     }
 }
 

@@ -81,7 +81,7 @@ impl fmt::Debug for Charts {
 
 /// TLS cannot be set up. The error is a text for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no client for chart repositories: {0}")]
+#[error("cannot set up TLS: {0}")]
 pub struct SetupError(String);
 
 /// The inputs of a rendering.
@@ -240,7 +240,7 @@ impl Charts {
         let values = match values {
             None | Some(Value::Null) => "{}".to_owned(),
             Some(values @ Value::Object(_)) => values.to_string(),
-            Some(_) => return Err(broken("the values are no map".to_owned())),
+            Some(_) => return Err(broken("the values are not a map".to_owned())),
         };
         let helm = inner.settings.helm.as_deref();
         let helm = helm::find(helm, std::env::var_os("PATH").as_deref());
@@ -250,7 +250,7 @@ impl Charts {
         let inspection = inner.inspect(&file).await.map_err(Error::Repository)?;
         if !inspection.local_schemas {
             let file = file.display();
-            tracing::info!(%file, "values are not checked against schemas that are elsewhere");
+            tracing::info!(%file, "values are not validated: the schema of the chart refers to another file or URL");
         }
         let template = helm::Template {
             archive: &file,

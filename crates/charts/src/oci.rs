@@ -190,11 +190,13 @@ impl<'h> Session<'h> {
         };
         let mut layers = manifest.layers.into_iter();
         let layer = layers.find(|layer| layer.media_type == CHART);
-        let digest = layer.ok_or_else(|| odd("it is not one of a chart"))?.digest;
+        let digest = layer
+            .ok_or_else(|| odd("it has no layer with a chart"))?
+            .digest;
         let hex = digest
             .strip_prefix("sha256:")
             .filter(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let hex = hex.ok_or_else(|| odd("its layer has no digest of SHA-256"))?;
+        let hex = hex.ok_or_else(|| odd("its layer has no SHA-256 digest"))?;
         Ok(Blob {
             url: self.reference.url(&format!("blobs/{digest}")),
             digest: hex.to_ascii_lowercase(),

@@ -168,7 +168,11 @@ impl Repository {
         let mut state = self.state.lock();
         if let Err(why) = &outcome {
             let repository = self.address.text.as_str();
-            tracing::warn!(repository, why, "no new index of the chart repository");
+            tracing::warn!(
+                repository,
+                why,
+                "cannot update the index of the chart repository"
+            );
         }
         state.attempt = Some((started, outcome));
         state.running = None;
@@ -228,7 +232,7 @@ impl Repository {
             .unwrap_or_else(|error| Err(io::Error::other(error)));
         if let Err(error) = written {
             // The index can be used nevertheless, until the process ends.
-            tracing::warn!(file = %self.file.display(), %error, "an index is not kept on disk");
+            tracing::warn!(file = %self.file.display(), %error, "cannot write an index to disk");
         }
         self.state.lock().index = Some(index);
         Ok(())

@@ -137,7 +137,8 @@ mod tests {
             &[("a", link(-3, &[]))],
             &Numbering::Computed(1),
         );
-        let none = "previous: b has the number 9223372036854775807, which leaves none for what comes after it";
+        let none =
+            "previous: b has the number 9223372036854775807, and no higher number is possible";
         check(
             &link(0, &["a", "b"]),
             &[("a", link(4, &[])), ("b", link(i64::MAX, &[]))],

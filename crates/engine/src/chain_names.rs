@@ -26,7 +26,7 @@ pub fn label(maker: &str, name: &str, cluster: &str) -> String {
 
 /// A number so high that no higher one exists for the next revision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name} has the number {number}, which leaves none for what comes after it")]
+#[error("{name} has the number {number}, and no higher number is possible")]
 pub struct NoNextNumber {
     /// Name of the object with the number.
     pub name: String,

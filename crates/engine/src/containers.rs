@@ -102,7 +102,7 @@ impl Held {
         let revision = &self.revision;
         Some(format!(
             "{kind} {name} is left out and would be deleted with revision {revision}, and with it {named}: keep it in \
-             the revision, or let go of it by the annotation {ANNOTATION_DELETION}={DELETION_KEEP}"
+             the revision, or exempt it from deletion with the annotation {ANNOTATION_DELETION}={DELETION_KEEP}"
         ))
     }
 }
@@ -196,7 +196,7 @@ mod tests {
             let expected = expected.map(|lost| {
                 format!(
                     "{} {} is left out and would be deleted with revision web-1, and with it {lost}: keep it in the \
-                     revision, or let go of it by the annotation baton.run/deletion=keep",
+                     revision, or exempt it from deletion with the annotation baton.run/deletion=keep",
                     held.key.kind, held.key.name
                 )
             });

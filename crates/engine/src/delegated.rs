@@ -168,7 +168,7 @@ impl Delegated {
     pub fn violation(&self) -> Option<String> {
         if !is_label_value(&self.class) {
             return Some(format!(
-                "class {}: the class must be a value of a label: at most 63 letters, digits, '-', '_' and '.', with a \
+                "class {}: the class must be a label value: at most 63 letters, digits, '-', '_' and '.', with a \
                  letter or a digit at both ends.",
                 quoted(&self.class)
             ));

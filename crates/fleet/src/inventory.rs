@@ -322,7 +322,7 @@ impl Shared {
         asked.insert(name.to_owned());
         ClusterLink::Down {
             reason: reasons::CONNECTING,
-            message: "the Clusters are not known yet".to_owned(),
+            message: "the Clusters have not been listed yet".to_owned(),
             since: self.created,
         }
     }

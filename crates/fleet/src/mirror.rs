@@ -283,7 +283,7 @@ impl Origin {
         let origin: Self = serde_json::from_str(text.map_or("", String::as_str))
             .map_err(ReadError::of(KIND, "origin"))?;
         if origin.phase_kind().is_none() {
-            let error = serde::de::Error::custom(format!("{} is no kind of phases", origin.kind));
+            let error = serde::de::Error::custom(format!("{} is not a kind of phase", origin.kind));
             return Err(ReadError::of(KIND, "origin")(error));
         }
         Ok(origin)

@@ -73,7 +73,7 @@ impl Target {
                 Ok(false) => {}
                 Err(cause) => {
                     return Some(format!(
-                        "{account} may perhaps not get it, as its probes need: {cause}"
+                        "cannot check whether {account} may get it, as its probes need: {cause}"
                     ));
                 }
             }

@@ -157,7 +157,7 @@ impl Target {
             _ => Ok(()),
         };
         if let Err(error) = result {
-            tracing::warn!(%error, "answer not cached");
+            tracing::warn!(%error, "the answer of the server cannot be cached");
         }
         drop(text);
         (answer, body)

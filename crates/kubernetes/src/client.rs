@@ -143,7 +143,7 @@ pub enum ServerError {
         cause: String,
     },
     /// The server responds in any other way.
-    #[error("the API server {url} does not answer as one: {cause}")]
+    #[error("the server {url} does not answer like an API server: {cause}")]
     Other {
         /// Address of the server.
         url: Uri,

@@ -217,7 +217,7 @@ impl<K: Identity> Fold<K> {
 /// Identity and version of an object; `None` for an object without a name, which no server has.
 fn identify<K: Identity>(object: &RawValue) -> Option<(K, u64)> {
     let metadata = Metadata::of(object.get())
-        .inspect_err(|error| tracing::warn!(%error, "the metadata of an object is not readable"))
+        .inspect_err(|error| tracing::warn!(%error, "the metadata of an object cannot be parsed"))
         .ok()?;
     (!metadata.name.is_empty()).then(|| (K::of(&metadata), metadata.version()))
 }

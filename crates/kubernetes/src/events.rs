@@ -106,7 +106,7 @@ impl EventMetrics {
         let family = Family::<OutcomeLabel, Counter>::default();
         registry.register(
             "baton_events",
-            "Kubernetes Events by what became of them",
+            "Kubernetes Events by outcome",
             family.clone(),
         );
         let counters = EventOutcome::ALL.map(|outcome| {
@@ -304,7 +304,7 @@ impl EventPublisher {
         };
         self.inner.backlog.end();
         if timeout(FLUSH, &mut writer).await.is_err() {
-            debug!("some events were not written before the end");
+            debug!("some events were not written before the shutdown");
             writer.abort();
         }
     }
@@ -351,7 +351,7 @@ impl Writer {
         );
         if is_forbidden && !self.warned {
             self.warned = true;
-            warn!(%error, "events cannot be written; apply config/rbac to see them");
+            warn!(%error, "events cannot be written; apply config/rbac to allow it");
         } else {
             debug!(reason, %error, "an event was not written");
         }

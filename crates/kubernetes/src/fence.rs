@@ -117,12 +117,12 @@ impl Standing {
 
 /// A write was not sent.
 #[derive(Debug, thiserror::Error)]
-#[error("not sent: this process does not certainly hold the lease any more")]
+#[error("not sent: this process may no longer hold the lease")]
 pub struct NotLeading;
 
 /// A write was sent, but not answered within the lease.
 #[derive(Debug, thiserror::Error)]
-#[error("no answer from the API server for as long as the lease certainly holds")]
+#[error("no answer from the API server before the lease could expire")]
 pub struct TermEnded;
 
 /// Decides if this process may write. Clones share their state.

@@ -154,8 +154,8 @@ pub enum AcquireError {
     },
     /// The cluster was restored from a backup.
     #[error(
-        "the lease {lease} is older than it was: the cluster was restored from a backup; \
-         this process ends, to be started again without what it remembers"
+        "the lease {lease} is older than before: the cluster was restored from a backup; this process exits, so that \
+         it is started again with empty caches"
     )]
     Restored {
         /// Namespace and name of the lease.
@@ -191,8 +191,8 @@ pub enum Lost {
     /// The cluster was restored from a backup. It has none of the writes since then, and uses the
     /// same versions again for other states, so no state in the memory of this process is valid.
     #[error(
-        "the lease {lease} is older than it was: the cluster was restored from a backup; \
-         this process ends, to be started again without what it remembers"
+        "the lease {lease} is older than before: the cluster was restored from a backup; this process exits, so that \
+         it is started again with empty caches"
     )]
     Restored {
         /// Namespace and name of the lease.
@@ -317,7 +317,7 @@ impl Leadership {
             .ok()
             .and_then(|reason| reason.clone());
         // Without a reason the task that renews the lease has ended.
-        let cause = "nothing renews it any more".to_owned();
+        let cause = "the task that renews it has ended".to_owned();
         reason.unwrap_or(Lost::NotRenewed {
             lease: self.path.clone(),
             cause,
@@ -346,11 +346,11 @@ impl Leadership {
             Ok(Err(error)) => warn!(
                 lease = path,
                 error = brief(&error),
-                "cannot release the lease, it runs out by itself"
+                "cannot release the lease, it expires by itself"
             ),
             Err(_elapsed) => warn!(
                 lease = path,
-                "cannot release the lease in time, it runs out by itself"
+                "cannot release the lease in time, it expires by itself"
             ),
         }
     }

@@ -76,7 +76,7 @@ impl Stored {
     /// If no text is stored, or the text is nested deeper than the parser can follow without
     /// exhausting the stack; the API server accepts such custom resources.
     pub fn parse(&self) -> Result<Value, serde_json::Error> {
-        let not_kept = || serde::de::Error::custom("the object is not kept");
+        let not_kept = || serde::de::Error::custom("the content of the object is not stored");
         let body = self.body.as_deref().ok_or_else(not_kept)?;
         let mut live = serde_json::from_str(body)?;
         owners::decode(&mut live);

@@ -44,7 +44,7 @@ impl Target {
 #[derive(Debug, thiserror::Error)]
 pub enum PodsError {
     /// The selector is malformed, or selects all pods.
-    #[error("its selector cannot be understood")]
+    #[error("its selector is not valid")]
     Selector,
     /// The request got no response.
     #[error("its pods cannot be listed: {0}")]

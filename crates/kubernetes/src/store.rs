@@ -154,7 +154,7 @@ impl Store {
                 match self.parts(object.get()) {
                     Ok(parts) => Some(parts),
                     Err(error) => {
-                        tracing::warn!(%error, "object not cached");
+                        tracing::warn!(%error, "an object cannot be cached");
                         return;
                     }
                 }

@@ -278,12 +278,15 @@ impl Target {
                 Ok(Ok(State::Failed(cause))) => ObserveError::List(through, cause),
                 // Discovery is behind. Nothing is known until it is asked again.
                 Ok(Ok(State::Unserved)) => {
-                    let cause = "it is not served any more, or not everywhere yet".into();
+                    let cause =
+                        "the kind is not served any more, or not by all API servers yet".into();
                     observation.fail(gvk, None, ObserveError::List(through, cause));
                     continue;
                 }
                 // Another caller has started a new watch, because the kind is served again.
-                Ok(Err(_)) => ObserveError::List(through, "the kind has just come back".into()),
+                Ok(Err(_)) => {
+                    ObserveError::List(through, "the kind has just been served again".into())
+                }
                 Ok(Ok(State::Listing)) | Err(_) => ObserveError::Slow(through),
             };
             observation.fail(gvk, Some(as_served(false)), error);

@@ -335,7 +335,7 @@ async fn list(
                 tracing::debug!(
                     path = spec.path,
                     limit,
-                    "a page is too long, asking for less"
+                    "a page of the list is too long, requesting smaller pages"
                 );
                 continue;
             }

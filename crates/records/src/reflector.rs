@@ -51,7 +51,7 @@ pub async fn run_keeping<K: RecordKind>(
                 }
             }
             Err(error) => {
-                error!(object = %key, %error, "an object cannot be read and is left alone");
+                error!(object = %key, %error, "an object cannot be parsed and is ignored");
             }
         };
     let identity = |name| Key::new(kind, name);

@@ -187,7 +187,7 @@ async fn reconcile<C: Controller>(
             let cause = panic_text(&*panic);
             error!(
                 cause,
-                "pass panicked, requeued; this is a bug, please report it"
+                "reconcile panicked, requeued; this is a bug, please report it"
             );
             metrics.panicked();
             (ReconcileOutcome::Failed, Requeue::Backoff)
@@ -197,13 +197,13 @@ async fn reconcile<C: Controller>(
             (ReconcileOutcome::Conflict, Requeue::Backoff)
         }
         Ok(Err(error)) => {
-            warn!(%error, "pass failed, requeued");
+            warn!(%error, "reconcile failed, requeued");
             (ReconcileOutcome::Failed, Requeue::Backoff)
         }
     };
     metrics.reconciled(outcome, started.elapsed());
     metrics.set_queue_depth(queue.depth());
-    debug!(outcome = outcome.as_str(), ?requeue, elapsed = ?started.elapsed(), "pass done");
+    debug!(outcome = outcome.as_str(), ?requeue, elapsed = ?started.elapsed(), "reconcile done");
     match requeue {
         Requeue::OnEvent => queue.forget(key),
         Requeue::After(delay) => {

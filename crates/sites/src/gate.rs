@@ -172,11 +172,11 @@ impl<'a> Question<'a> {
             return Decision::Start;
         }
         if own.begun() == Begun::Skipped || begun == Begun::Skipped {
-            let message = "A later version was taken instead of it.".to_owned();
+            let message = "Left out for a later version.".to_owned();
             return Decision::Skip { message };
         }
         if let Some(newer) = self.newer().find(|newer| newer.since().is_some()) {
-            return wait(format!("Left to {newer}, which has begun."));
+            return wait(format!("Does not begin: {newer} has begun already."));
         }
         let message = |hold: Hold| hold.message(&own.entry.deployment);
         if let Begun::Stopping(_) = begun {
@@ -247,7 +247,7 @@ impl<'a> Question<'a> {
         }
         if terms.owner.is_gone {
             return Some(wait(format!(
-                "Waits for SiteApplication \"{}\", which is gone, and with it what it says of upgrade windows.",
+                "Waits for SiteApplication \"{}\", which does not exist, so its upgrade windows are unknown.",
                 entry.application
             )));
         }
@@ -267,7 +267,7 @@ impl<'a> Question<'a> {
                 }
                 Err(error) => {
                     return Some(wait(format!(
-                        "Nothing is upgraded before {kind} \"{name}\" is corrected: {error}."
+                        "No upgrade begins before {kind} \"{name}\" is corrected: {error}."
                     )));
                 }
             }
@@ -279,13 +279,13 @@ impl<'a> Question<'a> {
             let closed = closed.join(" and ");
             (
                 format!(
-                    "Waits for its upgrade window, which opens at {at:.0}; those of {closed} are closed now."
+                    "Waits for its upgrade window, which opens at {at:.0}; the windows of {closed} are closed now."
                 ),
                 at,
             )
         } else {
-            let text = "Waits for upgrade windows of the application and of the site that are open together; for \
-                        the next year or so there are none.";
+            let text = "Waits for upgrade windows of the application and of the site that are open together; there are \
+                        none within about a year.";
             (text.to_owned(), now + NEVER)
         };
         let until = Some(until);

@@ -60,13 +60,13 @@ pub fn settle(own: Claim<'_>, others: &[Claim<'_>]) -> Overlap {
             won.entry(first.name).or_default().push(site);
         }
     }
-    let lost = texts(&lost, "has sites that this one wants as well");
+    let lost = texts(&lost, "has sites that this one selects as well");
     let left = texts(
         &left,
-        "is gone, and its revisions are still in sites that this one wants",
+        "does not exist any more, but its revisions are still in sites that this one selects",
     );
     overlap.lost_text = joined(lost.into_iter().chain(left));
-    overlap.won_text = joined(texts(&won, "wants sites that this one has"));
+    overlap.won_text = joined(texts(&won, "selects sites that this one has"));
     overlap
 }
 
@@ -191,11 +191,12 @@ mod tests {
         };
         let overlap = settle(own, &[gone, rival]);
         assert_eq!(overlap.lost, set("x"));
-        let left = "SiteDeployment \"a\" is gone, and its revisions are still in sites that this one wants: x.";
+        let left = "SiteDeployment \"a\" does not exist any more, but its revisions are still in sites that this one \
+                    selects: x.";
         assert_eq!(overlap.lost_text.as_deref(), Some(left));
         // Both have revisions in y, as after an error: the site stays with the deployment that
         // exists.
-        let won = "SiteDeployment \"c\" wants sites that this one has: z.";
+        let won = "SiteDeployment \"c\" selects sites that this one has: z.";
         assert_eq!(overlap.won_text.as_deref(), Some(won));
     }
 
@@ -213,11 +214,11 @@ mod tests {
         assert_eq!(won.lost_text, None);
         assert_eq!(
             won.won_text.unwrap(),
-            "SiteDeployment \"two\" wants sites that this one has: a, b, c, d, e and 2 more."
+            "SiteDeployment \"two\" selects sites that this one has: a, b, c, d, e and 2 more."
         );
         assert_eq!(
             lost.lost_text.unwrap(),
-            "SiteDeployment \"one\" has sites that this one wants as well: a, b, c, d, e and 2 more."
+            "SiteDeployment \"one\" has sites that this one selects as well: a, b, c, d, e and 2 more."
         );
     }
 }

@@ -220,13 +220,14 @@ fn check(spec: &SiteApplicationSpec) -> Result<(), String> {
         }
         if !phase.class.is_empty() {
             return Err(format!(
-                "template: phase {name} has the class {}; phases are delivered into their site, and have none",
+                "template: phase {name} has the class {}; all phases are delivered into their site, so a class is not \
+                 allowed",
                 quoted(&phase.class)
             ));
         }
         if !phase.slices.is_empty() {
             return Err(format!(
-                "template: phase {name} names slices, which may go at any time; list its objects instead"
+                "template: phase {name} names slices, which may be deleted at any time; list its objects instead"
             ));
         }
         objects += phase.objects.len();

@@ -323,7 +323,7 @@ impl<K: Kind> Store<K> {
         match serde_json::from_str::<K>(object.get()) {
             Ok(object) => Some(self.trim(object)),
             Err(error) => {
-                warn!(kind = self.kind, %error, "an object cannot be read, and is left alone");
+                warn!(kind = self.kind, %error, "an object cannot be parsed and is ignored");
                 None
             }
         }

@@ -360,7 +360,10 @@ async fn a_join_writes_the_assignment_of_its_cluster() {
     ns.create_elsewhere(&entry.with("/spec", own)).await;
     let text = join("--for-all");
     let text = refused(&text);
-    assert!(text.contains("was not written by joining"), "{text}");
+    assert!(
+        text.contains("was not written by `baton cluster join`"),
+        "{text}"
+    );
     messages(run(&["join", &name]));
     messages(run(&["remove", &name]));
     assert_eq!(namespaces().await, names(&["own"]));

@@ -198,8 +198,7 @@ On the hub ",
     there.merge(&made()[2], &narrow).await.unwrap();
     let third = messages(join(&["--capability=ssd"]));
     assert!(
-        third
-            .contains("Updating cluster role baton-hub... its rules are those of a-user. Skipping"),
+        third.contains("Updating cluster role baton-hub... its rules belong to a-user. Skipping"),
         "{third}"
     );
     let joined = hub.get(&cluster(&name)).await.unwrap();
@@ -410,7 +409,7 @@ async fn impossible_commands_are_refused_before_any_write() {
     let ran = join(&path, &["--server", &hub_url(&hub_path)]);
     assert!(
         refused(&ran)
-            .contains("; give the address of that very cluster with --server. Done before that: "),
+            .contains("; give the address of that cluster with --server. Done before that: "),
         "{ran:?}"
     );
     assert_eq!(hub.get(&cluster(&name)).await, None);
@@ -457,8 +456,8 @@ async fn a_partial_join_is_reported_and_completed_by_a_second_run() {
     assert!(line.contains("exceeded quota: no-secrets"), "{line}");
     assert!(
         line.ends_with(&format!(
-            "secret baton-hub-token, cluster {name}; not done: secret {name}. \
-             Running the command again goes on from there"
+            "secret baton-hub-token, cluster {name}; not done: secret {name}. Running the command again continues from \
+             there"
         )),
         "{line}"
     );

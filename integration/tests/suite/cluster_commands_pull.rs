@@ -251,7 +251,7 @@ async fn only_as_it_is(ns: &TestNamespace, path: &Path, name: &str) {
         (
             &["join", name][..],
             format!(
-                "{name} is a Pull cluster on the hub, and both ways at once would make two writers"
+                "{name} is a Pull cluster on the hub, and two connections at once would mean two writers"
             ),
         ),
         (
@@ -274,11 +274,11 @@ async fn only_as_it_is(ns: &TestNamespace, path: &Path, name: &str) {
                 "--hub-server",
                 &Site::get(PUSH).await.url(),
             ],
-            "give the address of that very cluster with --hub-server".to_owned(),
+            "give the address of that cluster with --hub-server".to_owned(),
         ),
         (
             &["join", &other, "--apply"],
-            "which there is with --pull only".to_owned(),
+            "are for an agent, and need --pull".to_owned(),
         ),
     ] {
         let ran = baton(ns, Some(path), args);
@@ -296,7 +296,7 @@ async fn only_as_it_is(ns: &TestNamespace, path: &Path, name: &str) {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(
         ran.stderr.contains(&format!(
-            "Note: {elsewhere} could not be tried out from here: "
+            "Note: {elsewhere} could not be tested from here: "
         )),
         "{ran:?}"
     );
@@ -398,10 +398,7 @@ async fn removed(ns: &TestNamespace, there: &Cluster, path: &Path, name: &str, a
     assert!(matches!(seen[..], [WatchEvent::Modified(_)]), "{seen:?}");
     for line in [
         format!("Deleting cluster {name}... done\n"),
-        format!(
-            "Forgetting the phases in namespace {}... done\n",
-            home(name)
-        ),
+        format!("Releasing the phases in namespace {}... done\n", home(name)),
         "Deleting deployment baton-agent... done\n".to_owned(),
         "Deleting service account baton-agent... done\n".to_owned(),
         format!("Finished removing cluster {name}\n"),

@@ -186,7 +186,7 @@ impl ForTenants<'_> {
         there.merge(&self.role(), &edit).await.unwrap();
         let again = self.join(&[]);
         assert!(
-            again.contains("its rules are those of a-user. Skipping"),
+            again.contains("its rules belong to a-user. Skipping"),
             "{again}"
         );
         assert_eq!(rules().await, wider);

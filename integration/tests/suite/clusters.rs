@@ -104,12 +104,12 @@ async fn invalid_clusters_are_reported() {
         (
             join("no-keys").secret(json!({ "username": "hub" })),
             "InvalidSecret",
-            "there are no credentials in it; add token, or tls.crt and tls.key",
+            "it has no credentials; add token, or tls.crt and tls.key",
         ),
         (
             join("no-pem").secret(json!({ "token": token, "ca.crt": "a CA" })),
             "InvalidSecret",
-            "ca.crt holds no certificate in PEM form",
+            "ca.crt contains no PEM certificate",
         ),
         (
             join("other-key").secret(
@@ -209,7 +209,7 @@ async fn credentials_go_to_no_other_server_and_nowhere_in_plain_text() {
         ns.eventually("the other server to be refused", async || {
             let condition = joined.because("Connected", "InvalidSecret").await;
             let message = condition["message"].as_str().unwrap_or_default();
-            message.contains(&format!("and not for {other}/")) && message.contains(&site.url())
+            message.contains(&format!("Cluster names {other}/")) && message.contains(&site.url())
         })
         .await;
     }

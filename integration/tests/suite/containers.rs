@@ -42,7 +42,7 @@ async fn a_namespace_with_objects_of_a_newer_revision_is_never_deleted() {
     let message = refused.message("Available");
     let told = format!(
         "Namespace {name} is left out and would be deleted with revision {v1}, and with it ConfigMap {name}/cm: keep \
-         it in the revision, or let go of it by the annotation baton.run/deletion=keep",
+         it in the revision, or exempt it from deletion with the annotation baton.run/deletion=keep",
         name = inner.name(),
         v1 = ns.set_name("v1"),
     );

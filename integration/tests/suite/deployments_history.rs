@@ -132,7 +132,7 @@ async fn a_lowered_history_limit_applies_at_once() {
     .await;
     ns.unblock(&held).await;
     web.has_sets(&[8]).await;
-    let errors = ns.log().about("pass failed", 100);
+    let errors = ns.log().about("reconcile failed", 100);
     assert!(!errors.contains(ns.name()), "{errors}");
 }
 

@@ -96,7 +96,7 @@ async fn a_revision_that_never_matches_is_recreated_with_a_growing_delay() {
         Because("Stalled", "True", "RevisionRepeated"),
         Says(
             "Progressing",
-            "The last 5 revisions were made from this very template",
+            "The last 5 revisions were created from the current template",
         ),
     ])
     .await;

@@ -340,7 +340,8 @@ async fn a_site_with_orphaned_revisions_is_placed_once_they_are_gone() {
     let overlaps = |live: &Value| reason(live, "Placed")[0] == "Overlapping";
     let live = fleet.becomes("second", "without its site", overlaps).await;
     let text = reason(&live, "Placed")[1];
-    let left = "SiteDeployment \"first\" is gone, and its revisions are still in sites";
+    let left =
+        "SiteDeployment \"first\" does not exist any more, but its revisions are still in sites";
     assert!(text.contains(left) && text.contains(hub.name()), "{text}");
     assert!(fleet.revisions("second", &hub).await.is_empty());
     fleet.has_version(&hub, Some("1.0.0")).await;

@@ -53,7 +53,7 @@ impl Pair {
                 })
                 .collect();
             let closed = of.join(" and ");
-            let text = format!("-02-29T00:00:00Z; those of {closed} are closed now.");
+            let text = format!("-02-29T00:00:00Z; the windows of {closed} are closed now.");
             waits(fleet, site, number, &text).await;
             assert_eq!(fleet.version_in(site).await.as_deref(), Some(has));
         }
@@ -299,7 +299,7 @@ async fn a_failure_during_the_success_delay_aborts_the_rollout() {
 /// Waits until the deployment reports that no matching site is assigned to the namespace.
 async fn has_no_site(fleet: &Fleet<'_>, name: &str) {
     let is_told = |live: &Value| {
-        let text = "No site matches that the namespace may use.";
+        let text = "No site that the namespace may use matches.";
         reason(live, "Placed") == ["NoSites", text] && reason(live, "Progressing")[0] == "NoSites"
     };
     fleet.becomes(name, "without any site", is_told).await;

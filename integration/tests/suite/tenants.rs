@@ -321,7 +321,7 @@ async fn a_cluster_scoped_revision_has_no_account() {
             Because("Available", "False", "PreflightError"),
             Says(
                 "Available",
-                "a ClusterObjectSet has no namespace that the account could be in",
+                "a ClusterObjectSet has no namespace, so it cannot name a service account",
             ),
         ])
         .await;

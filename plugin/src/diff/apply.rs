@@ -721,7 +721,7 @@ mod tests {
         assert_eq!(
             verdict(&[&web]),
             "refused: Namespace shop is left out and would be deleted with revision web-v1, and with it ConfigMap \
-             shop/web: keep it in the revision, or let go of it by the annotation baton.run/deletion=keep"
+             shop/web: keep it in the revision, or exempt it from deletion with the annotation baton.run/deletion=keep"
         );
     }
 

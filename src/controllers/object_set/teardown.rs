@@ -116,7 +116,9 @@ impl ObjectSets {
             if !phase.deleting {
                 let api = &self.shared.api;
                 let deleted = api.delete_phase(&phase.key, &phase.uid, phase.resource_version);
-                deleted.await.at_step("deleting a phase that came late")?;
+                deleted
+                    .await
+                    .at_step("deleting a phase that was created late")?;
             }
         }
         let account = record.service_account.as_deref();

@@ -30,7 +30,7 @@ use crate::delivery::{
 };
 
 /// The step in error messages about mirrors.
-const MIRROR: &str = "handing to the agent";
+const MIRROR: &str = "handing a phase to its agent";
 
 impl ObjectSetPhases {
     /// Hands a phase to the agent of its cluster, and takes over the status that the agent reports.
@@ -358,7 +358,7 @@ impl ObjectSetPhases {
         let origin = match Origin::read(mirror) {
             Ok(origin) => origin,
             Err(error) => {
-                tracing::warn!(mirror = %mirror.key, %error, "left alone, it stands for no phase");
+                tracing::warn!(mirror = %mirror.key, %error, "a mirror of no phase is ignored");
                 return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
             }
         };
@@ -409,8 +409,8 @@ impl ObjectSetPhases {
 /// The message for a phase that cannot be handed to an agent, with the remedy.
 fn not_handed(cluster: &str, cause: &str) -> String {
     format!(
-        "It cannot be handed to the agent of Cluster \"{cluster}\": {cause}; `baton cluster join {cluster} --pull` \
-         makes what the agent needs."
+        "The phase cannot be handed to the agent of Cluster \"{cluster}\": {cause}; run `baton cluster join {cluster} \
+         --pull` to set the agent up."
     )
 }
 

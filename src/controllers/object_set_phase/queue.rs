@@ -41,7 +41,7 @@ impl NoteBegun for ObjectSetPhases {
         // Without the finalizer the deletion of the phase would not wait.
         let record = self.set_up(record).await?;
         let updated = self.shared.api.set_status(&record, &status).await;
-        let updated = updated.at_step("noting that it has begun")?;
+        let updated = updated.at_step("storing that the phase has begun")?;
         self.observed.phases.updated(updated.clone(), Self::NAME);
         Ok(Some(Arc::new(updated)))
     }

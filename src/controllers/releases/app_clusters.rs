@@ -170,7 +170,9 @@ impl AppClusters {
             Decision::Refused(message) => Err(Failure::new(Cause::Refused, message)),
             Decision::Unreadable { message, .. } => Err(Failure::new(Cause::Read, message)),
             Decision::Unknown => {
-                let message = format!("it is not known yet who may deliver into cluster {name}");
+                let message = format!(
+                    "the namespaces that may deliver into cluster {name} have not been read yet"
+                );
                 Err(Failure::new(Cause::Read, message))
             }
         }

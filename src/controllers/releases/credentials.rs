@@ -86,7 +86,7 @@ fn read(secret: &RawValue) -> Option<(String, Credentials)> {
     if found.is_none() {
         warn!(
             secret = secret.metadata.name,
-            "of a chart repository a Secret needs url, and token or username and password"
+            "the Secret of a chart repository must have url, and token or username and password"
         );
     }
     found

@@ -341,7 +341,7 @@ impl Installations {
         });
         let Some((number, name)) = listed.next() else {
             let message = format!(
-                "a newer Release is installed in cluster {cluster}, which this one never was in"
+                "a newer Release is installed in cluster {cluster}, but this one never was"
             );
             return Err(Err(Failure::new(Cause::Refused, message)));
         };

@@ -28,7 +28,7 @@ pub(crate) async fn scalable(
     let Some(target) = targets.next() else {
         let clusters = clusters.join(", ");
         return Err(format!(
-            "none of the clusters {clusters} can be asked which kinds can be scaled"
+            "cannot read which kinds can be scaled: none of the clusters {clusters} is connected"
         ));
     };
     let definitions: Api<CustomResourceDefinition> = Api::all(target.client());

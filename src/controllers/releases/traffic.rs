@@ -94,7 +94,7 @@ impl Controller for TrafficTargets {
         let targets = &self.context.stores.traffic_targets;
         // The share of a Release depends on the targets of all others.
         if !targets.is_complete() {
-            let unknown = "the TrafficTargets are not known yet";
+            let unknown = "the TrafficTargets have not been listed yet";
             return Err(Error::Reported(unknown.into()));
         }
         let target = targets.get(&key.namespace, &key.name);

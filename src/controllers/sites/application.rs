@@ -272,7 +272,7 @@ impl SiteApplications {
         let added = shared.api.add_slice_owner(&owner, None, &known).await;
         observed
             .slices
-            .updated(added.at_step("owning a slice")?, Self::NAME);
+            .updated(added.at_step("adding an owner to a slice")?, Self::NAME);
         Ok(true)
     }
 

@@ -253,7 +253,7 @@ impl Context {
     ) -> Result<(), Error> {
         let patch = json!({"metadata": {"uid": record.metadata.uid}, "revision": generation});
         let written = self.requests.merge(record, patch).await;
-        let written = written.at_step("writing which sites were chosen")?;
+        let written = written.at_step("writing the chosen sites")?;
         self.stores.placements.written(written);
         Ok(())
     }
@@ -286,7 +286,7 @@ impl Context {
             revision: generation,
         };
         let made = self.requests.create(&record).await;
-        let made = made.at_step("writing which sites were chosen")?;
+        let made = made.at_step("writing the chosen sites")?;
         self.stores.placements.written(made);
         Ok(())
     }
@@ -298,7 +298,7 @@ impl Context {
     ) -> Result<(), Error> {
         for record in records {
             let deleted = self.requests.delete(&**record).await;
-            deleted.at_step("deleting which sites were chosen before")?;
+            deleted.at_step("deleting an earlier choice of sites")?;
         }
         Ok(())
     }

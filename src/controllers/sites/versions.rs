@@ -57,7 +57,7 @@ fn read(record: Arc<ControllerRevision>, application: &Arc<str>) -> Option<Versi
         }),
         Err(error) => {
             let (namespace, name) = (record.namespace(), record.name_any());
-            warn!(namespace, name, %error, "a ControllerRevision is no version of a SiteApplication");
+            warn!(namespace, name, %error, "a ControllerRevision contains no version of a SiteApplication");
             None
         }
     }

@@ -81,7 +81,7 @@ fn paths_that_lead_out_of_the_chart_are_refused() {
         "nginx\\..\\a",
         "C:/a",
     ] {
-        let expected = format!("{path:?} is no path within a chart");
+        let expected = format!("{path:?} is not a path within a chart");
         let items = [file("nginx/Chart.yaml", CHART), file(path, b"")];
         assert_eq!(error(&items), expected);
     }
@@ -95,10 +95,11 @@ fn entries_other_than_files_and_folders_are_refused() {
         (EntryType::Char, "device"),
         (EntryType::Block, "device"),
         (EntryType::Fifo, "pipe"),
-        (EntryType::Continuous, "thing of an unknown kind"),
+        (EntryType::Continuous, "special file of an unknown type"),
     ] {
         let items = [file("nginx/Chart.yaml", CHART), ("nginx/a", kind, b"")];
-        let expected = format!("\"nginx/a\" is a {name}, and charts have files and folders only");
+        let expected =
+            format!("\"nginx/a\" is a {name}; a chart may contain only files and folders");
         assert_eq!(error(&items), expected);
     }
 }
@@ -111,14 +112,14 @@ fn an_archive_contains_exactly_one_chart() {
         (&[file("Chart.yaml", CHART)], "Chart.yaml file is missing"),
         (
             &[file("a/Chart.yaml", CHART), file("b/Chart.yaml", CHART)],
-            "the archive has files in \"a\" and in \"b\", and a chart is one folder",
+            "the archive has files in \"a\" and in \"b\"; a chart must be one folder",
         ),
         (
             &[
                 file("a/Chart.yaml", CHART),
                 file("a/Chart.yaml", b"name: b"),
             ],
-            "\"a/Chart.yaml\" is there twice",
+            "\"a/Chart.yaml\" is in the archive twice",
         ),
         (
             &[file("a/Chart.yaml", b"name: a")],

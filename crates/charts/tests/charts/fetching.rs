@@ -107,7 +107,7 @@ async fn an_archive_without_the_chart_is_a_permanent_error() {
         ("words", "cannot read the archive: "),
         (
             "changed",
-            "it holds the chart \"other\" in version \"1.0.0\"",
+            "it contains the chart \"other\" in version \"1.0.0\"",
         ),
     ] {
         let url = fixture.repository.url();

@@ -201,7 +201,7 @@ async fn render_errors_are_reported_with_their_cause() {
             .await
             .unwrap_err();
         assert!(
-            error.to_string().ends_with("]: the values are no map"),
+            error.to_string().ends_with("]: the values are not a map"),
             "{error}"
         );
     }
@@ -224,7 +224,7 @@ async fn a_render_that_exceeds_a_limit_is_stopped() {
             "output",
             "a: {{ repeat 1000000 \"a\" }}",
             60,
-            "rendering puts out more than 10000 bytes",
+            "rendering produces more than 10000 bytes",
         ),
     ] {
         fixture.limits.render = Duration::from_secs(seconds);

@@ -57,8 +57,8 @@ impl fmt::Display for Obstacle {
                 until,
             } => write!(
                 f,
-                "The last {made} revisions were made from this very template, and {kind} {newest}, the newest of \
-                 them, is not what it asks for: something changes or deletes revisions. The next one is made at \
+                "The last {made} revisions were created from the current template, but {kind} {newest}, the newest of \
+                 them, does not match it: something changes or deletes revisions. The next one is created at \
                  {until:.0}."
             ),
         }

@@ -43,7 +43,7 @@ fn ready_reconciling_and_stalled_follow_the_state_of_a_revision() {
         both.to_vec()
     };
     let stalled = |why: &str| vec![format!("Ready=False {why}"), format!("Stalled=True {why}")];
-    let delay = "SuccessDelay: Available, and has to stay so for its success delay.";
+    let delay = "SuccessDelay: Available; succeeds if it stays available for its success delay.";
     for (lines, expected) in [
         (
             &["Available=False ProbeFailure: a"][..],

@@ -174,8 +174,9 @@ pub fn may_deliver<'a>(
     );
     if !broken.is_empty() {
         let broken = broken.join(", ");
-        text =
-            format!("{text} While these cannot be understood, all clusters are closed: {broken}.");
+        text = format!(
+            "{text} All clusters are closed until these SiteAssignments are corrected: {broken}."
+        );
     }
     Decision::Refused(text)
 }

@@ -85,7 +85,7 @@ impl Known {
             _ => None,
         };
         let message = format!(
-            "It is not known whether Namespace \"{namespace}\" may deliver into Cluster \"{}\": {text}",
+            "Cannot check whether Namespace \"{namespace}\" may deliver into Cluster \"{}\": {text}",
             cluster.name
         );
         Decision::Unreadable { before, message }

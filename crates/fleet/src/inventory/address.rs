@@ -10,7 +10,7 @@ pub(super) enum Problem {
     #[error("is empty; set it to the URL of the cluster's API server")]
     Empty,
     /// The address is not quoted, because it may contain a password.
-    #[error("has a user name in it; credentials belong into the Secret")]
+    #[error("contains a user name; put the credentials into the Secret")]
     User,
     #[error(
         "{0:?} is not encrypted; credentials are sent over https only, except within the machine"
@@ -53,13 +53,13 @@ pub(super) fn parse(text: &str) -> Result<Uri, Problem> {
     }
     let host = url.host().unwrap_or_default();
     if host.is_empty() {
-        return Err(malformed("there is no host in it".to_owned()));
+        return Err(malformed("it has no host".to_owned()));
     }
     if host.len() < authority.len() && url.port_u16().is_none() {
-        return Err(malformed("its port is no port".to_owned()));
+        return Err(malformed("its port is not valid".to_owned()));
     }
     if url.query().is_some() {
-        return Err(malformed("there is a query in it".to_owned()));
+        return Err(malformed("it has a query".to_owned()));
     }
     if is_exposed(&url) {
         return Err(Problem::Plain(text.to_owned()));
@@ -111,17 +111,17 @@ mod tests {
             ),
             (
                 "https://a:port",
-                "\"https://a:port\" is not the URL of an API server, such as https://10.1.2.3:6443: its port is no \
-                 port",
+                "\"https://a:port\" is not the URL of an API server, such as https://10.1.2.3:6443: its port is not \
+                 valid",
             ),
             (
                 "https://a:70000",
-                "\"https://a:70000\" is not the URL of an API server, such as https://10.1.2.3:6443: its port is no \
-                 port",
+                "\"https://a:70000\" is not the URL of an API server, such as https://10.1.2.3:6443: its port is not \
+                 valid",
             ),
             (
                 "https://a:",
-                "\"https://a:\" is not the URL of an API server, such as https://10.1.2.3:6443: its port is no port",
+                "\"https://a:\" is not the URL of an API server, such as https://10.1.2.3:6443: its port is not valid",
             ),
             (
                 "https://",
@@ -129,13 +129,11 @@ mod tests {
             ),
             (
                 "https://:6443",
-                "\"https://:6443\" is not the URL of an API server, such as https://10.1.2.3:6443: there is no host \
-                 in it",
+                "\"https://:6443\" is not the URL of an API server, such as https://10.1.2.3:6443: it has no host",
             ),
             (
                 "https://a/?x=1",
-                "\"https://a/?x=1\" is not the URL of an API server, such as https://10.1.2.3:6443: there is a query \
-                 in it",
+                "\"https://a/?x=1\" is not the URL of an API server, such as https://10.1.2.3:6443: it has a query",
             ),
             (
                 "http://10.1.2.3:6443",
@@ -144,11 +142,11 @@ mod tests {
             ),
             (
                 "https://admin:hunter2@a",
-                "has a user name in it; credentials belong into the Secret",
+                "contains a user name; put the credentials into the Secret",
             ),
             (
                 "admin:hunter2@a:6443/x",
-                "has a user name in it; credentials belong into the Secret",
+                "contains a user name; put the credentials into the Secret",
             ),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), expected, "{text}");

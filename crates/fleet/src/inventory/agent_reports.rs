@@ -112,11 +112,10 @@ fn standing(
     let text = if was_known || beat.is_some() {
         let seconds = silence.as_secs();
         format!(
-            "nothing was heard of its agent for {seconds} s; is it running, and can it reach this cluster?"
+            "its agent has not reported for {seconds} s; is it running, and can it reach this cluster?"
         )
     } else {
-        "nothing was heard of an agent yet; `baton cluster join --pull` makes what it needs"
-            .to_owned()
+        "no agent has reported yet; run `baton cluster join --pull` to set one up".to_owned()
     };
     Some(before.lost(reasons::AGENT_SILENT, text, time))
 }

@@ -70,7 +70,7 @@ fn judge(url: &Uri, status: StatusCode, body: &[u8]) -> Result<Option<String>, L
             Ok(version) => Ok(Some(version.git_version)),
             Err(_) => Err(loss(
                 reasons::UNREACHABLE,
-                format!("{url} is no API server: its answer to {VERSION} is no version"),
+                format!("{url} is not an API server: its answer to {VERSION} is not a version"),
             )),
         },
         StatusCode::UNAUTHORIZED => Err(loss(
@@ -92,7 +92,7 @@ fn judge(url: &Uri, status: StatusCode, body: &[u8]) -> Result<Option<String>, L
         )),
         _ => Err(loss(
             reasons::UNREACHABLE,
-            format!("{url} is no API server: {}", said()),
+            format!("{url} is not an API server: {}", said()),
         )),
     }
 }
@@ -151,17 +151,17 @@ mod tests {
             (
                 200,
                 "<html>",
-                "Unreachable https://a:1 is no API server: its answer to /version is no version",
+                "Unreachable https://a:1 is not an API server: its answer to /version is not a version",
             ),
             (
                 404,
                 "404 page not found",
-                "Unreachable https://a:1 is no API server: 404 page not found",
+                "Unreachable https://a:1 is not an API server: 404 page not found",
             ),
             (
                 302,
                 "",
-                "Unreachable https://a:1 is no API server: 302 Found",
+                "Unreachable https://a:1 is not an API server: 302 Found",
             ),
             (
                 503,

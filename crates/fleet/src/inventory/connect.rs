@@ -128,7 +128,11 @@ impl Connector {
                 }
                 // An existing connection stays: the credentials were not revoked.
                 Err(NoCredentials::Unknown(cause)) => {
-                    tracing::warn!(cluster = self.name, cause, "trying again");
+                    tracing::warn!(
+                        cluster = self.name,
+                        cause,
+                        "the credentials cannot be read, trying again"
+                    );
                 }
             }
         }
@@ -283,7 +287,7 @@ impl Connector {
             tracing::warn!(
                 cluster = self.name,
                 annotation,
-                "any server's certificate is trusted"
+                "the certificate of the server is not verified"
             );
         }
         Ok(())

@@ -51,12 +51,12 @@ pub(super) enum Identity {
 /// The reason that the manager cannot connect to a cluster, in any state of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CredentialsError {
-    #[error("the Cluster is not readable: {0}")]
+    #[error("the Cluster cannot be parsed: {0}")]
     Spec(String),
     #[error("spec.apiMaster {0}")]
     Address(#[from] address::Problem),
     #[error(
-        "there is no Secret {secret}; it has to hold the credentials, as {SECRET_TOKEN} (with {SECRET_CA}) or as \
+        "there is no Secret {secret}; it must contain the credentials, as {SECRET_TOKEN} (with {SECRET_CA}) or as \
          {SECRET_TLS_CERTIFICATE} and {SECRET_TLS_KEY} (with {SECRET_TLS_CA})"
     )]
     NoSecret { secret: String },
@@ -68,19 +68,19 @@ pub(super) enum CredentialsError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
     #[error(
-        "there are no credentials in it; add {SECRET_TOKEN}, or {SECRET_TLS_CERTIFICATE} and {SECRET_TLS_KEY}"
+        "it has no credentials; add {SECRET_TOKEN}, or {SECRET_TLS_CERTIFICATE} and {SECRET_TLS_KEY}"
     )]
     Nothing,
     #[error("{key} is empty")]
     Empty { key: &'static str },
-    #[error("there is {has}, but no {lacks}")]
+    #[error("it has {has}, but no {lacks}")]
     Half {
         has: &'static str,
         lacks: &'static str,
     },
     #[error(
-        "it is for {named:?}, by its annotation {ANNOTATION_SERVER}, and not for {asked}, which spec.apiMaster of the \
-         Cluster names; nothing of it is sent there"
+        "its annotation {ANNOTATION_SERVER} names the server {named:?}, but spec.apiMaster of the Cluster names \
+         {asked}; the credentials are not sent there"
     )]
     OtherServer {
         /// The server that the Secret names; it may be no URL.
@@ -89,13 +89,13 @@ pub(super) enum Problem {
         asked: String,
     },
     #[error(
-        "it does not say which server it is for; `baton cluster join` adds the annotation {ANNOTATION_SERVER}, which \
-         --require-site-assignments asks for"
+        "it has no annotation {ANNOTATION_SERVER} with its server, which --require-site-assignments requires; `baton \
+         cluster join` adds it"
     )]
     NoServer,
-    #[error("{SECRET_TOKEN} has characters that no token has")]
+    #[error("{SECRET_TOKEN} has characters that are not allowed in a token")]
     Token,
-    #[error("{key} holds no certificate in PEM form")]
+    #[error("{key} contains no PEM certificate")]
     NotPem { key: &'static str },
     #[error("it cannot be used for TLS: {0}")]
     Tls(String),

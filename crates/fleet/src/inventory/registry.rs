@@ -265,7 +265,7 @@ impl Cluster {
         } = match serde_json::from_str(object.get()) {
             Ok(object) => object,
             Err(error) => {
-                tracing::warn!(%error, "a Cluster is not readable");
+                tracing::warn!(%error, "a Cluster cannot be parsed");
                 return None;
             }
         };

@@ -21,18 +21,18 @@ pub enum ClusterCommand {
     /// Let the hub deliver phases into a cluster
     ///
     /// Creates what the hub needs in the target cluster (namespace, service account, access rights, token), and the
-    /// Cluster and its Secret in the hub. With --pull only the hub is touched, and the manifest of an agent, which
-    /// connects out to the hub, is printed. Run again, it changes only what is not as it should be.
+    /// Cluster and its Secret in the hub. With --pull it writes only to the hub, and prints the manifest of an agent
+    /// that connects to the hub. Run again, it changes only what differs.
     ///
-    /// Where the manager runs with --require-site-assignments, as config/install.yaml has it, no namespace may deliver
-    /// into the cluster before --for-namespaces or --for-all was given, or a SiteAssignment written.
+    /// If the manager runs with --require-site-assignments, as in config/install.yaml, no namespace may deliver into
+    /// the cluster until --for-namespaces or --for-all is given, or a SiteAssignment is created.
     Join(Box<JoinArgs>),
-    /// List the clusters that the hub knows
+    /// List the clusters of the hub
     List(ListArgs),
-    /// Let the hub forget a cluster
+    /// Remove a cluster from the hub
     ///
     /// Deletes the Cluster, its Secret, its SiteAssignment and the namespace of its agent in the hub; and in the target
-    /// cluster, if one is named, what joining it has made there. What revisions have delivered stays where it is.
+    /// cluster, if one is named, the objects that joining created there. Objects that revisions have delivered stay.
     Remove(Box<RemoveArgs>),
 }
 
@@ -57,7 +57,7 @@ pub struct JoinArgs {
     #[arg(long, value_name = "NAME")]
     pub region: Option<String>,
 
-    /// Something that the cluster offers; may be given several times
+    /// Capability that the cluster offers; may be given several times
     #[arg(long, value_name = "NAME")]
     pub capability: Vec<String>,
 
@@ -85,12 +85,12 @@ pub struct JoinArgs {
     /// Rights of the hub or the agent in the target. With "trusted" it writes whatever revisions
     /// contain; with "tenants" it reads the usual kinds, and writes with the rights of service
     /// accounts only, in the namespaces of --for-namespaces, which are made where they are missing.
-    /// Rights that somebody has changed by hand stay as they are, unless this is given [default: as
+    /// Rights that were changed by hand are not changed, unless this flag is given [default: as
     /// joined before, else trusted]
     #[arg(long, value_name = "trusted|tenants", hide_possible_values = true)]
     pub rights: Option<RightsMode>,
 
-    /// Say what would be done, and do nothing
+    /// Print what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
 
@@ -146,8 +146,8 @@ pub struct AgentManifestArgs {
     )]
     pub agent_image: Option<String>,
 
-    /// Where the agent keeps what it has to know while the hub cannot be reached: a claim of the default storage
-    /// class, or a directory that goes with the pod [default: claim]
+    /// Volume for the state that the agent uses while the hub is unreachable: a claim of the default storage class,
+    /// or a directory that is deleted with the pod [default: claim]
     #[arg(
         long,
         value_name = "claim|empty-dir",
@@ -213,11 +213,11 @@ pub struct RemoveArgs {
     /// Name of the cluster
     pub name: ClusterName,
 
-    /// Go on although phases are delivered into the cluster; their objects stay there
+    /// Remove the cluster even if phases are delivered into it; their objects stay there
     #[arg(long)]
     pub force: bool,
 
-    /// Say what would be done, and do nothing
+    /// Print what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
 
@@ -286,7 +286,7 @@ pub struct TargetArgs {
     #[command(flatten)]
     pub connection: ConnectionArgs,
 
-    /// Go on although hub and target are the same cluster
+    /// Allow hub and target to be the same cluster
     #[arg(long)]
     pub allow_same: bool,
 }

@@ -73,7 +73,7 @@ pub(super) enum Error {
     NoClustersNamespace { at: Place, namespace: String },
     #[error(
         "hub and target are the same cluster ({hub} and {target}); choose the target with --context or --kubeconfig, \
-         the hub with --hub-context or --hub-kubeconfig, or say --allow-same"
+         the hub with --hub-context or --hub-kubeconfig, or pass --allow-same"
     )]
     Same { hub: String, target: String },
     #[error(
@@ -85,20 +85,20 @@ pub(super) enum Error {
         wanted: String,
     },
     #[error(
-        "{name} is a {found} cluster on the hub, and both ways at once would make two writers; remove it first (baton \
-         cluster remove {name}), or join it as it is, {}",
+        "{name} is a {found} cluster on the hub, and two connections at once would mean two writers; remove it first \
+         (baton cluster remove {name}), or join it again {}",
         if found == "Pull" { "with --pull" } else { "without --pull" }
     )]
     OtherConnection { name: String, found: String },
     #[error(
-        "siteassignment {name} on the hub was not written by joining, so who may deliver is not changed; edit it, or \
+        "siteassignment {name} on the hub was not written by `baton cluster join`, so it is not changed; edit it, or \
          join without --for-namespaces and --for-all"
     )]
     ForeignAssignment { name: String },
     #[error("{object} on the {side} is being deleted; run the command again when it is gone")]
     Terminating { side: Side, object: String },
     #[error(
-        "{at} did not make a token in secret {secret} within {} s; its controller manager has to run the token \
+        "{at} did not create a token in secret {secret} within {} s; its controller manager must run the token \
          controller",
         limit.as_secs()
     )]
@@ -108,7 +108,7 @@ pub(super) enum Error {
         limit: Duration,
     },
     #[error(
-        "the credentials made at {made_at} do not open {url}: {cause}; give the address of that very cluster with \
+        "{url} does not accept the credentials made at {made_at}: {cause}; give the address of that cluster with \
          --{flag}"
     )]
     WrongServer {
@@ -141,8 +141,8 @@ pub(super) enum Error {
         missing: Vec<String>,
     },
     #[error(
-        "the phases in namespace {namespace} on the hub keep coming back, as a manager still takes the cluster for \
-         one of its own; run the command again"
+        "the phases in namespace {namespace} on the hub are created again and again, because a manager still treats \
+         the cluster as joined; run the command again"
     )]
     Unforgotten { namespace: String },
     #[error("{failed} of {total} clusters could not be joined")]
@@ -192,7 +192,7 @@ fn state(done: &[String], missing: &[String]) -> String {
     if !missing.is_empty() {
         text = format!("{text}; not done: {}", missing.join(", "));
     }
-    format!("{text}. Running the command again goes on from there")
+    format!("{text}. Running the command again continues from there")
 }
 
 #[cfg(test)]
@@ -251,8 +251,8 @@ mod tests {
         };
         assert_eq!(
             error(&["namespace a", "secret b"], &["cluster c"]),
-            "it broke. Done before that: namespace a, secret b; not done: cluster c. Running the command again goes \
-             on from there"
+            "it broke. Done before that: namespace a, secret b; not done: cluster c. Running the command again \
+             continues from there"
         );
         assert_eq!(error(&[], &["cluster c"]), "it broke. Nothing was changed");
     }

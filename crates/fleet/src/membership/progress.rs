@@ -63,7 +63,7 @@ impl Step {
             Change::Delete => format!("Would delete {title}"),
             Change::Keep => format!("Would leave {title} as it is"),
             Change::Leave { manager } => {
-                format!("Would leave {title} as it is: its rules are those of {manager}")
+                format!("Would leave {title} as it is: its rules belong to {manager}")
             }
         }
     }
@@ -108,7 +108,7 @@ impl Progress {
             }
             Change::Leave { manager } => {
                 say(&format!(
-                    "Updating {title}... its rules are those of {manager}. Skipping"
+                    "Updating {title}... its rules belong to {manager}. Skipping"
                 ));
                 Ok(live())
             }
@@ -178,7 +178,7 @@ mod tests {
             (Change::Keep, "Would leave cluster role a as it is"),
             (
                 Change::Leave { manager },
-                "Would leave cluster role a as it is: its rules are those of kubectl-edit",
+                "Would leave cluster role a as it is: its rules belong to kubectl-edit",
             ),
         ] {
             assert_eq!(step(change).forecast(), expected);
@@ -206,7 +206,7 @@ mod tests {
         let error = progress.halfway(Error::Usage("x".to_owned())).to_string();
         assert_eq!(
             error,
-            "x. Done before that: cluster role a. Running the command again goes on from there"
+            "x. Done before that: cluster role a. Running the command again continues from there"
         );
     }
 }

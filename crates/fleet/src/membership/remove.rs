@@ -133,7 +133,7 @@ async fn delete(
                 continue;
             }
             if manifest.kind() == "Namespace" {
-                let doing = format!("Forgetting the phases in {title}");
+                let doing = format!("Releasing the phases in {title}");
                 task(&doing, forget(server, manifest.name())).await?;
             }
             // A Secret is garbage collected with its Cluster, so it may be gone by now.
@@ -194,7 +194,7 @@ async fn on_hub(
     match hub.get(&manifest).await? {
         Some(live) if is_made_for(&live, name) => deletions.push(Deletion { manifest, live }),
         Some(_) => say(&format!(
-            "Leaving {} on the hub: joining has not written it",
+            "Leaving {} on the hub: `baton cluster join` did not write it",
             manifest.title()
         )),
         None => {}
@@ -277,12 +277,12 @@ fn left(
 ) -> Vec<String> {
     let delivered = match (connection, target_was_named) {
         (_, true) => {
-            "Left in the target: namespace baton-system, and what revisions have delivered"
+            "Left in the target: namespace baton-system, and the objects that revisions have delivered"
         }
         (Some(ClusterConnection::Pull), false) => {
-            "Left in the cluster: what revisions have delivered, and the agent if it was started there, with its \
-             rights; while it has not heard of this it goes on repairing. The same command with --kubeconfig or \
-             --context of the cluster removes the agent"
+            "Left in the cluster: the objects that revisions have delivered, and the agent if it was started there, \
+             with its rights; until it observes the removal it continues to repair the objects. The same command with \
+             --kubeconfig or --context of the cluster removes the agent"
         }
         (_, false) => {
             "Left in the cluster: service account baton-hub in namespace baton-system, its rights and its token; the \
@@ -292,8 +292,8 @@ fn left(
     let mut lines = vec![delivered.to_owned()];
     if phases > 0 {
         lines.push(format!(
-            "Left on the hub: {phases} phases of class cluster.{name}, which nobody serves any more; to let them go \
-             without their objects, annotate them with {ANNOTATION_ABANDON}=true"
+            "Left on the hub: {phases} phases of class cluster.{name}, which no manager delivers any more; to delete \
+             them without their objects, annotate them with {ANNOTATION_ABANDON}=true"
         ));
     }
     lines

@@ -107,13 +107,12 @@ pub(super) fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error
     match pulled.next() {
         None if apply || agent.is_given() => {
             return Err(Error::Usage(
-                "--apply, --hub-server, --agent-image and --state-volume are about an agent, which there is with \
-                 --pull only".to_owned(),
+                "--apply, --hub-server, --agent-image and --state-volume are for an agent, and need --pull".to_owned(),
             ));
         }
         Some(first) if requests.len() > 1 && !apply && !dry_run => {
             return Err(Error::Usage(format!(
-                "{} is a Pull cluster, and the manifests of several clusters are not printed into one stream; say \
+                "{} is a Pull cluster, and the manifests of several clusters are not printed into one stream; pass \
                  --apply, or join it alone",
                 first.name
             )));
@@ -263,10 +262,10 @@ mod tests {
                 "cannot be used with",
             ),
             (&["-f", path], "b is a Pull cluster"),
-            (&["a", "--apply"], "are about an agent"),
-            (&["a", "--hub-server=https://hub"], "are about an agent"),
-            (&["a", "--agent-image=b"], "are about an agent"),
-            (&["a", "--state-volume=claim"], "are about an agent"),
+            (&["a", "--apply"], "are for an agent"),
+            (&["a", "--hub-server=https://hub"], "are for an agent"),
+            (&["a", "--agent-image=b"], "are for an agent"),
+            (&["a", "--state-volume=claim"], "are for an agent"),
             (&["a", "--pull", "--state-volume=x"], "invalid value"),
             (
                 &["a", "--pull", "--hub-server=x"],

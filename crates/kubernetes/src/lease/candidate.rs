@@ -144,7 +144,7 @@ impl Candidate {
             };
             async move {
                 if let Err(error) = await_condition(api, &name, is_vacant).await {
-                    debug!(%error, "cannot watch the lease, looking at it from time to time");
+                    debug!(%error, "cannot watch the lease, polling it");
                     // Then the timer alone sets the pace of the rounds.
                     std::future::pending::<()>().await;
                 }

@@ -50,7 +50,8 @@ impl WatchError {
 
     /// The version of the server is older than ours.
     pub(super) fn rewound(now: &str, ours: &str) -> Self {
-        let text = format!("the server is at version {now}, before {ours}, which it was at before");
+        let text =
+            format!("the server is at version {now}, older than {ours}, which it reported before");
         Self::new(Next::Relist, text)
     }
 

@@ -55,7 +55,8 @@ impl SiteOf {
                 warn!(
                     annotation,
                     %error,
-                    "the annotation {ANNOTATION_SITE} of a revision cannot be read: its SiteDeployment does not see it"
+                    "the annotation {ANNOTATION_SITE} of a revision cannot be parsed: its SiteDeployment ignores the \
+                     revision"
                 );
                 return Ok(None);
             }

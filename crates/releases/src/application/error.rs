@@ -56,8 +56,8 @@ pub enum CreateError {
     NoGeneration(#[from] NoNextNumber),
     /// The same Release was created repeatedly.
     #[error(
-        "the last {made} releases of hash {hash} are not stored as they were made: something changes their \
-         environment; the next one is made at {until:.0}"
+        "the last {made} releases of hash {hash} were changed when they were created: something changes their \
+         environment; the next one is created at {until:.0}"
     )]
     Repeated {
         /// Number of these Releases.

@@ -32,7 +32,7 @@ pub fn annotation(workloads: &[Workload]) -> Option<String> {
 pub enum Error {
     /// An entry of the annotation is not a kind.
     #[error(
-        "annotation {ANNOTATION_WORKLOADS} of the CapacityTarget: {} is no kind, such as apps/v1/StatefulSet",
+        "annotation {ANNOTATION_WORKLOADS} of the CapacityTarget: {} is not a kind such as apps/v1/StatefulSet",
         Quoted(.0)
     )]
     Kind(String),
@@ -49,7 +49,7 @@ pub enum Error {
         found: usize,
     },
     /// The scaling annotation of an object has an unknown value.
-    #[error("annotation {ANNOTATION_SCALING} of {kind} {} has to be steps or autoscaler", Quoted(.name))]
+    #[error("annotation {ANNOTATION_SCALING} of {kind} {} must be steps or autoscaler", Quoted(.name))]
     Scaling {
         /// Kind of the object.
         kind: String,
@@ -57,7 +57,7 @@ pub enum Error {
         name: String,
     },
     /// One of several workloads does not say how many pods it should have.
-    #[error("annotation {ANNOTATION_REPLICAS} of {kind} {} has to be a number of pods", Quoted(.name))]
+    #[error("annotation {ANNOTATION_REPLICAS} of {kind} {} must be a number of pods", Quoted(.name))]
     Replicas {
         /// Kind of the object.
         kind: String,
@@ -286,7 +286,7 @@ mod tests {
         let odd = candidate(&kind, "web", Some("Steps"), None);
         assert_eq!(
             choose(&kinds, &[odd], 3, "").unwrap_err().to_string(),
-            "annotation baton.run/scaling of Deployment \"web\" has to be steps or autoscaler"
+            "annotation baton.run/scaling of Deployment \"web\" must be steps or autoscaler"
         );
     }
 
@@ -318,7 +318,7 @@ mod tests {
             let db = candidate(&other, "db", steps, replicas);
             assert_eq!(
                 choose(&kinds, &[web, db], 9, "").unwrap_err().to_string(),
-                "annotation baton.run/replicas of StatefulSet \"db\" has to be a number of pods"
+                "annotation baton.run/replicas of StatefulSet \"db\" must be a number of pods"
             );
         }
     }

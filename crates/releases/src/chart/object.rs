@@ -27,7 +27,7 @@ impl Object {
             if text.is_empty() {
                 let field = path[1..].replace('/', ".");
                 return Err(Error::Decode(format!(
-                    "{field} is missing or no text in {}",
+                    "{field} is missing or not a string in {}",
                     start(&value)
                 )));
             }
@@ -75,16 +75,16 @@ impl Object {
                 .map(|(key, value)| match value {
                     Value::Null => Ok((key.as_str(), "")),
                     Value::String(text) => Ok((key.as_str(), text.as_str())),
-                    _ => Err(self.odd(path, &format!("{} is no text", Quoted(key)))),
+                    _ => Err(self.odd(path, &format!("{} is not a string", Quoted(key)))),
                 })
                 .collect(),
-            _ => Err(self.odd(path, "is no map")),
+            _ => Err(self.odd(path, "is not a map")),
         }
     }
 
     /// A map, which is created if the field is absent.
     pub(super) fn map(&mut self, path: &[&str]) -> Result<&mut Map<String, Value>, Error> {
-        let odd = self.odd(path, "is no map");
+        let odd = self.odd(path, "is not a map");
         let mut value = &mut self.value;
         for key in path {
             let Some(map) = as_map(value) else {

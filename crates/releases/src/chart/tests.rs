@@ -307,8 +307,7 @@ fn built_in_and_annotated_objects_are_workloads() {
         ),
         (
             vec![with("Deployment", "a", "me")],
-            Err("Deployment \"shop-1-a\" cannot be scaled: the annotation baton.run/scaling has to be steps or \
-                 autoscaler"
+            Err("Deployment \"shop-1-a\" cannot be scaled: the annotation baton.run/scaling must be steps or autoscaler"
                 .to_owned()),
         ),
     ] {
@@ -346,7 +345,7 @@ fn numbers_of_pods_are_read_from_the_chart() {
         let error = with(odd).unwrap_err().to_string();
         assert_eq!(
             error,
-            "Deployment \"any\" cannot be scaled: .spec.replicas is no number of pods"
+            "Deployment \"any\" cannot be scaled: .spec.replicas is not a number of pods"
         );
     }
 }
@@ -385,35 +384,36 @@ fn documents_that_are_no_objects() {
     for (documents, expected) in [
         (
             vec![json!("text")],
-            "apiVersion is missing or no text in \"text\"",
+            "apiVersion is missing or not a string in \"text\"",
         ),
         (
             vec![json!({"kind": "Service"})],
-            "apiVersion is missing or no text in {\"kind\":\"Service\"}",
+            "apiVersion is missing or not a string in {\"kind\":\"Service\"}",
         ),
         (
             vec![json!({"apiVersion": "v1", "kind": "Service", "metadata": null})],
-            "metadata.name is missing or no text in {\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":null}",
+            "metadata.name is missing or not a string in \
+             {\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":null}",
         ),
         (
             vec![no_labels, lb()],
-            "Deployment \"shop-1\": metadata.labels: is no map",
+            "Deployment \"shop-1\": metadata.labels: is not a map",
         ),
         (
             vec![odd_label, lb()],
-            "Deployment \"shop-1\": metadata.labels: \"version\" is no text",
+            "Deployment \"shop-1\": metadata.labels: \"version\" is not a string",
         ),
         (
             vec![no_spec, lb()],
-            "Deployment \"shop-1\": spec: is no map",
+            "Deployment \"shop-1\": spec: is not a map",
         ),
         (
             vec![odd_template, lb()],
-            "Deployment \"shop-1\": spec.template.metadata.labels: is no map",
+            "Deployment \"shop-1\": spec.template.metadata.labels: is not a map",
         ),
         (
             vec![deployment("shop-1"), odd_selector],
-            "Service \"lb\": spec.selector: is no map",
+            "Service \"lb\": spec.selector: is not a map",
         ),
     ] {
         refused(documents, &format!("could not decode manifest: {expected}"));

@@ -111,7 +111,7 @@ fn marked(
         "steps" => Scaling::Steps,
         "autoscaler" => Scaling::Autoscaler,
         _ => {
-            let why = format!("the annotation {ANNOTATION_SCALING} has to be steps or autoscaler");
+            let why = format!("the annotation {ANNOTATION_SCALING} must be steps or autoscaler");
             return Err(refused(&why));
         }
     };
@@ -141,7 +141,7 @@ fn workload(
         replicas: replicas.ok_or_else(|| Error::Scaling {
             kind: object.kind.clone(),
             name: object.name.clone(),
-            why: format!("{path} is no number of pods"),
+            why: format!("{path} is not a number of pods"),
         })?,
         path: path.to_owned(),
         scaling,

@@ -85,7 +85,7 @@ fn lacks(head: Member, previous: Option<Member>) -> Option<String> {
     let index = head.release.spec.target_step;
     let leader = Quoted(name(head.release)).to_string();
     let Ok(step) = step_at(steps(head.release), index, head.release) else {
-        return Some(format!("Release {leader} is sent to a step that exists"));
+        return Some(format!("Release {leader} has a target step that exists"));
     };
     let traffic = &step.values.traffic;
     if previous.is_none() && (traffic.incumbent > 0 || traffic.contender == 0) {

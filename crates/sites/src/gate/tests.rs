@@ -225,7 +225,13 @@ fn a_revision_refused_before_it_starts_does_not_block_the_next_one() {
     }
     // The refused revision does not begin after the next one has begun.
     let chain = chain(&["1.0.0 ok ok", "1.1.0 bad -", "1.2.0 run -"]);
-    check_at(&chain, 1, 0, &terms, "wait: Left to version 1.2.0 (v3)");
+    check_at(
+        &chain,
+        1,
+        0,
+        &terms,
+        "wait: Does not begin: version 1.2.0 (v3)",
+    );
 }
 
 /// While a site is offline, none of its revisions can become available.
@@ -289,14 +295,14 @@ fn no_older_revision_starts_after_a_newer_one() {
         0,
         1,
         &terms,
-        "wait: Left to version 1.0.0 (v3), which has begun.",
+        "wait: Does not begin: version 1.0.0 (v3) has begun already.",
     );
     check_at(
         &chain,
         1,
         0,
         &terms,
-        "wait: Left to version 1.0.0 (v3), which has begun.",
+        "wait: Does not begin: version 1.0.0 (v3) has begun already.",
     );
 }
 
@@ -307,7 +313,8 @@ fn upgrades_begin_while_the_windows_of_owner_and_site_are_open() {
     let opens = |closed: &str| {
         let at = "2026-01-01T14:00:00Z";
         format!(
-            "wait until {at}: Waits for its upgrade window, which opens at {at}; those of {closed} are closed now."
+            "wait until {at}: Waits for its upgrade window, which opens at {at}; the windows of {closed} are closed \
+             now."
         )
     };
     let (of_owner, of_site) = (
@@ -336,12 +343,12 @@ fn upgrades_begin_while_the_windows_of_owner_and_site_are_open() {
         (
             "soon",
             "",
-            r#"wait: Nothing is upgraded before SiteApplication "shop" is corrected: upgradeWindows[0] ("soon""#,
+            r#"wait: No upgrade begins before SiteApplication "shop" is corrected: upgradeWindows[0] ("soon""#,
         ),
         (
             "",
             "0 0 30 2 *",
-            r#"wait: Nothing is upgraded before Cluster "edge" is corrected: upgradeWindows[0]"#,
+            r#"wait: No upgrade begins before Cluster "edge" is corrected: upgradeWindows[0]"#,
         ),
     ] {
         let mut terms = Terms {
@@ -372,7 +379,7 @@ fn upgrades_begin_while_the_windows_of_owner_and_site_are_open() {
 fn upgrades_wait_while_the_windows_of_the_owner_are_unknown() {
     let mut terms = Terms::default();
     terms.owner.is_gone = true;
-    let gone = r#"wait: Waits for SiteApplication "shop", which is gone"#;
+    let gone = r#"wait: Waits for SiteApplication "shop", which does not exist"#;
     for (lines, expected) in [
         (&["1.0.0 ok ok", "1.1.0 - -"][..], gone),
         (&["1.0.0 ok ok", "1.0.0 - - edit"], "start"),
@@ -509,7 +516,7 @@ fn the_next_version_begins_by_stopping_the_workloads_of_the_one_before() {
     }
     // A revision that waits for others to stop gives way to one that corrects the site.
     let chain = chain(&["1.0.0 ok ok", "1.1.0 stop - all", "1.0.0 run - rollback"]);
-    check_at(&chain, 1, 0, &terms, "wait: Left to");
+    check_at(&chain, 1, 0, &terms, "wait: Does not begin: version");
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl Parser<'_> {
             return self.label();
         }
         if self.depth == MAX_DEPTH {
-            return Err(self.error(&format!("at most {MAX_DEPTH} parentheses in one another")));
+            return Err(self.error(&format!("at most {MAX_DEPTH} nested parentheses")));
         }
         self.depth += 1;
         self.advance();
@@ -147,7 +147,7 @@ impl Parser<'_> {
             Token::Word(word) if WORDS.contains(&word) => {
                 let hint = match word {
                     "exists" if expected == KEY => " (it is written \"key exists\")",
-                    _ => " (the words of the language stand in quotes where they are meant so)",
+                    _ => " (to use a word of the language as text, put it in quotes)",
                 };
                 return Err(self.error(&format!("{expected}{hint}")));
             }
@@ -242,7 +242,7 @@ fn key_problem(key: &str) -> Option<&'static str> {
         None => (None, key),
     };
     if prefix.is_some_and(|prefix| !names::is_subdomain(prefix)) {
-        return Some("what is before the slash has to be a DNS name in lower case");
+        return Some("the part before the slash must be a DNS name in lower case");
     }
     (name.is_empty() || !names::is_label_value(name)).then_some(
         "letters, digits, \"-\", \"_\" and \".\", at most 63, a letter or digit at both ends",

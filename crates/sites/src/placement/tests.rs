@@ -89,13 +89,13 @@ fn a_syntax_error_has_a_place_and_the_expected_input() {
         (
             "Example.com/a = b",
             0,
-            "a label key (what is before the slash has to be a DNS name in lower case)",
+            "a label key (the part before the slash must be a DNS name in lower case)",
             "\"Example.com/a\"",
         ),
         (
             "a = or",
             4,
-            "a label value (the words of the language stand in quotes where they are meant so)",
+            "a label value (to use a word of the language as text, put it in quotes)",
             "\"or\"",
         ),
     ] {

@@ -32,7 +32,10 @@ impl Abort {
             });
         }
         if course.is_to_abort(observed) {
-            let message = format!("spec.abortRollout asks for it: rollout {}.", course.number);
+            let message = format!(
+                "Rollout {} was aborted by spec.abortRollout.",
+                course.number
+            );
             return Some(Self::new(reasons::ABORTED_BY_USER, message));
         }
         let strategy = situation.strategy.ok().filter(|_| course.hold.is_none())?;

@@ -193,7 +193,7 @@ impl Report {
                 if !left.is_empty() {
                     let named: Vec<_> = left.iter().take(MAX_NAMED).map(|it| &***it).collect();
                     text = format!(
-                        "{text} {} sites keep it, as what they had before is not kept, or was nothing: {}{}",
+                        "{text} {} sites keep it, because their version before is not kept, or they had none: {}{}",
                         left.len(),
                         named.join(", "),
                         if left.len() > MAX_NAMED { ", ..." } else { "." },
@@ -225,7 +225,7 @@ impl Report {
                 sites,
             } => {
                 let text = format!(
-                    "{version} is brought to {} sites that came later.",
+                    "{version} is brought to {} sites that were added later.",
                     sites.len()
                 );
                 ("True", reasons::ROLLING_OUT, text)
@@ -236,7 +236,7 @@ impl Report {
             }
             Step::Underway if situation.course.is_over() => {
                 let text = format!(
-                    "{} of {} sites have {version}; {} that came later are in progress or wait in their queue.",
+                    "{} of {} sites have {version}; {} that were added later are in progress or wait in their queue.",
                     counts.updated, counts.sites, fleet.afterwards
                 );
                 ("True", reasons::ROLLING_OUT, text)
@@ -273,7 +273,7 @@ impl Report {
             Placement::Placed(_) if sites == 0 => (
                 "False",
                 reasons::NO_SITES,
-                "No site matches that the namespace may use.".to_owned(),
+                "No site that the namespace may use matches.".to_owned(),
             ),
             Placement::Placed(None) => ("True", reasons::PLACED, format!("{sites} sites.")),
             Placement::Placed(Some(text)) => {
@@ -311,12 +311,12 @@ fn held(hold: &Hold, observed: &Observed<'_>) -> (&'static str, &'static str, St
         }
         Hold::Invalid(error) => ("False", reasons::INVALID_STRATEGY, error.to_string()),
         Hold::Paused => {
-            let text = "Nothing is given to sites while spec.paused is true.";
+            let text = "No version is brought to sites while spec.paused is true.";
             ("Unknown", reasons::SITES_PAUSED, text.to_owned())
         }
         Hold::NoNumber(text) => ("False", reasons::NUMBERS_EXHAUSTED, text.clone()),
         Hold::Ending => {
-            let text = "What waits in sites of the aborted rollout is withdrawn first.";
+            let text = "Revisions of the aborted rollout that have not begun are deleted first.";
             ("True", reasons::ROLLING_OUT, text.to_owned())
         }
     }
@@ -336,7 +336,7 @@ fn underway(fleet: &Fleet<'_>) -> String {
         batch.members - batch.online(),
     );
     if late > 0 {
-        let late = format!(" {late} sites of earlier waves came late.");
+        let late = format!(" {late} sites of earlier waves are not available yet.");
         text.push_str(&late);
     }
     if fleet.earlier > 0 {

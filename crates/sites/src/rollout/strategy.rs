@@ -31,8 +31,8 @@ pub enum Error {
     NoDeadline,
     /// The health of sites would be unknown.
     #[error(
-        "strategy.healthyTime: version {0} of the application has no availabilityProbes, so nothing is known of its \
-         health; add probes, or leave healthyTime out"
+        "strategy.healthyTime: version {0} of the application has no availabilityProbes, so its health is unknown; add \
+         probes, or leave healthyTime out"
     )]
     NoProbes(String),
     /// The expression of the canary is invalid.

@@ -193,7 +193,7 @@ async fn the_deletion_of_an_application_opens_no_window() {
     ns.delete(&Fleet::kind("SiteApplication", APPLICATION))
         .await;
     for site in &sites {
-        waits(&fleet, site, "1.1.0", "which is gone").await;
+        waits(&fleet, site, "1.1.0", "which does not exist").await;
         assert_eq!(fleet.version_in(site).await.as_deref(), Some("1.0.0"));
     }
     fleet.application(&version("1.1.0")).await;

@@ -50,7 +50,7 @@ async fn a_replaced_leader_that_has_not_noticed_it_writes_nothing() {
     leader.go_on();
     let late = || faults.seen().split_off(before);
     ns.eventually("the leader to go on", async || {
-        let refused = leader.log().about("does not certainly hold the lease", 1);
+        let refused = leader.log().about("may no longer hold the lease", 1);
         !refused.is_empty() || late().iter().any(is_of_a_leader)
     })
     .await;

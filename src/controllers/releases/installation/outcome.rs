@@ -15,7 +15,7 @@ pub(super) fn of(revision: &RevisionRecord, link: &ClusterLink) -> InstallationO
         ClusterLink::Unknown => {
             return Err(Failure::new(
                 Cause::NoClient,
-                "there is no such Cluster any more",
+                "the Cluster does not exist any more",
             ));
         }
         // After a start, the status of the revision counts until the connection is up or has

@@ -53,7 +53,7 @@ impl Releases {
                 finalizers.retain(|it| it != FINALIZER_SERVING);
                 let written = self.context.requests.replace(&sync.wanted).await;
                 // The watch reports the Release if other finalizers remain.
-                written.at_step("letting the Release go")?;
+                written.at_step("removing the finalizer of the Release")?;
                 return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
             }
             Departure::Drains(patch) => {

@@ -17,8 +17,8 @@ fn progressing(snapshot: &Snapshot<'_>) -> (String, Requeue) {
 
 #[test]
 fn no_revision_is_created_without_a_higher_number() {
-    let none = "False NumbersExhausted: ObjectSet web-1 has the number 9223372036854775807, which leaves none \
-                for what comes after it. Delete it.";
+    let none = "False NumbersExhausted: ObjectSet web-1 has the number 9223372036854775807, and no higher number is \
+                possible. Delete it.";
     for (numbers, expected) in [
         (&[Some(i64::MAX)][..], None),
         (&[Some(i64::MAX), Some(3)], None),

@@ -136,8 +136,9 @@ fn a_refusal_names_the_missing_assignment() {
     let Decision::Refused(text) = decide(&[broken], false) else {
         panic!("it is closed");
     };
-    let begin =
-        format!("{missing} While these cannot be understood, all clusters are closed: \"odd\" (");
+    let begin = format!(
+        "{missing} All clusters are closed until these SiteAssignments are corrected: \"odd\" ("
+    );
     assert!(text.starts_with(&begin), "{text}");
 }
 

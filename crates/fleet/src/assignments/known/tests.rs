@@ -38,8 +38,7 @@ fn own_namespace_only() -> Decision {
 
 fn unreadable(kind: &str, before: Option<Reach>) -> Decision {
     let message = format!(
-        "It is not known whether Namespace \"shop\" may deliver into Cluster \"edge\": {kind} cannot be listed: \
-         no right"
+        "Cannot check whether Namespace \"shop\" may deliver into Cluster \"edge\": {kind} cannot be listed: no right"
     );
     Decision::Unreadable { before, message }
 }

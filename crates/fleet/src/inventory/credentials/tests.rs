@@ -92,20 +92,20 @@ fn an_invalid_secret_is_reported_without_quoting_it() {
     let table = [
         (
             &[("username", "hunter2")][..],
-            "there are no credentials in it; add token, or tls.crt and tls.key",
+            "it has no credentials; add token, or tls.crt and tls.key",
         ),
         (&[("token", " \n")], "token is empty"),
         (
             &[("token", "hunter2\nhunter2")],
-            "token has characters that no token has",
+            "token has characters that are not allowed in a token",
         ),
         (
             &[("token", "hünter2")],
-            "token has characters that no token has",
+            "token has characters that are not allowed in a token",
         ),
         (
             &[("token", "abc"), ("ca.crt", "hunter2")],
-            "ca.crt holds no certificate in PEM form",
+            "ca.crt contains no PEM certificate",
         ),
         (
             &[
@@ -115,20 +115,20 @@ fn an_invalid_secret_is_reported_without_quoting_it() {
                     "-----BEGIN CERTIFICATE-----\n%\n-----END CERTIFICATE-----",
                 ),
             ],
-            "ca.crt holds no certificate in PEM form",
+            "ca.crt contains no PEM certificate",
         ),
-        (&[("tls.crt", PEM)], "there is tls.crt, but no tls.key"),
+        (&[("tls.crt", PEM)], "it has tls.crt, but no tls.key"),
         (
             &[("tls.key", "hunter2"), ("tls.crt", "")],
-            "there is tls.key, but no tls.crt",
+            "it has tls.key, but no tls.crt",
         ),
         (
             &[("tls.key", "hunter2"), ("tls.crt", "hunter2")],
-            "tls.crt holds no certificate in PEM form",
+            "tls.crt contains no PEM certificate",
         ),
         (
             &[("tls.key", "key"), ("tls.crt", PEM), ("tls.ca", "hunter2")],
-            "tls.ca holds no certificate in PEM form",
+            "tls.ca contains no PEM certificate",
         ),
     ];
     for (data, expected) in table {
@@ -237,7 +237,7 @@ fn a_token_that_is_not_utf8_is_refused() {
     let error = read(URL, &secret, false).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "Secret baton-system/eu-1: token has characters that no token has"
+        "Secret baton-system/eu-1: token has characters that are not allowed in a token"
     );
 }
 
@@ -251,8 +251,8 @@ fn credentials_are_for_the_server_that_their_secret_names() {
             secret(data),
             URL,
             true,
-            "it does not say which server it is for; `baton cluster join` adds the annotation baton.run/server, which \
-             --require-site-assignments asks for",
+            "it has no annotation baton.run/server with its server, which --require-site-assignments requires; `baton \
+             cluster join` adds it",
         ),
         (of(URL), URL, true, "ok"),
         (of("HTTPS://10.1.2.3:6443/"), URL, true, "ok"),
@@ -261,15 +261,15 @@ fn credentials_are_for_the_server_that_their_secret_names() {
             of(URL),
             "https://evil.example",
             false,
-            "it is for \"https://10.1.2.3:6443\", by its annotation baton.run/server, and not for \
-             https://evil.example/, which spec.apiMaster of the Cluster names; nothing of it is sent there",
+            "its annotation baton.run/server names the server \"https://10.1.2.3:6443\", but spec.apiMaster of the \
+             Cluster names https://evil.example/; the credentials are not sent there",
         ),
         (
             of(""),
             URL,
             false,
-            "it is for \"\", by its annotation baton.run/server, and not for https://10.1.2.3:6443/, which \
-             spec.apiMaster of the Cluster names; nothing of it is sent there",
+            "its annotation baton.run/server names the server \"\", but spec.apiMaster of the Cluster names \
+             https://10.1.2.3:6443/; the credentials are not sent there",
         ),
     ] {
         let read = read(api_master, &secret, is_strict);

@@ -144,7 +144,7 @@ async fn links_follow_the_watch_of_clusters() {
 /// A name requested before the list is complete is reported if the list lacks it.
 #[tokio::test]
 async fn a_missing_cluster_is_unknown_only_after_the_list_is_complete() {
-    const EARLY: &str = "Down(Connecting: the Clusters are not known yet)";
+    const EARLY: &str = "Down(Connecting: the Clusters have not been listed yet)";
     let (mut registry, changes) = registry();
     let ask = |registry: &Registry, name| format!("{:?}", registry.shared.link(name));
     registry.cluster_event(&Event::Failed("forbidden"));
@@ -351,7 +351,7 @@ async fn a_cluster_is_not_unknown_while_the_list_fails() {
     assert_eq!(ask(&registry, "a"), "Pull");
     assert_eq!(
         ask(&registry, "b"),
-        "Down(Connecting: the Clusters are not known yet)"
+        "Down(Connecting: the Clusters have not been listed yet)"
     );
     registry.cluster_event(&Event::ListStarted);
     registry.cluster_event(&Event::Listed(&cluster("a", "1", &pull())));

@@ -71,7 +71,7 @@ impl AccountToken {
         let (credentials, doubt) = token::credentials(server, secret, &self.address).await?;
         if let Some(doubt) = doubt {
             say(&format!(
-                "Note: {} could not be tried out from here: {doubt}",
+                "Note: {} could not be tested from here: {doubt}",
                 self.address.url
             ));
         }

@@ -227,7 +227,8 @@ impl Plan<'_> {
                 Access::Agent(_) => "the agent",
             };
             say(&format!(
-                "Note: {} is this machine; where {reader} runs elsewhere, give the address that it reaches with --{}",
+                "Note: {} is an address of this machine; if {reader} runs elsewhere, give an address that it can reach \
+                 with --{}",
                 address.url, address.flag
             ));
         }

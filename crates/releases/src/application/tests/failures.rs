@@ -290,7 +290,7 @@ fn no_release_is_created_after_the_highest_generation() {
         let error = world.sync().error.unwrap();
         let name = name_of(&in_region("b"), 0);
         let text = format!(
-            "release {name} has the number 9223372036854775807, which leaves none for what comes after it. Delete it."
+            "release {name} has the number 9223372036854775807, and no higher number is possible. Delete it."
         );
         assert_eq!(error.to_string(), text);
         assert!(error.is_permanent());

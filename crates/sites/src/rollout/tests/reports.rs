@@ -118,7 +118,7 @@ fn a_missing_version_or_application_is_reported_and_changes_no_site() {
         |it| it.sample.sites.clear(),
         PLACED,
         none,
-        "No site matches",
+        "No site that the namespace may use matches",
     );
 }
 
