@@ -1,5 +1,4 @@
-//! The agent's view of the hub: the mirrors in its namespace there, and the statuses that have yet
-//! to be reported.
+//! The agent's view of the hub: the mirrors in its namespace there, and the statuses that have yet to be reported.
 //!
 //! ```text
 //! hub: mirrors ──watch──► Mirrors ──► Observed::phases ──► passes ──► the cluster
@@ -140,8 +139,8 @@ impl Mirrors {
         self.heartbeat.subscribe()
     }
 
-    /// True if the heartbeat object is missing: the namespace of the agent is being deleted, and
-    /// its mirrors with it. A mirror that is deleted then is no order to delete its objects.
+    /// True if the heartbeat object is missing: the namespace of the agent is being deleted, and its mirrors with it.
+    /// A mirror that is deleted then is no order to delete its objects.
     pub(crate) fn is_closing(&self) -> bool {
         *self.is_listed.lock() && self.heartbeat.borrow().is_none()
     }
@@ -222,8 +221,8 @@ impl Mirrors {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Applies changes in the agent's namespace, and wakes the phases: the newest first, so that
-    /// nothing is written for a phase that a newer one replaces.
+    /// Applies changes in the agent's namespace, and wakes the phases: the newest first, so that nothing is written
+    /// for a phase that a newer one replaces.
     pub(crate) fn take(&self, changes: impl IntoIterator<Item = Change>) {
         let was_closing = self.is_closing();
         let mut wakes = self.absorb(changes);
@@ -234,8 +233,8 @@ impl Mirrors {
         self.wake(wakes);
     }
 
-    /// The phases of sites that have not begun and may wait for a change. They are few, and each
-    /// pass reads its whole chain anyway.
+    /// The phases of sites that have not begun and may wait for a change. They are few, and each pass reads its whole
+    /// chain anyway.
     fn waiting(&self) -> Vec<Wake> {
         let is_waiting = |phase: &PhaseRecord| {
             site_chain::has_site(phase) && site_chain::state(phase).begun.since().is_none()
@@ -273,8 +272,7 @@ impl Mirrors {
                     listed,
                     version,
                 } => {
-                    // The lock covers the heartbeat as well, so that no reader sees the state
-                    // between the two.
+                    // The lock covers the heartbeat as well, so that no reader sees the state between the two.
                     let mut is_listed = self.is_listed.lock();
                     self.replace(objects, &listed, version, &mut wakes);
                     *is_listed = true;
@@ -299,8 +297,8 @@ impl Mirrors {
         origins.collect()
     }
 
-    /// Restores the stored mirrors, unless the hub has sent a list since the start, and the
-    /// statuses that the hub does not have.
+    /// Restores the stored mirrors, unless the hub has sent a list since the start, and the statuses that the hub
+    /// does not have.
     pub(crate) fn recall(&self, saved: Vec<Saved>) {
         let is_listed = self.is_listed.lock();
         if !*is_listed {
@@ -317,8 +315,8 @@ impl Mirrors {
 
     /// Restores a recorded status, unless the hub has stored a newer one.
     ///
-    /// The hub may have stored an older one that was in flight when this one was recorded. A phase
-    /// that has begun therefore stays begun, even if the hub's status differs.
+    /// The hub may have stored an older one that was in flight when this one was recorded. A phase that has begun
+    /// therefore stays begun, even if the hub's status differs.
     fn recall_noted(&self, saved: &PhaseRecord, noted: &ObjectSetPhaseStatus) {
         let known = self.items.get(&saved.key);
         let known = known.filter(|known| known.uid == saved.uid);
@@ -399,11 +397,9 @@ impl Mirrors {
         Ok(wakes)
     }
 
-    /// Removes a deleted mirror and its phase from the stores; the objects of the phase stay as
-    /// they are.
+    /// Removes a deleted mirror and its phase from the stores; the objects of the phase stay as they are.
     ///
-    /// Returns the phases to wake: also the others of the chain, whose workloads may have stopped
-    /// for this phase.
+    /// Returns the phases to wake: also the others of the chain, whose workloads may have stopped for this phase.
     fn lost(&self, key: &PhaseKey) -> Vec<Wake> {
         if *key.name == *HEARTBEAT {
             self.heartbeat.send_replace(None);
@@ -443,8 +439,8 @@ impl Mirrors {
         }
     }
 
-    /// Replaces the mirrors by those of a list, at a version of the hub's state. A mirror that is
-    /// listed but unreadable stays.
+    /// Replaces the mirrors by those of a list, at a version of the hub's state. A mirror that is listed but
+    /// unreadable stays.
     fn replace(
         &self,
         objects: Vec<PhaseRecord>,
@@ -499,8 +495,7 @@ fn wakes_of(phases: &[Arc<PhaseRecord>]) -> Vec<Wake> {
     phases.iter().map(wake).collect()
 }
 
-/// The position of a site's phase in its chain, without its status. A change of it may change which
-/// workloads stop.
+/// The position of a site's phase in its chain, without its status. A change of it may change which workloads stop.
 fn place(phase: &PhaseRecord) -> impl PartialEq {
     let entry = phase.annotations.get(ANNOTATION_SITE).cloned();
     let chain = phase.labels.get(LABEL_CHAIN).cloned();
@@ -619,8 +614,7 @@ pub(super) mod tests {
         assert_eq!(*woken.lock(), both());
     }
 
-    /// A status that was in flight when the beginning was recorded has reached the hub, and then
-    /// the process ended.
+    /// A status that was in flight when the beginning was recorded has reached the hub, and then the process ended.
     #[test]
     fn the_start_of_a_phase_is_recalled_whatever_the_hub_reports() {
         let status = |status: &str, reason: &str| {
