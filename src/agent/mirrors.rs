@@ -9,6 +9,7 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, HashSet},
+    mem,
     sync::Arc,
 };
 
@@ -157,11 +158,8 @@ impl Mirrors {
     }
 
     pub(crate) fn set_connected(&self, connected: bool) {
-        self.is_connected.send_if_modified(|known| {
-            let is_new = *known != connected;
-            *known = connected;
-            is_new
-        });
+        let is_new = |known: &mut bool| mem::replace(known, connected) != connected;
+        self.is_connected.send_if_modified(is_new);
     }
 
     /// Resolves when a phase has become pending since the last call.
@@ -248,12 +246,8 @@ impl Mirrors {
         let Some(label) = label.filter(|_| site_chain::has_site(of)) else {
             return Vec::new();
         };
-        let namespace = &of.key.namespace;
-        wakes_of(&site_chain::labelled_phases(
-            &self.observed,
-            namespace,
-            label,
-        ))
+        let phases = site_chain::labelled_phases(&self.observed, &of.key.namespace, label);
+        wakes_of(&phases)
     }
 
     fn wake(&self, wakes: BTreeSet<Wake>) {
