@@ -164,7 +164,8 @@ fn age() -> CustomResourceColumnDefinition {
     }
 }
 
-/// The message that explains the state of an object. The last column, because it is long.
+/// The column of the message that explains the state of an object: the last one, because messages
+/// are long.
 fn message() -> CustomResourceColumnDefinition {
     let type_ = conditions::READY;
     column(
@@ -173,7 +174,7 @@ fn message() -> CustomResourceColumnDefinition {
     )
 }
 
-/// Shown by `kubectl get -o wide` only.
+/// The same column, shown by `kubectl get -o wide` only.
 fn wide(column: CustomResourceColumnDefinition) -> CustomResourceColumnDefinition {
     CustomResourceColumnDefinition {
         priority: Some(1),
@@ -189,7 +190,7 @@ fn without_subresources(mut crd: CustomResourceDefinition) -> CustomResourceDefi
     crd
 }
 
-/// Changes a derived definition to the form that clients expect.
+/// Changes a derived definition to the form that clients expect, with these columns.
 fn finish(
     mut crd: CustomResourceDefinition,
     columns: &[CustomResourceColumnDefinition],
@@ -243,10 +244,11 @@ fn property<'a>(schema: &'a mut JSONSchemaProps, name: &str) -> Option<&'a mut J
     schema.properties.as_mut()?.get_mut(name)
 }
 
-/// Removes properties that come from the Rust types and are not part of the API, at all depths.
+/// Removes parts of a schema that come from the Rust types and do not belong to the API, at all
+/// depths.
 fn tidy(schema: &mut JSONSchemaProps) {
-    // Rust does not distinguish an absent field from a null field. On the server null is not a
-    // valid value, and a field that is null counts as present in a rule.
+    // Rust does not distinguish an absent field from a null field, but the server does: null is no
+    // valid value there, and for a rule a null field is present.
     schema.nullable = None;
     schema.title = None;
     schema.description = schema.description.take().map(|text| reflow(&text));
@@ -267,7 +269,7 @@ fn tidy(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// Removes the line breaks of the source code.
+/// Replaces line breaks, which are those of the source code, by spaces.
 fn reflow(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -49,22 +49,22 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Revisions of a namespace.
+    /// Revisions in a namespace.
     OBJECT_SET = PKO, "ObjectSet", "objectsets", ["objset", "os"], namespaced;
-    /// Revisions of the cluster.
+    /// Cluster-scoped revisions.
     CLUSTER_OBJECT_SET = PKO, "ClusterObjectSet", "clusterobjectsets", ["clobjset", "cos"], cluster;
-    /// Delegated phases of revisions of a namespace.
+    /// Delegated phases of revisions in a namespace.
     OBJECT_SET_PHASE = PKO, "ObjectSetPhase", "objectsetphases", ["objsetphase", "osp"], namespaced;
-    /// Delegated phases of revisions of the cluster.
+    /// Delegated phases of cluster-scoped revisions.
     CLUSTER_OBJECT_SET_PHASE =
         PKO, "ClusterObjectSetPhase", "clusterobjectsetphases", ["clobjsetphase", "cosp"], cluster;
-    /// Objects of revisions of a namespace.
+    /// Objects of revisions in a namespace, stored outside of the revision.
     OBJECT_SLICE = PKO, "ObjectSlice", "objectslices", ["objslice", "osl"], namespaced;
-    /// Objects of revisions of the cluster.
+    /// Objects of cluster-scoped revisions, stored outside of the revision.
     CLUSTER_OBJECT_SLICE = PKO, "ClusterObjectSlice", "clusterobjectslices", ["clobjslice", "cosl"], cluster;
-    /// Deployments of a namespace.
+    /// Deployments in a namespace.
     OBJECT_DEPLOYMENT = PKO, "ObjectDeployment", "objectdeployments", ["objdeploy", "od"], namespaced;
-    /// Deployments of the cluster.
+    /// Cluster-scoped deployments.
     CLUSTER_OBJECT_DEPLOYMENT =
         PKO, "ClusterObjectDeployment", "clusterobjectdeployments", ["clobjdeploy", "cod"], cluster;
     /// Clusters that objects are delivered to.
@@ -88,7 +88,7 @@ kinds! {
 }
 
 impl Kind {
-    /// The name of one object of the kind: `objectset`.
+    /// The singular of the kind, as kubectl accepts it: `objectset`.
     pub fn singular(&self) -> &'static str {
         self.plural.strip_suffix('s').unwrap_or(self.plural)
     }

@@ -1,5 +1,5 @@
-//! Access rights, as rules of roles: those of the manager in `config/rbac`, and those that joining
-//! a cluster grants in that cluster and to its agent.
+//! Access rights, as rules of roles: those of the manager, which are in `config/rbac`, and those
+//! that joining a cluster grants, in that cluster and to its agent on the hub.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -153,14 +153,14 @@ pub fn delivery() -> Vec<Value> {
     with_discovery(children())
 }
 
-/// As [`delivery`], for objects that are written as service accounts only. The accounts are granted
-/// by [`impersonation`], namespace by namespace.
+/// As [`delivery`], if all objects are written as service accounts. The right to act as such an
+/// account is [`impersonation`], which is granted namespace by namespace.
 pub fn delivery_for_tenants() -> Vec<Value> {
     with_discovery(reading())
 }
 
-/// Adds the rights to read the definitions of custom resources, and discovery. Some clusters do not
-/// grant discovery to service accounts.
+/// Adds the rights to read the definitions of custom resources, and to read discovery, which some
+/// clusters do not grant to service accounts.
 fn with_discovery(mut rules: Vec<Value>) -> Vec<Value> {
     let discovery = json!({
         "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/version"],
@@ -205,7 +205,8 @@ mod tests {
         );
     }
 
-    /// A manager that may impersonate in one namespace only has no other way to write objects.
+    /// The manager has no right to write of its own. It writes as the service accounts that it may
+    /// impersonate, which is granted namespace by namespace.
     #[test]
     fn tenants_are_served_without_rights_to_write() {
         let writes = |rule: &Value| {
@@ -229,7 +230,7 @@ mod tests {
         assert!(!rules.contains("slices/status"), "{rules}");
     }
 
-    /// Objects in another cluster are as unrestricted as those in the cluster of the manager.
+    /// The manager needs the same rights to objects in another cluster as to those in its own.
     #[test]
     fn objects_in_other_clusters_need_the_same_rights_as_local_ones() {
         assert_eq!(delivery()[..3], children());

@@ -1,10 +1,11 @@
-//! Strays: objects that an owner controls although it has ended.
+//! Strays: objects that an owner still controls after it has ended. A revision has ended when it is
+//! archived or deleted, a phase when it is being deleted.
 //!
-//! Their write was in flight when the owner ended, for example from a manager that was suspended
-//! for a while and has lost the lease meanwhile.
+//! The write of a stray was under way when its owner ended, for example from a manager that was
+//! suspended for a while and lost the lease meanwhile.
 //!
-//! An owner that has ended uses no watches. Its strays are observed by the watches of other owners
-//! of the same kinds.
+//! An owner that has ended has no watches. Its strays are observed by the watches that other owners
+//! have on the same kinds.
 //!
 //! The cached state may be newer than a server that was restored from a backup: on that server the
 //! owner has not ended, and its objects are live. So an object is deleted only after the object and
@@ -49,7 +50,8 @@ pub(crate) struct Place {
 /// The server with the owners of strays.
 pub(crate) struct OwnerServer<'a, K: RecordKind> {
     pub api: &'a Api,
-    /// Maps the uid of an owner to the key to read; `None` while the server cannot be reached.
+    /// Maps the uid of an owner to the key under which it is read; `None` while the server cannot
+    /// be reached.
     pub at: &'a (dyn Fn(&str) -> Option<Key<K>> + Sync),
     /// True if the object that was read shows that the owner with this uid has ended.
     pub says_ended: fn(&Record<K>, &str) -> bool,
@@ -69,7 +71,7 @@ impl<K: RecordKind> OwnerServer<'_, K> {
     }
 }
 
-/// The result for a stray.
+/// The outcome of an attempt to delete a stray.
 enum Fate {
     Removed,
     /// The object does not exist any more, has changed, or has another owner.
@@ -93,8 +95,8 @@ impl Place {
         let Some(target) = &self.target else {
             return Ok(Fate::Unreachable);
         };
-        // The cache is checked first, without a request: most objects of an ended owner are just
-        // being released.
+        // The cache is checked first, because that takes no request: most objects that an ended
+        // owner still has are about to be released.
         let observed = target.get(gvk, &object.namespace, &object.name);
         let observed = observed.and_then(|stored| stored.parse().ok());
         if observed.is_none_or(|observed| teardown::stray(&observed, uid).is_none()) {
@@ -138,8 +140,8 @@ impl<K: RecordKind> Default for Strays<K> {
 }
 
 impl<K: RecordKind> Strays<K> {
-    /// Trigger: records the strays in a change in a cluster, and wakes their owners; `ended` maps a
-    /// uid to an owner that has ended.
+    /// Trigger: records the objects in a change that are strays, and wakes their owners. `ended`
+    /// maps the uid of an owner to its key, if the owner has ended.
     pub(crate) fn on_child(
         &self,
         event: &TargetEvent,

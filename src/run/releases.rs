@@ -1,4 +1,4 @@
-//! The wiring of the controllers of releases.
+//! Starts the controllers of releases, and the source of their charts.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The wiring of the controllers of sites.
+//! Starts the controllers of sites.
 
 use std::sync::Arc;
 

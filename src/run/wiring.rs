@@ -1,4 +1,4 @@
-//! The wiring of the controllers of typed objects.
+//! The state that the controllers of one API group share, and the watches of their objects.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     delivery::{observed::Observed, shared::Shared},
 };
 
-/// The parts that the controllers of an API group share, before they run.
+/// The state that the controllers of an API group share, with the parts that their watches need.
 pub(crate) struct Wiring<S> {
     pub context: Context<S>,
     /// The client of the watches.
@@ -23,8 +23,8 @@ pub(crate) struct Wiring<S> {
 }
 
 impl<S: Default> Wiring<S> {
-    /// Prepares the watches of a group's kinds. The controllers send their requests through the
-    /// second client.
+    /// Prepares the watches of a group's kinds through the first client. The second client is for
+    /// the requests of the controllers.
     pub(crate) fn new(
         group: &'static str,
         (client, counted): (&Client, Client),

@@ -1,6 +1,6 @@
 //! Fetches charts from repositories and renders them.
 //!
-//! [`Charts`] is the only entry. It reads the indexes of repositories, fetches archives into a
+//! [`Charts`] offers all functions. It reads the indexes of repositories, fetches archives into a
 //! folder, and has `helm` render them in a process with limits. `baton_releases::chart` decides
 //! which of the objects are installed.
 
@@ -164,10 +164,10 @@ impl Charts {
     /// Fetches a chart, and returns the path of its archive. A range of versions is resolved first.
     ///
     /// # Guarantees
-    /// - The archive has the digest of the index, and the requested name and version. No file of it
-    ///   would be unpacked outside of its folder.
-    /// - An archive is fetched once, and is used after a restart as well. Then no request is sent,
-    ///   and later changes in the repository have no effect.
+    /// - The archive has the digest that the index names, and the requested name and version.
+    ///   Unpacking it would write no file outside of its folder.
+    /// - An archive is fetched once. Later calls, also those after a restart, return it without a
+    ///   request, whatever has changed in the repository.
     ///
     /// # Errors
     /// All but [`Error::Broken`] and [`Error::Renderer`].
@@ -207,18 +207,19 @@ impl Charts {
         Ok(file)
     }
 
-    /// Renders a chart, which is fetched if necessary.
+    /// Renders a chart, and returns its objects. The chart is fetched first if necessary.
     ///
-    /// The objects are those of `crds/`, templates, dependencies, and hooks, which are objects as
-    /// others. Their order is that of helm's output, for [`baton_releases::chart::content`].
+    /// The objects are those of `crds/`, templates and dependencies. Hooks are among them as
+    /// ordinary objects. The order is that of helm's output, for
+    /// [`baton_releases::chart::content`].
     ///
     /// # Guarantees
     /// - A chart gets no more memory, time and output than [`Limits`] allow, no network, and no
     ///   access to this process.
     /// - When this function returns or is dropped, the process of the rendering and its files are
     ///   gone.
-    /// - Namespaces take turns: another namespace with a thousand charts that hang delays this
-    ///   rendering by the running ones and one more.
+    /// - Namespaces take turns: if another namespace has a thousand charts that hang, this
+    ///   rendering waits only for those that run already and for one more.
     ///
     /// # Caveats
     /// Two renderings of the same chart may differ: charts can use random numbers and the time.
@@ -272,7 +273,7 @@ impl Charts {
     }
 }
 
-/// True if the text is one version. Shorter texts are ranges.
+/// True if the text is one complete version. Shorter texts, such as `1.2`, are ranges.
 fn is_exact(version: &str) -> bool {
     semver::Version::parse(version.trim_start_matches('v')).is_ok()
 }
@@ -287,7 +288,7 @@ impl Inner {
         Ok(self.folder(address).join(name))
     }
 
-    /// As [`Self::index`], for the URL of a repository.
+    /// The index at the URL of a repository, as [`Self::index`] returns it.
     async fn index_at(
         &self,
         repo_url: &str,
@@ -298,8 +299,8 @@ impl Inner {
         self.index(&address, chart, version).await
     }
 
-    /// The index of a repository that may have a chart. For one version, the last good index that
-    /// has it is sufficient.
+    /// The index of a repository in which to look for a chart. If a version is given, the last good
+    /// index is sufficient if it has this version.
     async fn index(
         &self,
         address: &Address,

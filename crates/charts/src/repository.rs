@@ -1,4 +1,5 @@
-//! One repository: its last good index, and the time of the next request for it.
+//! One repository: its last good index, and the time of the next request for it. An index is good
+//! if it was fetched and read, and has not lost all charts of the one before.
 
 use std::{
     io::{self, Write as _},
@@ -27,7 +28,7 @@ use crate::{
 pub struct Repository {
     /// Address of the repository.
     pub address: Address,
-    /// The chart, for a registry.
+    /// Name of the chart in a registry; `None` for a repository, whose index lists all charts.
     chart: Option<String>,
     file: PathBuf,
     http: Http,
@@ -38,7 +39,7 @@ pub struct Repository {
 
 #[derive(Debug)]
 struct State {
-    /// The last good index.
+    /// The last good index; `None` if there is none yet.
     index: Option<Arc<Index>>,
     /// The start and outcome of the last request.
     attempt: Option<(Instant, Result<(), String>)>,
@@ -113,7 +114,8 @@ impl Repository {
             return Ok(last);
         }
         if let Some(mut running) = running {
-            // An error means that the request has ended.
+            // The channel has no values. It is closed when the request ends, which is an error
+            // here.
             let _ = timeout(self.limits.first_index, running.changed()).await;
         }
         let state = self.state.lock();
@@ -131,13 +133,14 @@ impl Repository {
         Err(Error::NoIndex(why))
     }
 
-    /// Sends a request if one is due. Returns the channel of its end, unless the last good index is
-    /// used at once.
+    /// Starts a request if one is due. Returns the channel that is closed when the running request
+    /// ends; `None` if the caller need not wait, because no request runs, or because the last one
+    /// failed and there is an index.
     fn request(self: &Arc<Self>, credentials: Option<Credentials>) -> Option<watch::Receiver<()>> {
         let mut state = self.state.lock();
         state.used = Instant::now();
         let due = state.attempt.as_ref().is_none_or(|(at, outcome)| {
-            // Callers wait for a first index, so it is requested more often.
+            // Without an index all callers wait, so a failed request is repeated earlier.
             let hurry = outcome.is_err() && state.index.is_none();
             let interval = self.limits.refresh / if hurry { 10 } else { 1 };
             at.elapsed() >= interval

@@ -1,5 +1,5 @@
-//! Any probes and objects: probes end within their budget, and messages quote only values that
-//! everybody may read.
+//! Properties of any probes and objects: an evaluation ends within its budget, and messages quote
+//! only values that everybody may read.
 
 use baton_apis::ObjectSetProbe;
 use serde_json::Value;
@@ -22,7 +22,8 @@ fn probes_are_bounded_and_quote_nothing() {
         });
 }
 
-/// An input has `probes`, and the `group`, `kind` and `object` to evaluate them on.
+/// Checks the properties on an input, which has `probes`, and the `group`, `kind` and `object` to
+/// evaluate them on.
 fn check(input: &Value) {
     let Ok(specs) = serde_json::from_value::<Vec<ObjectSetProbe>>(input["probes"].clone()) else {
         return;

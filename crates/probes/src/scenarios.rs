@@ -47,7 +47,7 @@ fn recorded_scenarios_have_the_expected_verdicts() {
     assert!(states >= 25, "{states}");
 }
 
-/// JSON of an API server, including the fields that probes read.
+/// Any JSON values of an API server, with the fields that the probes of these tests read.
 fn values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -159,7 +159,7 @@ proptest! {
         prop_assert!(verdict.len() < 1_000, "{rule}: {verdict}");
     }
 
-    /// The parser normalizes the text, and the getters return parts of the result.
+    /// For any text, either `url` refuses it or all getters have a result.
     #[test]
     fn no_text_breaks_the_url_functions(text in "(http:|x:|/)?[ab:/?#@%01.\\[\\]\\\\;&=+ \u{e4}]{0,14}") {
         let object = json!({"u": text});
@@ -231,7 +231,7 @@ proptest! {
         prop_assert_eq!(evaluate(entries.collect()), expected);
     }
 
-    /// Fields are equal exactly if their JSON is.
+    /// `fieldsEqual` holds exactly if both fields have the same JSON.
     #[test]
     fn equal_fields_are_equal_json(a in values(), b in values()) {
         let specs: Vec<ObjectSetProbe> = serde_json::from_value(json!([{

@@ -1,4 +1,5 @@
-//! What taking the objects over would do, as a person should see it.
+//! Turns the forecast for a deployment into a preview: the effect on each object, the objects that
+//! would get new pods, and refusals.
 
 use baton_apis::constants::ANNOTATION_FORMER_MANAGERS;
 use serde_json::Value;
@@ -15,14 +16,14 @@ const TEMPLATE: &str = "/spec/template";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Preview {
     pub(crate) sections: Vec<Section>,
-    /// Titles of what would get new pods.
+    /// Titles of the sections whose objects would get new pods.
     pub(crate) restarting: Vec<String>,
-    /// Whether anything would be refused.
+    /// True if at least one object would be refused.
     pub(crate) is_refused: bool,
 }
 
-/// Makes a preview of the forecast of a deployment that does not exist yet: first itself, then the revision, then its
-/// objects.
+/// Makes the preview of a deployment that does not exist yet. The forecast has a section for the
+/// deployment, then one for its revision, then one per object.
 pub(crate) fn preview(forecast: Vec<Section>) -> Preview {
     let mut preview = Preview::default();
     let mut counts = [0_usize; 3];
@@ -59,7 +60,7 @@ fn of_object(section: Section, restarting: &mut Vec<String>) -> Section {
     let Some((before, after)) = sides.and_then(|pair| Some((pair.before()?, pair.after()?))) else {
         return section;
     };
-    // Masked values are as different as those that they stand for.
+    // Masked values differ exactly if the values behind the masks do.
     let after = without_own(after.clone());
     let paths = differences(before, &after);
     if paths.is_empty() {
@@ -81,7 +82,8 @@ fn of_object(section: Section, restarting: &mut Vec<String>) -> Section {
         .pair(Pair::new(Some(before), Some(after)))
 }
 
-/// Whether a change gives an object other pods.
+/// True if a change of an object replaces pods: it changes the spec of a Pod, or a template of
+/// pods.
 fn restarts(before: &Value, after: &Value) -> bool {
     let template = |object: &Value| object.pointer(TEMPLATE).cloned();
     let has_pods = |object: &Value| object.pointer("/spec/template/spec/containers").is_some();
@@ -90,7 +92,7 @@ fn restarts(before: &Value, after: &Value) -> bool {
         || ((has_pods(before) || has_pods(after)) && template(before) != template(after))
 }
 
-/// Without what the take-over itself adds.
+/// The object without the annotation that the take-over itself adds.
 fn without_own(mut object: Value) -> Value {
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     if let Some(metadata) = metadata

@@ -1,5 +1,5 @@
-//! Renders pictures as text: branches, aligned columns, and messages wrapped beside or below their
-//! row.
+//! Renders pictures as trees of text: branches, aligned columns, and messages wrapped beside or
+//! below their row.
 
 use std::fmt::Display;
 
@@ -16,11 +16,11 @@ use crate::output::{
 
 const HEADINGS: [&str; 4] = ["NAME", "HEALTHY", "OWNER", "MESSAGE"];
 
-/// The lines before the names.
+/// The characters of the branches, which are drawn before the names.
 struct Branches {
     fork: &'static str,
     corner: &'static str,
-    /// Beside the children of a node that has a fork.
+    /// Continues the branch of a fork beside the rows below it.
     line: &'static str,
     blank: &'static str,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Node {
 }
 
 impl Branches {
-    /// The branches for the characters of the terminal.
+    /// The branches in characters that the terminal can show.
     fn of(output: Output) -> &'static Self {
         if output.ascii { &ASCII } else { &UNICODE }
     }
@@ -71,7 +71,7 @@ pub(crate) fn render(chains: &[ChainPicture], style: Style, output: Output) -> S
     draw(&HEADINGS, roots, output)
 }
 
-/// Renders trees below headings; every line ends with a newline.
+/// Renders the trees of `roots` below headings; every line ends with a newline.
 pub(crate) fn draw(
     headings: &[&'static str],
     roots: impl IntoIterator<Item = Node>,
@@ -84,7 +84,7 @@ pub(crate) fn draw(
     table.render(output)
 }
 
-/// The deployment as a node, or the revisions if there is no deployment.
+/// The root nodes of a chain: its deployment, or its revisions if it has no deployment.
 fn roots(chain: &ChainPicture, style: Style) -> Vec<Node> {
     let namespace = chain.namespace.as_deref();
     let revisions = chain.revisions.iter();
@@ -119,7 +119,7 @@ fn roots(chain: &ChainPicture, style: Style) -> Vec<Node> {
     }]
 }
 
-/// A revision with its phases and objects.
+/// The node of a revision, with its phases and objects below it.
 pub(crate) fn revision(revision: &RevisionPicture, namespace: Option<&str>, style: Style) -> Node {
     let title = match revision.revision {
         Some(number) => format!("revision {number} "),
@@ -214,7 +214,7 @@ fn health(health: Health) -> Cell {
     Cell::painted(paint, health.as_str())
 }
 
-/// The number of healthy ones of all: `2/3`.
+/// The cell for a number of healthy parts and the number of all: `2/3`.
 pub(crate) fn counts<T: Copy + Display + PartialEq>(healthy: T, of: T) -> Cell {
     let paint = if healthy == of {
         Paint::Good

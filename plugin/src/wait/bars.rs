@@ -1,5 +1,5 @@
-//! Shows a wait for several things on standard error: a bar for each on a terminal, else a line per
-//! change.
+//! Shows on standard error how the items are doing that a command waits for: a bar for each item on
+//! a terminal, otherwise a line for each change.
 
 use std::{
     collections::BTreeMap,
@@ -13,18 +13,18 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::output::{Output, report};
 
-/// The interval of the spinner, which shows that the wait goes on.
+/// The interval of the spinner, which shows that the command still waits.
 const TICK: Duration = Duration::from_millis(120);
-/// The templates of a bar of known length, and of one of unknown length.
+/// The templates of the bar of the whole wait: with a count, and without one.
 const BOUNDED: &str = "{spinner} [{bar:24}] {pos}/{len} {elapsed} {wide_msg}";
 const UNBOUNDED: &str = "{spinner} {elapsed} {wide_msg}";
-/// The largest number of bars. Further things are only counted, as bars that do not fit garble a
-/// terminal.
+/// The largest number of bars. Bars that do not fit garble a terminal, so further items are only
+/// counted.
 const MOST: usize = 12;
 /// The longest name in characters; longer names are cut.
 const LONGEST: usize = 40;
 
-/// A thing that a command waits for.
+/// The state of an item that a command waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bar {
     pub(crate) name: String,
@@ -32,31 +32,32 @@ pub(crate) struct Bar {
     pub(crate) percent: u64,
     /// The text beside the bar.
     pub(crate) text: String,
-    /// True if the thing is done. Other things are shown first if there is little room.
+    /// True if the item is done. If not all bars fit, those of other items are shown first.
     pub(crate) is_settled: bool,
 }
 
 /// The display of a wait. It is removed from the terminal when it is dropped.
 pub(crate) struct Bars {
     terminal: Option<Terminal>,
-    /// The noun for the things, in the plural.
+    /// The noun for several items, as in `and 3 more NOUN`.
     noun: &'static str,
-    /// The lines that were written last, by the name of their thing.
+    /// The last line that was written about each item, by its name; the empty name is for the
+    /// message.
     shown: BTreeMap<String, String>,
 }
 
 struct Terminal {
     all: MultiProgress,
-    /// The message of the whole wait.
+    /// The bar with the message of the whole wait.
     message: ProgressBar,
-    /// The bars with the names of their things, in order.
+    /// The bars of items, each with the name of its item, in order.
     bars: Vec<(String, ProgressBar)>,
-    /// The number of things without a bar.
+    /// The line with the number of items that have no bar.
     more: ProgressBar,
 }
 
 impl Bars {
-    /// A display without content; `noun` is for several things, in the plural.
+    /// A display that shows nothing yet; `noun` is the word for several items.
     pub(crate) fn new(noun: &'static str) -> Self {
         let is_terminal =
             stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
@@ -67,7 +68,7 @@ impl Bars {
         }
     }
 
-    /// Shows the progress of all things, in order, and the message of the wait.
+    /// Shows the state of all items, in order, and the message of the whole wait.
     pub(crate) fn show(&mut self, bars: &[Bar], message: &str) {
         let message = collapse_whitespace(message);
         if let Some(terminal) = &mut self.terminal {
@@ -79,8 +80,8 @@ impl Bars {
         }
     }
 
-    /// Shows the progress of a single thing, `done` of `of` (zero if unknown), and the first line
-    /// of the message.
+    /// Shows a count instead of items, `done` of `of` (zero if unknown), and the first line of the
+    /// message.
     pub(crate) fn count(&mut self, done: u64, of: u64, message: &str) {
         let message = message.lines().next().unwrap_or_default();
         match &self.terminal {
@@ -98,7 +99,8 @@ impl Bars {
     }
 }
 
-/// A line for the message, and a line per thing, each with the name of its thing.
+/// The lines to write without a terminal, each with the name of its item: first the message, with
+/// an empty name, then one line per item.
 pub(crate) fn lines(bars: &[Bar], message: &str) -> Vec<(String, String)> {
     let mut lines = vec![(String::new(), message.to_owned())];
     lines.extend(bars.iter().map(|bar| {
@@ -108,7 +110,7 @@ pub(crate) fn lines(bars: &[Bar], message: &str) -> Vec<(String, String)> {
     lines
 }
 
-/// The bars that fit, in order. If they do not all fit, unfinished ones come first.
+/// The bars to draw, in order: all, or as many as fit, unfinished ones first.
 fn fitting(bars: &[Bar]) -> Vec<&Bar> {
     let mut order: Vec<(usize, &Bar)> = bars.iter().enumerate().collect();
     order.sort_by_key(|(at, bar)| (bar.is_settled, *at));
@@ -158,7 +160,7 @@ impl Terminal {
         self.message.set_message(printable(message));
     }
 
-    /// Replaces all bars.
+    /// Replaces all bars by new ones for `shown`.
     fn stand_anew(&mut self, shown: &[&Bar]) {
         for (_, bar) in self.bars.drain(..) {
             bar.finish_and_clear();

@@ -1,4 +1,4 @@
-//! Kinds of a cluster that are not built in and can be scaled.
+//! The kinds, other than built-in ones, that can be scaled.
 
 use baton_fleet::inventory::{ClusterLink, Inventory};
 use baton_releases::chart::workloads::Scalable;
@@ -6,11 +6,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{Api, api::ListParams};
 use serde_json::Value;
 
-/// The kinds in a rendered chart that can be scaled: from the definitions in the chart, and those
-/// of the first connected cluster. If all kinds are built in, no request is sent.
+/// The kinds that can be scaled, by the definitions in a rendered chart and those in the first
+/// connected cluster. If all objects of the chart are of built-in kinds, the result is empty, and
+/// no request is sent.
 ///
 /// # Errors
-/// With a text for users, when a cluster is needed and none can be reached.
+/// If a cluster is needed, and none is connected or its definitions cannot be listed. The error is
+/// a text for people.
 pub(crate) async fn scalable(
     inventory: &Inventory,
     clusters: &[String],
@@ -42,7 +44,7 @@ pub(crate) async fn scalable(
 }
 
 /// True if an object is of a group that every API server has. Groups of custom definitions contain
-/// a dot, and `k8s.io` is reserved.
+/// a dot, and must not end with `k8s.io`, which is reserved.
 fn is_built_in(object: &Value) -> bool {
     let version = object["apiVersion"].as_str().unwrap_or_default();
     let group = version.split_once('/').map_or("", |(group, _)| group);

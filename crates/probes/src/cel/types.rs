@@ -5,16 +5,17 @@ use std::fmt;
 /// The static type of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ty {
-    /// The type of all parts of `self`, which is known only at evaluation.
+    /// The static type of `self` and its parts, whose real types are known only at evaluation.
     Dyn,
-    /// The type of an element of an empty literal, which takes the type of its context.
+    /// The type of the elements of an empty literal. It fits into the type that the context
+    /// requires.
     Free,
     /// A type with a name and no parameters.
     Named(&'static str),
     List(Box<Ty>),
     Map(Box<Ty>, Box<Ty>),
     Optional(Box<Ty>),
-    /// Stands for any type in a declaration.
+    /// A placeholder for any type in the declaration of a function.
     Param(char),
 }
 
@@ -36,7 +37,8 @@ impl Ty {
         Self::Map(Box::new(key), Box::new(value))
     }
 
-    /// An optional of an optional is one optional, as in the evaluation.
+    /// The type of an optional with this content. An optional type is returned as it is, because
+    /// evaluation flattens an optional of an optional.
     pub fn optional(value: Self) -> Self {
         match value {
             Self::Optional(_) => value,
@@ -44,7 +46,7 @@ impl Ty {
         }
     }
 
-    /// The type that both types fit into, if any.
+    /// The type into which both types fit; `None` if there is none.
     pub fn join(&self, other: &Self) -> Option<Self> {
         Some(match (self, other) {
             (Self::Dyn, _) | (_, Self::Dyn) => Self::Dyn,
@@ -57,10 +59,11 @@ impl Ty {
         })
     }
 
-    /// The type of an aggregate literal with one more element.
+    /// The type of the elements of a literal after one more: `self` is the type so far, `other`
+    /// that of the new element. `None` if the literal is refused.
     ///
-    /// All elements have one type. `dyn` is a separate type here, as upstream: a literal cannot mix
-    /// `1` with `self.x`.
+    /// All elements have one type. As upstream, `dyn` is a type of its own here: a literal cannot
+    /// mix `1` with `self.x`.
     pub fn join_elements(&self, other: &Self) -> Option<Self> {
         match (self, other) {
             (Self::Dyn, Self::Dyn | Self::Free) | (Self::Free, Self::Dyn) => Some(Self::Dyn),

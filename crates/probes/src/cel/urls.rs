@@ -1,9 +1,10 @@
 //! The Kubernetes CEL library for URLs, over the `url` crate.
 //!
-//! Kubernetes parses with Go's `net/url`. The crate follows the rules of browsers. If these
-//! recognise the scheme, they add and drop parts that CEL rules can read: default ports, a path of
-//! `/`, lower case. A URL with another scheme does not change, so all URLs are parsed with a prefix
-//! before their scheme. The remaining differences are listed and tested in `upstream.rs`.
+//! Kubernetes parses with Go's `net/url`, the crate as browsers do. Of a URL whose scheme browsers
+//! know, the crate changes parts that CEL rules can read: it drops default ports, adds a path of
+//! `/`, and turns upper case into lower case. It leaves other URLs as they are, so all URLs are
+//! parsed with a prefix before their scheme. The remaining differences are listed and tested in
+//! `upstream.rs`.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -17,9 +18,9 @@ use crate::cel::arguments::string_list;
 
 static URL_TYPE: Type = Type::new_unspecified_type("kubernetes.URL");
 
-/// The prefix of every scheme.
+/// Parsing puts this before each scheme, so that the crate does not know the scheme.
 const PREFIX: &str = "x-";
-/// The scheme of an absolute path.
+/// Parsing puts this before an absolute path, which has no scheme.
 const NO_SCHEME: &str = "x:";
 
 pub fn extension(env: &mut Env) -> Result<(), DeclarationError> {
@@ -119,12 +120,12 @@ fn get_port(url: &CelUrl) -> CelString<'static> {
     string(&url.0[Position::BeforePort..Position::AfterPort])
 }
 
-/// `mailto:joe` has no path.
+/// The path with its escapes; empty for a URL such as `mailto:joe`, which has no path.
 fn get_escaped_path(url: &CelUrl) -> CelString<'static> {
     string(url.0.path_segments().map_or("", |_| url.0.path()))
 }
 
-/// All values of each key; malformed pairs are left out.
+/// The values of each key of the query. Pairs with a semicolon or a broken escape are left out.
 fn get_query(url: &CelUrl) -> CelMap<'static> {
     let mut values: HashMap<String, Vec<String>> = HashMap::new();
     let pairs = url.0.query().unwrap_or_default().split('&');
@@ -277,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Go does not resolve dots.
+    /// A difference from Go, which does not resolve dots.
     #[test]
     fn dots_in_paths_are_resolved() {
         for (text, path) in [

@@ -33,7 +33,8 @@ enum Event {
     Window(usize, bool),
     Place(usize, bool),
     Bring(usize),
-    /// Another application, with versions of the same names.
+    /// The deployment names another application, with versions of the same names, if true; else the
+    /// first one.
     Application(bool),
     Edit(usize),
     Pause(bool),
@@ -353,7 +354,8 @@ impl Checked {
             world.connect(&name, true);
         }
         world.work_all();
-        // A strategy without a first site is an error.
+        // Only this site has the label of a canary. A strategy that finds no first site is an
+        // error.
         world.sample.sites.get_mut("site-00003").unwrap().is_placed = true;
         world.sample.bring("5");
         world.run();

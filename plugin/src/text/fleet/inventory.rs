@@ -1,4 +1,4 @@
-//! The sites of the inventory as a table.
+//! Draws the sites of the inventory as a table.
 
 use baton_apis::UpgradeWindow;
 use baton_sites::window::Windows;
@@ -18,10 +18,10 @@ use crate::output::{
     table::{Cell, Table},
 };
 
-/// The number of labels and deployments of a site that a line names.
+/// The largest number of labels, and of deployments, that the line of a site names.
 const NAMED: usize = 3;
 
-/// One line per site.
+/// The table of the sites, with one line per site.
 pub(crate) fn table(lines: &[SiteLine], output: Output, now: Timestamp) -> String {
     let mut table = Table::new(&[
         "NAME",
@@ -59,7 +59,8 @@ pub(crate) fn table(lines: &[SiteLine], output: Output, now: Timestamp) -> Strin
     table.render(output)
 }
 
-/// The state of the upgrade windows of the provider of a site, or their next opening.
+/// The cell for the upgrade windows of a site's provider: open, or the next opening. Empty if there
+/// are no windows.
 fn window(windows: &[UpgradeWindow], now: Timestamp) -> Cell {
     if windows.is_empty() {
         return "".into();
