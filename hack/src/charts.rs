@@ -57,9 +57,9 @@ pub enum Fault {
     /// Requests need this name and password: by basic authentication for the repository, by a token
     /// for the registry.
     Private {
-        /// The name.
+        /// The name that is required.
         username: String,
-        /// The password.
+        /// The password that is required.
         password: String,
     },
     /// The archives in the index have this URL, the part before `/NAME-VERSION.tgz`.

@@ -92,7 +92,7 @@ async fn terminated() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Never returns: there is no SIGTERM.
+/// Never returns, because this system has no SIGTERM.
 #[cfg(not(unix))]
 async fn terminated() -> std::io::Result<()> {
     std::future::pending().await

@@ -66,7 +66,7 @@ impl Output {
         }
     }
 
-    /// Without colours and limits: the output is a pipe.
+    /// The output for a pipe: without colours, and of any width.
     pub(crate) fn plain() -> Self {
         Self::default()
     }

@@ -84,7 +84,7 @@ impl Subject {
         each.collect()
     }
 
-    /// Any number of deployments and revisions.
+    /// Parses any number of deployments and revisions.
     ///
     /// # Errors
     /// If a word is another subject, or none.

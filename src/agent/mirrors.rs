@@ -309,8 +309,8 @@ impl Mirrors {
 
     /// Restores a recorded status, unless the hub has stored a newer one.
     ///
-    /// The hub may have stored an older one that was in flight when this one was recorded. A phase that has begun
-    /// therefore stays begun, even if the hub's status differs.
+    /// The hub may have stored an older one that was under way when this one was recorded. A phase
+    /// that has begun therefore stays begun, even if the hub's status differs.
     fn recall_noted(&self, saved: &PhaseRecord, noted: &ObjectSetPhaseStatus) {
         let known = self.items.get(&saved.key);
         let known = known.filter(|known| known.uid == saved.uid);
@@ -608,7 +608,8 @@ pub(super) mod tests {
         assert_eq!(*woken.lock(), both());
     }
 
-    /// A status that was in flight when the beginning was recorded has reached the hub, and then the process ended.
+    /// A status that was under way when the beginning was recorded has reached the hub, and then
+    /// the process ended.
     #[test]
     fn the_start_of_a_phase_is_recalled_whatever_the_hub_reports() {
         let status = |status: &str, reason: &str| {

@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 pub(crate) struct Identity(String);
 
 impl Identity {
-    /// The name.
+    /// The name as text.
     #[must_use]
     pub(crate) fn as_str(&self) -> &str {
         &self.0
@@ -34,7 +34,7 @@ impl FromStr for Identity {
 pub(crate) struct AccountName(String);
 
 impl AccountName {
-    /// The name.
+    /// The name as text.
     #[must_use]
     pub(crate) fn as_str(&self) -> &str {
         &self.0

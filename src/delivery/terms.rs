@@ -25,7 +25,7 @@ pub(crate) struct SiteTerms {
 /// A change of terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SiteTermsChange {
-    /// The namespace.
+    /// Namespace of the object whose terms changed.
     pub namespace: String,
     pub by: Asker,
 }

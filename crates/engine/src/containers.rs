@@ -25,7 +25,7 @@ pub enum Container {
     Definition {
         /// API group of the kind.
         group: String,
-        /// The kind.
+        /// Name of the kind.
         kind: String,
     },
 }
@@ -72,7 +72,7 @@ impl Container {
 /// A container that a revision manages, and deletes when the revision ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The container.
+    /// The namespace or the definition.
     pub container: Container,
     /// Identity of the container object.
     pub key: ObjectKey,

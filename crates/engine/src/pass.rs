@@ -32,7 +32,7 @@ pub use outcome::{Outcome, PassResult};
 /// The complete input of a pass.
 #[derive(Clone, Copy)]
 pub struct Snapshot<'a> {
-    /// The revision.
+    /// The revision that is rolled out.
     pub revision: &'a Revision,
     /// The phases of the revision, slices included.
     pub phases: &'a [Phase],

@@ -1,4 +1,4 @@
-//! The only writer of children.
+//! Writes the children of revisions. All writes of children are sent here.
 //!
 //! # Guarantees
 //!

@@ -3,9 +3,9 @@
 //!
 //! # Guarantees
 //!
-//! - A user is notified when a blocker is deleted, or when a part of it changes that decides about
-//!   adoption: its UID, owners, labels, annotations, or the start of its deletion. Changes of its
-//!   status or content are not reported.
+//! - A [user](User) is notified when a blocker is deleted, or when a part of it changes that
+//!   decides about adoption: its UID, owners, labels, annotations, or the start of its deletion.
+//!   Changes of its status or content are not reported.
 //!
 //! # Caveats
 //!

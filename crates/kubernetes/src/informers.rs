@@ -1,4 +1,4 @@
-//! The watches on children: one per kind and version in use, shared by all its users.
+//! The watches on children: one per kind and version in use, shared by all [users](User).
 //!
 //! # Guarantees
 //!

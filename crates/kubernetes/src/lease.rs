@@ -324,7 +324,7 @@ impl Leadership {
         })
     }
 
-    /// Gives the lease back, so that a successor starts at once. Call it when no write is in flight
+    /// Gives the lease back, so that a successor starts at once. Call it when no write is under way
     /// any more.
     ///
     /// Takes a few seconds at most. On failure a warning is logged, and the lease runs out by

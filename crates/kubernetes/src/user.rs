@@ -1,9 +1,10 @@
-//! Users of watches.
+//! Users of watches: the objects, such as revisions, for which others are watched. In this crate a
+//! user is never a person.
 
 use std::{fmt, sync::Arc};
 
-/// The object that a watch serves. An object that is created anew under the same name is another
-/// user.
+/// An object for which other objects are watched. An object that is created anew under the same
+/// name is another user.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct User {
     /// Kind of the object.

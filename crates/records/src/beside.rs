@@ -14,9 +14,9 @@ use crate::{
 
 /// A kind whose objects belong to revisions of one kind.
 pub trait BesideRevision: OwnKind {
-    /// The spec.
+    /// The type of the spec.
     type Spec: DeserializeOwned;
-    /// The status.
+    /// The type of the status.
     type Status: DeserializeOwned + Serialize + Default + PartialEq + Send + Sync;
 
     /// The kind that belongs to revisions of a kind.

@@ -1,4 +1,4 @@
-//! The records of deployments.
+//! The stored form of deployments.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The records of delegated phases.
+//! The stored form of delegated phases.
 
 use std::sync::Arc;
 

@@ -24,9 +24,9 @@ use crate::{
 
 /// A kind whose objects are stored as records.
 pub trait RecordKind: OwnKind {
-    /// The spec.
+    /// The type of the spec.
     type Spec: DeserializeOwned;
-    /// The status.
+    /// The type of the status.
     type Status: DeserializeOwned + Serialize + Default + PartialEq + Send + Sync;
     /// The fields that controllers look up without parsing the manifests.
     type Fields: Clone + fmt::Debug + PartialEq + Send + Sync;
@@ -57,7 +57,7 @@ pub trait RecordKind: OwnKind {
     /// namespace.
     fn references(record: &Record<Self>) -> Vec<(Self::Index, &str)>;
 
-    /// Further UIDs by which the object is found.
+    /// Further UIDs by which the object is found; none by default.
     fn further_uids(_fields: &Self::Fields) -> &[String] {
         &[]
     }

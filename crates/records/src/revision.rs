@@ -1,4 +1,4 @@
-//! The records of revisions.
+//! The stored form of revisions.
 
 mod chain;
 mod queries;

@@ -140,7 +140,8 @@ fn write_list<T>(text: &mut String, items: &[T], write: impl Fn(&mut String, &T)
     text.push(']');
 }
 
-/// Go reads an integer of 64 bits as an integer, and any other number as a float.
+/// Writes a number as Go does, which reads an integer of 64 bits as an integer, and any other
+/// number as a float.
 fn write_number(text: &mut String, number: &Number) {
     match (number.as_i64(), number.as_f64()) {
         (Some(integer), _) => put(text, format_args!("{integer}")),

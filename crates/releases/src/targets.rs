@@ -61,7 +61,7 @@ pub struct Update {
 /// A new status of a target, with events about the changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Updated<S> {
-    /// The status.
+    /// The status to write.
     pub status: S,
     /// The events about the target, clusters first.
     pub events: Vec<Event>,

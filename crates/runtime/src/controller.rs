@@ -78,7 +78,7 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// No controllers yet; the added ones count into `metrics`.
+    /// Creates a set without controllers; those that are added count into `metrics`.
     #[must_use]
     pub fn new(metrics: &Metrics) -> Self {
         Self {

@@ -349,7 +349,7 @@ impl<K: Clone + Eq + Ord + Hash> State<K> {
         }
     }
 
-    /// For each pass that is not slow yet, the time at which it becomes slow.
+    /// The times at which the passes that are not slow yet become slow.
     fn at_work(&self, now: Instant) -> impl Iterator<Item = Instant> {
         let slow = self.running.values().map(|(_, since)| *since + SLOW);
         slow.filter(move |slow| *slow > now)

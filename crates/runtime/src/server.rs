@@ -100,7 +100,7 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Not ready, for this reason.
+    /// Creates a readiness that reports "not ready", for this reason.
     #[must_use]
     pub fn waiting_for(reason: impl Into<String>) -> Self {
         Self {
@@ -216,8 +216,8 @@ async fn bind(
         })
 }
 
-/// `axum::serve` limits neither the number of connections nor the time that a client takes for its
-/// headers.
+/// Accepts connections up to a limit, and serves them. `axum::serve` limits neither their number
+/// nor the time that a client takes for its headers.
 async fn accept(listener: TcpListener, router: Router) {
     let mut connections = JoinSet::new();
     loop {

@@ -1,4 +1,4 @@
-//! The requests of commands.
+//! Sends the requests of commands to an API server.
 //!
 //! Objects are JSON: people expect the fields that the server has, not those that some version of a
 //! type has.

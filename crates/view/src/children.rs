@@ -44,7 +44,7 @@ pub struct Children {
 /// The result of a lookup of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Found<'a> {
-    /// The object.
+    /// The object as the server has it.
     Live(&'a Value),
     /// The object does not exist.
     Missing,

@@ -1,4 +1,4 @@
-//! The servers of a bed.
+//! The sets of servers that a bed can have.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The answers of a repository.
+//! Serves the requests to a repository of charts, with the faults that a test has chosen.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -188,7 +188,7 @@ fn archive(shared: &Shared, faults: &[Fault], file: &str) -> Option<Answer> {
     Some(ok("application/gzip", archive.clone()))
 }
 
-/// One page of tags, so that clients have to request the others.
+/// The answer to a request for tags: one page of them, so that clients have to request the others.
 fn tags(shared: &Shared, faults: &[Fault], name: &str, path: &str) -> Option<Answer> {
     let keys = shared.archives.keys();
     let versions = keys.filter(|(chart, version)| chart == name && !is_lost(faults, name, version));

@@ -26,7 +26,7 @@ async fn refused(ns: &TestNamespace, name: &str, texts: &[&str]) -> Revision {
     set
 }
 
-/// Every bad revision can be archived and deleted.
+/// Archives and deletes a bad revision, which must be possible.
 async fn ends(ns: &TestNamespace, name: &str) {
     ns.set_lifecycle(name, "Archived").await;
     ns.reaches(

@@ -101,7 +101,7 @@ async fn create(ns: &TestNamespace, name: &str, number: i64, previous: &[&str], 
     create_of("", ns, name, number, previous, value).await;
 }
 
-/// As `create`, with phases of a class.
+/// As [`create`], but the phases are of a class.
 async fn create_of(
     class: &str,
     ns: &TestNamespace,

@@ -38,7 +38,7 @@ impl Unlisted {
         self.bed.manager_through(&self.faults, &flags).await
     }
 
-    /// From now on, every request for a path that matches this expression gets this answer.
+    /// Lets every request for a path that matches this expression get this answer, from now on.
     async fn lose(&self, path: &str, answer: Answer) {
         let lost = self.faults.inject(On::any().path(path), answer);
         self.faults.end_watches(path, WatchEnd::Close);

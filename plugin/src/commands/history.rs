@@ -100,7 +100,7 @@ fn is_current(chain: &Chain, revision: &Revision) -> bool {
     current == Some(revision.uid())
 }
 
-/// One line per revision, oldest first.
+/// The table of a chain: one line per revision, oldest first.
 fn table(chain: &Chain, output: Output, now: Timestamp) -> String {
     let mut table = Table::new(&[
         "",

@@ -38,7 +38,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// In the words of kubectl.
+    /// The word that kubectl prints for the action.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",

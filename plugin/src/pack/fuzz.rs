@@ -113,8 +113,8 @@ fn namespaces(objects: &[Value]) -> BTreeSet<String> {
     named.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Objects without their namespaces, sorted. An object without a namespace may get the only one
-/// that others name, and a cluster-scoped object loses it.
+/// Removes the namespaces of objects, and sorts the objects. An object without a namespace may get
+/// the only one that others name, and a cluster-scoped object loses it.
 fn without_namespaces(mut objects: Vec<Value>) -> Vec<Value> {
     for object in &mut objects {
         if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -124,7 +124,7 @@ fn without_namespaces(mut objects: Vec<Value>) -> Vec<Value> {
     sorted(objects)
 }
 
-/// Written values are the same when they are read again.
+/// Checks that values are the same when they are written and read again.
 fn round_trip(values: &[Value]) {
     let text = emit::yaml(values).expect("YAML");
     let back: Vec<_> = baton_yaml::read(&text)

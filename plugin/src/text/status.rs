@@ -221,7 +221,7 @@ fn waiting_table(revision: &Revision) -> Table {
     table
 }
 
-/// Other revisions than the judged one that control objects.
+/// The revisions that control objects, except for the judged one.
 fn holders<'a>(chain: &'a Chain, subject: Option<&Revision>) -> Vec<&'a Revision> {
     let uid = subject.map_or("", Revision::uid);
     chain
@@ -253,7 +253,7 @@ fn list(objects: &[ControlledObjectReference], revision: &Revision) -> String {
     first(&names.collect::<Vec<_>>(), SHOWN)
 }
 
-/// `Kind/name`, with the namespace if it is not that of the revision.
+/// An object as `Kind/name`, with the namespace if it is not that of the revision.
 fn object(kind: &str, name: &str, namespace: Option<&str>, revision: &Revision) -> String {
     match namespace.filter(|namespace| Some(*namespace) != revision.namespace()) {
         Some(namespace) if !namespace.is_empty() => format!("{kind}/{name} -n {namespace}"),

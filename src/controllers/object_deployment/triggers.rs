@@ -19,8 +19,8 @@ pub(super) fn on_deployment(change: &Change<DeploymentKind>) -> Option<Wake<Depl
         .then(|| Wake::now(record.key.clone()))
 }
 
-/// Any change of a revision wakes its previous and its new controller, and the deployment that may
-/// adopt it.
+/// Any change of a revision wakes the deployment that controls it, the one that controlled it
+/// before, and the one that may adopt it.
 pub(super) fn on_revision(
     observed: &Observed,
     change: &Change<RevisionKind>,

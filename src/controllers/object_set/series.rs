@@ -30,9 +30,9 @@ struct SucceededLabels {
 /// The metrics of one ObjectSet or ClusterObjectSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectSetFigures {
-    /// The namespace, empty for a ClusterObjectSet.
+    /// Namespace of the object, empty for a ClusterObjectSet.
     pub namespace: String,
-    /// The name.
+    /// Name of the object.
     pub name: String,
     /// The label `package-operator.run/instance`, or empty.
     pub instance: String,

@@ -88,7 +88,7 @@ impl Used {
 }
 
 impl AppClusters {
-    /// No cluster is watched at first.
+    /// Creates the state in which no cluster is watched.
     pub(crate) fn new(inventory: Inventory, assignments: Assignments) -> Self {
         Self {
             inventory,

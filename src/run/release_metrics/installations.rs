@@ -46,7 +46,7 @@ pub(super) struct Installations {
 }
 
 impl Installations {
-    /// No edits at first; times are observed in `seconds`.
+    /// Starts without edits; times are observed in `seconds`.
     pub(super) fn new(seconds: Histogram, clock: Clock) -> Self {
         Self {
             seconds,

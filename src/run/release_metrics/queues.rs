@@ -28,7 +28,7 @@ struct Named {
 }
 
 impl Queues {
-    /// No queues at first; their controllers count into `metrics`.
+    /// Starts without queues; the controllers of added ones count into `metrics`.
     pub(crate) fn new(metrics: &Metrics) -> Self {
         Self {
             metrics: metrics.clone(),

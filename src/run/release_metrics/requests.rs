@@ -41,7 +41,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// No requests at first; all are sent to `host`.
+    /// Starts without counted requests; all are sent to `host`.
     pub(crate) fn to(host: &str) -> Self {
         Self {
             host: host.into(),

@@ -180,7 +180,7 @@ impl World {
         Ok(())
     }
 
-    /// One pass of the controller of revisions.
+    /// Runs one pass of the controller of revisions over a revision.
     fn revision(&mut self, at: usize) -> Result<(), TestCaseError> {
         let Some(revision) = self.revisions.get(at) else {
             return Ok(());

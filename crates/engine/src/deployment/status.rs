@@ -1,4 +1,4 @@
-//! The status of a deployment.
+//! Derives the status of a deployment from its revisions.
 
 use baton_apis::{
     ControlledObjectReference, ObjectDeploymentStatus, ObjectDeploymentStatusPhase,

@@ -121,7 +121,8 @@ impl ObjectPass<'_> {
         };
     }
 
-    /// Every other answer shows that the object is not in the state that the request was based on.
+    /// Begins a new round with a read, because the object is not in the state that the request was
+    /// based on.
     fn start_over(&mut self) {
         self.begin_round();
         self.live = Live::Unread;

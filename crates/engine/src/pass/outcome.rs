@@ -1,4 +1,4 @@
-//! The outcome of a pass.
+//! The result of a pass, with the observations and writes of the pass.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -109,7 +109,7 @@ impl Program {
         self.search_cost(self.longest.map_or(rest, |longest| longest.min(rest)))
     }
 
-    /// Memory for searches.
+    /// Creates the memory that searches with this program need.
     pub fn cache(&self) -> Cache {
         self.regex.create_cache()
     }

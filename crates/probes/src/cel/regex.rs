@@ -54,7 +54,7 @@ struct State {
 }
 
 impl Searches {
-    /// `programs` are charged for already.
+    /// Prepares an evaluation in which the cost of `programs` is not charged again.
     pub fn new(constant: &Arc<Patterns>, programs: HashMap<String, Arc<Program>>) -> Self {
         let caches = HashMap::new();
         Self {

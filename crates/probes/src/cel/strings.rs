@@ -45,7 +45,7 @@ pub fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_extension(extensions::strings)
 }
 
-/// Text, part and offset of a search.
+/// The arguments of a search: text, part and offset.
 fn search<'a>(
     function: &str,
     arguments: &'a [CowVal<'_, '_>],
@@ -119,8 +119,8 @@ fn replace<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Value<'b, 'v> {
     Ok(CowVal::owned(CelString::from(replaced)))
 }
 
-/// If the number of parts is limited, the last part is the rest; an empty separator splits between
-/// characters.
+/// Splits a text by a separator. If the number of parts is limited, the last part is the rest; an
+/// empty separator splits between characters.
 fn split<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Value<'b, 'v> {
     let texts = [0, 1].map(|index| text(&arguments, index));
     let ([Some(text), Some(separator)], Some(limit)) = (texts, limit(&arguments, 2)) else {

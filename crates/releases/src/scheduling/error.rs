@@ -59,7 +59,7 @@ pub enum ScheduleError {
     /// The chart cannot be rendered.
     #[error("broken shipper chart spec {}: {cause}", Coordinates(.chart))]
     BrokenChart {
-        /// The chart.
+        /// The chart that cannot be rendered.
         chart: Chart,
         /// Message of the renderer.
         cause: String,
@@ -176,7 +176,7 @@ fn listed(errors: &[ScheduleError]) -> String {
 mod tests {
     use super::*;
 
-    /// `again`: true if a retry may succeed.
+    /// Checks the reason and message of an error; `again` is true if a retry may succeed.
     fn check(error: &ScheduleError, reason: &str, message: &str, again: bool) {
         assert_eq!(error.reason(), reason);
         assert_eq!(error.to_string(), message);

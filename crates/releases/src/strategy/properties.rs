@@ -60,8 +60,8 @@ impl Side {
         parts
     }
 
-    /// Running pods, out of a hundred. If a step is left before its capacity is reached, the number
-    /// of pods is at most what the target requests.
+    /// The number of running pods, out of a hundred. If a step is left before its capacity is
+    /// reached, it is at most the number that the target requests.
     fn pods(self) -> usize {
         self.capacity.present.min(self.capacity.wanted).into()
     }

@@ -270,10 +270,10 @@ fn pending(party: &Party, what: &str, short: &str, why: &str) -> String {
     )
 }
 
-/// `None` if a target is as wanted and ready in all clusters.
+/// The verdict that a target is not as wanted and ready in all clusters; `None` if it is.
 ///
-/// `changed` are the clusters whose spec has to change. The callback returns the condition, its
-/// message and the patch for a reason.
+/// `changed` are the clusters whose spec has to change. The callback gets the clusters or the
+/// message that the target waits for, and returns the condition, its message and the patch.
 fn unless_ready<T: Target>(
     target: &T,
     mut changed: Vec<&str>,

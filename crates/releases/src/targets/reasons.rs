@@ -40,7 +40,7 @@ impl Failure {
         }
     }
 
-    /// No work in the cluster was tried.
+    /// The failure before any work in the cluster was tried.
     pub(super) fn untried() -> Self {
         Self::new(Cause::NoClient, "the cluster was not tried yet")
     }

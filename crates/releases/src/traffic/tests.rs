@@ -143,7 +143,8 @@ impl World {
     }
 }
 
-/// `expected`: number of pods that get the label, number that lose it, `achievedTraffic`, verdict.
+/// Checks the plan for a Release. `expected` is the number of pods that get the label, the number
+/// that lose it, `achievedTraffic`, and the verdict.
 fn check(releases: &[Release], name: &str, expected: (usize, usize, u32, Verdict)) {
     let plan = World::new(releases).plan(name);
     let found = (

@@ -163,7 +163,7 @@ fn test() -> impl Strategy<Value = Test> {
     ]
 }
 
-/// Alternating lists, as the parser produces them.
+/// Any expression; no list contains a list of its own type, as the parser produces them.
 fn node() -> impl Strategy<Value = Node> {
     let leaf = (key(), test()).prop_map(|(key, test)| Node::Label { key, test });
     leaf.prop_recursive(4, 24, 4, |inner| {

@@ -1,4 +1,4 @@
-//! The early end of a rollout.
+//! Decides that a rollout ends early, and why.
 
 use baton_apis::{OnError, conditions::reasons};
 

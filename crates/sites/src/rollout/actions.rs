@@ -1,4 +1,4 @@
-//! The actions in the sites.
+//! Derives the actions in the sites from the next step of a rollout.
 
 use std::sync::Arc;
 
@@ -186,7 +186,8 @@ pub(super) fn left_behind<'a>(
     left.map(|placed| placed.name)
 }
 
-/// For a site that has to go back: its revision of the rollout, and the version to restore, if any.
+/// The revision of the rollout in a site that has to go back, and the version to restore, if any.
+/// `None` if the site need not go back.
 fn goes_back<'a>(
     placed: &PlacedSite<'a>,
     situation: &Situation<'a>,

@@ -1,4 +1,4 @@
-//! The next step of a rollout.
+//! Decides about the next step of a rollout.
 
 use baton_apis::SiteDeploymentStatus;
 use jiff::Timestamp;

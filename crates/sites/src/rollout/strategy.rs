@@ -1,4 +1,4 @@
-//! The strategy in numbers.
+//! Reads a strategy: the sizes of its waves, the sites that are first, and its times, as numbers.
 
 use baton_apis::{AfterCanary, OnError, SiteStrategy, StrategyType};
 use jiff::SignedDuration;

@@ -52,8 +52,8 @@ impl Collection<'_> {
         Ok(names.collect())
     }
 
-    /// Those of the slices in `names` that are not needed once the objects with UIDs in `gone` are
-    /// deleted: they have no other owner, and no chain names them.
+    /// The slices in `names` that are not needed once the objects with UIDs in `gone` are deleted:
+    /// they have no other owner, and no chain names them.
     pub(super) async fn free(
         &self,
         names: &BTreeSet<String>,

@@ -3,7 +3,7 @@ use crate::pack::{documents::InputText, read};
 
 const ROLE: &str = "ClusterRole.rbac.authorization.k8s.io";
 
-/// Objects as `Kind[.group] [namespace/]name`.
+/// Manifests of objects that are given as `Kind[.group] [namespace/]name`.
 fn manifests(objects: &[&str]) -> Vec<Manifest> {
     let texts = objects.iter().map(|object| {
         let (kind, name) = object.split_once(' ').unwrap();

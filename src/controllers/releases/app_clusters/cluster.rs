@@ -64,7 +64,7 @@ struct Selected {
 }
 
 impl AppCluster {
-    /// Nothing is watched at first.
+    /// Creates the state in which nothing is watched in the cluster.
     pub(super) fn new(target: Target, changes: Arc<Source<ClusterChange>>) -> Self {
         Self {
             target,
@@ -76,7 +76,7 @@ impl AppCluster {
         }
     }
 
-    /// The client.
+    /// The client of the cluster.
     pub(crate) fn client(&self) -> Client {
         self.target.client()
     }

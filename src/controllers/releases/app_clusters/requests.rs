@@ -32,8 +32,8 @@ const FIELD_MANAGER: &str = "baton-releases";
 /// The error of a request in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RequestError {
-    /// The object differs from the one that the decision is based on, or is deleted; its event is
-    /// in flight.
+    /// The object differs from the one that the decision is based on, or is deleted; its event has
+    /// not arrived yet.
     #[error("the object has changed meanwhile")]
     Changed,
     /// The server refused the request or failed, or there was no answer.

@@ -276,7 +276,8 @@ fn wanted_traffic(release: &Release, clusters: &[String], reached: Reached) -> T
     }
 }
 
-/// `asked` is the number of pods in the chart; `None` if the target exists already.
+/// The capacity target of a Release. `asked` is the number of pods in the chart; `None` if the
+/// target exists already.
 fn wanted_capacity(
     release: &Release,
     clusters: &[String],

@@ -14,7 +14,7 @@ fn assignment(name: &str, spec: &serde_json::Value) -> Assignment {
     Assignment::new(name, spec.map_err(|error| error.to_string()))
 }
 
-/// `cluster`, `own`, the further namespaces, or `no`.
+/// A decision as a word: `cluster`, `own`, the further namespaces, `no`, or `unknown`.
 fn text(decision: &Decision) -> String {
     match decision {
         Decision::Allowed(Reach::Cluster) => "cluster".to_owned(),

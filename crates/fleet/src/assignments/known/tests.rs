@@ -43,8 +43,8 @@ fn unreadable(kind: &str, before: Option<Reach>) -> Decision {
     Decision::Unreadable { before, message }
 }
 
-/// Letters: `n` a namespace, `a` an assignment of `edge`, `o` one of another cluster, `*`
-/// everything.
+/// Changes as letters: `n` a namespace, `a` an assignment of `edge`, `o` one of another cluster,
+/// `*` everything.
 fn letters(changes: &[AssignmentChange]) -> String {
     let (name, labels) = ("edge", &Labels::new());
     let letter = |change: &AssignmentChange| match change {
