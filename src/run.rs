@@ -284,7 +284,7 @@ fn fill_slices(
     lists.complete()
 }
 
-/// First lists to wait for.
+/// Counts the first lists that are not complete yet.
 struct Lists {
     /// Number of missing lists, and one more until all reflectors have started.
     left: Arc<AtomicUsize>,

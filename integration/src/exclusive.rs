@@ -28,7 +28,7 @@ static BEDS: [OnceCell<ExclusiveBed>; TURNS + 1] = [const { OnceCell::const_new(
 /// Indexes of the beds that no test uses, the least recently returned one first.
 static FREE: Mutex<VecDeque<usize>> = Mutex::new(VecDeque::new());
 
-/// The turns that are left.
+/// A permit for each turn that no test has taken.
 static LEFT: Semaphore = Semaphore::const_new(TURNS);
 
 /// The managers that clear the unused beds, by index of the bed.

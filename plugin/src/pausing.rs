@@ -19,7 +19,7 @@ use crate::{
 /// The number of attempts for a revision that changes while it is paused.
 const ROUNDS: usize = 5;
 
-/// The wanted state.
+/// The change to a deployment or revision: paused, or resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Pause,

@@ -109,7 +109,7 @@ pub(crate) fn numbered(chain: &Chain, number: i64) -> Result<&Revision, Error> {
     })
 }
 
-/// The action of a rollback.
+/// The decision about a rollback: the revision, and if its content is wanted already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice<'a> {
     /// The content of this revision becomes the next revision.

@@ -133,7 +133,7 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
     end
 }
 
-/// The parts of an agent, before they run.
+/// The parts of an agent, assembled but not started.
 struct Agent {
     shared: Shared,
     observed: Arc<Observed>,

@@ -64,7 +64,7 @@ impl FromStr for AccountName {
 pub(crate) struct Workers(u16);
 
 impl Workers {
-    /// The number.
+    /// The number of workers.
     #[must_use]
     pub(crate) const fn get(self) -> usize {
         self.0 as usize

@@ -37,7 +37,7 @@ use tokio::task::JoinSet;
 
 use super::INCOMPLETE;
 
-/// The kind of the records of both kinds.
+/// The kind of the objects that store versions and chosen sites.
 const RECORD: &str = "ControllerRevision";
 
 /// Stores of the kinds that take part.

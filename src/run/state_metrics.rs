@@ -89,7 +89,7 @@ impl Conditions {
     }
 }
 
-/// Collects the metrics.
+/// Collects the metrics about the state of objects when they are read.
 struct States {
     observed: Weak<Observed>,
     inventory: Inventory,

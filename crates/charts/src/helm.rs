@@ -23,7 +23,7 @@ const MOST_WORDS: u64 = 64 << 10;
 /// Limit in bytes of helm's messages that are reported: messages of conditions have a limit.
 const MOST_CAUSE: usize = 2048;
 
-/// The inputs of a rendering.
+/// The inputs of a run of `helm template`.
 #[derive(Clone, Copy, Debug)]
 pub struct Template<'a> {
     /// Path of the archive of the chart.
@@ -148,7 +148,7 @@ fn command(program: &Path, home: &Path, template: Template<'_>) -> Command {
     command
 }
 
-/// The result of a process.
+/// The exit status and the output of a process that has ended.
 #[derive(Debug)]
 struct Ended {
     status: ExitStatus,

@@ -11,7 +11,7 @@ pub struct Index {
     pub charts: BTreeMap<String, Vec<Entry>>,
 }
 
-/// A version of a chart.
+/// The entry of an index for one version of a chart.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Entry {
     /// Version of the chart.

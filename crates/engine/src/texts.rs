@@ -72,7 +72,7 @@ pub(crate) struct Joined {
 }
 
 impl Joined {
-    /// Leaves room for a prefix.
+    /// The length at which a message is full. It leaves room for a prefix.
     const MOST: usize = MAX_MESSAGE_LENGTH - 1024;
 
     /// Adds a text.

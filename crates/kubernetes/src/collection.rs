@@ -50,7 +50,7 @@ impl Extent {
     }
 }
 
-/// The meaning of [`Event::Unserved`].
+/// The conclusion about the objects of a kind from [`Event::Unserved`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unserved {
     /// There are no objects: for a kind whose definition is asked for (`WatchSpec::definition`).

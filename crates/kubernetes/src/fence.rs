@@ -78,7 +78,7 @@ pub struct Term {
     pub duration: Duration,
 }
 
-/// The right to write.
+/// The right of this process to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// This process may not write yet, or has given up its lease.
@@ -115,7 +115,7 @@ impl Standing {
     }
 }
 
-/// A write was not sent.
+/// The write was not sent, because this process may not write.
 #[derive(Debug, thiserror::Error)]
 #[error("not sent: this process may no longer hold the lease")]
 pub struct NotLeading;

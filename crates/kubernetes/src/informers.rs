@@ -66,7 +66,7 @@ pub(crate) enum State {
     Unserved,
 }
 
-/// A report of a watch.
+/// A report of a watch to the owner of the watches.
 pub(crate) enum Informed {
     /// An object changed.
     Changed(ObjectChange),

@@ -386,7 +386,7 @@ mod tests {
 
     use super::*;
 
-    /// State of the server.
+    /// The behaviour of the server that holds the lease.
     #[derive(Clone, Copy, PartialEq)]
     enum Mood {
         Well,

@@ -52,7 +52,7 @@ pub struct Owner {
     pub controller: bool,
 }
 
-/// One state of an object.
+/// The stored state of an object.
 #[derive(Clone, Debug)]
 pub struct Stored {
     /// JSON of the object, stripped as the module describes; always has `apiVersion` and `kind`.
@@ -386,7 +386,7 @@ struct Entry<'a> {
     time: Option<Cow<'a, str>>,
 }
 
-/// An entry and its text.
+/// An entry of `managedFields`, with its text.
 struct RawEntry<'a> {
     text: &'a RawValue,
     entry: Entry<'a>,

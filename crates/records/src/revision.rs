@@ -46,7 +46,7 @@ pub enum RevisionKind {
 }
 
 impl RevisionKind {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::ObjectSet, Self::ClusterObjectSet];
 }
 

@@ -37,11 +37,11 @@ use crate::{
 
 /// Number of completed Releases that are kept besides the newest one, by default.
 const DEFAULT_HISTORY_LIMIT: i32 = 20;
-/// Upper and lower limit of this number.
+/// Upper and lower limit of the number of completed Releases to keep.
 const MAX_HISTORY_LIMIT: i32 = 1000;
 const MIN_HISTORY_LIMIT: i32 = 1;
 
-/// The input of a decision.
+/// The facts that a decision about an Application is based on.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
     /// The Application.

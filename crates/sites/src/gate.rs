@@ -80,7 +80,7 @@ impl Member {
     }
 }
 
-/// The decision about a phase.
+/// The decision if a phase of a site may begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The phase begins, or continues.

@@ -42,7 +42,7 @@ use self::{
     strategy::Strategy,
 };
 
-/// The input of a plan.
+/// The facts that a plan of a rollout is based on.
 #[derive(Clone, Debug)]
 pub struct Observed<'a> {
     /// Name of the deployment.
@@ -162,7 +162,7 @@ pub enum Placement {
     Overlapping(String),
 }
 
-/// A site.
+/// A site as a plan sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
     /// True if the site is placed. The revisions of other sites are deleted.

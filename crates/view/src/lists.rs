@@ -127,7 +127,7 @@ impl ListQuery {
 
 /// A question of a user, answered from lists alone.
 pub trait Question {
-    /// The answer.
+    /// The type of the answer.
     type Answer;
 
     /// Answers the question from the lists that were read. The question requests a further list by
@@ -154,7 +154,7 @@ pub enum NoAnswer {
     Unreadable(String),
 }
 
-/// An object that does not exist.
+/// An object that was asked for, but does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// An object.

@@ -23,7 +23,7 @@ pub struct ChainPicture {
     pub revisions: Vec<RevisionPicture>,
 }
 
-/// A deployment.
+/// A deployment, as it is drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentPicture {
@@ -44,7 +44,7 @@ pub struct DeploymentPicture {
     pub target: String,
 }
 
-/// A revision with its phases.
+/// A revision with its phases, as it is drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RevisionPicture {
@@ -73,7 +73,7 @@ pub struct RevisionPicture {
     pub phases: Option<Vec<PhasePicture>>,
 }
 
-/// A phase of a revision.
+/// A phase of a revision, as it is drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PhasePicture {
@@ -122,7 +122,7 @@ pub struct DelegatePicture {
     pub reason: String,
 }
 
-/// An object of a revision.
+/// An object of a revision, as it is drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectPicture {

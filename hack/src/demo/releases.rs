@@ -6,7 +6,7 @@ use super::steps::{Command, Step};
 /// The context of the cluster that joins the hub.
 pub(crate) const OTHER: &str = "kwok-demo-us";
 
-/// The name that it joins under.
+/// The name under which the other cluster joins.
 pub(crate) const OTHER_NAME: &str = "us-1";
 
 /// The kinds in the hub that the steps check.

@@ -6,7 +6,7 @@ use super::steps::{Command, Step};
 /// The context of the cluster that an agent serves.
 pub(crate) const EDGE_CONTEXT: &str = "kwok-demo-edge";
 
-/// The name that it joins under.
+/// The name under which the site joins.
 pub(crate) const EDGE: &str = "edge-1";
 
 /// The kinds in the hub, which is a site itself, that the steps check.

@@ -20,7 +20,7 @@ static TURNS: Semaphore = Semaphore::const_new(24);
 /// The name of the Cluster. It is the same in all rollouts.
 const NAME: &str = "site";
 
-/// The stage that has just begun.
+/// The stage of a rollout that has just begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     First,

@@ -35,7 +35,7 @@ pub(crate) struct Choice {
     pub(crate) no_secrets: bool,
 }
 
-/// The result of reading a member.
+/// The result of reading an object to adopt.
 enum Looked {
     Live(Value),
     Missing,

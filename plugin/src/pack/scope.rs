@@ -170,7 +170,7 @@ fn set_namespace(manifest: &mut Manifest, namespace: &str) {
     }
 }
 
-/// The facts that decide on the scope.
+/// The facts about a package that decide on its scope and on the namespaces of its objects.
 struct Survey {
     /// Scopes of the manifests, if they are known.
     scopes: Vec<Option<KindScope>>,

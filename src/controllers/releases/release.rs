@@ -121,7 +121,7 @@ impl Controller for Releases {
     }
 }
 
-/// The state of a pass.
+/// The changes that a pass over a Release has decided so far.
 struct Sync {
     /// The Release as it is to be written.
     wanted: Release,

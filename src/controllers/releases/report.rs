@@ -13,9 +13,9 @@ use super::{
 };
 use baton_typed::requests::Namespaced;
 
-/// A kind of targets.
+/// A kind of targets, with access to their status.
 pub(crate) trait Target: Namespaced {
-    /// Its status.
+    /// The type of its status.
     type Status: PartialEq;
 
     /// The status, if there is one.

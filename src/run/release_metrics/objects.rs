@@ -62,7 +62,7 @@ struct ClusterLabels {
     has_secret: String,
 }
 
-/// Counts the objects.
+/// Counts the objects of Shipper's kinds when metrics are read.
 pub(super) struct Objects {
     stores: Weak<Stores>,
     inventory: Inventory,

@@ -18,7 +18,7 @@ const UNOWNED_ROOT: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 /// [`UNOWNED_ROOT`], and the field of a Secret that is compared separately.
 const UNOWNED_SECRET: [&str; 5] = ["apiVersion", "kind", "metadata", "status", STRING_DATA];
 
-/// The first difference ends the walk.
+/// The result of a comparison. The first difference ends it.
 pub(super) type Walk = Result<(), Difference>;
 
 pub(super) fn compare_roots(wanted: &Value, live: &Value) -> Walk {

@@ -219,7 +219,7 @@ fn phases_with_the_same_name_do_not_collide() {
     assert!(pass.outcome().controls_all);
 }
 
-/// The fates of an object in a pass.
+/// The ways in which the server answers the requests about an object in a pass.
 const FATES: [&str; 6] = ["fine", "invalid", "denied", "broken", "cut", "foreign"];
 
 fn answer_by_fate(fate: &str, request: &Request) -> Answer {

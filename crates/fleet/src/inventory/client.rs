@@ -109,7 +109,7 @@ impl Line {
     }
 }
 
-/// A request was ended.
+/// The request was ended, because the connection was lost.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection to the cluster was lost meanwhile")]
 struct Lost;

@@ -39,7 +39,7 @@ const GIVE_UP: u32 = 2;
 /// Limit of the length of a message, in characters.
 const MESSAGE: usize = 1_000;
 
-/// The inputs of the connection.
+/// The state of the Cluster and its Secret from which the connection is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// `spec.apiMaster`, or the reason that it cannot be read.

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 /// Age at which the time of the last contact in the status is updated, while nothing else changes.
 const CONTACT_AGE: SignedDuration = SignedDuration::from_mins(5);
 
-/// The state of a connection.
+/// The state of the connection to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// There is no response yet.

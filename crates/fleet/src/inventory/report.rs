@@ -20,7 +20,7 @@ use super::{Shared, health::Health};
 /// The longest pause after a failed write.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// A status as the API server stores it.
+/// The status of a Cluster as the API server stores it, with the version of the Cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Recorded {
     /// `resourceVersion` of the Cluster.
@@ -28,7 +28,7 @@ pub(super) struct Recorded {
     pub status: ClusterStatus,
 }
 
-/// The Cluster to write to.
+/// The Cluster whose status is written.
 pub(super) struct Subject {
     pub name: String,
     /// UID of the Cluster. A Cluster that is created again under the same name has another one.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{error::Error, spec::Given};
 use crate::{name::ClusterName, url::ServerUrl};
 
-/// The file.
+/// The content of the file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Clusters {

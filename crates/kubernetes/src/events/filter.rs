@@ -23,7 +23,7 @@ const BURST: u32 = 25;
 /// Time after which an object may cause one more write.
 const REFILL: Duration = Duration::from_mins(1);
 
-/// The decision about an event.
+/// The decision about an event: to write it or not.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
     /// Write the event under this number, with its number of occurrences, 1 if it is new.
@@ -34,7 +34,7 @@ pub(super) enum Admission {
     Spam,
 }
 
-/// An event that was written.
+/// The facts about an event that was written.
 #[derive(Debug)]
 struct Known {
     serial: u64,

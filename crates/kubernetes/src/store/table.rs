@@ -43,7 +43,7 @@ struct Pending {
     observed: Option<Vec<Owner>>,
 }
 
-/// Sizes of the parts beside the objects.
+/// Number of entries in the parts of the table that are not the objects.
 #[cfg(test)]
 pub(super) struct Sizes {
     pub(super) written: usize,
@@ -52,7 +52,7 @@ pub(super) struct Sizes {
     pub(super) pending: usize,
 }
 
-/// The end of a write.
+/// The outcome of a write to an object.
 pub(super) enum WriteEnd<'a> {
     Written(&'a Parts<'a>),
     /// The object with this UID does not exist, or no longer.

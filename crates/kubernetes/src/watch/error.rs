@@ -7,7 +7,7 @@ use kube::core::Status;
 
 use crate::wire::{self, WireError};
 
-/// The next step after a failure.
+/// The next step after listing or watching has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Watch again from the last version.

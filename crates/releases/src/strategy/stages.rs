@@ -20,7 +20,7 @@ use crate::{
     texts::Quoted,
 };
 
-/// The judgement on a stage.
+/// The judgement on a stage of a step.
 enum Verdict {
     Satisfied,
     Unsatisfied {

@@ -5,7 +5,7 @@ use baton_engine::condition_list::{find, find_current, find_true};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// The beginning of a phase.
+/// The progress of a phase of a site until it begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Begun {
     /// The phase has not begun.

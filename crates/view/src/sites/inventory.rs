@@ -28,7 +28,7 @@ pub struct Inventory {
     pub namespace: Option<String>,
 }
 
-/// A site.
+/// A site, as a line of the inventory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SiteLine {
     /// The Cluster of the site. A Cluster that does not exist or cannot be read has a name and
@@ -43,7 +43,7 @@ pub struct SiteLine {
     pub message: String,
 }
 
-/// A deployment in a site.
+/// A deployment that runs in a site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Running {

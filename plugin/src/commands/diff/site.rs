@@ -64,7 +64,7 @@ pub(crate) async fn run(
     show(&sections, &labels, global).await
 }
 
-/// The versions to compare by default.
+/// The versions that are known without arguments: those of the deployment.
 #[derive(Debug, Default)]
 struct Known {
     application: String,

@@ -25,7 +25,7 @@ use super::Releases;
 use crate::controllers::releases::scalable::scalable;
 use baton_typed::requests::Namespaced;
 
-/// The result of a schedule.
+/// The result of scheduling a Release.
 pub(super) struct Scheduled {
     /// The annotation with the clusters.
     pub clusters: String,

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use super::SiteDeployments;
 use crate::controllers::sites::{placement::Chosen, uid, versions::Version};
 
-/// The observations for a deployment.
+/// The state of the versions and sites of a deployment, for its plan.
 pub(super) struct Seen {
     /// The stored versions of the application, and of other applications that sites run; for each
     /// application the newest version first.

@@ -41,7 +41,7 @@ pub(super) struct Plan<'a> {
     pub access_steps: Vec<Step>,
 }
 
-/// The object that uses the token.
+/// The object that gets the token: a Secret on the hub, or the agent.
 pub(super) enum Access {
     /// The Secret of the Cluster, in this namespace on the hub.
     Secret(String),
