@@ -66,7 +66,7 @@ impl Group {
         &mut self.child
     }
 
-    /// Its process id, until the child has ended and was waited for.
+    /// The process id of the child, until the child has ended and was waited for.
     #[must_use]
     pub fn pid(&self) -> Option<Pid> {
         let id = i32::try_from(self.child.id()?).ok();

@@ -42,7 +42,7 @@ const SWEEP_EVERY: Duration = Duration::from_mins(1);
 #[derive(Clone)]
 pub(crate) struct EndedPhase {
     pub key: PhaseKey,
-    /// Its cluster, if its class names one.
+    /// The cluster of the phase, if its class names one.
     pub cluster: Option<Box<str>>,
     /// The account that deleted its objects.
     pub account: Option<Account>,

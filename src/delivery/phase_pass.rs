@@ -68,7 +68,7 @@ pub(crate) struct PhasePass<'a> {
     pub force_adoption: bool,
     /// Number of failed passes over the phase in a row before this one.
     pub failures: u32,
-    /// Its position in the queue of its site.
+    /// Position of the phase in the queue of its site.
     pub site: SitePass,
 }
 

@@ -94,7 +94,7 @@ pub type Objects = BTreeSet<ControlledObjectReference>;
 pub struct Snapshot<'a> {
     /// The deployment.
     pub deployment: Deployment,
-    /// Its revisions, oldest first: see [`sort`].
+    /// The revisions of the deployment, oldest first: see [`sort`].
     pub members: Vec<Member>,
     /// True if the newest revision has the content that the template asks for.
     pub newest_fits: bool,

@@ -88,12 +88,12 @@ pub enum Situation {
     Unrelated(Sibling),
     /// The controller is no sibling.
     Foreign,
-    /// It has no controller, because the revision that wrote it last is gone.
+    /// The object has no controller, because the revision that wrote it last is gone.
     ///
     /// This revision or a previous one is still among its owners. Foreground deletion can have this
     /// result: garbage collection removes the deleted owner without handing the object back.
     Abandoned,
-    /// It has no controller.
+    /// The object has no controller, for any other reason.
     Unowned,
 }
 

@@ -132,7 +132,7 @@ pub(super) enum Need {
     Blocked(Problem, String),
 }
 
-/// Has the same fields as that of a [`Pass`](crate::pass::Pass).
+/// Prints the same fields as a [`Pass`](crate::pass::Pass).
 impl fmt::Debug for ObjectPass<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

@@ -104,8 +104,8 @@ pub struct Pass<'a> {
     budget: Budget,
 }
 
-/// Shows all state that changes during the pass, and leaves the input out. Two passes over the same
-/// revision that show the same continue in the same way.
+/// Prints all state that changes during the pass, and leaves the input out. Two passes over the
+/// same revision that print the same continue in the same way.
 impl fmt::Debug for Pass<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

@@ -108,7 +108,7 @@ impl Attempts {
     }
 }
 
-/// Has the same fields as that of a [`Pass`](crate::pass::Pass).
+/// Prints the same fields as a [`Pass`](crate::pass::Pass).
 impl fmt::Debug for Teardown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

@@ -69,7 +69,7 @@ pub struct Origin {
     /// an object gets it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     heirs: Vec<String>,
-    /// Its place in the queue of a site.
+    /// Place of the phase in the queue of a site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     site: Option<Place>,
 }

@@ -38,7 +38,8 @@ pub fn group(name: &str) -> Result<String, NameError> {
     Ok(format!("/apis/{}", segment("apiVersion", name)?))
 }
 
-/// Path of all objects of a resource, whose name is from a server or one of ours.
+/// Path of all objects of a resource. The caller trusts the name of the resource: it is from a
+/// server, or one of Baton's.
 pub fn everywhere(group_version: &str, plural: &str) -> String {
     format!("{group_version}/{}", url::escape(plural))
 }

@@ -35,7 +35,7 @@ pub(crate) const METADATA_ONLY: &str =
 /// As [`METADATA_ONLY`], for lists.
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// A request about an object of ours failed.
+/// A request about an object of one of Baton's kinds failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     /// The object is in another state than the one decided upon, or deleted; the event of the
@@ -181,7 +181,7 @@ impl Api {
         Ok(record)
     }
 
-    /// Checks that a kind of ours can be read.
+    /// Checks that one of Baton's kinds can be read.
     ///
     /// # Errors
     /// [`ApiError::Refused`] with code 404 if the kind is not served.

@@ -10,7 +10,7 @@ use baton_kubernetes::{
 use baton_runtime::controller::ReconcileKey;
 use tracing::{Span, info_span};
 
-/// A kind of ours in one of its two scopes.
+/// One of the kinds that Baton serves ("ours"), in one of its two scopes.
 pub trait OwnKind: Copy + Eq + Ord + Hash + fmt::Debug + Send + Sync + 'static {
     /// The row of the kind in the table of our kinds.
     fn names(self) -> &'static Kind;
@@ -21,7 +21,7 @@ pub trait OwnKind: Copy + Eq + Ord + Hash + fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// The identity of an object of ours.
+/// The identity of an object of a kind of ours, such as a revision.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key<R> {
     /// Kind.

@@ -1,5 +1,5 @@
-//! The stored form of an object of ours: indexed fields and the raw JSON, which is parsed in full
-//! only when the object is reconciled.
+//! The stored form of an object of one of Baton's own kinds: indexed fields and the raw JSON, which
+//! is parsed in full only when the object is reconciled.
 //!
 //! The revisions of a fleet consist mostly of manifests that are rarely read, so manifests are
 //! stored as text, and those of archived revisions are not stored at all.
@@ -83,7 +83,7 @@ pub struct Record<K: RecordKind> {
     /// the finalizer of the request when its own part is done. A request that was not observed is
     /// read from `managedFields`.
     pub orphaning: bool,
-    /// Its finalizers.
+    /// Finalizers of the object.
     pub finalizers: Vec<String>,
     /// UID of its controller.
     pub controller: Option<Arc<str>>,
@@ -170,7 +170,7 @@ impl Metadata {
     }
 }
 
-/// An owner of an object of ours.
+/// An owner of an object.
 #[derive(Deserialize)]
 struct Owner {
     uid: String,

@@ -49,11 +49,11 @@ pub const COMPLETE: &str = "Complete";
 pub struct Member<'a> {
     /// The Release.
     pub release: &'a Release,
-    /// Its `InstallationTarget`.
+    /// The `InstallationTarget` of the Release.
     pub installation: Option<&'a InstallationTarget>,
-    /// Its `CapacityTarget`.
+    /// The `CapacityTarget` of the Release.
     pub capacity: Option<&'a CapacityTarget>,
-    /// Its `TrafficTarget`.
+    /// The `TrafficTarget` of the Release.
     pub traffic: Option<&'a TrafficTarget>,
 }
 
@@ -145,7 +145,7 @@ pub enum Error {
     InconsistentStep {
         /// The Release, as `namespace/name`.
         release: String,
-        /// Its target step.
+        /// Target step of the Release.
         found: i32,
         /// The index of its last step, -1 if it has none.
         expected: i32,
@@ -160,7 +160,7 @@ pub enum Error {
         kind: &'static str,
         /// The Release, as `namespace/name`.
         release: String,
-        /// Its name, and that of the target.
+        /// Name of the Release and of the target.
         name: String,
     },
 }

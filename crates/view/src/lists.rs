@@ -170,7 +170,7 @@ pub enum Missing {
     Revision(i64),
 }
 
-/// In the words of kubectl.
+/// Prints the error in the words of kubectl.
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -115,7 +115,7 @@ fn keep(dir: &Path, name: &str, output: &str) -> io::Result<()> {
 struct Run {
     id: u32,
     status: ExitStatus,
-    /// Its standard output.
+    /// Standard output of the run.
     output: String,
 }
 

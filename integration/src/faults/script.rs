@@ -99,9 +99,9 @@ impl On {
 /// The answer to a request.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// This answer, and the server does not get the request.
+    /// The client gets this answer, and the server does not get the request.
     Status(Status),
-    /// This answer, after the server has carried out the request.
+    /// The client gets this answer, after the server has carried out the request.
     Lost(Status),
     /// The connection ends without an answer.
     HangUp {

@@ -32,9 +32,9 @@ pub(crate) struct Loaded {
     pub account: Option<Account>,
     /// The part that does not depend on its objects.
     pub revision: Revision,
-    /// Its phases, slices included.
+    /// The phases of the revision, slices included.
     pub phases: Vec<Phase>,
-    /// Its probes; `None` if they are invalid.
+    /// The probes of the revision; `None` if they are invalid.
     pub probes: Option<Probes>,
     /// Fingerprint of its manifests; `None` if a slice is missing.
     pub content_hash: Option<String>,

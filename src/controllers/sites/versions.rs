@@ -23,7 +23,7 @@ use crate::delivery::{
 pub(super) struct Version {
     /// Name of its application.
     pub application: Arc<str>,
-    /// Its record.
+    /// The object that stores the version.
     pub record: Arc<ControllerRevision>,
     /// The content of the record.
     pub snapshot: Snapshot,

@@ -175,7 +175,7 @@ impl Drift {
     }
 }
 
-/// For people: `.data.a, .data.b by kubectl-edit; .data.c removed`.
+/// Prints the drift for people: `.data.a, .data.b by kubectl-edit; .data.c removed`.
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.fields.len().min(MAX_SHOWN);

@@ -30,7 +30,7 @@ pub enum PassResult {
         phase: String,
         /// `False` or `Unknown`.
         status: String,
-        /// Reason, one of ours.
+        /// Reason of the condition, one of Baton's.
         reason: &'static str,
         /// Message.
         message: String,

@@ -16,7 +16,7 @@ pub enum KindScope {
 /// The access to objects of a kind, in the version that a manifest names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KindState {
-    /// Its objects can be read.
+    /// Objects of the kind can be read.
     Served {
         /// Scope of the kind.
         scope: KindScope,

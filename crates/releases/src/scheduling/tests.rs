@@ -194,7 +194,7 @@ fn repeated_clusters_in_the_annotation_count_once() {
 }
 
 proptest! {
-    /// This holds among clusters with the same score as well.
+    /// Clusters with the same score are chosen independently of their order as well.
     #[test]
     fn the_order_of_the_clusters_does_not_matter(
         (clusters, shuffled) in prop::collection::btree_map("[a-d]{1,2}", (0..3_i32, "[ab]?"), 1..8)

@@ -197,7 +197,7 @@ proptest! {
         let _ = highest(&text, &["1.0.0", "1.2.3-4.5.6"]);
     }
 
-    /// This holds for any order of the index.
+    /// The highest version is the same for any order of the index.
     #[test]
     fn the_order_of_the_index_does_not_matter(
         (index, shuffled) in prop::collection::vec((0_u64..3, 0_u64..3, 0_u64..3), 0..8)

@@ -67,7 +67,7 @@ pub enum AppState {
     Waiting,
     /// The Release is on its way to the wanted step.
     RollingOut,
-    /// It is being deleted.
+    /// The Release is being deleted.
     Deleting,
     /// The Application was deleted, and Releases remain.
     Gone,

@@ -29,7 +29,7 @@ impl AppTarget {
     }
 }
 
-/// In the form that users type: `app/shop`.
+/// Prints the form that users type: `app/shop`.
 impl fmt::Display for AppTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind.shortest(), self.name)

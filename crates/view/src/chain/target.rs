@@ -34,7 +34,7 @@ impl Target {
     }
 }
 
-/// In the form that users type: `od/web`, or `web`.
+/// Prints the form that users type: `od/web`, or `web`.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {

@@ -49,7 +49,7 @@ impl SiteTarget {
     }
 }
 
-/// In the form that users type: `sitedeploy/shop`.
+/// Prints the form that users type: `sitedeploy/shop`.
 impl fmt::Display for SiteTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind.shortest(), self.name)

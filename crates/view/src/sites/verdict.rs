@@ -51,7 +51,7 @@ pub enum State {
     RollingOut,
 }
 
-/// In one word, as programs read it.
+/// Prints the state in one word, as programs read it.
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)

@@ -150,7 +150,7 @@ fn the_patch_of_a_release_has_all_fields_of_the_contract() {
     assert_eq!(plan.strategy_patch(&own.release), Some(expected));
 }
 
-/// This includes a Release before the incumbent, which is scaled to zero.
+/// Includes a Release before the incumbent, which is scaled to zero.
 #[test]
 fn a_release_that_is_not_the_newest_follows_its_successor() {
     let old = incumbent(100, 100);
@@ -205,7 +205,7 @@ fn a_release_does_not_follow_a_head_that_is_behind_its_reached_step() {
     );
 }
 
-/// This includes targets that are missing.
+/// Missing targets are invalid as well.
 #[test]
 fn invalid_strategies_are_refused() {
     let check = |result: Result<Plan, Error>, expected: &str| {
