@@ -241,7 +241,7 @@ fn free_address() -> Result<SocketAddr, Error> {
         })
 }
 
-/// The body of a successful answer.
+/// The body of the answer to a GET request, which must be a success.
 async fn get(address: SocketAddr, path: &str) -> Result<String, String> {
     let answer = async {
         let mut stream = TcpStream::connect(address).await?;

@@ -126,7 +126,7 @@ impl Tool {
         }
     }
 
-    /// The file name.
+    /// The file name of the tool.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.source().0

@@ -232,7 +232,7 @@ impl TestNamespace {
         }
     }
 
-    /// As `place`, for both scopes.
+    /// Puts an entry into the test's namespace as [`Self::place`] does, but in both scopes.
     pub(crate) fn here(&self, entry: Entry) -> Entry {
         let elsewhere = entry.manifest["metadata"].get("namespace").is_some();
         if elsewhere || !is_namespaced(entry.kind()) {

@@ -100,7 +100,7 @@ pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     Duration::try_from(duration).map_err(|_| "must not be negative".to_owned())
 }
 
-/// The first flag that is given.
+/// The name of the first flag that was given, if any.
 pub(crate) fn given<'f>(flags: &[(bool, &'f str)]) -> Option<&'f str> {
     let given = flags.iter().find(|(is_given, _)| *is_given);
     given.map(|(_, flag)| *flag)

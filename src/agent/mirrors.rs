@@ -146,7 +146,7 @@ impl Mirrors {
         *self.is_listed.lock() && self.heartbeat.borrow().is_none()
     }
 
-    /// True if the hub answers.
+    /// A channel with the current answer to the question if the hub answers.
     pub(crate) fn is_connected(&self) -> watch::Receiver<bool> {
         self.is_connected.subscribe()
     }

@@ -32,7 +32,7 @@ impl Failing {
         }
     }
 
-    /// The state that a revision has reported before this process started.
+    /// The state of a failure that a revision has reported before this process started, if so.
     pub(super) fn reported(revision: &Revision, clock: &Clock) -> Option<Self> {
         let now = clock.instant();
         let lasts = clock.now().duration_since(revision.failing_since?);

@@ -11,8 +11,8 @@ use baton_engine::{
 use baton_records::key::{Key, OwnKind};
 use serde_json::json;
 
-/// The error for a cluster-scoped owner that names a service account: the account would have no
-/// namespace, and the manager's own rights would be used.
+/// The error for a cluster-scoped owner that names a service account, if it does so: the account
+/// would have no namespace, and the manager's own rights would be used.
 pub(crate) fn misplaced_account<K: OwnKind>(
     key: &Key<K>,
     account: Option<&String>,
@@ -27,7 +27,7 @@ pub(crate) fn misplaced_account<K: OwnKind>(
 }
 
 /// The reason that the manifests of a phase are not rolled out: they differ from those in the first
-/// pass.
+/// pass. `None` if they do not.
 pub(crate) fn changed_content(
     spec: &ObjectSetPhaseSpec,
     status: &ObjectSetPhaseStatus,

@@ -63,7 +63,7 @@ impl PhaseOwners {
         }
     }
 
-    /// The phase of a key. The state of a deleted phase is dropped.
+    /// The phase of a key, if it exists. The state of a deleted phase is dropped.
     pub(crate) fn phase(&self, key: &PhaseKey, observed: &Observed) -> Option<Arc<PhaseRecord>> {
         let phase = observed.phases.get(key);
         if phase.is_none() {

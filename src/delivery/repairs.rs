@@ -137,7 +137,7 @@ fn manager(drift: &Drift) -> &'static str {
     }
 }
 
-/// The sort key of objects.
+/// The key by which repaired objects are sorted.
 fn name(object: &Drifted) -> [&str; 4] {
     [&object.kind, &object.namespace, &object.name, &object.group]
 }

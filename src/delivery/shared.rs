@@ -160,7 +160,7 @@ pub(crate) enum Refusal {
 }
 
 impl Error {
-    /// The text of a refusal, for the status.
+    /// The text for the status, if the error is a refusal.
     pub(crate) fn refusal(&self) -> Option<String> {
         let is_refusal = match self {
             Self::Refused(_) => true,

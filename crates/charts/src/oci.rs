@@ -272,7 +272,7 @@ async fn read<T: for<'d> Deserialize<'d>>(
     })
 }
 
-/// The target of `<...>; rel="next"`.
+/// The URL in a `Link` header of the form `<...>; rel="next"`; `None` if there is no next page.
 fn next_page(link: &str) -> Option<&str> {
     let (target, rest) = link.trim().strip_prefix('<')?.split_once('>')?;
     rest.contains("next").then_some(target)

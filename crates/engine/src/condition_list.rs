@@ -22,8 +22,8 @@ pub fn find_true<'a>(list: &'a [Condition], type_: &str) -> Option<&'a Condition
         .find(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
-/// Returns the condition of a type that was observed at this generation. The list may contain
-/// conditions of that type of other generations before it.
+/// Returns the condition of a type that was observed at this generation, if there is one. The list
+/// may contain conditions of that type of other generations before it.
 pub fn find_current<'a>(
     list: &'a [Condition],
     type_: &str,

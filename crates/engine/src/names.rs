@@ -7,8 +7,8 @@ use std::borrow::Cow;
 /// their own.
 const LONGEST_SEGMENT: usize = 16 * 1024;
 
-/// The reason why a name cannot be a segment of an API path. The rule is that of the API server for
-/// all kinds.
+/// The reason why a name cannot be a segment of an API path; `None` if it can. The rule is that of
+/// the API server for all kinds.
 ///
 /// A name comes from a user's manifest. Servers and proxies resolve `..` in a path, which would
 /// turn a request for an object into one for its namespace.

@@ -193,12 +193,12 @@ impl<'a> Container<'a> {
             || (!self.is_init && state["running"].is_object())
     }
 
-    /// The reason why it does not run yet.
+    /// The reason why the container does not run yet; empty if it does not wait.
     fn waits_for(&self) -> &'a str {
         text(&self.status["state"]["waiting"], "reason")
     }
 
-    /// Exit code and reason of its last unexpected end.
+    /// Exit code and reason of the last unexpected end of the container.
     fn exit(&self) -> Option<(i64, &'a str)> {
         let ends = ["state", "lastState"].map(|state| &self.status[state]["terminated"]);
         let end = ends.into_iter().find(|end| end.is_object())?;

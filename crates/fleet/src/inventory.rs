@@ -222,7 +222,7 @@ impl Inventory {
         *self.shared.known.borrow() == Extent::All
     }
 
-    /// The reason that the Clusters cannot be listed. The Clusters that were known stay.
+    /// The reason that the Clusters cannot be listed, if so. The Clusters that were known stay.
     pub fn unreadable(&self) -> Option<String> {
         let known = self.shared.known.borrow();
         let cause = known.failure();

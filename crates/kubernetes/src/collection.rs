@@ -31,7 +31,7 @@ pub enum Extent {
 }
 
 impl Extent {
-    /// The reason that the objects cannot be listed.
+    /// The reason that the objects cannot be listed, if so.
     pub fn failure(&self) -> Option<&str> {
         match self {
             Self::Nothing | Self::All => None,
@@ -269,7 +269,8 @@ impl<K: Identity, V: Clone + PartialEq> Collection<K, V> {
         &self.items
     }
 
-    /// Processes an event. An object for which `read` returns nothing stays as it was last read.
+    /// Processes an event, and returns the changes. An object for which `read` returns nothing
+    /// stays as it was last read.
     pub fn take(
         &mut self,
         event: &Event<'_>,

@@ -33,7 +33,7 @@ impl<K> Default for Freshness<K> {
 }
 
 impl<K: Ord> Freshness<K> {
-    /// A list begins.
+    /// Notes that a list begins.
     pub fn list_started(&mut self) {
         // A server that was restored from a backup counts from a lower version.
         self.observed = 0;

@@ -257,7 +257,7 @@ impl Names {
     }
 }
 
-/// The readable entries.
+/// The entries of a list that can be read.
 fn entries(list: &RawValue) -> Vec<RawEntry<'_>> {
     let texts: Vec<&RawValue> = serde_json::from_str(list.get()).unwrap_or_default();
     let entries = texts.into_iter().filter_map(|text| {

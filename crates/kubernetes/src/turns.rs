@@ -35,7 +35,7 @@ impl<L: Clone + Eq + Hash, T> Turns<L, T> {
         self.len += 1;
     }
 
-    /// Removes the first item of the next lane that `may` accepts.
+    /// Removes the first item of the next lane that `may` accepts; `None` if it accepts no lane.
     pub fn pop(&mut self, may: impl Fn(&L) -> bool) -> Option<(L, T)> {
         let at = self.order.iter().position(may)?;
         let lane = self.order.remove(at)?;

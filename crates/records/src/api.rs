@@ -77,7 +77,7 @@ impl ApiError {
         matches!(self, Self::Changed { .. })
     }
 
-    /// The cause of a refusal that every further attempt would get as well.
+    /// The cause, if the error is a refusal that every further attempt would get as well.
     pub fn refusal(&self) -> Option<String> {
         match self {
             Self::Refused { code, message, .. } if (400..500).contains(code) && *code != 429 => {

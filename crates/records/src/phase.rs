@@ -67,7 +67,7 @@ impl PhaseRecord {
         label.map_or("", String::as_str)
     }
 
-    /// The class that was noted before anything was delivered.
+    /// The class that was noted before anything was delivered, if so.
     pub fn pinned_class(&self) -> Option<&str> {
         let noted = self.annotations.get(ANNOTATION_PHASE_CLASS);
         noted

@@ -240,12 +240,12 @@ impl<K: RecordKind> Store<K> {
         }
     }
 
-    /// The object of a key.
+    /// The object of a key, if it exists.
     pub fn get(&self, key: &Key<K>) -> Option<Arc<Record<K>>> {
         self.inner.read().records.get(key).cloned()
     }
 
-    /// The object with a UID.
+    /// The object with a UID, if it exists.
     pub fn by_uid(&self, uid: &str) -> Option<Arc<Record<K>>> {
         self.inner.read().by_uid.get(uid).cloned()
     }

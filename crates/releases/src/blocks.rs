@@ -55,7 +55,8 @@ impl Verdict {
         }
     }
 
-    /// The event about the blocks, recorded on every sync.
+    /// The event about the blocks, recorded on every sync; `None` if there are none or they are
+    /// unknown.
     pub fn event(&self) -> Option<Event> {
         match self {
             Self::Free | Self::Unknown(_) => None,

@@ -250,7 +250,7 @@ async fn serve_connection(stream: TcpStream, router: Router) {
     }
 }
 
-/// The paths of one listener.
+/// The router of one listener: a path for each part that is given.
 fn router(metrics: Option<Metrics>, readiness: Option<Readiness>) -> Router {
     let mut router = Router::new();
     if let Some(metrics) = metrics {

@@ -76,8 +76,8 @@ impl<K: Clone + Eq + Hash> Debounced<K> {
         (!left.is_zero()).then(|| left.min(waited.max(IDLE)))
     }
 
-    /// The hash of the contents in a debounced status. It is as valid as one in a written status,
-    /// so that a change of the contents meanwhile is detected.
+    /// The hash of the contents in a debounced status, if there is one. It is as valid as one in a
+    /// written status, so that a change of the contents meanwhile is detected.
     pub fn content_hash(&self, key: &K, uid: &str) -> Option<String> {
         let entries = self.0.lock();
         let entry = entries.get(key).filter(|entry| *entry.uid == *uid)?;

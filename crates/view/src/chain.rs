@@ -248,7 +248,8 @@ where
     fine.collect()
 }
 
-/// The chain of the object that a user named, among chains of its namespace and scope.
+/// The chain of the object that a user named, among chains of its namespace and scope; `None` if no
+/// chain has the object.
 pub fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
     let (index, kind) = position(&chains, target)?;
     let mut chain = chains.swap_remove(index);
@@ -258,7 +259,8 @@ pub fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
     Some(chain)
 }
 
-/// Index of the chain with the object that a user named, and the kind of that object.
+/// Index of the chain with the object that a user named, and the kind of that object; `None` if no
+/// chain has it.
 pub fn position(chains: &[Chain], target: &Target) -> Option<(usize, ChainKind)> {
     target.candidates().into_iter().find_map(|kind| {
         let has = |chain: &Chain| chain.has(kind, &target.name);

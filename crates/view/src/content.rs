@@ -246,7 +246,7 @@ impl<'a> SlicesOf<'a> {
         }
     }
 
-    /// The slices that can be read.
+    /// A question for the slices of revisions, which is answered even if some cannot be read.
     #[must_use]
     pub fn optional(revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
         Self {

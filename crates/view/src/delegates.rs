@@ -79,7 +79,7 @@ impl Delegates {
         }
     }
 
-    /// The condition `Available` that the controller of a phase has reported.
+    /// The condition `Available` that the controller of a phase has reported, if so.
     pub fn available(&self, revision: &Revision, phase: &Phase) -> Option<&Condition> {
         match self.find(revision, &phase.name) {
             DelegateState::Own(own) => own.available.as_ref(),

@@ -64,7 +64,7 @@ impl ListRequest {
         Self::new(path, query)
     }
 
-    /// A part of a collection.
+    /// A request for the part of a collection that `query` describes.
     #[must_use]
     pub fn new(path: impl Into<String>, query: ListQuery) -> Self {
         Self {
@@ -91,7 +91,7 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// The object with this name.
+    /// A query for the object with this name.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self {

@@ -39,7 +39,7 @@ pub struct Selected {
 }
 
 impl Selection {
-    /// The only namespace that is searched, for messages.
+    /// The only namespace that is searched, for messages; `None` if all are.
     pub fn one_namespace(&self) -> Option<&str> {
         (!self.all_namespaces).then_some(&*self.namespace)
     }

@@ -146,8 +146,8 @@ impl Watches {
         }
     }
 
-    /// The reason that a collection cannot be listed or watched at the moment; its objects are
-    /// those of the last read.
+    /// The reason that a collection cannot be listed or watched at the moment, if so; its objects
+    /// are those of the last read.
     pub(crate) fn trouble(&self, request: &ListRequest) -> Option<&str> {
         self.lists.get(request)?.trouble.as_deref()
     }

@@ -214,7 +214,7 @@ impl Wait {
 }
 
 impl Reached {
-    /// The state of the goal of a rollout.
+    /// The answer to a wait for a rollout with this outcome.
     fn of(outcome: Outcome, message: String) -> Self {
         match outcome {
             Outcome::Done => Self::Yes(message),

@@ -171,7 +171,7 @@ fn cells(counts: &Counts) -> Vec<Cell> {
     cells
 }
 
-/// The number; an empty cell for zero.
+/// The cell of a number; empty for zero.
 fn some(number: usize) -> Cell {
     match number {
         0 => Cell::default(),
@@ -179,7 +179,7 @@ fn some(number: usize) -> Cell {
     }
 }
 
-/// The age of a time, if it is known.
+/// The cell of the age of a time; empty if the time is not known.
 fn since(then: Option<Timestamp>, now: Timestamp) -> Cell {
     then.map_or_else(Cell::default, |_| age(then, now).into())
 }

@@ -131,7 +131,7 @@ fn ways_out(revision: &Revision) -> Option<String> {
     })
 }
 
-/// The judged revision, in one line.
+/// The line about the judged revision.
 fn about(revision: &Revision, rollout: &Rollout, now: Timestamp) -> String {
     let mut text = format!(
         "{}: {}, {} old",

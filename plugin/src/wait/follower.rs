@@ -108,7 +108,7 @@ impl<Q: Question> Follower<Q> {
         }
     }
 
-    /// The reason that a required list cannot be watched at the moment.
+    /// The reason that a required list cannot be watched at the moment, if so.
     pub(crate) fn trouble(&self) -> Option<&str> {
         let mut required = self.required.iter();
         required.find_map(|request| self.watches.trouble(request))

@@ -300,7 +300,7 @@ impl ObjectSetPhases {
         Ok(Some(updated))
     }
 
-    /// The mirror of a phase in the store.
+    /// The mirror of a phase in the store, unless it is about to disappear.
     pub(super) fn mirror_of(
         &self,
         record: &PhaseRecord,

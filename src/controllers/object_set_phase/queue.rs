@@ -81,7 +81,8 @@ impl ObjectSetPhases {
         }
     }
 
-    /// The position of a phase in its chain, with its terms, for the agent; `known` is its mirror.
+    /// The position of a phase in the chain of its site, with its terms, for the agent; `None` if
+    /// the phase has no site. `known` is its mirror.
     pub(super) fn place(&self, record: &PhaseRecord, known: Option<&PhaseRecord>) -> Option<Place> {
         if !has_site(record) {
             return None;

@@ -209,7 +209,7 @@ impl Releases {
         )
     }
 
-    /// The plan of the strategy.
+    /// The plan of the strategy for a Release and its neighbours.
     fn plan(&self, key: &Key, release: &Release) -> Result<Plan, strategy::Error> {
         let siblings = self.siblings(key, release);
         let own = order(release);

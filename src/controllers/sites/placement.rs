@@ -62,7 +62,7 @@ impl Choices {
         known.get(key).is_none_or(|(_, sites)| sites.contains(site))
     }
 
-    /// The sites in a record.
+    /// The sites that a record names; `None` if it cannot be read.
     fn read(&self, key: &Key, record: &ControllerRevision) -> Option<Sites> {
         let mut known = self.0.lock();
         if let Some((read, sites)) = known.get(key)

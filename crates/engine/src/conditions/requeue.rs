@@ -49,7 +49,8 @@ pub fn next_look(failing_for: Duration) -> Duration {
     failing_for.clamp(FIRST_LOOK, LAST_LOOK)
 }
 
-/// Time since which objects have failed their probes, as reported last.
+/// Time since which objects have failed their probes, as reported last; `None` if no failure is
+/// reported.
 pub fn failing_since(previous: &[Condition]) -> Option<Timestamp> {
     let failing = find(previous, AVAILABLE).filter(|condition| {
         condition.status == "False" && condition.reason == reasons::PROBE_FAILURE

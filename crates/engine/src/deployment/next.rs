@@ -114,7 +114,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// The name of a revision.
+    /// The name of the revision with the content of this hash.
     fn named(&self, hash: &str) -> String {
         format!("{}-{hash}", self.deployment.name)
     }

@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 
 use super::fields::{Marker, field, has_keys, is_leaf, same};
 
-/// The node at or above the keys; above, because an atomic value is owned as a whole.
+/// The node at the keys, or above them if an atomic value there is owned as a whole; `None` if
+/// nothing is owned there.
 pub(super) fn owned_at<'a>(root: &'a Map<String, Value>, keys: &[String]) -> Option<&'a Value> {
     let (first, rest) = keys.split_first()?;
     let mut node = field(root, first)?;

@@ -207,7 +207,7 @@ impl fmt::Display for Drift {
 }
 
 impl Drifted {
-    /// An object and its drift.
+    /// Creates the entry of an object that has drifted.
     #[must_use]
     pub fn new(key: &ObjectKey, drift: Drift) -> Self {
         let ObjectKey {

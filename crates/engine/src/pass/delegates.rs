@@ -33,8 +33,8 @@ impl Delegate {
 }
 
 impl Pass<'_> {
-    /// Pauses or resumes all phase objects like the revision, also those of phases that the pass
-    /// does not reach.
+    /// The next request that pauses or resumes a phase object like the revision; `None` if all
+    /// requests were made. Phases that the pass does not reach are included.
     pub(super) fn pause_delegates(&mut self) -> Option<Step> {
         let paused = self.snapshot.revision.is_paused();
         let mut delegates = self.delegates.iter_mut().enumerate();

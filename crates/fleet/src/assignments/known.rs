@@ -63,7 +63,7 @@ impl Known {
     }
 
     /// The reason that no cluster can be allowed: a kind on which decisions depend cannot be
-    /// listed.
+    /// listed. `None` if all can be listed.
     pub fn unreadable(&self) -> Option<String> {
         self.failure(|| self.needs_namespace_labels())
     }
@@ -74,7 +74,7 @@ impl Known {
             && (!self.needs_namespace_labels() || *self.namespaces.extent() != Extent::Nothing)
     }
 
-    /// See [`super::Assignments::decide`].
+    /// Decides if a namespace may deliver into a cluster, as [`super::Assignments::decide`] does.
     pub fn decide(&self, namespace: &str, cluster: Subject<'_>, is_required: bool) -> Decision {
         let decision = self.decide_by_last(namespace, cluster, is_required);
         let Some(text) = self.failure(|| self.needs_labels(cluster)) else {

@@ -51,7 +51,8 @@ pub(super) async fn check(client: &Client, url: &Uri) -> Result<Option<String>, 
     }
 }
 
-/// The meaning of a response.
+/// The version of the API server in a response, if the response has it, or the reason that the
+/// cluster cannot be used.
 fn judge(url: &Uri, status: StatusCode, body: &[u8]) -> Result<Option<String>, Loss> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

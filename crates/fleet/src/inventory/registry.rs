@@ -303,7 +303,7 @@ fn window(window: &Value) -> UpgradeWindow {
     serde_json::from_value(window.clone()).unwrap_or_default()
 }
 
-/// Name and version of a Secret.
+/// Name and version of a Secret; `None` if its metadata cannot be read.
 fn secret(object: &RawValue) -> Option<(String, u64)> {
     let metadata = Metadata::of(object.get()).ok()?;
     Some((metadata.name.to_string(), metadata.version()))

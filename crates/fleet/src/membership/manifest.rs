@@ -86,7 +86,7 @@ impl Manifest {
         }
     }
 
-    /// The right to a verb for the object.
+    /// The right to use a verb on the object.
     pub fn right(&self, verb: &'static str) -> Right {
         let resource = self.resource();
         Right {

@@ -81,7 +81,8 @@ impl Server {
         format!("{place} {}:", self.url())
     }
 
-    /// The CAs of the kubeconfig for the certificate of the server, as PEM.
+    /// The CAs of the kubeconfig for the certificate of the server, as PEM; `None` if it names
+    /// none.
     pub fn ca(&self) -> Option<&str> {
         self.ca.as_deref()
     }

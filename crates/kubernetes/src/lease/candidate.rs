@@ -110,7 +110,8 @@ impl Candidate {
         }
     }
 
-    /// The outcome of a successful claim.
+    /// The outcome of a successful claim: a grant, or [`Round::Restored`] if the lease is older
+    /// than one before.
     pub(super) fn won(&mut self, lease: Lease, since: Instant, sent: Moment) -> Round {
         if self.is_older(&lease) {
             return Round::Restored;

@@ -20,7 +20,8 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Renews until it is stopped, and then returns itself, or until the lease is lost.
+    /// Renews until it is stopped, and then returns itself, or until the lease is lost, and then
+    /// returns `None`.
     pub(super) async fn keep(
         mut self,
         report: watch::Sender<Option<Lost>>,

@@ -62,7 +62,7 @@ impl WatchError {
         )
     }
 
-    /// A request was refused.
+    /// The error of a request that was refused.
     pub(super) fn refused(code: StatusCode, body: &[u8], retry_after: Option<Duration>) -> Self {
         let status = wire::failure(code, body);
         Self {

@@ -22,7 +22,7 @@ pub fn int(arguments: &[CowVal<'_, '_>], index: usize) -> Option<i64> {
     Some(*value.inner())
 }
 
-/// An optional limit; a negative value is no limit.
+/// The limit at an index; a missing or negative one is no limit. `None` if it is no integer.
 pub fn limit(arguments: &[CowVal<'_, '_>], index: usize) -> Option<usize> {
     if index == arguments.len() {
         return Some(usize::MAX);

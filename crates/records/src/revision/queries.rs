@@ -45,7 +45,7 @@ impl Revisions {
         self.namespaced(RevisionIndex::Controller, namespace, uid)
     }
 
-    /// The facts about a revision that the numbering needs.
+    /// The facts about a revision that the numbering needs; `None` if the revision does not exist.
     pub fn link(&self, key: &RevisionKey) -> Option<ChainLink> {
         self.get(key).map(|record| record.link())
     }

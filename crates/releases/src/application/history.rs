@@ -74,13 +74,14 @@ impl<'a> History<'a> {
         &self.0
     }
 
-    /// The contender: the newest Release that is not being deleted. It is or will be rolled out.
+    /// The contender, if there is one: the newest Release that is not being deleted. It is or will
+    /// be rolled out.
     pub fn newest(&self) -> Option<&Member<'a>> {
         self.living().pop()
     }
 
-    /// The incumbent, which the newest Release replaces: the newest of the others that was complete
-    /// once.
+    /// The incumbent, which the newest Release replaces, if there is one: the newest of the others
+    /// that was complete once.
     pub fn incumbent(&self) -> Option<&Member<'a>> {
         self.others().into_iter().rev().find(|it| it.is_complete())
     }

@@ -98,7 +98,7 @@ pub fn in_charge<'a>(
     named.or_else(|| weights.keys().next()).map(String::as_str)
 }
 
-/// The only Release with weight.
+/// The Release with weight, if there is only one.
 fn single(weights: &Weights) -> Option<&str> {
     let mut weighted = weights.iter().filter(|(_, weight)| **weight > 0);
     match (weighted.next(), weighted.next()) {

@@ -200,7 +200,7 @@ pub(super) fn is_withdrawn(aborted: Option<&Course<'_>>, site: &Site, revision: 
     aborted.is_some_and(|course| course.withdraws(site, revision))
 }
 
-/// The condition that reports an abort.
+/// The condition that reports an abort, if there is one that is true.
 pub(super) fn aborted(conditions: &[Condition]) -> Option<&Condition> {
     find_true(conditions, ABORTED)
 }
@@ -210,7 +210,7 @@ pub(super) fn rolls_back(reason: &str) -> bool {
     reason == reasons::ROLLED_BACK
 }
 
-/// The requested version.
+/// The name of the requested version, or the reason that there is none.
 fn wanted<'a>(observed: &Observed<'a>) -> Result<VersionName<'a>, Hold> {
     match &observed.target {
         Target::NoApplication => Err(Hold::NoApplication),

@@ -81,7 +81,7 @@ impl Sample {
         self.target = Target::Version(name);
     }
 
-    /// The input of a plan.
+    /// The fleet as the input of a plan.
     pub fn observed(&self) -> Observed<'_> {
         Observed {
             name: "shop",

@@ -322,7 +322,7 @@ fn held(hold: &Hold, observed: &Observed<'_>) -> (&'static str, &'static str, St
     }
 }
 
-/// The progress of a batch.
+/// The message about the progress of the current batch.
 fn underway(fleet: &Fleet<'_>) -> String {
     let (batch, late) = (&fleet.batch, fleet.late.queued + fleet.late.begun);
     let mut text = format!(

@@ -168,7 +168,8 @@ fn canary(spec: &SiteStrategy) -> Result<Option<Wave>, Error> {
     }))
 }
 
-/// The number of sites at a time.
+/// The number of sites that get the version at a time; `sites` is the number of all, for a
+/// percentage.
 fn parallel(spec: &SiteStrategy, sites: usize) -> Result<usize, Error> {
     let rolling = spec.rolling.as_ref().ok_or(Error::Missing("rolling"))?;
     let (text, found) = match &rolling.sites_in_parallel {

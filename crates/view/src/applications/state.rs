@@ -161,7 +161,8 @@ pub(super) fn judge_application(observed: &Observed) -> Verdict {
     }
 }
 
-/// A condition of an Application that its Releases do not show.
+/// The reason and message of a condition of an Application that its Releases do not show, if there
+/// is one.
 pub(super) fn about(observed: &Observed) -> Option<String> {
     use ConditionStatus::{False, True};
     let status = observed.application.as_ref()?.status.as_ref()?;

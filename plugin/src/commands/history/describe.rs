@@ -145,7 +145,7 @@ fn phase(text: &mut String, phase: &Phase) {
     }
 }
 
-/// The unusual settings of an object.
+/// The settings of an object that differ from the default, as a text.
 fn treatment(object: &Desired) -> String {
     let mut unusual = Vec::new();
     if object.protection != CollisionProtection::Prevent {

@@ -88,7 +88,7 @@ impl Scaled {
         );
     }
 
-    /// An annotation.
+    /// The value of an annotation, if the workload has it.
     pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         let annotations = self.metadata.annotations.as_ref()?;
         annotations.get(key).map(String::as_str)
