@@ -66,7 +66,7 @@ pub(crate) enum State {
     Unserved,
 }
 
-/// A report of a watch to the owner of the watches.
+/// A report of a watch: a change, or the end of the first list.
 pub(crate) enum Informed {
     /// An object changed.
     Changed(ObjectChange),

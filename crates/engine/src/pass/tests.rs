@@ -219,7 +219,8 @@ fn phases_with_the_same_name_do_not_collide() {
     assert!(pass.outcome().controls_all);
 }
 
-/// The ways in which the server answers the requests about an object in a pass.
+/// The fates of an object in a pass: `foreign` is its owner, the others are answers to its
+/// requests.
 const FATES: [&str; 6] = ["fine", "invalid", "denied", "broken", "cut", "foreign"];
 
 fn answer_by_fate(fate: &str, request: &Request) -> Answer {

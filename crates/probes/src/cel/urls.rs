@@ -1,10 +1,10 @@
 //! The Kubernetes CEL library for URLs, over the `url` crate.
 //!
-//! Kubernetes parses with Go's `net/url`, the crate as browsers do. Of a URL whose scheme browsers
-//! know, the crate changes parts that CEL rules can read: it drops default ports, adds a path of
-//! `/`, and turns upper case into lower case. It leaves other URLs as they are, so all URLs are
-//! parsed with a prefix before their scheme. The remaining differences are listed and tested in
-//! `upstream.rs`.
+//! Kubernetes parses with Go's `net/url`, the crate as browsers do. If browsers know the scheme of
+//! a URL, the crate changes parts that CEL rules can read: it drops default ports, adds a path of
+//! `/`, and turns upper case into lower case. In a URL with another scheme it changes none of them,
+//! so all URLs are parsed with a prefix before their scheme. The remaining differences are listed
+//! and tested in `upstream.rs`.
 
 use std::any::Any;
 use std::collections::HashMap;
