@@ -155,7 +155,8 @@ impl Observed {
         self.with_slices(api, record, record.spec()?).await
     }
 
-    /// As [`Observed::manifests`], for a spec that the caller has read.
+    /// The phases of a revision, as [`Observed::manifests`] returns them, for a spec that the
+    /// caller has read.
     ///
     /// # Errors
     /// When a slice cannot be read, or the request for it fails.
@@ -187,7 +188,8 @@ impl Observed {
         }
     }
 
-    /// The previous revisions of one that was just deleted or has ended: they inherit its objects.
+    /// The previous revisions of a revision that was deleted or has ended by this change: they
+    /// inherit its objects.
     pub(crate) fn heirs(
         &self,
         change: &Change<baton_records::revision::RevisionKind>,
@@ -212,7 +214,7 @@ impl Observed {
     }
 }
 
-/// Predicate: true if a change of a revision matters to its siblings.
+/// True if a change of a revision matters to its siblings.
 pub(crate) fn changes_chain(change: &Change<baton_records::revision::RevisionKind>) -> bool {
     let part = |record: &Option<Arc<RevisionRecord>>| {
         record

@@ -41,8 +41,8 @@ pub(super) fn on_revision(
     wakes
 }
 
-/// Predicate: true if a change of a revision may change the result of its pass. Its status is
-/// ignored, as only its own passes write it.
+/// True if a change of a revision may change the result of its own pass. Its status is ignored, as
+/// only its own passes write it.
 fn matters_to_itself(change: &Change<RevisionKind>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
         return true;

@@ -225,7 +225,7 @@ impl Entry {
     }
 }
 
-/// The parts of a Cluster on which the connection and its users depend.
+/// The parts of a Cluster on which the connection depends, and the decisions of those that use it.
 #[derive(Debug, PartialEq)]
 struct Cluster {
     name: String,

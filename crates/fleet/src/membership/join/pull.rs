@@ -1,4 +1,4 @@
-//! A cluster whose agent connects to the hub.
+//! Plans the join of a cluster whose agent connects to the hub.
 
 use baton_apis::ClusterConnection;
 

@@ -1,4 +1,4 @@
-//! A cluster that the hub connects to.
+//! Plans the join of a cluster that the hub connects to.
 
 use baton_apis::ClusterConnection;
 
