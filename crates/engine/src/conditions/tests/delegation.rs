@@ -69,7 +69,12 @@ fn edited() -> Revision {
 fn a_missing_report_may_be_debounced() {
     let reported = |status, reason| Outcome {
         writes: Vec::new(),
-        ..pass(&revision(), Some(reports(status, reason, "x")), nothing).1
+        ..pass(
+            &revision(),
+            Some(reports(status, reason, "x")),
+            unexpected_request,
+        )
+        .1
     };
     let has_written = Outcome {
         writes: pass(&revision(), Some(done()), unexpected_request).1.writes,
@@ -118,7 +123,12 @@ fn only_a_failed_phase_is_reported_as_failed() {
         ("Stopping", "x"),
         ("Skipped", "x"),
     ] {
-        let outcome = pass(&revision(), Some(reports("False", reason, "x")), nothing).1;
+        let outcome = pass(
+            &revision(),
+            Some(reports("False", reason, "x")),
+            unexpected_request,
+        )
+        .1;
         let status = report(&ObjectSetStatus::default(), &revision(), &outcome).status;
         let available = status.conditions.iter().find(|it| it.type_ == AVAILABLE);
         assert_eq!(available.unwrap().message, expected);

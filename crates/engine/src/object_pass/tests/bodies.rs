@@ -52,7 +52,7 @@ fn request_bodies_contain_owner_and_observed_state() {
             initial(steps.next().expect("a state")),
             |mut pass| {
                 for step in steps {
-                    assert!(give(&mut pass, step), "{path}");
+                    assert!(answer_next(&mut pass, step), "{path}");
                 }
                 let (Need::Check(request)
                 | Need::DryRun(request)
@@ -122,7 +122,7 @@ fn an_object_is_our_own_creation_when_nobody_else_wrote_it() {
         let mut merged = live("2", "me*");
         merged["metadata"]["managedFields"] = entries.iter().map(entry).collect();
         with_object(&revision(), Live::Gone, |mut pass| {
-            assert!(give(&mut pass, "created"));
+            assert!(answer_next(&mut pass, "created"));
             let Need::Write(request) = pass.need() else {
                 panic!("{:?}", pass.need())
             };
@@ -259,7 +259,7 @@ fn a_write_is_reported_by_the_former_owner() {
         phases[0].objects[0].protection = protection;
         let observed = (Live::Present(live(number, owners)), None);
         let mut pass = ObjectPass::new(&revision, &Family, &phases[0].objects[0], observed);
-        assert!(give(&mut pass, "ours") && give(&mut pass, "ours"));
+        assert!(answer_next(&mut pass, "ours") && answer_next(&mut pass, "ours"));
         assert_eq!(pass.write, Some(expected), "{owners}");
         assert!(pass.is_controlled());
     }

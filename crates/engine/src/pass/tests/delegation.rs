@@ -445,7 +445,11 @@ fn the_revision_reports_known_reasons_of_its_phase_objects() {
         ("ArchivalInProgress", "ProbeFailure"),
     ] {
         for status in ["False", "Unknown"] {
-            let (_, outcome) = pass(&revision(), Some(reports(status, reason, "x")), nothing);
+            let (_, outcome) = pass(
+                &revision(),
+                Some(reports(status, reason, "x")),
+                unexpected_request,
+            );
             let PassResult::Delegated { reason: shown, .. } = outcome.result else {
                 panic!("{:?}", outcome.result)
             };
