@@ -19,7 +19,10 @@ use baton_terminal::{
     kubeconfig::{ConnectionArgs, load_client_config},
     proxy::shown,
 };
-use baton_view::{chain::kind::ChainKind, lists::ListQuery};
+use baton_view::{
+    chain::kind::ChainKind,
+    lists::{Count, ListQuery},
+};
 use http::{Method, Request};
 use kube::Client;
 use serde_json::Value;
@@ -77,14 +80,6 @@ pub(crate) async fn connect(
         source: Box::new(source),
     })?;
     Ok(Cluster::new(client, namespace, server))
-}
-
-/// How many objects a collection has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Count {
-    Exactly(u64),
-    /// The server does not say how many more.
-    MoreThan(u64),
 }
 
 /// How to write, in the name of this program.

@@ -11,6 +11,7 @@ use baton_terminal::{
     error::{innermost, refusal},
     kubeconfig::ConfigError,
 };
+use baton_view::diff::plan::NoPlan;
 use kube::core::Status;
 
 /// Why a command could not do its work. Printed after `error: `; the exit code is 2.
@@ -47,6 +48,9 @@ pub(crate) enum Error {
     /// What was named does not exist.
     #[error("{0}")]
     NotFound(String),
+    /// There is no next revision.
+    #[error(transparent)]
+    NoPlan(#[from] NoPlan),
     /// The flags do not go together, or not with what was found.
     #[error("{0}")]
     Usage(String),

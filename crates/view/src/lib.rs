@@ -8,6 +8,7 @@
 //! - [`content`]: the objects that revisions want
 //! - [`children`]: those objects as they are in the cluster
 //! - [`delegates`]: the objects that stand for delegated phases
+//! - [`diff`]: differences of objects
 //! - [`lists`]: what was read of collections, and questions that ask for it
 //! - [`object`]: texts in JSON
 //! - [`rollout`]: the progress of a chain, and refusals that stand
@@ -21,6 +22,7 @@ pub mod chain;
 pub mod children;
 pub mod content;
 pub mod delegates;
+pub mod diff;
 pub mod lists;
 pub mod object;
 pub mod rollout;
