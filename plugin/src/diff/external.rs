@@ -117,7 +117,10 @@ fn directory(label: &str) -> String {
 #[cfg(test)]
 mod tests {
     use baton_engine::Gvk;
-    use baton_view::diff::{Topic, fate::Fate};
+    use baton_view::{
+        chain::kind::ChainKind,
+        diff::{Topic, fate::Fate},
+    };
     use serde_json::json;
 
     use super::*;
@@ -181,6 +184,15 @@ mod tests {
         );
         let text = std::fs::read_to_string(dir.path().join("live/v1.ConfigMap..changed"));
         assert_eq!(text.unwrap(), "a: c\n");
+    }
+
+    #[test]
+    fn a_deployment_itself_is_a_file() {
+        let topic = Topic::Chain(ChainKind::ObjectDeployment, "web".to_owned());
+        let section = Section::of_change(topic, json!({ "a": 1 }), json!({ "a": 2 })).unwrap();
+        let dir = write(&[section], &labels()).unwrap();
+        let name = "objectdeployment.package-operator.run_web";
+        assert!(dir.path().join("live").join(name).exists());
     }
 
     #[tokio::test]

@@ -89,7 +89,7 @@ fn names(topic: &Topic) -> (String, String) {
         }
         Topic::Chain(kind, name) => {
             let title = format!("{}.{}/{name}", kind.singular(), kind.group);
-            return (title.clone(), title);
+            return (title.clone(), as_file(&title));
         }
         Topic::Application(kind, namespace, name) => {
             let title = format!("{} {namespace}/{name}", kind.singular());
@@ -123,7 +123,11 @@ fn object_file(gvk: &Gvk, key: &ObjectKey) -> String {
         "{}{dot}{version}.{}.{place}.{}",
         gvk.group, gvk.kind, key.name
     );
-    // A manifest may say anything, and this becomes a path.
+    as_file(&name)
+}
+
+/// A manifest may say anything, and this becomes a path.
+fn as_file(name: &str) -> String {
     name.replace(['/', '\\', '\0', ':'], "_")
 }
 
