@@ -318,8 +318,8 @@ async fn send(
 }
 
 /// The cause for which the server would refuse an object in any namespace: it is asked about the one that always
-/// exists, as it validates nothing in one that does not. Nothing where it may not be asked, or finds another fault than an invalid
-/// object: that may be about this namespace alone.
+/// exists, as it validates nothing in one that does not. Nothing where it may not be asked, or finds another fault than
+/// an invalid object: that may be about this namespace alone.
 async fn invalid_anywhere(cluster: &Cluster, object: &Desired) -> Result<Option<String>, Error> {
     let key = ObjectKey {
         namespace: DEFAULT_NAMESPACE.to_owned(),

@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use crate::{connect::Cluster, error::Error};
 
-/// The managers whose fields become the revision's with an object: none, unless it is taken over from somebody who is no
-/// revision.
+/// The managers whose fields become the revision's with an object: none, unless it is taken over from somebody who is
+/// no revision.
 pub(crate) fn former(
     next: &Next,
     siblings: &ChainSiblings,

@@ -54,8 +54,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The revision that an apply of a deployment or a revision would make. `chains` are all of its namespace, or of the
-    /// cluster scope.
+    /// The revision that an apply of a deployment or a revision would make. `chains` are all of its namespace, or of
+    /// the cluster scope.
     ///
     /// # Errors
     /// If it cannot be read, or the numbers have come to an end.

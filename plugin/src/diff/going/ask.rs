@@ -106,8 +106,8 @@ async fn contents(cluster: &Cluster, namespace: &str) -> Result<Contents, Error>
     Ok(contents)
 }
 
-/// The number of objects of a collection that have another name than this one. The server says how many there are only where all
-/// are asked for.
+/// The number of objects of a collection that have another name than this one. The server says how many there are only
+/// where all are asked for.
 async fn count_without(cluster: &Cluster, path: &str, name: &str) -> Result<Count, Error> {
     let query = ListQuery {
         fields: Some(format!("metadata.name!={name}")),
