@@ -19,7 +19,10 @@ use baton_terminal::{
     kubeconfig::{ConnectionArgs, load_client_config},
     proxy::shown,
 };
-use baton_view::{chain::kind::ChainKind, lists::ListQuery};
+use baton_view::{
+    chain::kind::ChainKind,
+    lists::{Count, ListQuery},
+};
 use http::{Method, Request};
 use kube::Client;
 use serde_json::Value;
@@ -77,14 +80,6 @@ pub(crate) async fn connect(
         source: Box::new(source),
     })?;
     Ok(Cluster::new(client, namespace, server))
-}
-
-/// The number of objects of a collection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Count {
-    Exactly(u64),
-    /// More than this number; the server does not report the exact one.
-    MoreThan(u64),
 }
 
 /// Options of a write in the name of this program.

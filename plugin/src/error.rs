@@ -11,6 +11,7 @@ use baton_terminal::{
     error::{innermost, refusal},
     kubeconfig::ConfigError,
 };
+use baton_view::diff::plan::NoPlan;
 use kube::core::Status;
 
 /// The reason that a command could not do its work. Printed after `error: `; the exit code is 2.
@@ -47,6 +48,9 @@ pub(crate) enum Error {
     /// The named object does not exist.
     #[error("{0}")]
     NotFound(String),
+    /// There is no next revision.
+    #[error(transparent)]
+    NoPlan(#[from] NoPlan),
     /// The flags cannot be combined, or do not fit the objects.
     #[error("{0}")]
     Usage(String),

@@ -33,6 +33,7 @@ use baton_apis::constants::{FIELD_MANAGER, GROUP};
 use serde_json::Value;
 
 use self::create_only::{owned_at, owned_part, remove, set};
+pub use self::fields::Marker;
 use self::fields::{field, write_key};
 use self::fingerprint::{ABSENT, mix, of_map, of_node, of_owned, of_value};
 use self::legacy::OwnedFields;

@@ -263,20 +263,24 @@ pub fn owner(object: &Value, chain: &Chain, delegates: &Delegates) -> Owner {
     let Some(reference) = controller(object) else {
         return Owner::Nobody;
     };
-    let (kind, name) = (text(reference, "kind"), text(reference, "name"));
     let uid = text(reference, "uid");
     let itself = chain.by_uid(uid);
     match itself.or_else(|| delegates.revision_of(uid, chain)) {
         Some(revision) => Owner::Revision {
             name: revision.name().to_owned(),
             number: revision.number(),
-            through: itself.is_none().then(|| name.to_owned()),
+            through: itself.is_none().then(|| text(reference, "name").to_owned()),
         },
-        None => Owner::Stranger {
-            kind: kind.to_owned(),
-            name: name.to_owned(),
-        },
+        None => stranger(object),
     }
+}
+
+/// The controller of a live object that is under no revision of a chain.
+pub fn stranger(object: &Value) -> Owner {
+    controller(object).map_or(Owner::Nobody, |reference| Owner::Stranger {
+        kind: text(reference, "kind").to_owned(),
+        name: text(reference, "name").to_owned(),
+    })
 }
 
 /// Compiles the probes of a revision, to evaluate them for many objects.

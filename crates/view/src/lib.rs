@@ -9,6 +9,7 @@
 //! - [`content`]: the objects that revisions want
 //! - [`children`]: these objects as they are in the cluster
 //! - [`delegates`]: the `ObjectSetPhases` of delegated phases
+//! - [`diff`]: differences of objects
 //! - [`lists`]: lists that were read, and questions that request them
 //! - [`object`]: texts in JSON
 //! - [`rollout`]: the progress of a chain, and persistent refusals
@@ -22,6 +23,7 @@ pub mod chain;
 pub mod children;
 pub mod content;
 pub mod delegates;
+pub mod diff;
 pub mod lists;
 pub mod object;
 pub mod rollout;

@@ -74,6 +74,24 @@ impl ListRequest {
     }
 }
 
+/// The number of objects of a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// This one.
+    Exactly(u64),
+    /// More than this one, as the server does not report how many more.
+    MoreThan(u64),
+}
+
+impl Count {
+    /// The number of those that are known.
+    pub fn least(self) -> u64 {
+        match self {
+            Self::Exactly(count) | Self::MoreThan(count) => count,
+        }
+    }
+}
+
 /// The objects of a collection to read, and their form.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListQuery {

@@ -8,10 +8,11 @@
 //! - [`question`]: questions to lists about deployments and applications
 //! - [`history`]: past rollouts; [`inventory`]: the sites with their workloads
 //! - [`record`]: kept versions; [`overview`]: an application with its deployments and versions
-//! - [`forecast`]: the effect of another spec of an application
+//! - [`forecast`]: the effect of another spec of an application; [`compare`]: its differences besides content
 //! - [`steer`]: the patches that steer a rollout
 
 pub mod cluster;
+pub mod compare;
 #[cfg(test)]
 mod fixtures;
 pub mod fleet;

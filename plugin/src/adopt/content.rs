@@ -10,16 +10,18 @@
 
 use baton_apis::constants::{ANNOTATION_LAST_APPLIED, ANNOTATIONS_OF_TOOLS};
 use baton_engine::diff::{
+    Marker,
     legacy::{entries, migrated},
     owned_fields,
 };
-use baton_view::object::text_at;
-use serde_json::{Map, Value};
-
-use crate::diff::{
-    clean::clean_live,
-    project::{project, with_string_data_encoded},
+use baton_view::{
+    diff::{
+        clean::clean_live,
+        project::{project, with_string_data_encoded},
+    },
+    object::text_at,
 };
+use serde_json::{Map, Value};
 
 /// The annotation in which kapp records its last apply.
 const ANNOTATION_OF_KAPP: &str = "kapp.k14s.io/original";
@@ -174,12 +176,13 @@ fn pruned(live: &Value, owned: &Map<String, Value>, wanted: Option<&Value>) -> O
             let none = Vec::new();
             let wanted_items = wanted.and_then(Value::as_array).unwrap_or(&none);
             let rest = items.iter().filter_map(|item| {
-                let marker = owned.iter().find(|(marker, _)| is_item(marker, item));
-                let Some((marker, below)) = marker else {
+                let markers = owned.iter();
+                let mut markers = markers.map(|(marker, below)| (Marker::parse(marker), below));
+                let Some((marker, below)) = markers.find(|(marker, _)| marker.is_of(item)) else {
                     return Some(item.clone());
                 };
                 let mut wanted_items = wanted_items.iter();
-                let wanted = wanted_items.find(|wanted| is_item_or_less(marker, wanted))?;
+                let wanted = wanted_items.find(|wanted| marker.may_be_of(wanted))?;
                 match below.as_object() {
                     Some(below) => pruned(item, below, Some(wanted)),
                     None => Some(item.clone()),
@@ -190,27 +193,6 @@ fn pruned(live: &Value, owned: &Map<String, Value>, wanted: Option<&Value>) -> O
         }
         other => wanted.is_some().then(|| other.clone()),
     }
-}
-
-/// True if a marker stands for this item of a list.
-fn is_item(marker: &str, item: &Value) -> bool {
-    fits(marker, item, |key, value| item.get(key) == Some(value))
-}
-
-/// As [`is_item`], for an item of a manifest, which may lack keys that have a default.
-fn is_item_or_less(marker: &str, item: &Value) -> bool {
-    fits(marker, item, |key, value| {
-        item.get(key).is_none_or(|own| own == value)
-    })
-}
-
-fn fits(marker: &str, item: &Value, has: impl Fn(&String, &Value) -> bool) -> bool {
-    if let Some(element) = marker.strip_prefix("v:") {
-        return serde_json::from_str::<Value>(element).is_ok_and(|element| element == *item);
-    }
-    let keys = marker.strip_prefix("k:");
-    let keys = keys.and_then(|keys| serde_json::from_str::<Map<String, Value>>(keys).ok());
-    keys.is_some_and(|keys| keys.iter().all(|(key, value)| has(key, value)))
 }
 
 /// Removes fields that are null. Templates write them, and servers ignore them.

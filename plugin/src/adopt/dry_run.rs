@@ -4,14 +4,11 @@
 use std::fmt::Write as _;
 
 use baton_engine::redact::with_short_values;
+use baton_view::diff::{clean::clean_live, mask::redact};
 use serde_json::Value;
 
 use super::{Member, content::Content};
-use crate::{
-    connect::Cluster,
-    diff::{clean::clean_live, mask::redact},
-    error::Error,
-};
+use crate::{connect::Cluster, error::Error, output::format::first};
 
 /// The number of paths of a drift that are named.
 const NAMED: usize = 3;
@@ -92,19 +89,10 @@ async fn drift(
     if paths.is_empty() {
         return Ok(None);
     }
-    let mut named = paths
-        .iter()
-        .take(NAMED)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    if let more @ 1.. = paths.len().saturating_sub(NAMED) {
-        // Writing into a string cannot fail.
-        let _ = write!(named, " and {more} more");
-    }
     Ok(Some(format!(
-        "{} is not as recorded in {named}: the cluster's value is taken, --recorded takes the other",
-        member.title()
+        "{} is not as recorded in {}: the cluster's value is taken, --recorded takes the other",
+        member.title(),
+        first(&paths, NAMED)
     )))
 }
 

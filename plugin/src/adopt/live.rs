@@ -12,9 +12,9 @@ use serde_json::Value;
 use super::{Found, Member};
 use crate::{
     connect::{Cluster, SIDE_BY_SIDE},
-    diff::describe,
     error::Error,
     pack::scope::Scopes,
+    text::diff::object_title,
 };
 
 /// Objects that can be adopted.
@@ -101,7 +101,7 @@ pub(crate) async fn read(
 impl Adoptable {
     fn take(&mut self, member: Member, looked: Looked, choice: Choice) {
         let Member { place, .. } = &member;
-        let title = describe(&member.key());
+        let title = object_title(&member.key());
         match looked {
             Looked::Live(live) => {
                 if let Some(refusal) = refusal(&live) {

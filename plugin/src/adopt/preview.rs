@@ -1,85 +1,58 @@
-//! Turns the forecast for a deployment into a preview: the effect on each object, the objects that
-//! would get new pods, and refusals.
+//! Turns the forecast for a deployment into a preview: the effect of the takeover on each object.
 
 use baton_apis::constants::ANNOTATION_FORMER_MANAGERS;
+use baton_view::diff::{
+    Pair, Section,
+    fate::{Fate, Group},
+};
 use serde_json::Value;
 
 use super::dry_run::differences;
-use crate::diff::{
-    Pair, Section, Tone,
-    fate::{Fate, Group},
-};
 
 /// Where the template of the pods is, for the kinds that roll their pods out anew when it changes.
 const TEMPLATE: &str = "/spec/template";
 
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Preview {
-    pub(crate) sections: Vec<Section>,
-    /// Titles of the sections whose objects would get new pods.
-    pub(crate) restarting: Vec<String>,
-    /// True if at least one object would be refused.
-    pub(crate) is_refused: bool,
-}
-
 /// Makes the preview of a deployment that does not exist yet. The forecast has a section for the
 /// deployment, then one for its revision, then one per object.
-pub(crate) fn preview(forecast: Vec<Section>) -> Preview {
-    let mut preview = Preview::default();
-    let mut counts = [0_usize; 3];
-    for (index, section) in forecast.into_iter().enumerate() {
-        if index < 2 {
-            preview.sections.push(section);
-            continue;
-        }
-        let section = of_object(section, &mut preview.restarting);
-        let count = match section.tone() {
-            Tone::Same => 0,
-            Tone::Bad => 2,
-            _ => 1,
-        };
-        counts[count] += 1;
-        preview.sections.push(section);
+pub(crate) fn preview(mut sections: Vec<Section>) -> Vec<Section> {
+    let objects = sections.iter_mut().skip(2);
+    let groups: Vec<Group> = objects
+        .map(|section| {
+            of_object(section);
+            match section.fate.group() {
+                Group::Refused => Group::Refused,
+                group if group.is_same() => Group::Adopted,
+                _ => Group::Changed,
+            }
+        })
+        .collect();
+    if let Some(revision) = sections.get_mut(1) {
+        revision.fate = Fate::count(groups);
     }
-    let [same, changed, refused] = counts;
-    preview.is_refused = refused > 0;
-    let fates = [
-        (same, Group::Adopted),
-        (changed, Group::Changed),
-        (refused, Group::Refused),
-    ];
-    let fates = fates.into_iter().filter(|(count, _)| *count > 0);
-    if let Some(revision) = preview.sections.get_mut(1) {
-        revision.fate = Fate::Revision(fates.collect());
-    }
-    preview
+    sections
 }
 
-fn of_object(section: Section, restarting: &mut Vec<String>) -> Section {
+fn of_object(section: &mut Section) {
     let sides = section.pair.as_ref();
     let Some((before, after)) = sides.and_then(|pair| Some((pair.before()?, pair.after()?))) else {
-        return section;
+        return;
     };
     // Masked values differ exactly if the values behind the masks do.
     let after = without_own(after.clone());
-    let paths = differences(before, &after);
-    if paths.is_empty() {
-        let section = Section {
-            pair: None,
-            ..section
-        };
-        return section.fate(Fate::Adopted);
-    }
-    let fate = if restarts(before, &after) {
-        restarting.push(section.title.clone());
-        Fate::Restarted
+    (section.fate, section.pair) = if differences(before, &after).is_empty() {
+        (Fate::Adopted, None)
     } else {
-        Fate::Changed
+        let restarts = restarts(before, &after);
+        let pair = Pair::new(Some(before.clone()), Some(after));
+        (
+            if restarts {
+                Fate::Restarted
+            } else {
+                Fate::Changed
+            },
+            Some(pair),
+        )
     };
-    let before = before.clone();
-    section
-        .fate(fate)
-        .pair(Pair::new(Some(before), Some(after)))
 }
 
 /// True if a change of an object replaces pods: it changes the spec of a Pod, or a template of
@@ -113,7 +86,11 @@ fn without_own(mut object: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use baton_engine::Gvk;
+    use baton_view::{children::Owner, diff::Topic};
+
     use super::*;
+    use crate::text::diff::fate::fate;
 
     fn yaml(text: &str) -> Value {
         serde_saphyr::from_str(text).unwrap()
@@ -122,13 +99,19 @@ mod tests {
     fn forecast(objects: &[(&str, &str)]) -> Vec<Section> {
         let of_objects = objects.iter().map(|(before, after)| {
             let pair = Pair::new(Some(yaml(before)), Some(yaml(after)));
-            Section::new("", "Deployment shop/web (phase workloads)")
-                .fate(Fate::TakenOver("nobody".to_owned()))
+            let gvk = Gvk::new("v1", "Deployment");
+            let topic = Topic::Object {
+                key: gvk.key("shop", "web"),
+                gvk,
+                phase: Some("workloads".to_owned()),
+            };
+            Section::new(topic)
+                .fate(Fate::TakenOver(Owner::Nobody))
                 .pair(pair)
         });
-        let own = ["objectdeployment.package-operator.run/shop", "revision 1"];
-        let own = own
-            .map(|title| Section::new("", title).fate(Fate::Revision(vec![(1, Group::Changed)])));
+        let own = [Topic::Settings, Topic::Revision(1)];
+        let own =
+            own.map(|topic| Section::new(topic).fate(Fate::Revision(vec![(1, Group::Changed)])));
         own.into_iter().chain(of_objects).collect()
     }
 
@@ -142,16 +125,14 @@ mod tests {
             "name: web, annotations: {baton.run/former-managers: kapp}",
         );
         let preview = preview(forecast(&[(WEB, WEB), (WEB, &noted)]));
-        assert_eq!(
-            preview.sections[1].fate.to_string(),
-            "2 taken over unchanged"
-        );
-        assert!(
-            preview.sections[2..]
-                .iter()
-                .all(|section| section.tone() == Tone::Same)
-        );
-        assert_eq!(preview.restarting, Vec::<String>::new());
+        assert_eq!(fate(&preview[1].fate), "2 taken over unchanged");
+        assert!(preview[2..].iter().all(|it| !it.differs()));
+        assert_eq!(restarting(&preview), 0);
+    }
+
+    fn restarting(sections: &[Section]) -> usize {
+        let sections = sections.iter();
+        sections.filter(|it| it.fate == Fate::Restarted).count()
     }
 
     #[test]
@@ -159,17 +140,14 @@ mod tests {
         let scaled = WEB.replace("replicas: 1", "replicas: 2");
         let other = WEB.replace("[a]", "[b]");
         let found = preview(forecast(&[(WEB, &scaled), (WEB, &other)]));
-        assert_eq!(found.sections[1].fate.to_string(), "2 changed");
-        assert_eq!(found.sections[2].fate, Fate::Changed);
-        assert_eq!(found.restarting, ["Deployment shop/web (phase workloads)"]);
+        assert_eq!(fate(&found[1].fate), "2 changed");
+        assert_eq!(found[2].fate, Fate::Changed);
+        assert_eq!(found[3].fate, Fate::Restarted);
         let mut refused = forecast(&[(WEB, WEB)]);
-        refused.push(Section::new("", "x").fate(Fate::Refused("no".to_owned())));
+        refused.push(Section::new(Topic::Slices).fate(Fate::Refused("no".to_owned())));
         let found = preview(refused);
-        assert!(found.is_refused);
-        assert_eq!(
-            found.sections[1].fate.to_string(),
-            "1 taken over unchanged, 1 refused"
-        );
+        assert!(found.iter().any(Section::is_refused));
+        assert_eq!(fate(&found[1].fate), "1 taken over unchanged, 1 refused");
     }
 
     #[test]

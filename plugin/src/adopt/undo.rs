@@ -37,9 +37,9 @@ use self::{
 use crate::{
     cluster::lists::{self, not_found},
     connect::{Cluster, SIDE_BY_SIDE},
-    diff::describe,
     error::Error,
     output::format::name,
+    text::diff::object_title,
     wait::chain::watch_until,
 };
 
@@ -142,7 +142,7 @@ async fn objects(cluster: &Cluster, chain: &Chain) -> Result<Vec<(Gvk, ObjectKey
             }
             Found::Live(_) | Found::Missing => {}
             Found::Unreadable(why) => {
-                let title = describe(&object.key);
+                let title = object_title(&object.key);
                 return Err(Error::Impossible(format!("{title}: {why}")));
             }
         }
@@ -237,7 +237,7 @@ impl Holding {
         let owners = &uids(&self.chain);
         let requests = self.objects.iter().map(async |object| {
             let answer = hand_back(cluster, object, owners, is_dry_run).await;
-            (describe(&object.1), answer)
+            (object_title(&object.1), answer)
         });
         let mut answers = stream::iter(requests).buffered(SIDE_BY_SIDE);
         let mut left = Vec::new();

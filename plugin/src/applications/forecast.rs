@@ -1,33 +1,22 @@
-//! What a file would make of an Application.
+//! The effect of a file on an Application.
 
-use baton_apis::{
-    Application, ReleaseEnvironment,
-    constants::shipper::{
-        ANNOTATION_CHART_NAME, ANNOTATION_CHART_VERSION_RAW, ANNOTATION_CHART_VERSION_RESOLVED,
-        API_VERSION,
-    },
-    kinds,
-};
-use baton_releases::{application::history::History, hash::environment_hash};
+use baton_apis::{Application, kinds};
 use baton_view::{
-    applications::{observed::Observed, target::AppTarget},
+    applications::{
+        compare::{environment, manifests},
+        forecast::Change,
+        target::AppTarget,
+    },
+    diff::{Section, Topic},
     object::text_at,
 };
 use serde_json::Value;
 
-use super::compare::{environment, manifests, rendered};
+use super::compare::rendered;
 use crate::{
-    connect::Cluster,
-    diff::{Section, check::check_apply, fate::Fate},
-    error::Error,
-    subject::check_name,
+    connect::Cluster, diff::check::check_apply, error::Error, subject::check_name,
     wait::application::read,
 };
-
-/// True if an object of a file is an Application.
-pub(crate) fn is_application(object: &Value) -> bool {
-    object["apiVersion"] == API_VERSION && object["kind"] == "Application"
-}
 
 /// The effect of applying an Application of a file.
 ///
@@ -49,9 +38,8 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
         Err(error) => return Err(error),
     };
     let change = Change::of(observed.as_ref(), &wanted);
-    let mut first = Section::new("application", format!("application {namespace}/{name}"));
-    first = first.fate(change.fate());
-    first.notes.clone_from(&change.notes);
+    let topic = Topic::Application(&kinds::APPLICATION, namespace.to_owned(), name.to_owned());
+    let first = Section::new(topic).fate(change.fate()).notes(change.notes);
     let path = kinds::APPLICATION.path_of(Some(&cluster.namespace), name);
     let first = check_apply(&cluster, object, &path, first).await?;
     let mut sections = vec![first];
@@ -65,122 +53,19 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
     Ok(sections)
 }
 
-/// The future of an Application.
-#[derive(Debug)]
-struct Change<'a> {
-    before: Option<&'a ReleaseEnvironment>,
-    after: ReleaseEnvironment,
-    notes: Vec<String>,
-    /// True if another number of Releases is kept.
-    changes_limit: bool,
-    /// The newest Release, and an older one of the wanted environment: its manifests are known.
-    known: Option<(String, String)>,
-}
-
-impl<'a> Change<'a> {
-    fn of(observed: Option<&'a Observed>, wanted: &Application) -> Self {
-        let before = observed.and_then(Observed::template);
-        let mut change = Self {
-            before,
-            after: wanted.spec.template.clone(),
-            notes: Vec::new(),
-            changes_limit: false,
-            known: None,
-        };
-        if let Some(observed) = observed {
-            change.resolve(observed);
-            change.limit(observed, wanted);
-        }
-        change.releases(observed);
-        change
-    }
-
-    /// A range of versions has been replaced by a version: the range is no change then.
-    fn resolve(&mut self, observed: &Observed) {
-        let application = observed.application.as_ref();
-        let annotations = application.and_then(|it| it.metadata.annotations.as_ref());
-        let says = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
-        let chart = &mut self.after.chart;
-        let (Some(raw), Some(resolved)) = (
-            says(ANNOTATION_CHART_VERSION_RAW),
-            says(ANNOTATION_CHART_VERSION_RESOLVED),
-        ) else {
-            return;
-        };
-        let is_raw = raw == chart.version && raw != resolved;
-        if is_raw && says(ANNOTATION_CHART_NAME) == Some(chart.name.as_str()) {
-            self.notes.push(format!(
-                "version {raw} was {resolved} the last time; it is looked up again"
-            ));
-            resolved.clone_into(&mut chart.version);
-        }
-    }
-
-    fn limit(&mut self, observed: &Observed, wanted: &Application) {
-        let application = observed.application.as_ref();
-        let before = application.and_then(|it| it.spec.revision_history_limit);
-        if let Some(limit) = wanted.spec.revision_history_limit
-            && before != Some(limit)
-        {
-            self.changes_limit = true;
-            let before = before.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
-            self.notes
-                .push(format!("revisionHistoryLimit: {before} -> {limit}"));
-        }
-    }
-
-    /// The future of its Releases.
-    fn releases(&mut self, observed: Option<&Observed>) {
-        let hash = environment_hash(&self.after);
-        let notes = &mut self.notes;
-        let history = observed.map(Observed::known_history);
-        let newest = history.as_ref().and_then(History::newest);
-        let Some(newest) = newest else {
-            notes.push(format!("it makes the first release, of hash {hash}"));
-            return;
-        };
-        let name = newest.name();
-        if newest.hash() == hash {
-            notes.push(format!(
-                "release {name} is what it asks for: no new release"
-            ));
-            return;
-        }
-        let generation = newest.generation.saturating_add(1);
-        notes.push(format!(
-            "it makes a release of generation {generation} and hash {hash}"
-        ));
-        if !newest.is_complete() {
-            notes.push(format!(
-                "release {name}, which is being rolled out, is given up"
-            ));
-        }
-        let members = history.as_ref().map_or(&[][..], History::members);
-        let same = members.iter().rev().find(|member| member.hash() == hash);
-        notes.push(match same {
-            Some(same) => format!(
-                "release {} (generation {}) had the same: its manifests are shown",
-                same.name(),
-                same.generation
-            ),
-            None => "its manifests are rendered when it is applied".to_owned(),
-        });
-        self.known = same.map(|same| (name.to_owned(), same.name().to_owned()));
-    }
-
-    fn fate(&self) -> Fate {
-        match self.before {
-            None => Fate::Added,
-            Some(before) if *before != self.after || self.changes_limit => Fate::Changed,
-            Some(_) => Fate::Unchanged,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use baton_view::{applications::observed::Observed, diff::fate::Fate};
+
     use super::*;
-    use crate::applications::fixtures::{mid_rollout, observed};
+    use crate::{
+        applications::fixtures::{mid_rollout, observed},
+        text::diff::note::note,
+    };
+
+    fn notes(change: &Change<'_>) -> Vec<String> {
+        change.notes.iter().map(note).collect()
+    }
 
     fn application(observed: &Observed) -> Application {
         observed.application.clone().unwrap()
@@ -192,7 +77,7 @@ mod tests {
         let change = Change::of(Some(&observed), &application(&observed));
         assert_eq!(change.fate(), Fate::Unchanged);
         assert_eq!(
-            change.notes,
+            notes(&change),
             ["release shop-new-0 is what it asks for: no new release"]
         );
     }
@@ -205,7 +90,7 @@ mod tests {
         let change = Change::of(Some(&observed), &wanted);
         assert_eq!(change.fate(), Fate::Unchanged);
         assert_eq!(
-            change.notes[0],
+            notes(&change)[0],
             "version ~1 was 1.1.0 the last time; it is looked up again"
         );
         wanted.spec.template.chart.name = "other".to_owned();
@@ -226,7 +111,7 @@ mod tests {
             change.known,
             Some(("shop-new-0".to_owned(), "shop-old-0".to_owned()))
         );
-        insta::assert_snapshot!(change.notes.join("\n"));
+        insta::assert_snapshot!(notes(&change).join("\n"));
     }
 
     #[test]
@@ -234,6 +119,6 @@ mod tests {
         let wanted = application(&observed(&mid_rollout()));
         let change = Change::of(None, &wanted);
         assert_eq!(change.fate(), Fate::Added);
-        assert!(change.notes[0].starts_with("it makes the first release"));
+        assert!(notes(&change)[0].starts_with("it makes the first release"));
     }
 }

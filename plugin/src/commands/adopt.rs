@@ -4,7 +4,10 @@ mod args;
 mod make;
 
 pub(crate) use self::args::AdoptArgs;
-use baton_view::chain::{kind::ChainKind, target::Target};
+use baton_view::{
+    chain::{kind::ChainKind, target::Target},
+    diff::{Section, fate::Fate, note::Note},
+};
 
 use self::args::SourceArgs;
 use super::{Exit, conclude, pack::print};
@@ -18,20 +21,17 @@ use crate::{
     },
     args::GlobalArgs,
     connect::Cluster,
-    diff::{
-        describe,
-        forecast::forecast,
-        input::place,
-        places::Places,
-        render::{Labels, render},
-    },
+    diff::{forecast::forecast, input::place, places::Places},
     error::Error,
     output::report,
     pack::{
         Packed,
         apply::{self, Mode},
     },
-    text::rollout::message,
+    text::{
+        diff::{self, Labels, object_title, render},
+        rollout::message,
+    },
     wait::chain::follow_unless_refused,
 };
 
@@ -126,23 +126,22 @@ async fn take_over(
             "{target} exists already; choose another name, or change that one with `kubectl baton pack --apply`"
         )));
     }
-    let mut preview = preview(forecast(&places, object, kind, &package.slices).await?);
-    if let Some(revision) = preview.sections.get_mut(1) {
-        revision.notes.push(title.to_owned());
+    let mut sections = preview(forecast(&places, object, kind, &package.slices).await?);
+    if let Some(revision) = sections.get_mut(1) {
+        revision.notes.push(Note::Origin(title.to_owned()));
     }
-    output.print(&render(
-        &preview.sections,
-        &Labels::new("live", "taken over"),
-        output,
-    ))?;
-    if preview.is_refused {
+    let labels = Labels::new("live", "taken over");
+    output.print(&render(&sections, &labels, output))?;
+    if sections.iter().any(Section::is_refused) {
         report("error: not everything can be taken over; nothing was changed");
         return Ok(Exit::Refused);
     }
-    if !preview.restarting.is_empty() && !args.choice.allow_restart {
+    let restarting = sections.iter().filter(|it| it.fate == Fate::Restarted);
+    let restarting: Vec<String> = restarting.map(|it| diff::title(&it.topic)).collect();
+    if !restarting.is_empty() && !args.choice.allow_restart {
         report(&format!(
             "error: pods would be replaced, and nothing was changed: {}; --allow-restart does it all the same",
-            preview.restarting.join(", ")
+            restarting.join(", ")
         ));
         return Ok(Exit::Refused);
     }
@@ -194,7 +193,7 @@ async fn undone(args: &AdoptArgs, cluster: &Cluster, global: &GlobalArgs) -> Res
         return Ok(Exit::Fine);
     }
     for (_, key) in &holding.objects {
-        output.print(&format!("{}: left as it is", describe(key)))?;
+        output.print(&format!("{}: left as it is", object_title(key)))?;
     }
     report(&format!(
         "nothing was changed; --apply deletes {} and its revisions and slices, and none of these objects",

@@ -10,6 +10,16 @@ use baton_view::{
     chain::{Chain, kind::ChainKind, member::Revision, target::Target},
     children::Found,
     delegates::DelegatesOf,
+    diff::{
+        Section,
+        apply::ChainSiblings,
+        fate::{Fate, Unseen},
+        live,
+        mask::redact,
+        note::Note,
+        plan::as_next,
+        revisions::{Side, compare},
+    },
 };
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -22,16 +32,10 @@ use crate::{
     cluster::lists,
     connect::{Cluster, SIDE_BY_SIDE},
     diff::{
-        Section,
-        apply::ChainSiblings,
+        complete,
         external::External,
-        fate::Fate,
-        forecast, gone, input, live, losses,
-        mask::redact,
-        places::{ClusterContext, Places, unseen},
-        plan::as_next,
-        render::{Labels, render},
-        revisions::{Side, compare},
+        forecast, input, losses,
+        places::{ClusterContext, Places},
         takeover,
     },
     error::Error,
@@ -39,7 +43,10 @@ use crate::{
     rollback::numbered,
     sites,
     subject::{self, Subject, object_name},
-    text::rollout::title,
+    text::{
+        diff::{self, Labels, render, warning::warning},
+        rollout::title,
+    },
 };
 
 const USAGE: &str = "\
@@ -183,8 +190,9 @@ async fn with_file(path: &Path, args: &DiffArgs, global: &GlobalArgs) -> Result<
 async fn show(sections: &[Section], labels: &Labels, global: &GlobalArgs) -> Result<Exit, Error> {
     let differs = if let Some(external) = External::from_env() {
         for section in sections {
-            for warning in &section.warnings {
-                report(&format!("warning: {}: {warning}", section.title));
+            for one in &section.warnings {
+                let title = diff::title(&section.topic);
+                report(&format!("warning: {title}: {}", warning(one)));
             }
         }
         external.show(sections, labels).await?
@@ -243,29 +251,15 @@ async fn between(
     to: &Revision,
 ) -> Result<Vec<Section>, Error> {
     let slices = lists::slices(cluster, [from, to]).await?;
-    let side = |revision| -> Result<Side, Error> {
+    let side = |revision| {
         let side = Side::of_revision(revision, slices.content(revision));
-        complete(revision, &side)?;
-        Ok(side)
+        complete(side, || title(revision))
     };
     let (from, to) = (side(from)?, side(to)?);
     let mut sections = compare(&from, &to);
     let contents = (&from.content, &to.content);
     losses::add_to_comparison(cluster, chain, contents, &mut sections).await?;
     Ok(sections)
-}
-
-/// Refuses a revision of which parts are lost.
-fn complete(revision: &Revision, side: &Side) -> Result<(), Error> {
-    let missing = side.missing_slices();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(Error::Impossible(format!(
-        "{} cannot be compared: {}",
-        title(revision),
-        gone(&missing)
-    )))
 }
 
 async fn with_cluster(
@@ -275,24 +269,20 @@ async fn with_cluster(
 ) -> Result<Vec<Section>, Error> {
     let slices = lists::slices(&places.home, [revision]).await?;
     let content = slices.content(revision);
-    complete(revision, &Side::of_revision(revision, content.clone()))?;
+    let side = Side::of_revision(revision, content.clone());
+    complete(side, || title(revision))?;
     let wanted = [(revision, &content)];
     let children = places.children(&wanted).await?;
     let delegates = lists::once(&places.home, &DelegatesOf(&wanted)).await?;
-    let names = chain.revisions.iter().map(|it| it.name().to_owned());
-    let siblings = ChainSiblings::new(&chain.revisions, &names.collect());
+    let siblings = ChainSiblings::of(chain);
     let sections = content.placed().map(|(phase, object)| {
         let (children, delegates, siblings) = (&children, &delegates, &siblings);
         async move {
             let Some(cluster) = places.of(phase) else {
-                let section = Section::of(&object.gvk, &object.key, Some(&phase.name));
-                let section = section.fate(Fate::NotCompared(unseen(phase)));
+                let section = Section::of(object, &phase.name);
+                let section = section.fate(Fate::NotCompared(Unseen::Class(phase.class.clone())));
                 let available = delegates.available(revision, phase);
-                let reported = available.map(|it| match it.status.as_str() {
-                    "True" => "its phase object says that it is available".to_owned(),
-                    _ => format!("its phase object says {}: {}", it.reason, it.message),
-                });
-                return Ok(Some(reported.into_iter().fold(section, Section::note)));
+                return Ok(Some(section.notes(available.cloned().map(Note::Phase))));
             };
             let next = Next {
                 identity: delegates.controller(revision, phase),
@@ -337,7 +327,7 @@ impl Compared<'_> {
             }
             Found::Unreadable(_) => {
                 let section = self.plain(None, None);
-                return Ok(section.map(|section| section.note("its kind is not served")));
+                return Ok(section.map(|section| section.notes([Note::NotServed])));
             }
         };
         let look = async |live: Option<&Value>| match live {
@@ -359,7 +349,7 @@ impl Compared<'_> {
         let stays = takeover::stays(seen, &wanted, &former);
         let plain = self.plain(Some(seen), None);
         if plain.is_none() && !takeover::removes_any(seen, &wanted, &former) {
-            return Ok(self.as_wanted(stays));
+            return Ok(self.noted(None, stays));
         }
         // A difference of form, or a real one: the server knows.
         let body = live::dry_run_body(object, seen);
@@ -369,34 +359,29 @@ impl Compared<'_> {
                 let (answer, note) = settled.await?;
                 (self.plain(Some(seen), Some(&answer)), note)
             }
-            Err(error) if forecast::is_lack_of_rights(&error) => {
-                let note = "compared as it is written, for lack of the right to patch it";
-                (plain, Some(note.to_owned()))
-            }
+            Err(error) if forecast::is_lack_of_rights(&error) => (plain, Some(Note::AsWritten)),
             Err(error) if error.is_code(409) => return Err(error),
             Err(error @ Error::Refused(_)) => {
                 let why = redact(&error.to_string(), &object.manifest);
-                (plain, Some(format!("the server would refuse that: {why}")))
+                (plain, Some(Note::Refused(why)))
             }
             Err(error) => return Err(error),
         };
-        let notes = note.into_iter().chain(stays);
-        Ok(match section {
-            Some(section) => Some(notes.fold(section, Section::note)),
-            None => self.as_wanted(notes.collect()),
-        })
+        Ok(self.noted(section, note.into_iter().chain(stays).collect()))
     }
 
-    /// Of an object without differences, whose the other fields are.
-    fn as_wanted(&self, notes: Vec<String>) -> Option<Section> {
-        let section = Section::of(&self.object.gvk, &self.object.key, Some(self.phase));
-        let section = section.fate(Fate::AsWanted);
-        (!notes.is_empty()).then(|| notes.into_iter().fold(section, Section::note))
+    /// The differences with notes; of an object without differences, notes alone are worth a section.
+    fn noted(&self, section: Option<Section>, notes: Vec<Note>) -> Option<Section> {
+        let as_wanted = || Section::of(self.object, self.phase).fate(Fate::AsWanted);
+        let section = section.or_else(|| (!notes.is_empty()).then(as_wanted));
+        section.map(|section| section.notes(notes))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use baton_view::diff::Topic;
+
     use super::*;
 
     fn chain(numbers: &[i64]) -> Chain {
@@ -423,7 +408,7 @@ mod tests {
 
     #[test]
     fn exit_codes_tell_differences_and_refusals_apart() {
-        let section = |fate| Section::new("", "x").fate(fate);
+        let section = |fate| Section::new(Topic::Slices).fate(fate);
         let (same, changed) = (section(Fate::Unchanged), section(Fate::Changed));
         let refused = section(Fate::Refused("no".to_owned()));
         assert_eq!(exit(std::slice::from_ref(&same), false), Exit::Fine);

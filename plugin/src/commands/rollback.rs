@@ -13,6 +13,7 @@ use baton_view::{
         target::Target,
     },
     content::Slices,
+    diff::revisions::{Side, compare},
     rollout::Rollout,
 };
 use clap::Args;
@@ -23,10 +24,7 @@ use crate::{
     args::{GlobalArgs, timeout},
     cluster::lists,
     connect::{Cluster, Write},
-    diff::{
-        losses::warn_before_revision,
-        revisions::{Side, compare},
-    },
+    diff::losses::warn_before_revision,
     error::Error,
     output::format::name,
     rollback::{

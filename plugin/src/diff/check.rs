@@ -1,19 +1,19 @@
-//! Whether the server would take an object of a file that makes no revision by itself.
+//! The server's check of an object of a file that makes no revision by itself.
 
 use baton_kubernetes::wire::MediaType;
+use baton_view::diff::{Section, fate::Fate, note::Note};
 use serde_json::{Map, Value, json};
 
-use super::{Section, fate::Fate, forecast::is_lack_of_rights};
+use super::forecast::is_lack_of_rights;
 use crate::{
     connect::{Cluster, Write},
     error::Error,
 };
 
-/// Lets the server check an apply of an object at a path, and returns the section about it with what is to be said of
-/// that.
+/// Lets the server check an apply of an object at a path, and returns the section about it with the outcome.
 ///
 /// # Errors
-/// If the server cannot be asked. A refusal is told in the section.
+/// If the server cannot be asked. A refusal is in the section.
 pub(crate) async fn check_apply(
     cluster: &Cluster,
     object: &Value,
@@ -38,9 +38,7 @@ pub(crate) async fn check_apply(
     };
     match cluster.write(path, write, &body).await {
         Ok(_) => Ok(section),
-        Err(error) if is_lack_of_rights(&error) => {
-            Ok(section.note("not checked by the server, for lack of the right to patch it"))
-        }
+        Err(error) if is_lack_of_rights(&error) => Ok(section.notes([Note::Unchecked])),
         Err(error @ Error::Refused(_)) => Ok(section.fate(Fate::Invalid(error.to_string()))),
         Err(error) => Err(error),
     }

@@ -7,14 +7,14 @@ use std::{
     path::Path,
 };
 
+use baton_view::diff::{Pair, Section};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::{
-    Pair, Section,
-    render::{Labels, yaml},
+use crate::{
+    error::ExternalError,
+    text::diff::{Labels, file, yaml},
 };
-use crate::error::ExternalError;
 
 /// The environment variable that names the program and its arguments.
 pub(crate) const VARIABLE: &str = "KUBECTL_EXTERNAL_DIFF";
@@ -86,7 +86,7 @@ fn write(sections: &[Section], labels: &Labels) -> io::Result<TempDir> {
         (!pair.is_same()).then_some((section, pair))
     });
     for (section, pair) in pairs {
-        write_pair(&before, &after, &section.file, pair)?;
+        write_pair(&before, &after, &file(&section.topic), pair)?;
     }
     Ok(dir)
 }
@@ -116,20 +116,24 @@ fn directory(label: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use baton_engine::{Gvk, ObjectKey};
+    use baton_engine::Gvk;
+    use baton_view::{
+        chain::kind::ChainKind,
+        diff::{Topic, fate::Fate},
+    };
     use serde_json::json;
 
-    use super::super::fate::Fate;
     use super::*;
 
     fn section(name: &str, before: Option<&str>, after: Option<&str>) -> Section {
-        let key = ObjectKey {
-            kind: "ConfigMap".to_owned(),
-            name: name.to_owned(),
-            ..ObjectKey::default()
+        let gvk = Gvk::new("v1", "ConfigMap");
+        let topic = Topic::Object {
+            key: gvk.key("", name),
+            gvk,
+            phase: None,
         };
         let side = |text: Option<&str>| text.map(|text| json!({ "a": text }));
-        Section::of(&Gvk::new("v1", "ConfigMap"), &key, None)
+        Section::new(topic)
             .fate(Fate::Changed)
             .pair(Pair::new(side(before), side(after)))
     }
@@ -180,6 +184,15 @@ mod tests {
         );
         let text = std::fs::read_to_string(dir.path().join("live/v1.ConfigMap..changed"));
         assert_eq!(text.unwrap(), "a: c\n");
+    }
+
+    #[test]
+    fn a_deployment_itself_is_a_file() {
+        let topic = Topic::Chain(ChainKind::ObjectDeployment, "web".to_owned());
+        let section = Section::of_change(topic, json!({ "a": 1 }), json!({ "a": 2 })).unwrap();
+        let dir = write(&[section], &labels()).unwrap();
+        let name = "objectdeployment.package-operator.run_web";
+        assert!(dir.path().join("live").join(name).exists());
     }
 
     #[tokio::test]

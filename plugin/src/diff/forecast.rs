@@ -1,4 +1,4 @@
-//! What applying a deployment or a revision would do, found out by dry runs.
+//! The effects of applying a deployment or a revision, found out by dry runs.
 //!
 //! First the object itself is applied as a dry run. If that makes a new revision, its objects are
 //! applied as dry runs as well, in the way the manager would do it.
@@ -15,19 +15,22 @@ use baton_view::{
     chain::{kind::ChainKind, member::Revision},
     children::Found,
     content::RevisionContent,
+    diff::{
+        Section, Topic,
+        apply::{Bringing, ChainSiblings, Response, condense, evaluate, request},
+        fate::{Fate, Unseen},
+        note::Note,
+        plan::{Plan, as_next, itself, last_applied, three_way},
+        revisions::{Side, settings},
+    },
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use serde_json::Value;
 
 use super::{
-    Section,
-    apply::{Bringing, ChainSiblings, Request, Response, condense, evaluate, request},
-    fate::Fate,
     losses::{Leaving, with_warning},
-    places::{PlacedChildren, Places, read_again, unseen},
-    plan::{Plan, as_next, itself, last_applied, of_deployment, of_revision, three_way},
-    revisions::{Side, settings},
+    places::{PlacedChildren, Places, read_again},
     takeover,
 };
 use crate::{
@@ -58,7 +61,7 @@ pub(crate) async fn dry_run(
     Ok(answer)
 }
 
-/// Whether a refusal is about who asks. Quotas and admission refuse with the same code, for another
+/// True if a refusal is about the rights of the user. Quotas and admission refuse with the same code, for another
 /// reason.
 pub(crate) fn is_lack_of_rights(error: &Error) -> bool {
     match error {
@@ -92,7 +95,7 @@ pub(crate) async fn retried<T>(
     look(live).await
 }
 
-/// What applying a deployment or a revision would do. `given` are slices that come with it.
+/// The effects of applying a deployment or a revision. `given` are slices that come with it.
 pub(crate) async fn forecast(
     places: &Places,
     object: &Value,
@@ -107,13 +110,10 @@ pub(crate) async fn forecast(
     let chains = lists::chains(cluster, kind, namespace).await?;
     let live = cluster.get_at(&path).await?;
     let after = dry_run_itself(cluster, &path, kind, object, live.as_ref()).await?;
-    let plan = if kind.is_deployment() {
-        of_deployment(&after, &chains)?
-    } else if live.is_some() {
+    let plan = match live {
         // A revision does not change.
-        None
-    } else {
-        Some(of_revision(&after, &chains)?)
+        Some(_) if !kind.is_deployment() => None,
+        _ => Plan::of(kind, &after, &chains)?,
     };
     let mut sections: Vec<Section> = itself(kind, live.as_ref(), &after).into_iter().collect();
     if let Some(plan) = plan {
@@ -122,7 +122,7 @@ pub(crate) async fn forecast(
     Ok(sections)
 }
 
-/// What the server would make of the deployment or the revision itself.
+/// The deployment or the revision itself, as the server would make it.
 async fn dry_run_itself(
     cluster: &Cluster,
     path: &str,
@@ -155,31 +155,18 @@ async fn dry_run_itself(
     })
 }
 
-/// What a revision would do with all objects that it and the revisions before it want.
+/// The effects of a revision on all objects that it and the revisions before it want.
 async fn of_plan(places: &Places, plan: &Plan, given: &[Value]) -> Result<Vec<Section>, Error> {
     let cluster = &places.home;
-    let live_ones: Vec<&Revision> = plan
-        .previous
-        .iter()
-        .filter(|one| !one.is_archived())
-        .collect();
     let newest = plan.previous.last();
-    let read = live_ones
-        .iter()
-        .copied()
-        .chain(newest)
-        .chain([&plan.revision]);
+    let read = plan.live().chain(newest).chain([&plan.revision]);
     let mut slices = lists::slices(cluster, read).await?;
     for slice in given {
         slices.insert(slice.clone());
     }
     let next = as_next(&plan.revision);
-    let phases = plan.revision.spec.phases.as_deref().unwrap_or_default();
-    let content = slices.resolve(&next, plan.revision.namespace(), phases);
-    let old: Vec<(&Revision, RevisionContent)> = live_ones
-        .into_iter()
-        .map(|revision| (revision, slices.content(revision)))
-        .collect();
+    let content = plan.content(&slices);
+    let old = plan.former(&slices);
     let mut wanted = vec![(&plan.revision, &content)];
     wanted.extend(old.iter().map(|(revision, content)| (*revision, content)));
     let children = places.children(&wanted).await?;
@@ -188,16 +175,15 @@ async fn of_plan(places: &Places, plan: &Plan, given: &[Value]) -> Result<Vec<Se
     let side = Side::of_revision(&plan.revision, content.clone());
     let missing = side.missing_slices();
     if !missing.is_empty() {
-        let why = format!("there is no slice {}", missing.join(", no slice "));
-        sections.push(Section::new("", "slices").fate(Fate::Refused(why)));
+        sections.push(Section::new(Topic::Slices).fate(Fate::NoSlices(missing)));
     }
     let objects = of_objects(places, plan, &next, &content, &children).await?;
     sections.extend(objects);
     sections.extend(of_old_objects(places, plan, &content, &old, &children).await?);
-    let fates = Fate::count(sections.iter().map(|section| &section.fate));
+    let fates = Fate::count(sections.iter().map(|section| section.fate.group()));
     let (sections, left_out) = condense(sections);
-    let mut first = Section::new("", format!("revision {}", next.number)).fate(fates);
-    first.notes = plan.note.iter().cloned().chain(left_out).collect();
+    let first = Section::new(Topic::Revision(next.number)).fate(fates);
+    let first = first.notes(plan.note.clone().into_iter().chain(left_out));
     let before = newest.map(|newest| Side::of_revision(newest, slices.content(newest)));
     let settings = before.and_then(|before| settings(&before, &side));
     Ok([first]
@@ -223,13 +209,12 @@ async fn of_objects(
     let sections = objects.into_iter().map(|(phase, object, is_first)| {
         let (siblings, bringing) = (&plan.siblings, &bringing);
         async move {
-            let section = Section::of(&object.gvk, &object.key, Some(&phase.name));
+            let section = Section::of(object, &phase.name);
             if !is_first {
-                let why = "it is in the revision already".to_owned();
-                return Ok(section.fate(Fate::Refused(why)));
+                return Ok(section.fate(Fate::Twice));
             }
             let Some(cluster) = places.of(phase) else {
-                return Ok(section.fate(Fate::NotCompared(unseen(phase))));
+                return Ok(section.fate(Fate::NotCompared(Unseen::Class(phase.class.clone()))));
             };
             let live = match children.find(phase, &object.key) {
                 Found::Live(live) => Some(live),
@@ -249,12 +234,11 @@ async fn of_objects(
                 ..next.clone()
             };
             let look = async |live: Option<&Value>| {
-                let (body, is_forced) = match request(next, siblings, &phase.name, object, live) {
-                    Request::Nothing(section) => return Ok(section),
-                    Request::Create(body) => (body, false),
-                    Request::Apply(body) => (body, true),
+                let body = match request(next, siblings, object, live) {
+                    Ok(body) => body,
+                    Err(fate) => return Ok(Section::of(object, &phase.name).fate(fate)),
                 };
-                let answer = send(cluster, next, object, &body, is_forced).await?;
+                let answer = send(cluster, next, object, &body, live.is_some()).await?;
                 let answer = match answer {
                     Response::Refused(why) if bringing.makes_namespace(object, &why) => {
                         let invalid = invalid_anywhere(cluster, object).await?;
@@ -265,8 +249,8 @@ async fn of_objects(
                 let by = (next, siblings);
                 let (answer, notes) = settled(cluster, by, object, live, &body, answer).await?;
                 let name = &phase.name;
-                let mut section = evaluate(siblings, bringing, name, object, live, answer);
-                section.notes.extend(notes);
+                let section = evaluate(siblings, bringing, name, object, live, answer);
+                let section = section.notes(notes);
                 match live {
                     Some(live) if section.fate == Fate::Recreated => {
                         with_warning(cluster, section, object, live).await
@@ -283,7 +267,7 @@ async fn of_objects(
         .await
 }
 
-/// What an object would be in the end, and what is to be said of a take-over from somebody who is no revision.
+/// The object in the end, and notes of a take-over from something that is no revision.
 async fn settled(
     cluster: &Cluster,
     (next, siblings): (&Next, &ChainSiblings),
@@ -291,7 +275,7 @@ async fn settled(
     live: Option<&Value>,
     body: &Value,
     response: Response,
-) -> Result<(Response, Vec<String>), Error> {
+) -> Result<(Response, Vec<Note>), Error> {
     let (Some(live), Response::Object(answer)) = (live, &response) else {
         return Ok((response, Vec::new()));
     };
@@ -333,9 +317,9 @@ async fn send(
     }
 }
 
-/// Why the server would refuse an object in whatever namespace: it is asked about the one that always exists, as it
-/// validates nothing in one that does not. Nothing where it may not be asked, or finds another fault than an invalid
-/// object: that may be about this namespace alone.
+/// The cause for which the server would refuse an object in any namespace: it is asked about the one that always
+/// exists, as it validates nothing in one that does not. Nothing where it may not be asked, or finds another fault than
+/// an invalid object: that may be about this namespace alone.
 async fn invalid_anywhere(cluster: &Cluster, object: &Desired) -> Result<Option<String>, Error> {
     let key = ObjectKey {
         namespace: DEFAULT_NAMESPACE.to_owned(),
@@ -358,7 +342,7 @@ async fn invalid_anywhere(cluster: &Cluster, object: &Desired) -> Result<Option<
     }
 }
 
-/// What the manager finds wrong before it asks the server.
+/// The faults that the manager finds before it asks the server.
 fn violation(next: &Next, object: &Desired, scope: KindScope) -> Option<String> {
     let kinds: Kinds = [(object.gvk.clone(), KindState::served(scope))].into();
     let phase = Phase {

@@ -1,19 +1,14 @@
-//! What goes along with an object that is deleted: the data of a claim, the pods of a stateful set, all that is in a
+//! The losses with an object that is deleted: the data of a claim, the pods of a stateful set, all that is in a
 //! namespace, all objects of a kind.
 
 mod ask;
 
 use baton_engine::{Gvk, object::text};
 use baton_kubernetes::path;
+use baton_view::diff::warning::Warning;
 use serde_json::Value;
 
 pub(crate) use self::ask::warning;
-use crate::{connect::Count, output::format::first};
-
-/// So many kinds in a namespace are named.
-const NAMED: usize = 6;
-/// What is to be named first: it holds data.
-const FIRST: [&str; 2] = ["persistentvolumeclaims", "statefulsets.apps"];
 
 /// An object that takes others, or data, along when it is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,26 +18,12 @@ pub(crate) enum Going {
     Definition(Option<String>),
     /// A `PersistentVolumeClaim`, and the volume that it is bound to.
     Claim(Option<String>),
-    StatefulSet {
-        pods: u64,
-        /// Names of its templates of claims.
-        templates: Vec<String>,
-        /// Whether the claims go with it.
-        with_claims: bool,
-    },
-}
-
-/// What is known of a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Contents {
-    /// By kind, as `kubectl get` takes it.
-    pub(crate) counts: Vec<(String, Count)>,
-    /// Kinds that could not be counted.
-    pub(crate) unknown: Vec<String>,
+    /// One whose loss needs no look at anything else.
+    Known(Warning),
 }
 
 impl Going {
-    /// What a live object takes along, by what it says itself.
+    /// The loss with a live object, by what it says itself.
     pub(crate) fn of(gvk: &Gvk, live: &Value) -> Option<Self> {
         let at = |pointer| live.pointer(pointer);
         let text_at = |pointer| at(pointer).and_then(Value::as_str).map(str::to_owned);
@@ -61,11 +42,11 @@ impl Going {
                 let names = names.filter_map(|it| it.pointer("/metadata/name")?.as_str());
                 let policy = at("/spec/persistentVolumeClaimRetentionPolicy/whenDeleted");
                 let pods = at("/status/replicas").or(at("/spec/replicas"));
-                Some(Self::StatefulSet {
+                Some(Self::Known(Warning::StatefulSet {
                     pods: pods.and_then(Value::as_u64).unwrap_or(1),
                     templates: names.map(str::to_owned).collect(),
                     with_claims: policy.is_some_and(|policy| policy == "Delete"),
-                })
+                }))
             }
             _ => None,
         }
@@ -87,111 +68,10 @@ fn collection(definition: &Value) -> Option<String> {
     ))
 }
 
-/// What goes along with a namespace.
-pub(crate) fn of_namespace(contents: &Contents) -> String {
-    let Contents { counts, unknown } = contents;
-    let mut counts: Vec<(&str, u64, bool)> = counts
-        .iter()
-        .map(|(kind, count)| match count {
-            Count::Exactly(count) => (kind.as_str(), *count, false),
-            Count::MoreThan(count) => (kind.as_str(), *count, true),
-        })
-        .filter(|(_, count, is_more)| *count > 0 || *is_more)
-        .collect();
-    let rank = |kind: &str| {
-        FIRST
-            .iter()
-            .position(|it| *it == kind)
-            .unwrap_or(FIRST.len())
-    };
-    counts.sort_by_key(|(kind, count, _)| (rank(kind), u64::MAX - count, *kind));
-    let mut parts: Vec<String> = counts
-        .iter()
-        .take(NAMED)
-        .map(|(kind, count, is_more)| {
-            let more = if *is_more { "more than " } else { "" };
-            format!("{more}{count} {kind}")
-        })
-        .collect();
-    if let Some(rest) = counts.get(NAMED..).filter(|rest| !rest.is_empty()) {
-        let objects: u64 = rest.iter().map(|(_, count, _)| count).sum();
-        let kinds = rest.len();
-        parts.push(format!("{objects} objects of {kinds} more kinds"));
-    }
-    let unknown = match unknown.as_slice() {
-        [] => String::new(),
-        kinds if parts.is_empty() && kinds.len() > NAMED => {
-            let text = "all that is in it goes along, and what that is you may not see";
-            return text.to_owned();
-        }
-        kinds => {
-            let unit = if kinds.len() > NAMED { " kinds" } else { "" };
-            let named = first(kinds, NAMED);
-            format!("; of these you may not see any: {named}{unit}")
-        }
-    };
-    if parts.is_empty() {
-        format!("nothing else is in it{unknown}")
-    } else {
-        format!(
-            "all that is in it goes along: {}{unknown}",
-            parts.join(", ")
-        )
-    }
-}
-
-/// What goes along with a definition, by how many objects of its kind there are; `None` where that is unknown.
-pub(crate) fn of_definition(count: Option<Count>) -> String {
-    match count {
-        Some(Count::Exactly(0)) => "there are no objects of its kind".to_owned(),
-        Some(Count::Exactly(count)) => {
-            format!("all objects of its kind go along, in all namespaces: {count}")
-        }
-        Some(Count::MoreThan(count)) => {
-            format!("all objects of its kind go along, in all namespaces: more than {count}")
-        }
-        None => "all objects of its kind go along, in all namespaces: how many you may not see"
-            .to_owned(),
-    }
-}
-
-/// What goes along with a claim, by the reclaim policy of its volume.
-pub(crate) fn of_claim(volume: Option<&str>, policy: Option<&str>) -> String {
-    match (volume, policy) {
-        (None, _) => "it has no volume yet".to_owned(),
-        (Some(volume), Some("Retain")) => {
-            format!(
-                "its data stays in volume {volume}, which nothing is bound to then (reclaim policy Retain)"
-            )
-        }
-        (Some(volume), Some(policy)) => {
-            format!("its data goes along with volume {volume} (reclaim policy {policy})")
-        }
-        (Some(volume), None) => format!(
-            "its data goes along, unless volume {volume}, which you may not see, has the reclaim policy Retain"
-        ),
-    }
-}
-
-fn of_stateful_set(pods: u64, templates: &[String], with_claims: bool) -> String {
-    let pods = match pods {
-        0 => "it has no pods".to_owned(),
-        1 => "its pod goes along".to_owned(),
-        pods => format!("its {pods} pods go along"),
-    };
-    let templates = templates.join(", ");
-    match (templates.as_str(), with_claims) {
-        ("", _) => pods,
-        (_, true) => {
-            format!("{pods}, and the PersistentVolumeClaims of {templates} with their data")
-        }
-        (_, false) => format!("{pods}; the PersistentVolumeClaims of {templates} stay"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text;
 
     fn of(text: &str) -> Option<Going> {
         let object: Value = serde_saphyr::from_str(text).unwrap();
@@ -244,15 +124,10 @@ mod tests {
             let set = of(&format!(
                 "{{apiVersion: apps/v1, kind: StatefulSet, {text}}}"
             ));
-            let Some(Going::StatefulSet {
-                pods,
-                templates,
-                with_claims,
-            }) = set
-            else {
+            let Some(Going::Known(set)) = set else {
                 panic!("{set:?}");
             };
-            assert_eq!(of_stateful_set(pods, &templates, with_claims), expected);
+            assert_eq!(text::diff::warning::warning(&set), expected);
         }
         for text in [
             "{apiVersion: v1, kind: ConfigMap}",
@@ -261,98 +136,6 @@ mod tests {
             "{apiVersion: example.com/v1, kind: Namespace, metadata: {name: x}}",
         ] {
             assert_eq!(of(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_claim_goes_with_its_data_unless_the_volume_is_retained() {
-        for (volume, policy, expected) in [
-            (None, None, "it has no volume yet"),
-            (
-                Some("pv"),
-                Some("Delete"),
-                "its data goes along with volume pv (reclaim policy Delete)",
-            ),
-            (
-                Some("pv"),
-                Some("Retain"),
-                "its data stays in volume pv, which nothing is bound to then (reclaim policy Retain)",
-            ),
-            (
-                Some("pv"),
-                None,
-                "its data goes along, unless volume pv, which you may not see, has the reclaim policy Retain",
-            ),
-        ] {
-            assert_eq!(of_claim(volume, policy), expected);
-        }
-    }
-
-    #[test]
-    fn what_is_in_a_namespace_is_counted_data_first() {
-        let contents = |counts: &[(&str, u64)], unknown: &[&str]| {
-            let counts = counts.iter();
-            of_namespace(&Contents {
-                counts: counts
-                    .map(|(kind, count)| ((*kind).to_owned(), Count::Exactly(*count)))
-                    .collect(),
-                unknown: unknown.iter().map(|kind| (*kind).to_owned()).collect(),
-            })
-        };
-        let empty = [("configmaps", 0), ("pods", 0)];
-        assert_eq!(contents(&empty, &[]), "nothing else is in it");
-        let full = [
-            ("a", 9),
-            ("configmaps", 2),
-            ("b", 1),
-            ("persistentvolumeclaims", 1),
-            ("c", 2),
-            ("statefulsets.apps", 4),
-            ("d", 2),
-            ("e", 1),
-        ];
-        assert_eq!(
-            contents(&full, &["secrets"]),
-            "all that is in it goes along: 1 persistentvolumeclaims, 4 statefulsets.apps, 9 a, 2 c, 2 configmaps, 2 d, \
-             2 objects of 2 more kinds; of these you may not see any: secrets"
-        );
-        let hidden = ["a", "b", "c", "d", "e", "f", "g", "h"];
-        assert_eq!(
-            contents(&[], &hidden),
-            "all that is in it goes along, and what that is you may not see"
-        );
-        assert_eq!(
-            contents(&[("x", 1)], &hidden),
-            "all that is in it goes along: 1 x; of these you may not see any: a, b, c, d, e, f and 2 more kinds"
-        );
-        let more = Contents {
-            counts: vec![("pods".to_owned(), Count::MoreThan(1))],
-            unknown: Vec::new(),
-        };
-        assert_eq!(
-            of_namespace(&more),
-            "all that is in it goes along: more than 1 pods"
-        );
-    }
-
-    #[test]
-    fn objects_of_a_kind_are_counted() {
-        for (count, expected) in [
-            (Some(Count::Exactly(0)), "there are no objects of its kind"),
-            (
-                Some(Count::Exactly(12)),
-                "all objects of its kind go along, in all namespaces: 12",
-            ),
-            (
-                Some(Count::MoreThan(1)),
-                "all objects of its kind go along, in all namespaces: more than 1",
-            ),
-            (
-                None,
-                "all objects of its kind go along, in all namespaces: how many you may not see",
-            ),
-        ] {
-            assert_eq!(of_definition(count), expected);
         }
     }
 }

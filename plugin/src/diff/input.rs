@@ -8,7 +8,6 @@ use baton_view::chain::kind::ChainKind;
 use serde_json::Value;
 
 use crate::{
-    applications::forecast::is_application,
     args::GlobalArgs,
     connect::Cluster,
     error::Error,
@@ -124,7 +123,7 @@ fn sort(sources: &[InputText]) -> Result<(Given, Vec<String>), Error> {
                     given.subjects.push(object);
                 } else if text("apiVersion") == API_VERSION && SLICES.contains(&text("kind")) {
                     given.slices.push(object);
-                } else if is_application(&object) {
+                } else if kinds::APPLICATION.is_of(&object) {
                     given.applications.push(object);
                 } else if kinds::SITE_APPLICATION.is_of(&object) {
                     given.site_applications.push(object);

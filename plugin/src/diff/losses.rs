@@ -1,30 +1,32 @@
-//! What goes for good with a change, of the objects that take others or data along.
+//! The losses with a change: objects that take others or data along.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_engine::{Gvk, ObjectKey, revision::Desired};
+use baton_engine::{ObjectKey, revision::Desired};
 use baton_view::{
     chain::{Chain, kind::ChainKind, member::Revision},
     children::{Found, NOT_SERVED},
     content::{Phase, RevisionContent, Slices},
+    diff::{
+        Section,
+        apply::{ChainSiblings, left_behind},
+        fate::{Fate, Group, Unseen, When},
+        note::Note,
+        plan::{NoPlan, Plan},
+        warning::Warning,
+    },
     object::text_at,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use super::{
-    Section, Tone,
-    apply::{ChainSiblings, left_behind},
-    fate::Fate,
-    going,
-    places::{read_again, unseen},
-    plan::{Plan, as_next, of_deployment, of_revision},
-};
+use super::{going, places::read_again};
 use crate::{
     cluster::lists,
     connect::{Cluster, SIDE_BY_SIDE},
     error::Error,
     output::{report, report_once},
+    text::diff::{fate::fate, title, warning::warning},
 };
 
 /// An object that only older revisions want, with the phase that it is in.
@@ -39,7 +41,7 @@ pub(crate) struct Coming {
 }
 
 impl Coming {
-    /// Reads what there is before it. That this fails is an error only to those who need the chains.
+    /// Reads the chains before it. A failure of that is an error only to those who need them.
     pub(crate) async fn read(cluster: &Cluster, object: &Value) -> Result<Self, Error> {
         let kind = ChainKind::of(object).ok_or_else(|| {
             let kind = text_at(object, "/kind");
@@ -57,14 +59,14 @@ impl Coming {
         })
     }
 
-    /// Reports what it would delete. `given` are slices that come with it. What cannot be found out is told as well,
-    /// and stops nobody.
+    /// Reports what it would delete. `given` are slices that come with it. Anything that cannot be found out is
+    /// reported as well, and stops nobody.
     pub(crate) async fn warn(&self, cluster: &Cluster, given: &[Value]) {
         match &self.chains {
-            Ok(chains) => tell(plan(self.kind, &self.object, chains), cluster, given).await,
-            // Whoever applies is told that better.
+            Ok(chains) => warn(Plan::of(self.kind, &self.object, chains), cluster, given).await,
+            // The apply reports that better.
             Err(Error::NotServed { .. } | Error::Unreachable { .. }) => {}
-            Err(error) => tell_unknown(error),
+            Err(error) => report_unknown(error),
         }
     }
 
@@ -77,32 +79,18 @@ impl Coming {
         let Ok(chains) = &self.chains else {
             return Ok(Vec::new());
         };
-        let Some(plan) = plan(self.kind, &self.object, chains)? else {
+        let Some(plan) = Plan::of(self.kind, &self.object, chains)? else {
             return Ok(Vec::new());
         };
-        let old = live(&plan);
-        let slices = match lists::slices(cluster, old.iter().copied()).await {
+        let slices = match lists::slices(cluster, plan.live()).await {
             Err(Error::Refused(_)) => Slices::default(),
             slices => slices?,
         };
-        let former = old
-            .into_iter()
-            .map(|revision| (revision.clone(), slices.content(revision)));
-        Ok(former.collect())
+        let former = plan.former(&slices).into_iter();
+        Ok(former
+            .map(|(revision, content)| (revision.clone(), content))
+            .collect())
     }
-}
-
-fn plan(kind: ChainKind, object: &Value, chains: &[Chain]) -> Result<Option<Plan>, Error> {
-    if kind.is_deployment() {
-        return of_deployment(object, chains);
-    }
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    let mut known = chains.iter().flat_map(|chain| &chain.revisions);
-    // A revision does not change.
-    if known.any(|known| known.kind == kind && known.name() == name) {
-        return Ok(None);
-    }
-    of_revision(object, chains).map(Some)
 }
 
 /// Reports what a revision would delete that is about to be made in a chain.
@@ -112,95 +100,83 @@ pub(crate) async fn warn_before_revision(
     kind: ChainKind,
     object: &Value,
 ) {
-    let plan = plan(kind, object, std::slice::from_ref(chain));
-    tell(plan, cluster, &[]).await;
+    let plan = Plan::of(kind, object, std::slice::from_ref(chain));
+    warn(plan, cluster, &[]).await;
 }
 
-async fn tell(plan: Result<Option<Plan>, Error>, cluster: &Cluster, given: &[Value]) {
+async fn warn(plan: Result<Option<Plan>, NoPlan>, cluster: &Cluster, given: &[Value]) {
     let warnings = match plan {
         Ok(Some(plan)) => of_plan(cluster, &plan, given).await,
         Ok(None) => return,
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     };
     match warnings {
         // Once, as a command may have to begin again.
         Ok(warnings) => warnings
             .iter()
             .for_each(|warning| report_once(&format!("warning: {warning}"))),
-        Err(error) => tell_unknown(&error),
+        Err(error) => report_unknown(&error),
     }
 }
 
-fn tell_unknown(error: &Error) {
+fn report_unknown(error: &Error) {
     report(&format!(
         "note: what would be deleted is not known: {error}"
     ));
 }
 
-/// The revisions before a new one that may have objects, oldest first.
-fn live(plan: &Plan) -> Vec<&Revision> {
-    let previous = plan.previous.iter();
-    previous.filter(|it| !it.is_archived()).collect()
-}
-
-/// What a revision would delete that takes others along, a line each.
+/// The losses with a revision, a line each.
 async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<String>, Error> {
-    let old = live(plan);
-    if old.is_empty() {
+    if plan.live().next().is_none() {
         return Ok(Vec::new());
     }
-    let all = old.iter().copied().chain([&plan.revision]);
+    let all = plan.live().chain([&plan.revision]);
     let mut slices = lists::slices(cluster, all).await?;
     for slice in given {
         slices.insert(slice.clone());
     }
-    let phases = plan.revision.spec.phases.as_deref().unwrap_or_default();
-    let next = as_next(&plan.revision);
-    let content = slices.resolve(&next, plan.revision.namespace(), phases);
-    let old: Vec<RevisionContent> = old.into_iter().rev().map(|it| slices.content(it)).collect();
+    let content = plan.content(&slices);
+    let old = plan.former(&slices).into_iter().rev();
+    let old: Vec<RevisionContent> = old.map(|(_, content)| content).collect();
     let left: Vec<Left<'_>> = left_out(&content, &old).collect();
     let leaving = Leaving::new(&plan.siblings, &content, &plan.deletion);
     let sections = sections(cluster, &leaving, &left).await?;
-    let lines = sections.into_iter().flat_map(|section| {
-        let Section {
-            title,
-            fate,
-            warnings,
-            ..
-        } = section;
-        let lines = match fate.tone() {
-            Tone::Bad => vec![format!("{title}: {fate}")],
-            _ => warnings
-                .into_iter()
-                .map(|warning| format!("{title}: {fate}: {warning}"))
-                .collect(),
-        };
-        lines.into_iter()
+    let lines = sections.iter().flat_map(|section| {
+        let line = format!("{}: {}", title(&section.topic), fate(&section.fate));
+        if section.is_refused() {
+            return vec![line];
+        }
+        let warnings = section.warnings.iter();
+        warnings
+            .map(|it| format!("{line}: {}", warning(it)))
+            .collect()
     });
     Ok(lines.collect())
 }
 
-/// Adds to the comparison of two revisions of a chain what goes with the objects that the second one leaves out, as far
-/// as the chain has them now.
+/// Adds to the comparison of two revisions of a chain the losses with the objects that the second one leaves out, as
+/// far as the chain has them now.
 pub(crate) async fn add_to_comparison(
     cluster: &Cluster,
     chain: &Chain,
     (from, to): (&RevisionContent, &RevisionContent),
     compared: &mut [Section],
 ) -> Result<(), Error> {
-    let names = chain.revisions.iter().map(|it| it.name().to_owned());
-    let siblings = ChainSiblings::new(&chain.revisions, &names.collect());
+    let siblings = ChainSiblings::of(chain);
     let left: Vec<Left<'_>> = left_out(to, std::slice::from_ref(from)).collect();
-    let leaving = Leaving::new(&siblings, to, "with it");
+    let leaving = Leaving::new(&siblings, to, &When::Archived(None));
     for found in sections(cluster, &leaving, &left).await? {
-        let mut removed = compared.iter_mut().filter(|it| it.tone() == Tone::Removed);
-        let Some(section) = removed.find(|it| it.title == found.title) else {
+        let mut removed = compared
+            .iter_mut()
+            .filter(|it| it.fate.group() == Group::Deleted);
+        let Some(section) = removed.find(|it| it.topic == found.topic) else {
             continue;
         };
-        section.warnings.extend(match found.tone() {
-            Tone::Bad => vec![found.fate.to_string()],
-            _ => found.warnings,
-        });
+        if found.is_refused() {
+            section.warnings.push(Warning::Stays(found.fate));
+        } else {
+            section.warnings.extend(found.warnings);
+        }
     }
     Ok(())
 }
@@ -213,12 +189,12 @@ fn left_out<'a>(
     let mut seen: BTreeSet<(&str, &ObjectKey)> = placed_keys(content).collect();
     let placed = old.iter().flat_map(RevisionContent::placed);
     placed.filter(move |(phase, object)| {
-        is_precious(&object.gvk, &object.manifest) && seen.insert((phase.place(), &object.key))
+        is_precious(object) && seen.insert((phase.place(), &object.key))
     })
 }
 
-fn is_precious(gvk: &Gvk, manifest: &Value) -> bool {
-    going::Going::of(gvk, manifest).is_some()
+fn is_precious(object: &Desired) -> bool {
+    going::Going::of(&object.gvk, &object.manifest).is_some()
 }
 
 fn placed_keys(content: &RevisionContent) -> impl Iterator<Item = (&str, &ObjectKey)> {
@@ -226,20 +202,20 @@ fn placed_keys(content: &RevisionContent) -> impl Iterator<Item = (&str, &Object
     placed.map(|(phase, object)| (phase.place(), &object.key))
 }
 
-/// How to tell what becomes of objects that a revision leaves out.
+/// The knowledge that decides about objects that a revision leaves out.
 pub(crate) struct Leaving<'a> {
     siblings: &'a ChainSiblings,
-    /// What the revision wants, by place.
+    /// The objects that the revision wants, by place.
     wants: BTreeMap<&'a str, BTreeSet<ObjectKey>>,
-    /// When they go.
-    when: &'a str,
+    /// The time when they go.
+    when: &'a When,
 }
 
 impl<'a> Leaving<'a> {
     pub(crate) fn new(
         siblings: &'a ChainSiblings,
         content: &'a RevisionContent,
-        when: &'a str,
+        when: &'a When,
     ) -> Self {
         let mut wants: BTreeMap<&str, BTreeSet<ObjectKey>> = BTreeMap::new();
         for (place, key) in placed_keys(content) {
@@ -252,7 +228,7 @@ impl<'a> Leaving<'a> {
         }
     }
 
-    /// What becomes of an object, with what goes along. `cluster` is where it is; `None` if nobody can look there.
+    /// The fate of an object, with what goes along. `cluster` is where it is; `None` if nobody can look there.
     pub(crate) async fn section(
         &self,
         cluster: Option<&Cluster>,
@@ -260,8 +236,8 @@ impl<'a> Leaving<'a> {
         found: Found<'_>,
     ) -> Result<Option<Section>, Error> {
         let Some(cluster) = cluster else {
-            let section = unseen_loss(phase, object, self.when, &unseen(phase));
-            return Ok(Some(section));
+            let why = Unseen::Class(phase.class.clone());
+            return Ok(Some(self.unseen(phase, object, why)));
         };
         match (self.alone(phase, object, &found), found) {
             (Some(section), Found::Live(live)) => {
@@ -271,28 +247,36 @@ impl<'a> Leaving<'a> {
         }
     }
 
-    /// What becomes of an object itself.
+    /// The fate of an object itself.
     fn alone(&self, phase: &Phase, object: &Desired, found: &Found<'_>) -> Option<Section> {
         let live = match found {
             Found::Live(live) => live,
             // A kind that is not served has no objects.
             Found::Missing | Found::Unreadable(NOT_SERVED) => return None,
-            Found::Unreadable(why) => return Some(unseen_loss(phase, object, self.when, why)),
+            Found::Unreadable(why) => {
+                let why = Unseen::Unreadable((*why).to_owned());
+                return Some(self.unseen(phase, object, why));
+            }
         };
         let none = BTreeSet::new();
         let wants = self.wants.get(phase.place()).unwrap_or(&none);
-        left_behind(
-            self.siblings,
-            wants,
-            &phase.name,
-            object,
-            Some(live),
-            self.when,
-        )
+        let (siblings, name) = (self.siblings, &phase.name);
+        left_behind(siblings, wants, name, object, live, self.when)
+    }
+
+    /// The fate of an object that cannot be looked at.
+    fn unseen(&self, phase: &Phase, object: &Desired, why: Unseen) -> Section {
+        let section = Section::of(object, &phase.name);
+        let section = section.fate(Fate::MaybeDeleted(self.when.clone()));
+        let mut section = section.notes([Note::Unseen(why.clone())]);
+        if is_precious(object) {
+            section.warnings.push(Warning::Unseen(why));
+        }
+        section
     }
 }
 
-/// What becomes of objects that are left out, with what goes along.
+/// The fates of objects that are left out, with what goes along.
 async fn sections(
     cluster: &Cluster,
     leaving: &Leaving<'_>,
@@ -319,19 +303,6 @@ async fn sections(
     Ok(found.into_iter().flatten().collect())
 }
 
-/// What becomes of an object that is left out and cannot be looked at.
-fn unseen_loss(phase: &Phase, object: &Desired, when: &str, why: &str) -> Section {
-    let section = Section::of(&object.gvk, &object.key, Some(&phase.name));
-    let mut section = section
-        .fate(Fate::MaybeDeleted(when.to_owned()))
-        .note(format!("not looked at: {why}"));
-    if is_precious(&object.gvk, &object.manifest) {
-        let warning = format!("it may take others or data along ({why})");
-        section.warnings.push(warning);
-    }
-    section
-}
-
 /// A section about an object that is deleted, with what goes along.
 pub(crate) async fn with_warning(
     cluster: &Cluster,
@@ -339,7 +310,7 @@ pub(crate) async fn with_warning(
     object: &Desired,
     live: &Value,
 ) -> Result<Section, Error> {
-    if !matches!(section.tone(), Tone::Bad | Tone::Same) {
+    if section.differs() && !section.is_refused() {
         section
             .warnings
             .extend(going::warning(cluster, &object.gvk, live).await?);
@@ -352,7 +323,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cluster::lists::from_objects;
+    use crate::{cluster::lists::from_objects, text::diff::note::note};
 
     #[test]
     fn an_object_that_may_not_be_read_is_told_to_go() {
@@ -368,15 +339,14 @@ mod tests {
         let (phase, object) = content.placed().next().unwrap();
         let siblings = ChainSiblings::new(&chains[0].revisions, &["web-1".to_owned()].into());
         let next = RevisionContent::default();
-        let leaving = Leaving::new(&siblings, &next, "later");
+        let leaving = Leaving::new(&siblings, &next, &When::Available(2));
         let section = leaving.alone(phase, object, &Found::Unreadable("cannot list"));
         let section = section.unwrap();
-        assert_eq!(section.tone(), Tone::Removed);
-        assert_eq!(section.notes, ["not looked at: cannot list"]);
-        assert_eq!(
-            section.warnings,
-            ["it may take others or data along (cannot list)"]
-        );
+        assert_eq!(section.fate.group(), Group::Deleted);
+        let notes: Vec<String> = section.notes.iter().map(note).collect();
+        assert_eq!(notes, ["not looked at: cannot list"]);
+        let warnings: Vec<String> = section.warnings.iter().map(warning).collect();
+        assert_eq!(warnings, ["it may take others or data along (cannot list)"]);
         for found in [Found::Missing, Found::Unreadable(NOT_SERVED)] {
             assert!(leaving.alone(phase, object, &found).is_none());
         }

@@ -115,21 +115,12 @@ pub(crate) struct PlacedChildren {
 }
 
 impl PlacedChildren {
-    /// What is known of an object of a phase.
+    /// The knowledge of an object of a phase.
     pub(crate) fn find(&self, phase: &Phase, key: &ObjectKey) -> Found<'_> {
         match self.by_place.get(phase.place()) {
             Some(children) => children.find(key),
             None => Found::Missing,
         }
-    }
-}
-
-/// Why the objects of a phase are not looked at, and what could be done about it.
-pub(crate) fn unseen(phase: &Phase) -> String {
-    let class = &phase.class;
-    match class.strip_prefix(CLASS_CLUSTER_PREFIX) {
-        Some(name) => format!("it is in cluster {name}; see --cluster-context"),
-        None => format!("class {class} writes it"),
     }
 }
 
@@ -157,20 +148,5 @@ mod tests {
         for text in ["", "eu-1", "=x", "eu-1="] {
             assert!(text.parse::<ClusterContext>().is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn an_object_that_is_not_looked_at_says_where_it_is() {
-        let of = |class: &str| {
-            unseen(&Phase {
-                class: class.to_owned(),
-                ..Phase::default()
-            })
-        };
-        assert_eq!(
-            of("cluster.eu-1"),
-            "it is in cluster eu-1; see --cluster-context"
-        );
-        assert_eq!(of("elsewhere"), "class elsewhere writes it");
     }
 }

@@ -1,4 +1,4 @@
-//! What taking an object over from other tools removes from it, and which fields stay others'.
+//! The fields that a take-over from other tools removes from an object, and those that stay others'.
 
 use std::collections::BTreeSet;
 
@@ -13,16 +13,13 @@ use baton_engine::{
     owners,
     revision::{Desired, Revision as Next},
 };
+use baton_view::diff::{apply::ChainSiblings, mask::redact, note::Note};
 use serde_json::Value;
 
-use super::{apply::ChainSiblings, mask::redact};
 use crate::{connect::Cluster, error::Error};
 
-/// So many fields of one manager are named.
-const NAMED: usize = 8;
-
-/// Whose fields become the revision's with an object: nobody's, unless it is taken over from somebody who is no
-/// revision.
+/// The managers whose fields become the revision's with an object: none, unless it is taken over from somebody who is
+/// no revision.
 pub(crate) fn former(
     next: &Next,
     siblings: &ChainSiblings,
@@ -35,16 +32,15 @@ pub(crate) fn former(
     }
 }
 
-/// Whether taking an object over may remove anything from it.
+/// True if taking an object over may remove anything from it.
 pub(crate) fn removes_any(live: &Value, wanted: &Value, former: &[String]) -> bool {
     !Dropped::of(live, wanted, former).is_empty()
 }
 
-/// What becomes of an object whose apply the server has answered, without what former tools applied and the revision
-/// leaves out; and what is to be said of that.
+/// The future of an object whose apply the server has answered, without the fields that former tools applied and the
+/// revision leaves out; and a note of those.
 ///
-/// The server is asked once more where there is any of it: of what such a tool has, a part may be defaults, which come
-/// back.
+/// The server is asked once more where there are any: a part of them may be defaults, which come back.
 pub(crate) async fn settle(
     cluster: &Cluster,
     object: &Desired,
@@ -52,7 +48,7 @@ pub(crate) async fn settle(
     body: &Value,
     former: &[String],
     answer: Value,
-) -> Result<(Value, Option<String>), Error> {
+) -> Result<(Value, Option<Note>), Error> {
     let dropped = Dropped::of(live, body, former);
     if dropped.is_empty() {
         return Ok((answer, None));
@@ -60,12 +56,15 @@ pub(crate) async fn settle(
     let mut after = answer.clone();
     dropped.remove_from(&mut after);
     let asked = replace(cluster, object, live, after.clone()).await;
-    let by = tools(live, former);
+    let note = |paths, unchecked| Note::Removes {
+        tools: tools(live, former),
+        paths,
+        unchecked,
+    };
     match asked {
         Ok(settled) => {
             let gone = dropped.gone(live, &settled);
-            let note = (!gone.is_empty())
-                .then(|| format!("the take-over removes what {by} applied: {}", list(&gone)));
+            let note = (!gone.is_empty()).then(|| note(gone, None));
             Ok((settled, note))
         }
         Err(error @ Error::Unreachable { .. }) => Err(error),
@@ -74,11 +73,7 @@ pub(crate) async fn settle(
             let gone = dropped.gone(live, &after);
             // It may quote what the manifest leaves out as well.
             let why = redact(&redact(&error.to_string(), &object.manifest), live);
-            let note = format!(
-                "the take-over may remove what {by} applied, which is not checked ({why}): {}",
-                list(&gone)
-            );
-            Ok((answer, Some(note)))
+            Ok((answer, Some(note(gone, Some(why)))))
         }
     }
 }
@@ -102,44 +97,28 @@ async fn replace(
     Ok(answer)
 }
 
-/// The former managers that an object really has, for people.
-fn tools(live: &Value, former: &[String]) -> String {
+/// The former managers that an object really has.
+fn tools(live: &Value, former: &[String]) -> Vec<String> {
     let managers = entries(live).iter().map(|entry| text(entry, "manager"));
-    let known: BTreeSet<&str> = managers
-        .filter(|manager| former.iter().any(|name| name == manager))
-        .collect();
-    if known.is_empty() {
-        return "an earlier release".to_owned();
-    }
-    Vec::from_iter(known).join(", ")
+    let managers = managers.filter(|manager| former.iter().any(|name| name == manager));
+    let known: BTreeSet<&str> = managers.collect();
+    known.into_iter().map(str::to_owned).collect()
 }
 
-/// The fields of an object that stay others', a line for each of these.
-pub(crate) fn stays(live: &Value, wanted: &Value, former: &[String]) -> Vec<String> {
+/// The fields of an object that stay others'.
+pub(crate) fn stays(live: &Value, wanted: &Value, former: &[String]) -> Vec<Note> {
     let Others {
         by_manager,
         built_in,
     } = others(live, wanted, former);
-    let mut lines: Vec<String> = by_manager
-        .iter()
-        .map(|(manager, paths)| format!("set by {manager}, and left alone: {}", list(paths)))
+    let notes = by_manager.into_iter();
+    let mut notes: Vec<Note> = notes
+        .map(|(manager, paths)| Note::SetBy(manager, paths))
         .collect();
-    if !lines.is_empty() && built_in > 0 {
-        let fields = if built_in == 1 { "field" } else { "fields" };
-        lines.push(format!(
-            "{built_in} {fields} more by controllers of Kubernetes"
-        ));
+    if !notes.is_empty() && built_in > 0 {
+        notes.push(Note::SetByKubernetes(built_in));
     }
-    lines
-}
-
-fn list(paths: &[String]) -> String {
-    let named: Vec<&str> = paths.iter().take(NAMED).map(String::as_str).collect();
-    let named = named.join(", ");
-    match paths.len().saturating_sub(NAMED) {
-        0 => named,
-        more => format!("{named} and {more} more"),
-    }
+    notes
 }
 
 #[cfg(test)]
@@ -147,6 +126,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::text::diff::note::note;
 
     fn live(entries: &[(&str, &str, Value)]) -> Value {
         let entries = entries.iter().map(|(manager, subresource, fields)| {
@@ -167,8 +147,8 @@ mod tests {
             entry("other"),
         ]);
         let former = ["kubectl".to_owned(), "helm".to_owned()];
-        assert_eq!(tools(&object, &former), "helm, kubectl");
-        assert_eq!(tools(&object, &[]), "an earlier release");
+        assert_eq!(tools(&object, &former), ["helm", "kubectl"]);
+        assert_eq!(tools(&object, &[]), [""; 0]);
     }
 
     #[test]
@@ -179,8 +159,12 @@ mod tests {
             ("kubectl-edit", "", many.into()),
             ("kube-controller-manager", "", json!({"f:x": {}, "f:y": {}})),
         ]);
+        let stays = |object: &Value, wanted: &Value| {
+            let notes = stays(object, wanted, &[]);
+            notes.iter().map(note).collect::<Vec<_>>()
+        };
         assert_eq!(
-            stays(&object, &json!({"data": {"k00": "1"}}), &[]),
+            stays(&object, &json!({"data": {"k00": "1"}})),
             [
                 "set by kubectl-edit, and left alone: .data.k01, .data.k02, .data.k03, .data.k04, .data.k05, \
                  .data.k06, .data.k07, .data.k08 and 2 more",
@@ -188,14 +172,14 @@ mod tests {
             ]
         );
         let object = live(&[("kubelet", "", json!({"f:x": {}}))]);
-        assert_eq!(stays(&object, &json!({}), &[]), [""; 0]);
+        assert_eq!(stays(&object, &json!({})), [""; 0]);
     }
 
     #[test]
     fn tools_are_those_that_an_object_has() {
         let former = ["kubectl", "helm"].map(str::to_owned);
         let object = live(&[("helm", "", json!({})), ("edit", "", json!({}))]);
-        assert_eq!(tools(&object, &former), "helm");
-        assert_eq!(tools(&live(&[]), &former), "an earlier release");
+        assert_eq!(tools(&object, &former), ["helm"]);
+        assert_eq!(tools(&live(&[]), &former), [""; 0]);
     }
 }

@@ -1,20 +1,20 @@
 //! The effect of a file on an application for sites.
 
-use baton_apis::{SiteApplication, SiteApplicationSpec, SiteDeployment};
+use baton_apis::{SiteApplication, SiteDeployment, kinds};
 use baton_view::{
+    diff::{Section, Topic, fate::Fate, note::Note},
     object::text_at,
-    sites::{forecast::Effect, record::Records, target::SiteTarget},
+    sites::{
+        compare::terms,
+        forecast::{Effect, bringers},
+        record::Records,
+        target::SiteTarget,
+    },
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{compare::differences_from_file, read::read};
-use crate::{
-    connect::Cluster,
-    diff::{Pair, Section, check::check_apply, fate::Fate},
-    error::Error,
-    subject::check_name,
-    text::fleet::application::effect,
-};
+use crate::{connect::Cluster, diff::check::check_apply, error::Error, subject::check_name};
 
 /// The changes by an apply of an application of a file, and the deployments that would bring it to sites.
 ///
@@ -42,36 +42,19 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
         Some(before) if before.spec != wanted.spec || differs => Fate::Changed,
         Some(_) => Fate::Unchanged,
     };
-    let title = format!("siteapplication {namespace}/{name}");
+    let version = wanted.spec.version.clone();
     let found = Effect::of(&wanted.spec, &records, differs);
-    let first = Section::new("application", title).fate(fate).note(effect(
-        &wanted.spec.version,
-        found,
-        &deployments,
-    ));
+    let deployments = bringers(&deployments, &version);
+    let topic = Topic::Application(
+        &kinds::SITE_APPLICATION,
+        namespace.to_owned(),
+        name.to_owned(),
+    );
+    let first = Section::new(topic).fate(fate);
+    let first = first.notes([Note::Version(version, found, deployments)]);
     let path = target.path(namespace);
     let mut all = vec![check_apply(&cluster, object, &path, first).await?];
     all.extend(terms(before.as_ref(), &wanted));
     all.extend(sections);
     Ok(all)
-}
-
-/// The difference of the terms, which are no part of a version and count as they are now.
-fn terms(before: Option<&SiteApplication>, after: &SiteApplication) -> Option<Section> {
-    let of = |application: &SiteApplication| {
-        let SiteApplicationSpec {
-            upgrade_windows,
-            upgrade,
-            ..
-        } = &application.spec;
-        json!({
-            "upgradeWindows": upgrade_windows,
-            "skipPatchVersions": upgrade.skip_patch_versions,
-            "windowsApplyToEdits": upgrade.windows_apply_to_edits,
-        })
-    };
-    let pair = Pair::new(before.map(of), Some(of(after)));
-    let is_new = before.is_none();
-    let section = Section::new("terms", "upgrade terms");
-    (!is_new && !pair.is_same()).then(|| section.fate(Fate::Changed).pair(pair))
 }

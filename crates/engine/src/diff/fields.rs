@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 ///
 /// The format also has `i:<n>` for a list's index, but the server never writes it: a list is keyed,
 /// a set, or owned as a whole.
-pub(super) enum Marker<'a> {
+pub enum Marker<'a> {
     /// `.`: the node itself.
     This,
     /// `f:<name>`: a map's key.
@@ -22,7 +22,9 @@ pub(super) enum Marker<'a> {
 }
 
 impl<'a> Marker<'a> {
-    pub(super) fn parse(text: &'a str) -> Self {
+    /// From its text.
+    #[must_use]
+    pub fn parse(text: &'a str) -> Self {
         if text == "." {
             return Self::This;
         }
@@ -46,11 +48,23 @@ impl<'a> Marker<'a> {
 
     /// Returns the position in a list of the item or element that the marker leads to.
     pub(super) fn position(&self, list: &Value) -> Option<usize> {
-        let mut items = list.as_array()?.iter();
+        list.as_array()?.iter().position(|item| self.is_of(item))
+    }
+
+    /// True if it leads to an item of a list.
+    pub fn is_of(&self, item: &Value) -> bool {
         match self {
-            Self::Item(keys) => items.position(|item| has_keys(item, keys)),
-            Self::Element(element) => items.position(|item| same(item, element)),
-            Self::This | Self::Field(_) | Self::Unknown => None,
+            Self::Item(keys) => has_keys(item, keys),
+            Self::Element(element) => same(item, element),
+            Self::This | Self::Field(_) | Self::Unknown => false,
+        }
+    }
+
+    /// True if it can lead to an item of a manifest, which may leave out keys that have a default.
+    pub fn may_be_of(&self, item: &Value) -> bool {
+        match self {
+            Self::Item(keys) => may_have_keys(item, keys),
+            _ => self.is_of(item),
         }
     }
 }

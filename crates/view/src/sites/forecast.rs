@@ -2,7 +2,7 @@
 
 use baton_apis::{EVERY_VERSION, SiteApplicationSpec, SiteDeployment};
 
-use super::record::Records;
+use super::{observed::status, record::Records};
 
 /// The effect of a spec on the versions of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,13 @@ impl Effect {
     }
 }
 
-/// True if a deployment brings a version to sites once the application has it.
-pub fn follows(deployment: &SiteDeployment, version: &str) -> bool {
-    [version, EVERY_VERSION].contains(&&*deployment.spec.application_version)
+/// The deployments that bring a version to sites once the application has it, each with the number of its sites.
+pub fn bringers(deployments: &[SiteDeployment], version: &str) -> Vec<(String, i32)> {
+    let follows =
+        |it: &&SiteDeployment| [version, EVERY_VERSION].contains(&&*it.spec.application_version);
+    let name = |it: &SiteDeployment| it.metadata.name.clone().unwrap_or_default();
+    let deployments = deployments.iter().filter(follows);
+    deployments
+        .map(|it| (name(it), status(it).counts.sites))
+        .collect()
 }

@@ -4,8 +4,12 @@ use baton_view::applications::{observed::Observed, steer::of_generation, target:
 
 use super::{DiffArgs, show};
 use crate::{
-    applications::compare::releases, args::GlobalArgs, commands::Exit, diff::render::Labels,
-    error::Error, text::application::refusal::refused, wait::application::read,
+    applications::compare::releases,
+    args::GlobalArgs,
+    commands::Exit,
+    error::Error,
+    text::{application::refusal::refused, diff::Labels},
+    wait::application::read,
 };
 
 pub(crate) async fn run(

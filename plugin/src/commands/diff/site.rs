@@ -11,10 +11,9 @@ use super::{DiffArgs, show};
 use crate::{
     args::{GlobalArgs, given},
     commands::Exit,
-    diff::render::Labels,
     error::Error,
     sites::{compare::differences, read::read},
-    text::fleet::steer::not_kept,
+    text::{diff::Labels, fleet::steer::not_kept},
 };
 
 pub(crate) async fn run(

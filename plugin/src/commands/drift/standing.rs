@@ -12,6 +12,7 @@ use baton_view::{
     children::{Children, Detail, Found},
     content::{RevisionContent, WantedRevision},
     delegates::{Delegates, DelegatesOf},
+    diff::live,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
@@ -20,7 +21,7 @@ use super::{Row, State};
 use crate::{
     cluster::lists,
     connect::{Cluster, SIDE_BY_SIDE},
-    diff::{forecast, live},
+    diff::forecast,
     error::Error,
 };
 
@@ -53,26 +54,32 @@ pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<Standing
         &delegates,
         &mut standing.warnings,
     );
-    let found = owned
-        .into_iter()
-        .map(|(revision, desired, live)| async move {
-            let judged = match live {
-                Some(live) => judge(cluster, desired, live).await,
-                None => Ok(Some((Drift::default(), "missing".to_owned()))),
-            };
-            told(revision, desired, judged)
-        });
-    let found: Vec<Result<Option<Row>, String>> = stream::iter(found)
-        .buffered(SIDE_BY_SIDE)
-        .try_collect()
-        .await?;
-    for found in found {
-        match found {
-            Ok(row) => standing.rows.extend(row),
-            Err(warning) => standing.warnings.push(warning),
-        }
+    let found = owned.into_iter().map(async |(revision, desired, live)| {
+        let judged = match live {
+            Some(live) => judge(cluster, desired, live).await?,
+            None => Judged::Differs(Drift::default(), "missing"),
+        };
+        Ok::<_, Error>((revision, desired, judged))
+    });
+    let found = stream::iter(found).buffered(SIDE_BY_SIDE);
+    let found: Vec<_> = found.try_collect().await?;
+    for (revision, desired, judged) in found {
+        standing.add(revision, desired, judged);
     }
     Ok(standing)
+}
+
+impl Standing {
+    fn add(&mut self, revision: &Revision, desired: &Desired, judged: Judged) {
+        match judged {
+            Judged::AsWanted => {}
+            Judged::Differs(drift, remark) => self.rows.push(row(revision, desired, drift, remark)),
+            Judged::Restless => self.warnings.push(format!(
+                "{} not compared: it was changed again and again meanwhile",
+                super::render::object(&desired.key)
+            )),
+        }
+    }
 }
 
 /// The revisions that may control objects.
@@ -140,34 +147,47 @@ fn is_newer(
     newer.any(|(_, content)| content.objects().any(|other| other.key == desired.key))
 }
 
-/// Compares an object with its revision. Returns the drift or a warning; `None` without drift. A
-/// dry run of the manager's apply excludes differences in notation only.
-async fn judge(
-    cluster: &Cluster,
-    desired: &Desired,
-    live: &Value,
-) -> Result<Option<(Drift, String)>, Error> {
-    let look = async |live: Option<&Value>| match live {
-        Some(live) => judge_once(cluster, desired, live).await,
-        None => Ok(None),
-    };
-    forecast::retried(cluster, desired, Some(live), look).await
+/// The result of the comparison of an object with its revision.
+enum Judged {
+    AsWanted,
+    /// The object differs; the remark may be empty.
+    Differs(Drift, &'static str),
+    /// The object changed during each of the comparisons.
+    Restless,
 }
 
-async fn judge_once(
-    cluster: &Cluster,
-    desired: &Desired,
-    live: &Value,
-) -> Result<Option<(Drift, String)>, Error> {
+/// Compares an object with its revision. A dry run of the manager's apply excludes differences in
+/// notation only.
+async fn judge(cluster: &Cluster, desired: &Desired, live: &Value) -> Result<Judged, Error> {
+    let look = async |live: Option<&Value>| match live {
+        Some(live) => judge_once(cluster, desired, live).await,
+        None => Ok(Judged::AsWanted),
+    };
+    settled(forecast::retried(cluster, desired, Some(live), look).await)
+}
+
+/// Maps a conflict after all attempts to [`Judged::Restless`].
+fn settled(judged: Result<Judged, Error>) -> Result<Judged, Error> {
+    match judged {
+        Err(error) if error.is_code(409) => Ok(Judged::Restless),
+        judged => judged,
+    }
+}
+
+async fn judge_once(cluster: &Cluster, desired: &Desired, live: &Value) -> Result<Judged, Error> {
     let path = match compare(&live::body(desired, live), live) {
-        Difference::None => return Ok(None),
+        Difference::None => return Ok(Judged::AsWanted),
         Difference::Fields(path) | Difference::NotOwned(path) | Difference::Surplus(path) => path,
     };
     let body = live::dry_run_body(desired, live);
     let why = match forecast::dry_run(cluster, desired, &body, true).await {
         Ok(answer) => {
             let drift = Drift::between(live, &answer);
-            return Ok((!drift.is_empty()).then(|| (drift, String::new())));
+            return Ok(if drift.is_empty() {
+                Judged::AsWanted
+            } else {
+                Judged::Differs(drift, "")
+            });
         }
         Err(error) if error.is_code(409) => return Err(error),
         Err(error) if forecast::is_lack_of_rights(&error) => {
@@ -176,26 +196,11 @@ async fn judge_once(
         Err(Error::Refused(_)) => "the server would refuse to put it right",
         Err(error) => return Err(error),
     };
-    Ok(Some((Drift::at(&path), why.to_owned())))
+    Ok(Judged::Differs(Drift::at(&path), why))
 }
 
-/// The result for an object: a row if it has drift, or a warning.
-fn told(
-    revision: &Revision,
-    desired: &Desired,
-    judged: Result<Option<(Drift, String)>, Error>,
-) -> Result<Result<Option<Row>, String>, Error> {
-    match judged {
-        Err(error) if error.is_code(409) => Ok(Err(format!(
-            "{} not compared: it was changed again and again meanwhile",
-            super::render::object(&desired.key)
-        ))),
-        judged => Ok(Ok(judged?.map(|found| row(revision, desired, found)))),
-    }
-}
-
-fn row(revision: &Revision, desired: &Desired, (drift, remark): (Drift, String)) -> Row {
-    let state = match (revision.spec.lifecycle_state, remark.as_str()) {
+fn row(revision: &Revision, desired: &Desired, drift: Drift, remark: &str) -> Row {
+    let state = match (revision.spec.lifecycle_state, remark) {
         (LifecycleState::Paused, "") => "paused".to_owned(),
         (LifecycleState::Paused, remark) => format!("paused, {remark}"),
         (_, "") => why(revision),
@@ -312,21 +317,24 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_keeps_changing_is_reported_as_not_compared() {
+    fn an_object_that_changes_all_the_time_is_not_compared() {
         let chain = chain("Active", &json!({}));
         let revision = &chain.revisions[0];
         let content = Slices::default().content(revision);
         let desired = content.objects().next().unwrap();
         let refused = |code| {
             let status = kube::core::Status::failure("no", "reason").with_code(code);
-            told(revision, desired, Err(Error::Refused(Box::new(status))))
+            settled(Err(Error::Refused(Box::new(status))))
         };
+        let mut standing = Standing::default();
+        standing.add(revision, desired, refused(409).unwrap());
         assert_eq!(
-            refused(409).unwrap(),
-            Err("ConfigMap/own not compared: it was changed again and again meanwhile".to_owned())
+            standing.warnings,
+            ["ConfigMap/own not compared: it was changed again and again meanwhile"]
         );
         assert!(refused(500).is_err());
-        assert_eq!(told(revision, desired, Ok(None)).unwrap(), Ok(None));
+        standing.add(revision, desired, settled(Ok(Judged::AsWanted)).unwrap());
+        assert_eq!((standing.rows.len(), standing.warnings.len()), (0, 1));
     }
 
     #[test]
@@ -356,7 +364,7 @@ mod tests {
             let revision = &chain.revisions[0];
             let content = Slices::default().content(revision);
             let desired = content.objects().next().unwrap();
-            let row = row(revision, desired, (Drift::at(".data"), remark.to_owned()));
+            let row = row(revision, desired, Drift::at(".data"), remark);
             assert_eq!(row.state, State::Standing(expected.to_owned()));
             assert_eq!(
                 (row.object.as_str(), row.owner.as_str()),

@@ -8,10 +8,12 @@ use super::HistoryArgs;
 use crate::{
     args::GlobalArgs,
     commands::Exit,
-    diff::render::yaml,
     error::Error,
     output::{format::objects, report},
-    text::application::{history::table, refusal::refused},
+    text::{
+        application::{history::table, refusal::refused},
+        diff::yaml,
+    },
     wait::application::read,
 };
 

@@ -15,11 +15,11 @@ use k8s_openapi::{
 };
 
 use crate::{
-    diff::describe as object_name,
     output::{
         Output, Paint,
         table::{Cell, Table},
     },
+    text::diff::object_title,
 };
 
 /// Width of the first column.
@@ -136,7 +136,7 @@ fn phase(text: &mut String, phase: &Phase) {
         let _ = writeln!(
             text,
             "    {}{}",
-            object_name(&object.key),
+            object_title(&object.key),
             treatment(object)
         );
     }

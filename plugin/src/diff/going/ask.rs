@@ -1,19 +1,22 @@
-//! What only the server knows of what goes along with an object.
+//! The losses with an object that only the server knows.
 
 use baton_engine::{Gvk, object::text};
 use baton_kubernetes::path;
-use baton_view::lists::ListQuery;
+use baton_view::{
+    diff::warning::{Contents, Warning},
+    lists::{Count, ListQuery},
+};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use super::{Contents, Going, of_claim, of_definition, of_namespace, of_stateful_set};
+use super::Going;
 use crate::{
-    connect::{Cluster, Count, SIDE_BY_SIDE},
+    connect::{Cluster, SIDE_BY_SIDE},
     error::Error,
     served::{Served, resource},
 };
 
-/// What nobody misses, as it is made of other things: group and plural.
+/// Kinds that nobody misses, as they are made of other things: group and plural.
 const DERIVED: [(&str, &str); 7] = [
     ("", "endpoints"),
     ("", "events"),
@@ -24,13 +27,13 @@ const DERIVED: [(&str, &str); 7] = [
     ("metrics.k8s.io", "pods"),
 ];
 
-/// What every namespace has by itself: the plural of its kind, and its name.
+/// The objects that every namespace has by itself: the plural of the kind, and the name.
 const BY_ITSELF: [(&str, &str); 2] = [
     ("configmaps", "kube-root-ca.crt"),
     ("serviceaccounts", "default"),
 ];
 
-/// What goes along with a live object when it is deleted; `None` for one that goes alone.
+/// The loss with a live object when it is deleted; `None` for one that goes alone.
 ///
 /// That costs no request for a `StatefulSet`, one for a `PersistentVolumeClaim` or a definition, and for a namespace
 /// one for each kind that is served.
@@ -38,11 +41,11 @@ pub(crate) async fn warning(
     cluster: &Cluster,
     gvk: &Gvk,
     live: &Value,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<Warning>, Error> {
     Ok(Some(match Going::of(gvk, live) {
         None => return Ok(None),
-        Some(Going::Namespace(name)) => of_namespace(&contents(cluster, &name).await?),
-        Some(Going::Definition(path)) => of_definition(match path {
+        Some(Going::Namespace(name)) => Warning::Namespace(contents(cluster, &name).await?),
+        Some(Going::Definition(path)) => Warning::Definition(match path {
             Some(path) => known(cluster.count_at(&path).await)?,
             None => Some(Count::Exactly(0)),
         }),
@@ -51,17 +54,13 @@ pub(crate) async fn warning(
                 Some(volume) => policy(cluster, volume).await?,
                 None => None,
             };
-            of_claim(volume.as_deref(), policy.as_deref())
+            Warning::Claim { volume, policy }
         }
-        Some(Going::StatefulSet {
-            pods,
-            templates,
-            with_claims,
-        }) => of_stateful_set(pods, &templates, with_claims),
+        Some(Going::Known(warning)) => warning,
     }))
 }
 
-/// What is known; `None` where the server does not tell.
+/// The answer; `None` where the server does not tell.
 fn known<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
@@ -82,7 +81,7 @@ async fn policy(cluster: &Cluster, volume: &str) -> Result<Option<String>, Error
     }))
 }
 
-/// What is in a namespace.
+/// The content of a namespace.
 async fn contents(cluster: &Cluster, namespace: &str) -> Result<Contents, Error> {
     let mut contents = Contents::default();
     let kinds = cluster.served().await?.iter().filter(|it| is_counted(it));
@@ -107,8 +106,8 @@ async fn contents(cluster: &Cluster, namespace: &str) -> Result<Contents, Error>
     Ok(contents)
 }
 
-/// How many objects of a collection have another name than this one. The server says how many there are only where all
-/// are asked for.
+/// The number of objects of a collection that have another name than this one. The server says how many there are only
+/// where all are asked for.
 async fn count_without(cluster: &Cluster, path: &str, name: &str) -> Result<Count, Error> {
     let query = ListQuery {
         fields: Some(format!("metadata.name!={name}")),
@@ -119,7 +118,7 @@ async fn count_without(cluster: &Cluster, path: &str, name: &str) -> Result<Coun
     Ok(Count::Exactly(found.len().try_into().unwrap_or(u64::MAX)))
 }
 
-/// Whether objects of a kind are worth counting: they are in namespaces, go with them, and somebody made them.
+/// True if objects of a kind are worth counting: they are in namespaces, go with them, and somebody made them.
 fn is_counted(kind: &Served) -> bool {
     let name = (kind.gvk.group.as_str(), kind.resource.plural.as_str());
     kind.is_namespaced() && kind.is_real && !DERIVED.contains(&name)

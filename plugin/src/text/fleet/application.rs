@@ -2,12 +2,7 @@
 
 use baton_apis::SiteDeployment;
 use baton_terminal::time::age;
-use baton_view::sites::{
-    forecast::{Effect, follows},
-    observed::status,
-    overview::Overview,
-    verdict::judge,
-};
+use baton_view::sites::{observed::status, overview::Overview, verdict::judge};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};
 
@@ -101,37 +96,8 @@ fn deployment(deployment: &SiteDeployment) -> Node {
     }
 }
 
-/// The effect on a version, and the deployments that bring it to sites.
-pub(crate) fn effect(version: &str, effect: Effect, deployments: &[SiteDeployment]) -> String {
-    let text = match effect {
-        Effect::Unchanged => return format!("version {version} is what it is already"),
-        Effect::Edited { in_windows } => format!(
-            "version {version} stays: the change reaches the sites that run it at once{}",
-            if in_windows {
-                ", in their upgrade windows"
-            } else {
-                ", without waves and whatever upgrade windows there are"
-            }
-        ),
-        Effect::Restored => format!("version {version} comes back"),
-        Effect::New => format!("version {version} is new"),
-    };
-    let deployments = deployments.iter().filter(|it| follows(it, version));
-    let names: Vec<String> = deployments
-        .map(|deployment| {
-            let name = deployment.metadata.name.as_deref().unwrap_or_default();
-            format!("{name} ({} sites)", status(deployment).counts.sites)
-        })
-        .collect();
-    match names.as_slice() {
-        [] => format!("{text}; no deployment brings it to sites"),
-        names => format!("{text}; brought to sites by {}", names.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use baton_apis::SiteApplicationSpec;
     use baton_view::sites::record::Records;
 
     use super::{
@@ -169,53 +135,6 @@ mod tests {
         assert!(
             text.contains("InvalidWindow: window 1 never opens"),
             "{text}"
-        );
-    }
-
-    fn spec(version: &str) -> SiteApplicationSpec {
-        SiteApplicationSpec {
-            version: version.to_owned(),
-            ..SiteApplicationSpec::default()
-        }
-    }
-
-    fn noted(version: &str, differs: bool, asked: &str) -> String {
-        let record = |number: i64, version: &str| {
-            json!({
-                "metadata": { "name": format!("r-{number}") }, "revision": number,
-                "data": { "version": version, "phases": [] },
-            })
-        };
-        let records = Records::from_objects(vec![record(1, "1.0.0"), record(2, "1.1.0")]);
-        let mut deployment: SiteDeployment =
-            serde_json::from_value(fixtures::deployment("shop")).unwrap();
-        deployment.spec.application_version = asked.to_owned();
-        let found = Effect::of(&spec(version), &records, differs);
-        effect(version, found, &[deployment])
-    }
-
-    #[test]
-    fn the_effect_on_versions_is_described() {
-        assert_eq!(
-            noted("1.1.0", false, "*"),
-            "version 1.1.0 is what it is already"
-        );
-        assert_eq!(
-            noted("1.1.0", true, "*"),
-            "version 1.1.0 stays: the change reaches the sites that run it at once, without waves and whatever \
-             upgrade windows there are; brought to sites by shop (10 sites)"
-        );
-        assert_eq!(
-            noted("1.2.0", true, "*"),
-            "version 1.2.0 is new; brought to sites by shop (10 sites)"
-        );
-        assert_eq!(
-            noted("1.2.0", true, "1.1.0"),
-            "version 1.2.0 is new; no deployment brings it to sites"
-        );
-        assert_eq!(
-            noted("1.0.0", true, "1.0.0"),
-            "version 1.0.0 comes back; brought to sites by shop (10 sites)"
         );
     }
 }

@@ -1,17 +1,23 @@
 //! Differences as text: a heading per object and a unified diff of YAML below it.
 
+pub(crate) mod fate;
+pub(crate) mod note;
+pub(crate) mod warning;
+
 use std::fmt::Write as _;
 
+use baton_engine::{Gvk, ObjectKey};
+use baton_view::diff::{Pair, Section, Topic, fate::Group};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::{Pair, Section, Tone};
+use self::{fate::fate, note::note, warning::warning};
 use crate::output::{Output, Paint};
 
 /// Lines around a change that are shown as well.
 const CONTEXT: usize = 3;
 
-/// What the two sides are called, such as `revision 1` and `revision 2`.
+/// The names of the two sides, such as `revision 1` and `revision 2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Labels {
     pub(crate) before: String,
@@ -35,21 +41,21 @@ pub(crate) fn render(sections: &[Section], labels: &Labels, output: Output) -> S
         if had_diff {
             text.push('\n');
         }
-        let title = output.paint(Paint::Strong, &section.title);
-        let paint = match section.tone() {
-            Tone::Added => Paint::Good,
-            Tone::Changed => Paint::Warn,
-            Tone::Removed | Tone::Bad => Paint::Bad,
-            Tone::Same => Paint::Dim,
+        let title = output.paint(Paint::Strong, &title(&section.topic));
+        let paint = match section.fate.group() {
+            Group::Created => Paint::Good,
+            Group::Changed | Group::Recreated => Paint::Warn,
+            Group::Deleted | Group::Refused => Paint::Bad,
+            _ => Paint::Dim,
         };
-        let verdict = output.paint(paint, &section.fate.to_string());
+        let verdict = output.paint(paint, &fate(&section.fate));
         // Writing into a string cannot fail.
         let _ = writeln!(text, "{title}: {verdict}");
-        for note in &section.notes {
-            let _ = writeln!(text, "  {note}");
+        for one in &section.notes {
+            let _ = writeln!(text, "  {}", note(one));
         }
-        for warning in &section.warnings {
-            let warning = output.paint(Paint::Bad, &format!("warning: {warning}"));
+        for one in &section.warnings {
+            let warning = output.paint(Paint::Bad, &format!("warning: {}", warning(one)));
             let _ = writeln!(text, "  {warning}");
         }
         let diff = section
@@ -61,6 +67,76 @@ pub(crate) fn render(sections: &[Section], labels: &Labels, output: Output) -> S
         text.push_str(&diff);
     }
     text
+}
+
+/// The title of a topic.
+pub(crate) fn title(topic: &Topic) -> String {
+    names(topic).0
+}
+
+/// The name of the files of a topic.
+pub(crate) fn file(topic: &Topic) -> String {
+    names(topic).1
+}
+
+/// The title of a topic, and the name of its files.
+fn names(topic: &Topic) -> (String, String) {
+    let (title, file) = match topic {
+        Topic::Object { gvk, key, phase } => {
+            let phase = phase.as_ref().map(|phase| format!(" (phase {phase})"));
+            let title = object_title(key) + &phase.unwrap_or_default();
+            return (title, object_file(gvk, key));
+        }
+        Topic::Chain(kind, name) => {
+            let title = format!("{}.{}/{name}", kind.singular(), kind.group);
+            return (title.clone(), as_file(&title));
+        }
+        Topic::Application(kind, namespace, name) => {
+            let title = format!("{} {namespace}/{name}", kind.singular());
+            return (title, "application".to_owned());
+        }
+        Topic::Revision(number) => return (format!("revision {number}"), String::new()),
+        Topic::Slices => ("slices", ""),
+        Topic::Settings => ("labels, phases and probes", "revision"),
+        Topic::Environment => ("chart, clusters and strategy", "environment"),
+        Topic::Values => ("values", "values"),
+        Topic::Manifests => ("rendered manifests", "manifests"),
+        Topic::Upgrade => ("upgrade method", "upgrade"),
+        Topic::Terms => ("upgrade terms", "terms"),
+    };
+    (title.to_owned(), file.to_owned())
+}
+
+/// `ConfigMap default/settings`, `Deployment.apps default/web`, `Namespace prod`.
+pub(crate) fn object_title(key: &ObjectKey) -> String {
+    match key.namespace.as_str() {
+        "" => key.to_string().replacen(" /", " ", 1),
+        _ => key.to_string(),
+    }
+}
+
+/// `apps.v1.Deployment.default.web`, as `kubectl diff` names its files.
+fn object_file(gvk: &Gvk, key: &ObjectKey) -> String {
+    let dot = if gvk.group.is_empty() { "" } else { "." };
+    let (version, place) = (&gvk.version, &key.namespace);
+    let name = format!(
+        "{}{dot}{version}.{}.{place}.{}",
+        gvk.group, gvk.kind, key.name
+    );
+    as_file(&name)
+}
+
+/// A manifest may say anything, and this becomes a path.
+fn as_file(name: &str) -> String {
+    name.replace(['/', '\\', '\0', ':'], "_")
+}
+
+/// Slices that do not exist.
+pub(crate) fn gone(slices: &[String]) -> String {
+    match slices {
+        [only] => format!("its slice {only} does not exist any more"),
+        _ => format!("its slices {} do not exist any more", slices.join(", ")),
+    }
 }
 
 /// The unified diff of two sides; empty when they are equal.
@@ -125,18 +201,84 @@ pub(crate) fn yaml(side: Option<&Value>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use baton_apis::kinds;
+    use baton_view::{
+        chain::kind::ChainKind,
+        diff::{
+            fate::{Fate, When},
+            note::Note,
+            warning::Warning,
+        },
+    };
     use serde_json::json;
 
-    use super::{super::fate::Fate, *};
+    use super::*;
 
     fn section(fate: Fate) -> Section {
-        Section {
-            file: String::new(),
-            title: "ConfigMap shop/web".to_owned(),
-            fate,
-            notes: Vec::new(),
-            warnings: Vec::new(),
-            pair: None,
+        Section::new(object("v1", "ConfigMap", "shop", "web")).fate(fate)
+    }
+
+    fn object(version: &str, kind: &str, namespace: &str, name: &str) -> Topic {
+        let gvk = Gvk::new(version, kind);
+        Topic::Object {
+            key: gvk.key(namespace, name),
+            gvk,
+            phase: None,
+        }
+    }
+
+    #[test]
+    fn names_of_files_are_no_paths() {
+        for (topic, expected) in [
+            (
+                object("apps/v1", "Deployment", "shop", "web"),
+                "apps.v1.Deployment.shop.web",
+            ),
+            (object("v1", "Namespace", "", "shop"), "v1.Namespace..shop"),
+            (
+                object(
+                    "rbac.authorization.k8s.io/v1",
+                    "ClusterRole",
+                    "",
+                    "system:web",
+                ),
+                "rbac.authorization.k8s.io.v1.ClusterRole..system_web",
+            ),
+            (
+                object("v1", "../../x", "/etc", "pass\\wd"),
+                "v1..._.._x._etc.pass_wd",
+            ),
+        ] {
+            assert_eq!(file(&topic), expected);
+        }
+    }
+
+    #[test]
+    fn titles_of_topics() {
+        let gvk = Gvk::new("apps/v1", "Deployment");
+        let web = Topic::Object {
+            key: gvk.key("shop", "web"),
+            gvk,
+            phase: Some("app".to_owned()),
+        };
+        for (topic, expected) in [
+            (web, "Deployment.apps shop/web (phase app)"),
+            (object("v1", "Namespace", "", "prod"), "Namespace prod"),
+            (
+                Topic::Chain(ChainKind::ObjectDeployment, "web".to_owned()),
+                "objectdeployment.package-operator.run/web",
+            ),
+            (
+                Topic::Application(
+                    &kinds::SITE_APPLICATION,
+                    "edge".to_owned(),
+                    "shop".to_owned(),
+                ),
+                "siteapplication edge/shop",
+            ),
+            (Topic::Settings, "labels, phases and probes"),
+        ] {
+            assert_eq!(title(&topic), expected);
         }
     }
 
@@ -155,7 +297,11 @@ mod tests {
             "h": "8"})
         };
         let changed = section(Fate::Changed)
-            .note("phase: a -> b")
+            .notes([Note::Changed {
+                field: "phase",
+                from: vec!["a".to_owned()],
+                to: vec!["b".to_owned()],
+            }])
             .pair(Pair::new(Some(object("x")), Some(object("y"))));
         let same = section(Fate::HandedOver).pair(Pair::new(Some(object("x")), Some(object("x"))));
         assert_eq!(
@@ -185,11 +331,13 @@ ConfigMap shop/web: handed over unchanged
 
     #[test]
     fn warnings_follow_the_notes() {
-        let mut removed = section(Fate::Deleted("later".to_owned())).note("a note");
-        removed.warnings.push("its data goes along".to_owned());
+        let note = Note::Origin("a note".to_owned());
+        let mut removed = section(Fate::Deleted(When::Available(2))).notes([note]);
+        removed.warnings.push(Warning::Definition(None));
         assert_eq!(
             rendered(&[removed], false),
-            "ConfigMap shop/web: deleted later\n  a note\n  warning: its data goes along\n"
+            "ConfigMap shop/web: deleted when revision 2 is available\n  a note\n  warning: all objects of its kind \
+             go along, in all namespaces: how many you may not see\n"
         );
     }
 

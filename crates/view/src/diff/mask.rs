@@ -8,7 +8,10 @@
 use std::collections::BTreeMap;
 
 use baton_apis::constants::ANNOTATION_LAST_APPLIED;
-use serde_json::{Map, Value};
+use baton_engine::diff::is_secret;
+use serde_json::Value;
+
+use crate::object::text_at;
 
 const MASK: &str = "***";
 const MASK_BEFORE: &str = "*** (before)";
@@ -25,7 +28,7 @@ type SecretField = (String, &'static str, String);
 type Values = BTreeMap<SecretField, Value>;
 
 /// Hides the values of all Secrets on two sides of a comparison.
-pub(crate) fn mask(before: Option<&mut Value>, after: Option<&mut Value>) {
+pub fn mask(before: Option<&mut Value>, after: Option<&mut Value>) {
     let hidden = |side: Option<&Value>| {
         let mut values = Values::new();
         if let Some(side) = side {
@@ -47,7 +50,7 @@ pub(crate) fn mask(before: Option<&mut Value>, after: Option<&mut Value>) {
 }
 
 /// Hides in a text, such as a server's message, the values that a manifest holds.
-pub(crate) fn redact(text: &str, manifest: &Value) -> String {
+pub fn redact(text: &str, manifest: &Value) -> String {
     let mut hidden: Vec<String> = Vec::new();
     visit(&mut manifest.clone(), &mut |(_, field, _), value| {
         collect(value, &mut hidden);
@@ -80,10 +83,11 @@ fn decoded(value: &Value) -> Option<Vec<u8>> {
 
 /// Calls back with each value to be hidden.
 fn visit(value: &mut Value, hide: &mut impl FnMut(SecretField, &mut Value)) {
+    let object = Some(&*value).filter(|value| value.is_object());
+    let identity = object.map(identity).unwrap_or_default();
+    let is_secret = is_secret(value);
     match value {
         Value::Object(fields) => {
-            let identity = identity(fields);
-            let is_secret = is_secret(fields);
             if is_secret {
                 for field in SECRET_FIELDS {
                     match fields.get_mut(field) {
@@ -118,7 +122,7 @@ fn visit(value: &mut Value, hide: &mut impl FnMut(SecretField, &mut Value)) {
     }
 }
 
-/// Whether an annotation may hold the values of a Secret: any manifest on a Secret, and on other
+/// True if an annotation may hold the values of a Secret: any manifest on a Secret, and on other
 /// objects the copy that `kubectl apply` leaves, if there is a Secret in it.
 fn is_telling(name: &str, value: &Value, on_secret: bool) -> bool {
     let Some(text) = value.as_str() else {
@@ -136,27 +140,16 @@ fn is_telling(name: &str, value: &Value, on_secret: bool) -> bool {
 
 fn holds_secret(value: &Value) -> bool {
     match value {
-        Value::Object(fields) => is_secret(fields) || fields.values().any(holds_secret),
+        Value::Object(fields) => is_secret(value) || fields.values().any(holds_secret),
         Value::Array(items) => items.iter().any(holds_secret),
         _ => false,
     }
 }
 
-fn is_secret(fields: &Map<String, Value>) -> bool {
-    let is = |name, value: &str| fields.get(name).is_some_and(|found| found == value);
-    is("kind", "Secret") && is("apiVersion", "v1")
-}
-
 /// Kind, namespace and name.
-fn identity(fields: &Map<String, Value>) -> String {
-    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
-    let metadata = fields.get("metadata");
-    let of_metadata = |name| text(metadata.and_then(|metadata| metadata.get(name)));
-    let (kind, namespace, name) = (
-        text(fields.get("kind")),
-        of_metadata("namespace"),
-        of_metadata("name"),
-    );
+fn identity(object: &Value) -> String {
+    let pointers = ["/kind", "/metadata/namespace", "/metadata/name"];
+    let [kind, namespace, name] = pointers.map(|pointer| text_at(object, pointer));
     format!("{kind} {namespace}/{name}")
 }
 

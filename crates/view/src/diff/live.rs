@@ -1,4 +1,4 @@
-//! What a live object has otherwise than its revision wants.
+//! The differences of a live object from what its revision wants.
 
 use baton_engine::{
     diff::{Difference, compare, owned_fields, with_create_only},
@@ -11,12 +11,14 @@ use super::{
     Pair, Section,
     clean::clean,
     fate::Fate,
+    note::Note,
     project::{project, with_string_data_encoded},
 };
+use crate::children::stranger;
 
-/// What the manager would apply to an object that exists: fields that are left to others are not in
-/// it, or hold their live values.
-pub(crate) fn body(desired: &Desired, live: &Value) -> Value {
+/// The body of the manager's apply to an object that exists: fields that are left to others are not in it, or hold
+/// their live values.
+pub fn body(desired: &Desired, live: &Value) -> Value {
     let mut body = desired.manifest.clone();
     with_create_only(&mut body, live, &desired.create_only);
     // Owners are the chain's own business. Those that the manager wrote stay as they are.
@@ -44,14 +46,14 @@ pub(crate) fn body(desired: &Desired, live: &Value) -> Value {
 /// wanted no longer. `dry_run` is the server's answer to an apply of [`body`]. Without it, a value
 /// that the server keeps in another form than it was applied in looks different, so it is worth
 /// asking wherever this finds a difference.
-pub(crate) fn section(
+pub fn section(
     phase: &str,
     desired: &Desired,
     revision: &Identity,
     live: Option<&Value>,
     dry_run: Option<&Value>,
 ) -> Option<Section> {
-    let section = Section::of(&desired.gvk, &desired.key, Some(phase));
+    let section = Section::of(desired, phase);
     let Some(live) = live else {
         let pair = Pair::new(None, Some(clean(desired.manifest.clone())));
         let section = section.fate(Fate::Absent);
@@ -67,13 +69,12 @@ pub(crate) fn section(
     if pair.is_same() {
         return None;
     }
-    let mut section = section.fate(Fate::Different);
-    section.notes = notes(revision, live);
+    let section = section.fate(Fate::Different).notes(notes(revision, live));
     Some(section.pair(pair))
 }
 
 /// The body of a dry run, which only an object in exactly this state answers.
-pub(crate) fn dry_run_body(desired: &Desired, live: &Value) -> Value {
+pub fn dry_run_body(desired: &Desired, live: &Value) -> Value {
     let mut body = body(desired, live);
     for field in ["uid", "resourceVersion"] {
         body["metadata"][field] = live["metadata"][field].clone();
@@ -81,21 +82,11 @@ pub(crate) fn dry_run_body(desired: &Desired, live: &Value) -> Value {
     body
 }
 
-fn notes(revision: &Identity, live: &Value) -> Vec<String> {
-    let mut notes = Vec::new();
-    match controller(live) {
-        Some(owner) if revision.is(owner) => {}
-        Some(owner) => notes.push(format!(
-            "controlled by {} {}",
-            text(owner, "kind"),
-            text(owner, "name")
-        )),
-        None => notes.push("controlled by nobody".to_owned()),
-    }
-    if is_terminating(live) {
-        notes.push("being deleted".to_owned());
-    }
-    notes
+fn notes(revision: &Identity, live: &Value) -> impl Iterator<Item = Note> {
+    let is_own = controller(live).is_some_and(|owner| revision.is(owner));
+    let owner = (!is_own).then(|| Note::ControlledBy(stranger(live)));
+    let deleting = is_terminating(live).then_some(Note::Deleting);
+    owner.into_iter().chain(deleting)
 }
 
 #[cfg(test)]
@@ -106,6 +97,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::children::Owner;
 
     fn yaml(text: &str) -> Value {
         serde_saphyr::from_str(text).unwrap()
@@ -198,8 +190,8 @@ mod tests {
             yaml("{replicas: 2, size: 1000m}"),
         );
         assert_eq!(specs(&found), expected);
-        assert_eq!(found.title, "Deployment.apps shop/web (phase app)");
-        assert_eq!(found.notes, Vec::<String>::new());
+        assert_eq!(found.topic, Section::of(&desired, "app").topic);
+        assert_eq!(found.notes, []);
         assert!(found.differs());
     }
 
@@ -250,13 +242,11 @@ mod tests {
         other["metadata"]["ownerReferences"][0]["name"] = "web-v3".into();
         other["metadata"]["ownerReferences"][0]["uid"] = "3".into();
         other["metadata"]["deletionTimestamp"] = "2026-08-01T00:00:00Z".into();
-        assert_eq!(
-            notes(&other),
-            ["controlled by ObjectSet web-v3", "being deleted"]
-        );
+        let newer = Note::ControlledBy(stranger(&other));
+        assert_eq!(notes(&other), [newer, Note::Deleting]);
         other["metadata"]["ownerReferences"] = Value::Null;
         other["metadata"]["deletionTimestamp"] = Value::Null;
-        assert_eq!(notes(&other), ["controlled by nobody"]);
+        assert_eq!(notes(&other), [Note::ControlledBy(Owner::Nobody)]);
     }
 
     #[test]

@@ -5,11 +5,11 @@
 //! wanted no longer. Lists are taken apart where `managedFields` say how: the markers of *any* field
 //! manager show whether a list's items have keys, are a set, or make one value together.
 
-use baton_engine::diff::{is_secret, legacy::entries, owned_fields, with_string_data};
+use baton_engine::diff::{Marker, is_secret, legacy::entries, owned_fields, with_string_data};
 use serde_json::{Map, Value};
 
 /// The wanted and the owned part of a live object.
-pub(crate) fn project(live: &Value, wanted: &Value) -> Value {
+pub fn project(live: &Value, wanted: &Value) -> Value {
     let all = entries(live).iter();
     let at = At {
         // Owning nothing is not the same as owning all of it.
@@ -20,7 +20,7 @@ pub(crate) fn project(live: &Value, wanted: &Value) -> Value {
 }
 
 /// A manifest with a Secret's `stringData` where the server puts it; live objects have no such field.
-pub(crate) fn with_string_data_encoded(manifest: Value) -> Value {
+pub fn with_string_data_encoded(manifest: Value) -> Value {
     if !is_secret(&manifest) {
         return manifest;
     }
@@ -31,14 +31,14 @@ pub(crate) fn with_string_data_encoded(manifest: Value) -> Value {
     manifest
 }
 
-/// Who owns what at a place, in the `fieldsV1` form.
+/// The owners at a place, in the `fieldsV1` form.
 struct At<'a> {
-    /// What the manager's applies own; `None` when that is nothing.
+    /// The fields of the manager's applies; `None` when there are none.
     ours: Option<&'a Value>,
     all: Vec<&'a Value>,
 }
 
-/// How the items of a list are identified.
+/// The identity of the items of a list.
 enum Items {
     Keys(Vec<String>),
     Values,
@@ -47,7 +47,7 @@ enum Items {
 }
 
 impl At<'_> {
-    /// What is said about a marker, such as `f:spec`.
+    /// The place below a marker, such as `f:spec`.
     fn below(&self, marker: &str) -> Self {
         Self {
             ours: self.ours.and_then(|node| node.get(marker)),
@@ -121,14 +121,7 @@ impl At<'_> {
             .iter()
             .filter_map(|node| node.as_object())
             .flat_map(Map::keys)
-            .find(|marker| {
-                let keys = marker
-                    .strip_prefix("k:")
-                    .and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
-                keys.is_some_and(|keys| {
-                    keys.iter().all(|(key, value)| item.get(key) == Some(value))
-                })
-            });
+            .find(|marker| Marker::parse(marker).is_of(item));
         let below = match marker {
             Some(marker) => self.below(marker),
             None => Self {
@@ -142,14 +135,10 @@ impl At<'_> {
     fn items(&self) -> Items {
         let markers = self.all.iter().filter_map(|node| node.as_object());
         for marker in markers.flat_map(Map::keys) {
-            if let Some(text) = marker.strip_prefix("k:") {
-                let keys = serde_json::from_str::<Map<String, Value>>(text);
-                return keys.map_or(Items::Nothing, |keys| {
-                    Items::Keys(keys.into_iter().map(|(key, _)| key).collect())
-                });
-            }
-            if marker.starts_with("v:") {
-                return Items::Values;
+            match Marker::parse(marker) {
+                Marker::Item(keys) => return Items::Keys(keys.keys().cloned().collect()),
+                Marker::Element(_) => return Items::Values,
+                _ => {}
             }
         }
         Items::Nothing

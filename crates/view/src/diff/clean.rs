@@ -1,4 +1,4 @@
-//! Taking out of a live object what is no content.
+//! The content of a live object.
 
 use baton_apis::constants::{
     ANNOTATION_LAST_APPLIED, ANNOTATION_REVISION, LABEL_CACHE, LABEL_MANAGED_BY,
@@ -20,7 +20,7 @@ const METADATA: [&str; 8] = [
 ];
 
 /// An object without its status, and without what a revision adds to all of its objects.
-pub(crate) fn clean(mut object: Value) -> Value {
+pub fn clean(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
     }
@@ -41,7 +41,7 @@ pub(crate) fn clean(mut object: Value) -> Value {
 
 /// As [`clean`], for an object as a server has it: also without the manifest that `kubectl apply`
 /// leaves on it.
-pub(crate) fn clean_live(object: Value) -> Value {
+pub fn clean_live(object: Value) -> Value {
     let mut object = clean(object);
     remove(&mut object, "annotations", ANNOTATION_LAST_APPLIED);
     object

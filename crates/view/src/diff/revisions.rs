@@ -1,32 +1,36 @@
-//! What two revisions have differently.
+//! The differences of two revisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{ObjectSetProbe, constants::LABEL_OBJECT_DEPLOYMENT};
 use baton_engine::{ObjectKey, revision::Desired};
-use baton_view::{
+use serde_json::{Value, json};
+
+use super::{Pair, Section, Topic, clean::clean, fate::Fate, note::Note};
+use crate::{
     chain::member::Revision,
     content::{Phase, RevisionContent},
 };
-use serde_json::{Value, json};
-
-use super::{Pair, Section, clean::clean, fate::Fate};
 
 /// All of a revision, or of a template, that is not its place in the chain.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Side {
+pub struct Side {
     /// Labels, without the one that names the deployment.
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) content: RevisionContent,
-    pub(crate) probes: Vec<ObjectSetProbe>,
+    pub labels: BTreeMap<String, String>,
+    /// Phases with their objects.
+    pub content: RevisionContent,
+    /// Availability probes.
+    pub probes: Vec<ObjectSetProbe>,
     /// Seconds to stay available before it counts as succeeded.
-    pub(crate) success_delay_seconds: i32,
-    /// As whom its objects are written, if that is said.
-    pub(crate) service_account_name: Option<String>,
+    pub success_delay_seconds: i32,
+    /// The account that its objects are written as, if it names one.
+    pub service_account_name: Option<String>,
 }
 
 impl Side {
-    pub(crate) fn of_revision(revision: &Revision, content: RevisionContent) -> Self {
+    /// That of a revision with its content.
+    #[must_use]
+    pub fn of_revision(revision: &Revision, content: RevisionContent) -> Self {
         let mut labels = revision.metadata.labels.clone().unwrap_or_default();
         labels.remove(LABEL_OBJECT_DEPLOYMENT);
         let spec = &revision.spec;
@@ -40,7 +44,7 @@ impl Side {
     }
 
     /// Slices that it names and that do not exist; empty when all of it is known.
-    pub(crate) fn missing_slices(&self) -> Vec<String> {
+    pub fn missing_slices(&self) -> Vec<String> {
         let phases = self.content.phases.iter();
         let names: BTreeSet<&String> = phases.flat_map(|phase| &phase.missing_slices).collect();
         names.into_iter().cloned().collect()
@@ -50,54 +54,44 @@ impl Side {
     fn objects(&self) -> Vec<Placed<'_>> {
         let placed: Vec<_> = self.content.placed().collect();
         let mut seen = BTreeSet::new();
-        let placed = placed.into_iter().rev();
-        let last = placed.filter(|(_, object)| seen.insert(&object.key));
-        let mut objects: Vec<_> = last
-            .map(|(phase, object)| Placed { phase, object })
-            .collect();
+        let last = placed.into_iter().rev();
+        let last = last.filter(|(_, object)| seen.insert(&object.key));
+        let mut objects: Vec<_> = last.collect();
         objects.reverse();
         objects
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Placed<'a> {
-    phase: &'a Phase,
-    object: &'a Desired,
-}
+/// An object with its phase.
+type Placed<'a> = (&'a Phase, &'a Desired);
 
-/// Compares two revisions. What is equal is left out, and empty means that nothing differs.
+/// Compares two revisions. Equal objects are left out, and empty means that nothing differs.
 ///
 /// The first section is about the revision as a whole, if there is a difference: labels, probes, the
 /// order of phases. Then come the objects of `to` in their order, and those that only `from` has.
-/// Whether an object stands in a phase or in a slice of it makes no difference.
-pub(crate) fn compare(from: &Side, to: &Side) -> Vec<Section> {
+/// An object of a slice is as good as one of the phase itself.
+pub fn compare(from: &Side, to: &Side) -> Vec<Section> {
     fn index<'a>(objects: &[Placed<'a>]) -> BTreeMap<&'a ObjectKey, Placed<'a>> {
-        objects.iter().map(|one| (&one.object.key, *one)).collect()
+        objects.iter().map(|one| (&one.1.key, *one)).collect()
     }
     let (old, new) = (from.objects(), to.objects());
     let (old_by_key, new_by_key) = (index(&old), index(&new));
     let mut sections: Vec<Section> = settings(from, to).into_iter().collect();
     for placed in &new {
-        let before = old_by_key.get(&placed.object.key);
+        let before = old_by_key.get(&placed.1.key);
         sections.extend(object(before.copied(), Some(*placed)));
     }
     for placed in &old {
-        if !new_by_key.contains_key(&placed.object.key) {
+        if !new_by_key.contains_key(&placed.1.key) {
             sections.extend(object(Some(*placed), None));
         }
     }
     sections
 }
 
-/// What revisions have differently besides objects: labels, probes, the order of phases.
-pub(crate) fn settings(from: &Side, to: &Side) -> Option<Section> {
-    let pair = Pair::new(Some(outline(from)), Some(outline(to)));
-    if pair.is_same() {
-        return None;
-    }
-    let section = Section::new("revision", "labels, phases and probes");
-    Some(section.fate(Fate::Changed).pair(pair))
+/// The difference besides objects: labels, probes, the order of phases.
+pub fn settings(from: &Side, to: &Side) -> Option<Section> {
+    Section::of_change(Topic::Settings, outline(from), outline(to))
 }
 
 fn outline(side: &Side) -> Value {
@@ -123,56 +117,44 @@ fn outline(side: &Side) -> Value {
 }
 
 fn object(from: Option<Placed<'_>>, to: Option<Placed<'_>>) -> Option<Section> {
-    let Placed { phase, object } = to.or(from)?;
-    let manifest = |placed: Option<Placed<'_>>| Some(clean(placed?.object.manifest.clone()));
+    let (phase, object) = to.or(from)?;
+    let manifest = |placed: Option<Placed<'_>>| Some(clean(placed?.1.manifest.clone()));
     let pair = Pair::new(manifest(from), manifest(to));
     let notes = from.zip(to).map(|(from, to)| notes(from, to));
-    let section = Section {
-        notes: notes.unwrap_or_default(),
-        ..Section::of(&object.gvk, &object.key, Some(&phase.name))
+    let notes = notes.unwrap_or_default();
+    let fate = match pair.fate() {
+        Fate::Unchanged if notes.is_empty() => return None,
+        Fate::Unchanged => Fate::SameManifest,
+        fate => fate,
     };
-    let section = match (from, to) {
-        (None, _) => section.fate(Fate::Added),
-        (_, None) => section.fate(Fate::Removed),
-        _ if !pair.is_same() => section.fate(Fate::Changed),
-        _ if !section.notes.is_empty() => section.fate(Fate::SameManifest),
-        _ => return None,
-    };
-    Some(section.pair(pair))
+    let section = Section::of(object, &phase.name).notes(notes);
+    Some(section.fate(fate).pair(pair))
 }
 
-/// How the treatment of an object differs.
-fn notes(from: Placed<'_>, to: Placed<'_>) -> Vec<String> {
-    let phase = |placed: Placed<'_>| vec![placed.phase.name.clone()];
-    let protection = |placed: Placed<'_>| vec![format!("{:?}", placed.object.protection)];
-    let mappings = |placed: Placed<'_>| {
-        let mappings = placed.object.mappings.iter();
+/// The differences in the treatment of an object.
+fn notes(from: Placed<'_>, to: Placed<'_>) -> Vec<Note> {
+    let phase = |(phase, _): Placed<'_>| vec![phase.name.clone()];
+    let protection = |(_, object): Placed<'_>| vec![format!("{:?}", object.protection)];
+    let mappings = |(_, object): Placed<'_>| {
+        let mappings = object.mappings.iter();
         mappings
             .map(|mapping| format!("{} as {}", mapping.source_type, mapping.destination_type))
             .collect()
     };
-    let create_only = |placed: Placed<'_>| {
-        let paths = placed.object.create_only.iter();
+    let create_only = |(_, object): Placed<'_>| {
+        let paths = object.create_only.iter();
         paths.map(ToString::to_string).collect()
     };
-    let texts: [(&str, [Vec<String>; 2]); 4] = [
+    let settings: [(&str, [Vec<String>; 2]); 4] = [
         ("phase", [phase(from), phase(to)]),
         ("collisionProtection", [protection(from), protection(to)]),
         ("conditionMappings", [mappings(from), mappings(to)]),
         ("createOnlyFields", [create_only(from), create_only(to)]),
     ];
-    let changed = texts.into_iter().filter(|(_, [from, to])| from != to);
+    let changed = settings.into_iter().filter(|(_, [from, to])| from != to);
     changed
-        .map(|(name, [from, to])| format!("{name}: {} -> {}", list(&from), list(&to)))
+        .map(|(field, [from, to])| Note::Changed { field, from, to })
         .collect()
-}
-
-fn list(texts: &[String]) -> String {
-    if texts.is_empty() {
-        "none".to_owned()
-    } else {
-        texts.join(", ")
-    }
 }
 
 #[cfg(test)]
@@ -182,7 +164,7 @@ mod tests {
     use baton_engine::revision as engine;
 
     use super::*;
-    use baton_view::content::Slices;
+    use crate::content::Slices;
 
     fn side(text: &str) -> Side {
         let spec: ObjectSetTemplateSpec = serde_saphyr::from_str(text).unwrap();
@@ -216,11 +198,18 @@ mod tests {
         }
     }
 
-    /// One line per section: title, verdict, notes.
+    /// One line per section: object, phase, fate, notes.
     fn lines(from: &Side, to: &Side) -> Vec<String> {
         let line = |section: Section| {
-            let mut texts = vec![format!("{}: {}", section.title, section.fate)];
-            texts.extend(section.notes);
+            let topic = match section.topic {
+                Topic::Object { key, phase, .. } => format!("{key} ({})", phase.unwrap()),
+                topic => format!("{topic:?}"),
+            };
+            let mut texts = vec![format!("{topic}: {:?}", section.fate)];
+            texts.extend(section.notes.into_iter().map(|note| match note {
+                Note::Changed { field, from, to } => format!("{field}: {from:?} -> {to:?}"),
+                note => format!("{note:?}"),
+            }));
             texts.join("; ")
         };
         compare(from, to).into_iter().map(line).collect()
@@ -271,10 +260,10 @@ phases:
         assert_eq!(
             lines(&side(ONE), &side(two)),
             [
-                "ConfigMap shop/web (phase config): changed",
-                "ConfigMap shop/new (phase config): added",
-                "Deployment.apps shop/web (phase app): changed",
-                "Secret shop/web (phase config): removed",
+                "ConfigMap shop/web (config): Changed",
+                "ConfigMap shop/new (config): Added",
+                "Deployment.apps shop/web (app): Changed",
+                "Secret shop/web (config): Removed",
             ]
         );
     }
@@ -297,9 +286,10 @@ phases:
         assert_eq!(
             lines(&side(ONE), &side(two)),
             [
-                "ConfigMap shop/web (phase config): same manifest; collisionProtection: Prevent -> IfNoController; \
-                 conditionMappings: none -> Ready as example.com/Ready; createOnlyFields: none -> .data.a, .data.b",
-                "Secret shop/web (phase app): same manifest; phase: config -> app",
+                "ConfigMap shop/web (config): SameManifest; collisionProtection: [\"Prevent\"] -> \
+                 [\"IfNoController\"]; conditionMappings: [] -> [\"Ready as example.com/Ready\"]; createOnlyFields: \
+                 [] -> [\".data.a\", \".data.b\"]",
+                "Secret shop/web (app): SameManifest; phase: [\"config\"] -> [\"app\"]",
             ]
         );
     }
@@ -309,7 +299,7 @@ phases:
         let two = format!("{ONE}successDelaySeconds: 3");
         let sections = compare(&side(ONE), &side(&two));
         assert_eq!(sections.len(), 1);
-        assert_eq!(sections[0].title, "labels, phases and probes");
+        assert_eq!(sections[0].topic, Topic::Settings);
         let after = sections[0].pair.as_ref().unwrap().after().unwrap();
         let expected: Value =
             serde_saphyr::from_str("{phases: [config, app], successDelaySeconds: 3}").unwrap();
@@ -318,10 +308,7 @@ phases:
         labelled.labels.insert("a".to_owned(), "b".to_owned());
         assert_eq!(lines(&side(ONE), &labelled).len(), 1);
         let classy = ONE.replace("- name: app", "- name: app\n  class: default");
-        assert_eq!(
-            lines(&side(ONE), &side(&classy)),
-            ["labels, phases and probes: changed"]
-        );
+        assert_eq!(lines(&side(ONE), &side(&classy)), ["Settings: Changed"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What a new revision would do with each of its objects, and with those of the revisions before it.
+//! The fates of the objects of a new revision, and of those of the revisions before it.
 //!
-//! The decisions are the engine's, as the manager makes them; the server's answers to dry runs tell
-//! the rest. First [`request`] says what to send about an object, then [`evaluate`] what the answer means.
+//! The decisions are the engine's, as the manager makes them, and the rest follows from the server's answers to dry
+//! runs: [`request`] makes the dry run of an object, [`evaluate`] a section of its answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,29 +15,42 @@ use baton_engine::{
     redact::with_short_values,
     revision::{Desired, Revision as Next},
 };
-use baton_view::{chain::member::Revision, content::RevisionContent};
 use serde_json::Value;
 
 use super::{
     Pair, Section,
     clean::{clean, clean_live},
-    fate::Fate,
+    fate::{Fate, When},
     live::dry_run_body,
+    note::Note,
+};
+use crate::{
+    chain::{Chain, member::Revision},
+    children::stranger,
+    content::RevisionContent,
+    object::text_at,
 };
 
-/// How many objects that are handed over unchanged are listed one by one.
+/// So many objects that are handed over unchanged are listed one by one.
 const LISTED: usize = 20;
 
-/// What is known of the revisions in the same place.
+/// The revisions in the same place.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ChainSiblings {
+pub struct ChainSiblings {
     by_uid: BTreeMap<String, Sibling>,
 }
 
 impl ChainSiblings {
+    /// All revisions of a chain, as if the new one listed them all.
+    #[must_use]
+    pub fn of(Chain { revisions, .. }: &Chain) -> Self {
+        let names = revisions.iter().map(|it| it.name().to_owned());
+        Self::new(revisions, &names.collect())
+    }
+
     /// All revisions of a scope and namespace; `previous` are the names of those that the new one
     /// lists.
-    pub(crate) fn new<'a>(
+    pub fn new<'a>(
         revisions: impl IntoIterator<Item = &'a Revision>,
         previous: &BTreeSet<String>,
     ) -> Self {
@@ -57,8 +70,8 @@ impl ChainSiblings {
         Self { by_uid }
     }
 
-    /// Whether one of the listed previous revisions controls an object.
-    pub(crate) fn controls(&self, live: &Value) -> bool {
+    /// True if one of the listed previous revisions controls an object.
+    pub fn controls(&self, live: &Value) -> bool {
         let uid = controller(live).map(|owner| text(owner, "uid"));
         let sibling = uid.and_then(|uid| self.by_uid.get(uid));
         sibling.is_some_and(|sibling| sibling.is_previous)
@@ -75,22 +88,20 @@ impl Siblings for ChainSiblings {
     }
 }
 
-/// What a new revision brings along that does not exist yet while it is asked about.
+/// The kinds and namespaces that a new revision brings along, and that do not exist yet.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bringing {
+pub struct Bringing {
     kinds: BTreeMap<(String, String), Value>,
     namespaces: BTreeSet<String>,
 }
 
 impl Bringing {
     /// The kinds that its `CustomResourceDefinition`s define, and its namespaces.
-    pub(crate) fn of(content: &RevisionContent) -> Self {
+    #[must_use]
+    pub fn of(content: &RevisionContent) -> Self {
         let mut bringing = Self::default();
         for object in content.objects() {
-            let at = |pointer| {
-                let text = object.manifest.pointer(pointer).and_then(Value::as_str);
-                text.unwrap_or_default().to_owned()
-            };
+            let at = |pointer| text_at(&object.manifest, pointer).to_owned();
             match (object.key.group.as_str(), object.key.kind.as_str()) {
                 ("apiextensions.k8s.io", "CustomResourceDefinition") => {
                     let kind = (at("/spec/group"), at("/spec/names/kind"));
@@ -109,38 +120,33 @@ impl Bringing {
         self.kinds.get(&(gvk.group.clone(), gvk.kind.clone()))
     }
 
-    fn has_kind(&self, gvk: &Gvk) -> bool {
-        self.definition(gvk).is_some()
-    }
-
-    /// Whether a refusal is for lack of a namespace that the revision makes. Servers say so before they look any
+    /// True if a refusal is for lack of a namespace that the revision makes. Servers say so before they look any
     /// further.
-    pub(super) fn makes_namespace(&self, desired: &Desired, why: &str) -> bool {
+    pub fn makes_namespace(&self, desired: &Desired, why: &str) -> bool {
         let namespace = &desired.key.namespace;
         let missing = format!("namespaces \"{namespace}\" not found");
         self.namespaces.contains(namespace) && why.contains(&missing)
     }
 
-    /// Whether a refusal is about nothing but what the revision brings along first: a namespace, or fields that its
-    /// definition of the kind has and the served one has not.
-    fn explains(&self, desired: &Desired, why: &str) -> Option<&'static str> {
+    /// The cause of a refusal that is about nothing but what the revision brings along first: a namespace, or fields
+    /// that its definition of the kind has and the served one has not.
+    fn explains(&self, desired: &Desired, why: &str) -> Option<Note> {
         if self.makes_namespace(desired, why) {
-            return Some("not checked whole: its namespace is made by the revision");
+            return Some(Note::NamespaceIsNew);
         }
         let definition = self.definition(&desired.gvk)?;
         let versions = definition.pointer("/spec/versions")?.as_array()?;
-        let version = versions
-            .iter()
-            .find(|it| text(it, "name") == desired.gvk.version)?;
+        let mut versions = versions.iter();
+        let version = versions.find(|it| text(it, "name") == desired.gvk.version)?;
         let schema = version.pointer("/schema/openAPIV3Schema")?;
         let mut unknown = unknown_fields(why).peekable();
         unknown.peek()?;
         let are_known = unknown.all(|path| has_field(schema, path));
-        are_known.then_some("not checked: its kind is changed by the revision")
+        are_known.then_some(Note::KindChanges)
     }
 }
 
-/// What a server says of a field that a kind does not have, behind its path.
+/// The words of a server behind the path of a field that a kind does not have.
 const UNKNOWN_FIELD: &str = ": field not declared in schema";
 
 /// The paths of the fields that a kind does not have, by a server's refusal.
@@ -151,7 +157,7 @@ fn unknown_fields(why: &str) -> impl Iterator<Item = &str> {
     before.map(|text| text.rsplit(char::is_whitespace).next().unwrap_or_default())
 }
 
-/// Whether a schema has the field at a path such as `.spec.rules[0].host`.
+/// True if a schema has the field at a path such as `.spec.rules[0].host`.
 fn has_field(schema: &Value, path: &str) -> bool {
     let mut keys = path.split(['.', '[']).filter(|key| !key.is_empty());
     let found = keys.try_fold(schema, |schema, key| {
@@ -164,19 +170,9 @@ fn has_field(schema: &Value, path: &str) -> bool {
     found.is_some()
 }
 
-/// A dry run to be sent.
+/// The answer to a dry run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Request {
-    /// An unforced apply of an object that does not exist.
-    Create(Value),
-    /// A forced apply to one that does, in the state it was seen in.
-    Apply(Value),
-    /// None: this is how it is.
-    Nothing(Section),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Response {
+pub enum Response {
     /// The object as it would be.
     Object(Value),
     /// It would refuse, for this reason.
@@ -187,39 +183,36 @@ pub(crate) enum Response {
     NotServed,
 }
 
-/// What has to be asked about an object.
-pub(crate) fn request(
+/// The dry run that decides about an object: forced for a live one, which answers in this state only.
+///
+/// # Errors
+/// With the fate that needs no dry run.
+pub fn request(
     next: &Next,
     siblings: &ChainSiblings,
-    phase: &str,
     desired: &Desired,
     live: Option<&Value>,
-) -> Request {
-    let section = Section::of(&desired.gvk, &desired.key, Some(phase));
+) -> Result<Value, Fate> {
     if let [first, ..] = desired.violations.as_slice() {
-        return Request::Nothing(section.fate(Fate::Refused(first.clone())));
+        return Err(Fate::Refused(first.clone()));
     }
     let Some(live) = live else {
-        return Request::Create(desired.manifest.clone());
+        return Ok(desired.manifest.clone());
     };
     let situation = classify(next, siblings, live);
     match decide_adoption(next, desired, &situation, live) {
-        Adoption::Keep | Adoption::Adopt(_) => Request::Apply(dry_run_body(desired, live)),
-        Adoption::Leave(newer) => Request::Nothing(section.fate(Fate::Left(newer))),
-        Adoption::Refuse(refusal) => {
-            let owner = owner(live);
-            Request::Nothing(section.fate(match refusal {
-                Refusal::SameNumber => Fate::SameNumber(owner),
-                Refusal::LeftBehind | Refusal::Protected => Fate::Protected {
-                    owner,
-                    protection: desired.protection,
-                },
-            }))
-        }
+        Adoption::Keep | Adoption::Adopt(_) => Ok(dry_run_body(desired, live)),
+        Adoption::Leave(newer) => Err(Fate::Left(newer)),
+        Adoption::Refuse(Refusal::SameNumber) => Err(Fate::SameNumber(stranger(live))),
+        Adoption::Refuse(Refusal::LeftBehind | Refusal::Protected) => Err(Fate::Protected {
+            owner: stranger(live),
+            protection: desired.protection,
+        }),
     }
 }
 
-pub(crate) fn evaluate(
+/// The section of an object by the answer to its dry run.
+pub fn evaluate(
     siblings: &ChainSiblings,
     bringing: &Bringing,
     phase: &str,
@@ -227,72 +220,57 @@ pub(crate) fn evaluate(
     live: Option<&Value>,
     answer: Response,
 ) -> Section {
-    let section = Section::of(&desired.gvk, &desired.key, Some(phase));
-    let created = |section: Section, note: Option<&str>| {
+    let section = Section::of(desired, phase);
+    let created = |section: Section, note: Option<Note>| {
         let pair = Pair::new(None, Some(clean(desired.manifest.clone())));
-        let mut section = section.fate(Fate::Created).pair(pair);
-        section.notes.extend(note.map(str::to_owned));
-        section
+        section.fate(Fate::Created).pair(pair).notes(note)
     };
     match (live, answer) {
         (None, Response::Object(_)) => created(section, None),
-        (None, Response::NotServed) if bringing.has_kind(&desired.gvk) => created(
-            section,
-            Some("not checked: its kind is defined by the revision"),
-        ),
-        (_, Response::NotServed) => {
-            let gvk = &desired.gvk;
-            let (version, kind) = (gvk.api_version(), &gvk.kind);
-            section.fate(Fate::Refused(format!("{version} {kind} is not served")))
+        (None, Response::NotServed) if bringing.definition(&desired.gvk).is_some() => {
+            created(section, Some(Note::KindIsNew))
         }
+        (_, Response::NotServed) => section.fate(Fate::NotServed(desired.gvk.clone())),
         (_, Response::Immutable) => {
-            let mut section = section.fate(Fate::Recreated);
-            if runs_once(desired) {
-                let note = "a content that an older revision has run is not run again";
-                section.notes.push(note.to_owned());
-            }
-            section
+            let note = runs_once(desired).then_some(Note::RunsOnce);
+            section.fate(Fate::Recreated).notes(note)
         }
-        (live, Response::Refused(why)) => {
-            if let Some(note) = bringing.explains(desired, &why) {
-                if live.is_none() {
-                    return created(section, Some(note));
-                }
-                let mut section = section.fate(Fate::Changed);
-                section.notes.push(note.to_owned());
-                return section;
+        (live, Response::Refused(why)) => match (bringing.explains(desired, &why), live) {
+            (Some(note), None) => created(section, Some(note)),
+            (Some(note), Some(_)) => section.fate(Fate::Changed).notes([note]),
+            (None, _) => {
+                let why = with_short_values(&super::mask::redact(&why, &desired.manifest));
+                section.fate(Fate::Refused(why))
             }
-            let why = with_short_values(&super::mask::redact(&why, &desired.manifest));
-            section.fate(Fate::Refused(why))
-        }
+        },
         (Some(live), Response::Object(answer)) => {
             let pair = Pair::new(Some(clean_live(live.clone())), Some(clean_live(answer)));
-            let mut section = section.fate(match (siblings.controls(live), pair.is_same()) {
+            let fate = match (siblings.controls(live), pair.is_same()) {
                 (true, true) => Fate::HandedOver,
                 (true, false) => Fate::Changed,
-                (false, _) => Fate::TakenOver(owner(live)),
-            });
-            if is_terminating(live) {
-                section.notes.push("being deleted now".to_owned());
-            }
-            section.pair(pair)
+                (false, _) => Fate::TakenOver(stranger(live)),
+            };
+            let note = is_terminating(live).then_some(Note::DeletedNow);
+            section.fate(fate).notes(note).pair(pair)
         }
     }
 }
 
-/// What becomes of an object that only older revisions want; nothing where it is not theirs. The new one wants `wants`.
-pub(crate) fn left_behind(
+/// The fate of an object that only older revisions want; nothing where it is not theirs. The new one wants `wants`.
+pub fn left_behind(
     siblings: &ChainSiblings,
     wants: &BTreeSet<ObjectKey>,
     phase: &str,
     desired: &Desired,
-    live: Option<&Value>,
-    when: &str,
+    live: &Value,
+    when: &When,
 ) -> Option<Section> {
-    let live = live.filter(|live| siblings.controls(live))?;
-    let section = Section::of(&desired.gvk, &desired.key, Some(phase));
+    if !siblings.controls(live) {
+        return None;
+    }
+    let section = Section::of(desired, phase);
     if is_kept([&desired.manifest, live]) {
-        return Some(section.fate(Fate::Kept(when.to_owned())));
+        return Some(section.fate(Fate::Kept(when.clone())));
     }
     let held = Container::of(&desired.gvk, &desired.manifest).map(|container| Held {
         container,
@@ -303,43 +281,31 @@ pub(crate) fn left_behind(
         return Some(section.fate(Fate::Refused(loss)));
     }
     let pair = Pair::new(Some(clean(desired.manifest.clone())), None);
-    let section = section.fate(Fate::Deleted(when.to_owned()));
-    Some(section.pair(pair))
-}
-
-/// `ObjectSet web-v1`, or `nobody`.
-fn owner(live: &Value) -> String {
-    controller(live).map_or_else(
-        || "nobody".to_owned(),
-        |owner| format!("{} {}", text(owner, "kind"), text(owner, "name")),
-    )
+    Some(section.fate(Fate::Deleted(when.clone())).pair(pair))
 }
 
 /// Leaves out the objects that are handed over unchanged when they are many, and says so.
-pub(crate) fn condense(mut sections: Vec<Section>) -> (Vec<Section>, Option<String>) {
-    let is_unchanged = |section: &Section| section.fate == Fate::HandedOver;
-    let count = sections
-        .iter()
-        .filter(|section| is_unchanged(section))
-        .count();
+pub fn condense(mut sections: Vec<Section>) -> (Vec<Section>, Option<Note>) {
+    let is_unchanged = |section: &&Section| section.fate == Fate::HandedOver;
+    let count = sections.iter().filter(is_unchanged).count();
     if count <= LISTED {
         return (sections, None);
     }
-    sections.retain(|section| !is_unchanged(section));
-    let note = format!("the {count} objects that are handed over unchanged are not listed");
-    (sections, Some(note))
+    sections.retain(|section| !is_unchanged(&section));
+    (sections, Some(Note::NotListed(count)))
 }
 
 #[cfg(test)]
 mod tests {
-    use baton_apis::{ObjectSetObject, ObjectSetTemplatePhase};
+    use baton_apis::{CollisionProtection, ObjectSetObject, ObjectSetTemplatePhase};
     use baton_engine::object::Identity;
     use baton_engine::revision::prepare;
     use serde_json::json;
 
-    use super::super::Tone;
     use super::*;
-    use baton_view::content::Phase;
+    use crate::{children::Owner, content::Phase, diff::fate::Group};
+
+    const LATER: When = When::Available(3);
 
     fn yaml(text: &str) -> Value {
         serde_saphyr::from_str(text).unwrap()
@@ -407,65 +373,72 @@ mod tests {
 
     const WEB: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}, data: {a: b}}";
 
-    /// What is asked, or said at once.
-    fn asked(live: Option<&Value>, protection: &str) -> String {
-        match request(
-            &next(),
-            &siblings(),
-            "config",
-            &desired(WEB, protection),
-            live,
-        ) {
-            Request::Create(_) => "create".to_owned(),
-            Request::Apply(body) => format!("apply to {}", body["metadata"]["uid"]),
-            Request::Nothing(section) => section.fate.to_string(),
+    fn owner(name: &str) -> Owner {
+        Owner::Stranger {
+            kind: "ObjectSet".to_owned(),
+            name: name.to_owned(),
         }
+    }
+
+    /// The request; the fate where there is none.
+    fn asked(live: Option<&Value>, protection: &str) -> Result<String, Fate> {
+        let body = request(&next(), &siblings(), &desired(WEB, protection), live)?;
+        Ok(match live {
+            None => "create".to_owned(),
+            Some(_) => format!("apply to {}", body["metadata"]["uid"]),
+        })
     }
 
     #[test]
     fn requests_follow_the_handover_rules() {
-        assert_eq!(asked(None, "Prevent"), "create");
-        for (owner, number, protection, expected) in [
-            ("web-v2", "2", "Prevent", "apply to \"u\""),
-            ("web-v1-phase", "1", "Prevent", "apply to \"u\""),
-            ("new-v4", "4", "Prevent", "left to revision new-v4"),
+        assert_eq!(asked(None, "Prevent"), Ok("create".to_owned()));
+        let applied = || Ok("apply to \"u\"".to_owned());
+        let protected = |owner, protection| Err(Fate::Protected { owner, protection });
+        for (name, number, protection, expected) in [
+            ("web-v2", "2", "Prevent", applied()),
+            ("web-v1-phase", "1", "Prevent", applied()),
+            (
+                "new-v4",
+                "4",
+                "Prevent",
+                Err(Fate::Left("new-v4".to_owned())),
+            ),
             (
                 "twin-v3",
                 "3",
                 "Prevent",
-                "collides: ObjectSet twin-v3 has the same revision number",
+                Err(Fate::SameNumber(owner("twin-v3"))),
             ),
             (
                 "",
                 "",
                 "Prevent",
-                "collides: it exists, controlled by nobody; collisionProtection Prevent leaves it alone",
+                protected(Owner::Nobody, CollisionProtection::Prevent),
             ),
-            ("", "", "IfNoController", "apply to \"u\""),
+            ("", "", "IfNoController", applied()),
             (
                 "stranger",
                 "",
                 "IfNoController",
-                "collides: it exists, controlled by ObjectSet stranger; collisionProtection IfNoController leaves \
-                     it alone",
+                protected(owner("stranger"), CollisionProtection::IfNoController),
             ),
-            ("stranger", "", "None", "apply to \"u\""),
+            ("stranger", "", "None", applied()),
         ] {
             assert_eq!(
-                asked(Some(&live(owner, number)), protection),
+                asked(Some(&live(name, number)), protection),
                 expected,
-                "{owner}"
+                "{name}"
             );
         }
         let broken = desired("{apiVersion: v1, kind: ConfigMap, metadata: {}}", "Prevent");
-        let Request::Nothing(section) = request(&next(), &siblings(), "config", &broken, None)
-        else {
-            panic!("a manifest without a name is asked about");
-        };
         assert_eq!(
-            section.fate.to_string(),
-            "refused: Object must have a metadata.name."
+            request(&next(), &siblings(), &broken, None),
+            Err(refused("Object must have a metadata.name."))
         );
+    }
+
+    fn refused(why: &str) -> Fate {
+        Fate::Refused(why.to_owned())
     }
 
     fn section_for(live: Option<&Value>, answer: Response) -> Section {
@@ -487,64 +460,66 @@ mod tests {
         same["metadata"]["resourceVersion"] = "2".into();
         let mut changed = same.clone();
         changed["data"]["a"] = "c".into();
-        for (live, answer, tone, verdict) in [
-            (None, Response::Object(same.clone()), Tone::Added, "created"),
+        for (live, answer, group, fate) in [
+            (
+                None,
+                Response::Object(same.clone()),
+                Group::Created,
+                Fate::Created,
+            ),
             (
                 Some(owned.clone()),
                 Response::Object(same.clone()),
-                Tone::Same,
-                "handed over unchanged",
+                Group::HandedOver,
+                Fate::HandedOver,
             ),
             (
                 Some(owned.clone()),
                 Response::Object(changed),
-                Tone::Changed,
-                "changed",
+                Group::Changed,
+                Fate::Changed,
             ),
             (
                 Some(live("stranger", "")),
                 Response::Object(same.clone()),
-                Tone::Changed,
-                "taken over from ObjectSet stranger",
+                Group::Changed,
+                Fate::TakenOver(owner("stranger")),
             ),
             (
                 Some(live("", "")),
                 Response::Object(same),
-                Tone::Changed,
-                "taken over from nobody",
+                Group::Changed,
+                Fate::TakenOver(Owner::Nobody),
             ),
             (
                 None,
                 Response::Refused("exceeded quota".to_owned()),
-                Tone::Bad,
-                "refused: exceeded quota",
+                Group::Refused,
+                refused("exceeded quota"),
             ),
             (
                 Some(owned.clone()),
                 Response::Immutable,
-                Tone::Changed,
-                "deleted and created anew",
+                Group::Recreated,
+                Fate::Recreated,
             ),
             (
                 Some(owned.clone()),
                 Response::Refused(
                     "spec: Invalid value: core.Spec{A:1, B:\"x\"}: field is immutable".to_owned(),
                 ),
-                Tone::Bad,
-                "refused: spec: Invalid value: a value: field is immutable",
+                Group::Refused,
+                refused("spec: Invalid value: a value: field is immutable"),
             ),
             (
                 Some(owned),
                 Response::NotServed,
-                Tone::Bad,
-                "refused: v1 ConfigMap is not served",
+                Group::Refused,
+                Fate::NotServed(Gvk::new("v1", "ConfigMap")),
             ),
         ] {
             let section = section_for(live.as_ref(), answer);
-            assert_eq!(
-                (section.tone(), &*section.fate.to_string()),
-                (tone, verdict)
-            );
+            assert_eq!((section.fate.group(), section.fate), (group, fate));
         }
     }
 
@@ -568,29 +543,24 @@ mod tests {
         });
         let verdict = |manifest: &str, answer| {
             let desired = desired(manifest, "Prevent");
-            let section = evaluate(&siblings(), &bringing, "app", &desired, None, answer);
-            section.fate.to_string()
+            evaluate(&siblings(), &bringing, "app", &desired, None, answer).fate
         };
         let thing = "{apiVersion: example.com/v1, kind: Thing, metadata: {name: x}}";
         let other = "{apiVersion: example.com/v1, kind: Other, metadata: {name: x}}";
-        assert_eq!(verdict(thing, Response::NotServed), "created");
+        assert_eq!(verdict(thing, Response::NotServed), Fate::Created);
         assert_eq!(
             verdict(other, Response::NotServed),
-            "refused: example.com/v1 Other is not served"
+            Fate::NotServed(Gvk::new("example.com/v1", "Other"))
         );
         let inside = "{apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: fresh}}";
-        let refused = || Response::Refused("namespaces \"fresh\" not found".to_owned());
-        assert_eq!(verdict(inside, refused()), "created");
-        // What is wrong with it is told all the same.
-        let invalid = || Response::Refused("metadata.name: must be lower case".to_owned());
-        assert_eq!(
-            verdict(inside, invalid()),
-            "refused: metadata.name: must be lower case"
-        );
-        assert_eq!(
-            verdict(WEB, refused()),
-            "refused: namespaces \"fresh\" not found"
-        );
+        let missing = "namespaces \"fresh\" not found";
+        let answer = || Response::Refused(missing.to_owned());
+        assert_eq!(verdict(inside, answer()), Fate::Created);
+        // An invalid object is refused all the same.
+        let invalid = "metadata.name: must be lower case";
+        let answered = verdict(inside, Response::Refused(invalid.to_owned()));
+        assert_eq!(answered, refused(invalid));
+        assert_eq!(verdict(WEB, answer()), refused(missing));
     }
 
     #[test]
@@ -615,36 +585,22 @@ mod tests {
         );
         let begin = "failed to create typed patch object (shop/x; example.com/v1, Kind=Thing)";
         let unknown = ": field not declared in schema";
-        let stranger = live("", "");
+        let foreign = live("", "");
+        let size = format!("{begin}: .spec.size{unknown}");
+        let known =
+            format!("{begin}: errors:\n  .spec.rules[0].host{unknown}\n  .spec.labels.a{unknown}");
+        let misspelt = format!("{begin}: errors:\n  .spec.size{unknown}\n  .spec.seize{unknown}");
+        let other = format!("{begin}: .spec.size: expected numeric, got another kind");
         for (why, live, expected) in [
-            (format!("{begin}: .spec.size{unknown}"), None, "created"),
-            (
-                format!("{begin}: .spec.size{unknown}"),
-                Some(&stranger),
-                "changed",
-            ),
-            (
-                format!(
-                    "{begin}: errors:\n  .spec.rules[0].host{unknown}\n  .spec.labels.a{unknown}"
-                ),
-                None,
-                "created",
-            ),
-            (
-                format!("{begin}: errors:\n  .spec.size{unknown}\n  .spec.seize{unknown}"),
-                None,
-                "refused",
-            ),
-            (
-                format!("{begin}: .spec.size: expected numeric, got another kind"),
-                None,
-                "refused",
-            ),
+            (&size, None, Fate::Created),
+            (&size, Some(&foreign), Fate::Changed),
+            (&known, None, Fate::Created),
+            (&misspelt, None, refused(&misspelt)),
+            (&other, None, refused(&other)),
         ] {
             let answer = Response::Refused(why.clone());
             let section = evaluate(&siblings(), &bringing, "app", &thing, live, answer);
-            let verdict = section.fate.to_string();
-            assert!(verdict.starts_with(expected), "{why}: {verdict}");
+            assert_eq!(section.fate, expected, "{why}");
         }
     }
 
@@ -663,27 +619,20 @@ mod tests {
             None,
             answer,
         );
-        assert_eq!(
-            section.fate.to_string(),
-            "refused: expected string, got ***"
-        );
+        assert_eq!(section.fate, refused("expected string, got ***"));
     }
 
     #[test]
     fn objects_that_nobody_wants_any_more_are_deleted() {
-        let check = |live: Option<&Value>| {
+        let check = |live: &Value| {
             let web = desired(WEB, "Prevent");
-            let section = left_behind(&siblings(), &BTreeSet::new(), "old", &web, live, "later");
-            section.map(|section| section.fate.to_string())
+            let section = left_behind(&siblings(), &BTreeSet::new(), "old", &web, live, &LATER);
+            section.map(|section| section.fate)
         };
-        assert_eq!(
-            check(Some(&live("web-v1", "1"))),
-            Some("deleted later".to_owned())
-        );
-        // Released, taken by somebody else, gone already.
-        assert_eq!(check(Some(&live("", "1"))), None);
-        assert_eq!(check(Some(&live("stranger", "1"))), None);
-        assert_eq!(check(None), None);
+        assert_eq!(check(&live("web-v1", "1")), Some(Fate::Deleted(LATER)));
+        // Released, taken by somebody else.
+        assert_eq!(check(&live("", "1")), None);
+        assert_eq!(check(&live("stranger", "1")), None);
     }
 
     #[test]
@@ -695,13 +644,10 @@ mod tests {
             &BTreeSet::new(),
             "old",
             &desired(WEB, "Prevent"),
-            Some(&kept),
-            "later",
+            &kept,
+            &LATER,
         );
-        assert_eq!(
-            section.unwrap().fate.to_string(),
-            "kept, without an owner, later"
-        );
+        assert_eq!(section.unwrap().fate, Fate::Kept(LATER));
     }
 
     #[test]
@@ -714,15 +660,15 @@ mod tests {
         let live = live("web-v1", "1");
         let verdict = |wants: &[&Desired]| {
             let wants = wants.iter().map(|object| object.key.clone()).collect();
-            let section = left_behind(&siblings(), &wants, "old", &namespace, Some(&live), "later");
-            section.unwrap().fate.to_string()
+            let section = left_behind(&siblings(), &wants, "old", &namespace, &live, &LATER);
+            section.unwrap().fate
         };
-        assert_eq!(verdict(&[]), "deleted later");
-        assert_eq!(
-            verdict(&[&web]),
-            "refused: Namespace shop is left out and would be deleted with revision web-v1, and with it ConfigMap \
-             shop/web: keep it in the revision, or exempt it from deletion with the annotation baton.run/deletion=keep"
+        assert_eq!(verdict(&[]), Fate::Deleted(LATER));
+        let loss = refused(
+            "Namespace shop is left out and would be deleted with revision web-v1, and with it ConfigMap \
+             shop/web: keep it in the revision, or exempt it from deletion with the annotation baton.run/deletion=keep",
         );
+        assert_eq!(verdict(&[&web]), loss);
     }
 
     #[test]
@@ -736,24 +682,30 @@ mod tests {
         few.push(same);
         let (left, note) = condense(few);
         assert_eq!(left, [other]);
-        let expected = "the 21 objects that are handed over unchanged are not listed";
-        assert_eq!(note.unwrap(), expected);
+        assert_eq!(note.unwrap(), Note::NotListed(21));
     }
 
     #[test]
     fn a_summary_counts_verdicts() {
-        let summary = |fates: &[Fate]| Fate::count(fates).to_string();
-        assert_eq!(summary(&[]), "no objects");
+        assert_eq!(Fate::count([]), Fate::Revision(Vec::new()));
+        let fates = [
+            Fate::Deleted(LATER),
+            Fate::HandedOver,
+            Fate::Created,
+            Fate::HandedOver,
+            Fate::Left("web-v9".to_owned()),
+            Fate::Kept(LATER),
+        ];
+        let groups = vec![
+            (1, Group::Created),
+            (2, Group::HandedOver),
+            (1, Group::Left),
+            (1, Group::Kept),
+            (1, Group::Deleted),
+        ];
         assert_eq!(
-            summary(&[
-                Fate::Deleted("later".to_owned()),
-                Fate::HandedOver,
-                Fate::Created,
-                Fate::HandedOver,
-                Fate::Left("web-v9".to_owned()),
-                Fate::Kept("later".to_owned()),
-            ]),
-            "1 created, 2 handed over unchanged, 1 left alone, 1 kept, 1 deleted"
+            Fate::count(fates.iter().map(Fate::group)),
+            Fate::Revision(groups)
         );
     }
 }

@@ -1,59 +1,105 @@
-//! Which revision an apply would make, and what it would change besides.
+//! The revision that an apply would make, and the change of the object itself.
 
 use std::collections::BTreeSet;
 
 use baton_apis::constants::{ANNOTATION_LAST_APPLIED, LABEL_INSTANCE, LABEL_PACKAGE};
-use baton_engine::{chain_names::next_number, object::Identity, revision::Revision as Next};
-use baton_view::{
+use baton_engine::{
+    chain_names::{NoNextNumber, next_number},
+    object::Identity,
+    revision::Revision as Next,
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    Section, Topic,
+    apply::ChainSiblings,
+    clean::clean_live,
+    fate::{Fate, When},
+    note::Note,
+};
+use crate::{
     chain::{
         self, Chain,
         kind::ChainKind,
         member::{Deployment, Revision},
     },
-    content::identity,
+    content::{RevisionContent, Slices, identity},
+    object::text_at,
 };
-use serde_json::{Map, Value, json};
 
-use super::{Pair, Section, apply::ChainSiblings, clean::clean_live, fate::Fate};
-use crate::{error::Error, output::format::name};
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum NoPlan {
+    /// The object is not as one of its kind is.
+    #[error(transparent)]
+    Unreadable(#[from] serde_json::Error),
+    /// There is no number for a next revision.
+    #[error(transparent)]
+    NoNumber(#[from] NoNextNumber),
+}
 
 /// A revision that would be made.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// It, as if it existed.
-    pub(crate) revision: Revision,
+    pub revision: Revision,
     /// The revision that it would follow, and all that it takes objects over from.
-    pub(crate) previous: Vec<Revision>,
-    pub(crate) siblings: ChainSiblings,
-    /// When objects that it does not want go.
-    pub(crate) deletion: String,
-    /// What keeps it from being made now.
-    pub(crate) note: Option<String>,
+    pub previous: Vec<Revision>,
+    /// All revisions in the same place.
+    pub siblings: ChainSiblings,
+    /// The time when objects that it does not want go.
+    pub deletion: When,
+    /// An obstacle to making it now.
+    pub note: Option<Note>,
 }
 
-/// The revision that a deployment would make next; `None` when it makes none. `chains` are all of its
-/// namespace, or of the cluster scope.
-pub(crate) fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Plan>, Error> {
-    let unreadable = |error: serde_json::Error| Error::Impossible(error.to_string());
-    let deployment = Deployment::parse(after.clone()).map_err(unreadable)?;
-    let members = chains
+impl Plan {
+    /// The revision that an apply of a deployment or a revision would make. `chains` are all of its namespace, or of
+    /// the cluster scope.
+    ///
+    /// # Errors
+    /// If it cannot be read, or the numbers have come to an end.
+    pub fn of(kind: ChainKind, object: &Value, chains: &[Chain]) -> Result<Option<Self>, NoPlan> {
+        if kind.is_deployment() {
+            return of_deployment(object, chains);
+        }
+        let name = text_at(object, "/metadata/name");
+        // A revision does not change.
+        if all(chains).any(|known| known.kind == kind && known.name() == name) {
+            return Ok(None);
+        }
+        of_revision(object, chains).map(Some)
+    }
+
+    /// The revisions before it that may have objects, the oldest first.
+    pub fn live(&self) -> impl DoubleEndedIterator<Item = &Revision> {
+        self.previous.iter().filter(|it| !it.is_archived())
+    }
+
+    /// The content of those.
+    pub fn former(&self, slices: &Slices) -> Vec<(&Revision, RevisionContent)> {
+        self.live().map(|it| (it, slices.content(it))).collect()
+    }
+
+    /// Its own content.
+    pub fn content(&self, slices: &Slices) -> RevisionContent {
+        let phases = self.revision.spec.phases.as_deref().unwrap_or_default();
+        let next = as_next(&self.revision);
+        slices.resolve(&next, self.revision.namespace(), phases)
+    }
+}
+
+/// The revision that a deployment would make next; `None` when it makes none.
+fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Plan>, NoPlan> {
+    let deployment = Deployment::parse(after.clone())?;
+    let target = deployment.target();
+    let known = chains
         .iter()
-        .find(|chain| {
-            let known = chain.deployment.as_ref();
-            known.is_some_and(|known| {
-                known.kind == deployment.kind && known.name() == deployment.name()
-            })
-        })
-        .map_or(&[][..], |chain| &chain.revisions);
-    let newest = members.last();
-    let has_phases = deployment
-        .spec
-        .template
-        .spec
-        .phases
-        .as_ref()
-        .is_some_and(|p| !p.is_empty());
-    if !has_phases || newest.is_some_and(|newest| chain::is_made_from(newest, &deployment)) {
+        .find(|it| it.target().as_ref() == Some(&target));
+    let members = known.map_or(&[][..], |chain| &chain.revisions);
+    let phases = deployment.spec.template.spec.phases.as_deref();
+    let is_made = |newest| chain::is_made_from(newest, &deployment);
+    if phases.unwrap_or_default().is_empty() || members.last().is_some_and(is_made) {
         return Ok(None);
     }
     let number = number_after(members)?;
@@ -69,31 +115,25 @@ pub(crate) fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Pl
             "labels": deployment.spec.template.metadata.labels,
         },
         "spec": spec,
-    }))
-    .map_err(unreadable)?;
+    }))?;
     let previous: BTreeSet<String> = members.iter().map(|one| one.name().to_owned()).collect();
-    let target = deployment.target();
     Ok(Some(Plan {
         siblings: ChainSiblings::new(all(chains), &previous),
         previous: members.to_vec(),
-        deletion: format!("when revision {number} is available"),
-        note: deployment.spec.paused.then(|| {
-            format!("paused: nothing of this happens before `kubectl baton resume {target}`")
-        }),
+        deletion: When::Available(number),
+        note: deployment.spec.paused.then_some(Note::Paused(target)),
         revision,
     }))
 }
 
-/// The number of what comes after some revisions.
-fn number_after(revisions: &[Revision]) -> Result<i64, Error> {
-    let numbers = revisions.iter().map(|it| (it.name(), it.number()));
-    next_number(numbers).map_err(|error| Error::Impossible(error.to_string()))
+/// The number of a revision after others.
+fn number_after(revisions: &[Revision]) -> Result<i64, NoNextNumber> {
+    next_number(revisions.iter().map(|it| (it.name(), it.number())))
 }
 
-/// The revision that a user would make; `chains` as above.
-pub(crate) fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, Error> {
-    let revision = Revision::parse(after.clone());
-    let mut revision = revision.map_err(|error| Error::Impossible(error.to_string()))?;
+/// The revision that a user would make.
+fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, NoPlan> {
+    let mut revision = Revision::parse(after.clone())?;
     let names: BTreeSet<String> = revision.previous().map(str::to_owned).collect();
     let mut previous: Vec<Revision> = all(chains)
         .filter(|known| known.kind == revision.kind && names.contains(known.name()))
@@ -105,19 +145,17 @@ pub(crate) fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, Error
     }
     // It does not exist, so nothing can belong to it yet, whatever the dry run says.
     revision.metadata.uid = None;
-    let missing: Vec<&str> = names
+    let missing = names
         .iter()
-        .map(String::as_str)
-        .filter(|name| !previous.iter().any(|known| known.name() == *name))
-        .collect();
+        .filter(|name| !previous.iter().any(|known| known.name() == **name));
+    let missing: Vec<String> = missing.cloned().collect();
     Ok(Plan {
         siblings: ChainSiblings::new(all(chains), &names),
-        deletion: match previous.as_slice() {
-            [one] => format!("when {} is archived", one.name()),
-            _ => "when the revisions before are archived".to_owned(),
-        },
-        note: (!missing.is_empty())
-            .then(|| format!("previous: there is no {}", missing.join(", no "))),
+        deletion: When::Archived(match previous.as_slice() {
+            [one] => Some(one.name().to_owned()),
+            _ => None,
+        }),
+        note: (!missing.is_empty()).then_some(Note::NoPrevious(missing)),
         previous,
         revision,
     })
@@ -128,7 +166,7 @@ fn all(chains: &[Chain]) -> impl Iterator<Item = &Revision> {
 }
 
 /// A revision as the engine sees it.
-pub(crate) fn as_next(revision: &Revision) -> Next {
+pub fn as_next(revision: &Revision) -> Next {
     let label = |name: &str| revision.metadata.labels.as_ref()?.get(name).cloned();
     Next {
         identity: Identity {
@@ -143,14 +181,14 @@ pub(crate) fn as_next(revision: &Revision) -> Next {
 }
 
 /// The manifest that `kubectl apply` has left on an object.
-pub(crate) fn last_applied(live: &Value) -> Option<Value> {
+pub fn last_applied(live: &Value) -> Option<Value> {
     let text = live["metadata"]["annotations"][ANNOTATION_LAST_APPLIED].as_str()?;
     serde_json::from_str(text).ok()
 }
 
 /// The merge patch of a client-side `kubectl apply`: all that is given, and the removal of what was
 /// given the last time and is no longer.
-pub(crate) fn three_way(applied: &Value, given: &Value) -> Value {
+pub fn three_way(applied: &Value, given: &Value) -> Value {
     let (Value::Object(applied), Value::Object(given)) = (applied, given) else {
         return given.clone();
     };
@@ -167,10 +205,10 @@ pub(crate) fn three_way(applied: &Value, given: &Value) -> Value {
 }
 
 /// The change of the object itself, without the content of its revisions.
-pub(crate) fn itself(kind: ChainKind, live: Option<&Value>, after: &Value) -> Option<Section> {
-    let section = Section::new(name(after), name(after));
+pub fn itself(kind: ChainKind, live: Option<&Value>, after: &Value) -> Option<Section> {
+    let topic = Topic::Chain(kind, text_at(after, "/metadata/name").to_owned());
     let Some(live) = live else {
-        return Some(section.fate(Fate::Created));
+        return Some(Section::new(topic).fate(Fate::Created));
     };
     let bare = |object: &Value| {
         let mut object = clean_live(object.clone());
@@ -186,13 +224,13 @@ pub(crate) fn itself(kind: ChainKind, live: Option<&Value>, after: &Value) -> Op
         }
         object
     };
-    let pair = Pair::new(Some(bare(live)), Some(bare(after)));
-    (!pair.is_same()).then(|| section.fate(Fate::Changed).pair(pair))
+    Section::of_change(topic, bare(live), bare(after))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chain::target::Target;
 
     fn yaml(text: &str) -> Value {
         serde_saphyr::from_str(text).unwrap()
@@ -254,7 +292,7 @@ mod tests {
         let plan = of_deployment(&yaml(WEB), &chain(old())).unwrap().unwrap();
         assert_eq!(plan.revision.number(), Some(8));
         assert_eq!(plan.previous.len(), 2);
-        assert_eq!(plan.deletion, "when revision 8 is available");
+        assert_eq!(plan.deletion, When::Available(8));
         assert_eq!(plan.revision.metadata.labels.unwrap()["app"], "web");
 
         let same = set(
@@ -268,10 +306,8 @@ mod tests {
         assert!(of_deployment(&yaml(&empty), &[]).unwrap().is_none());
         let paused = WEB.replace("selector: {}", "selector: {}, paused: true");
         let plan = of_deployment(&yaml(&paused), &[]).unwrap().unwrap();
-        assert_eq!(
-            plan.note.unwrap(),
-            "paused: nothing of this happens before `kubectl baton resume od/web`"
-        );
+        let target = Target::new(ChainKind::ObjectDeployment, "web");
+        assert_eq!(plan.note.unwrap(), Note::Paused(target));
     }
 
     #[test]
@@ -290,11 +326,12 @@ mod tests {
             of_revision(&new("{previous: [{name: web-b}, {name: web-a}]}"), &chains).unwrap();
         assert_eq!(plan.revision.number(), Some(8));
         assert_eq!(plan.revision.uid(), "");
-        assert_eq!(plan.deletion, "when the revisions before are archived");
+        assert_eq!(plan.deletion, When::Archived(None));
         let plan = of_revision(&new("{previous: [{name: web-a}, {name: gone}]}"), &chains).unwrap();
         assert_eq!(plan.revision.number(), Some(4));
-        assert_eq!(plan.deletion, "when web-a is archived");
-        assert_eq!(plan.note.unwrap(), "previous: there is no gone");
+        assert_eq!(plan.deletion, When::Archived(Some("web-a".to_owned())));
+        let missing = Note::NoPrevious(vec!["gone".to_owned()]);
+        assert_eq!(plan.note.unwrap(), missing);
         let plan = of_revision(&new("{revision: 12}"), &chains).unwrap();
         assert_eq!(plan.revision.number(), Some(12));
     }
@@ -310,7 +347,7 @@ mod tests {
         assert_eq!(itself(kind, Some(&live), &other), None);
         let other = yaml(&WEB.replace("selector: {}", "selector: {}, paused: true"));
         let section = itself(kind, Some(&live), &other).unwrap();
-        assert_eq!(section.title, "objectdeployment.package-operator.run/web");
+        assert_eq!(section.topic, Topic::Chain(kind, "web".to_owned()));
         assert!(section.differs());
     }
 }

@@ -1,0 +1,122 @@
+//! The future of an Application with another spec.
+
+use baton_apis::{
+    Application, ReleaseEnvironment,
+    constants::shipper::{
+        ANNOTATION_CHART_NAME, ANNOTATION_CHART_VERSION_RAW, ANNOTATION_CHART_VERSION_RESOLVED,
+    },
+};
+use baton_releases::{application::history::History, hash::environment_hash};
+
+use super::observed::Observed;
+use crate::diff::{
+    fate::Fate,
+    note::{Note, ReleaseNote},
+};
+
+/// The future of an Application.
+#[derive(Debug)]
+pub struct Change<'a> {
+    /// The present environment.
+    pub before: Option<&'a ReleaseEnvironment>,
+    /// The wanted environment, with the version of the chart that is known of a range.
+    pub after: ReleaseEnvironment,
+    /// More to know.
+    pub notes: Vec<Note>,
+    /// True if another number of Releases is kept.
+    changes_limit: bool,
+    /// The newest Release, and an older one of the wanted environment: its manifests are known.
+    pub known: Option<(String, String)>,
+}
+
+impl<'a> Change<'a> {
+    /// That of an Application, if it exists, by the one that is wanted.
+    #[must_use]
+    pub fn of(observed: Option<&'a Observed>, wanted: &Application) -> Self {
+        let before = observed.and_then(Observed::template);
+        let mut change = Self {
+            before,
+            after: wanted.spec.template.clone(),
+            notes: Vec::new(),
+            changes_limit: false,
+            known: None,
+        };
+        if let Some(observed) = observed {
+            change.resolve(observed);
+            change.limit(observed, wanted);
+        }
+        change.releases(observed);
+        change
+    }
+
+    /// A range of versions has been replaced by a version: the range is no change then.
+    fn resolve(&mut self, observed: &Observed) {
+        let application = observed.application.as_ref();
+        let annotations = application.and_then(|it| it.metadata.annotations.as_ref());
+        let says = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
+        let chart = &mut self.after.chart;
+        let (Some(raw), Some(resolved)) = (
+            says(ANNOTATION_CHART_VERSION_RAW),
+            says(ANNOTATION_CHART_VERSION_RESOLVED),
+        ) else {
+            return;
+        };
+        let is_raw = raw == chart.version && raw != resolved;
+        if is_raw && says(ANNOTATION_CHART_NAME) == Some(chart.name.as_str()) {
+            self.notes.push(Note::Release(ReleaseNote::Resolved(
+                raw.to_owned(),
+                resolved.to_owned(),
+            )));
+            resolved.clone_into(&mut chart.version);
+        }
+    }
+
+    fn limit(&mut self, observed: &Observed, wanted: &Application) {
+        let application = observed.application.as_ref();
+        let before = application.and_then(|it| it.spec.revision_history_limit);
+        if let Some(limit) = wanted.spec.revision_history_limit
+            && before != Some(limit)
+        {
+            self.changes_limit = true;
+            self.notes.push(Note::Changed {
+                field: "revisionHistoryLimit",
+                from: before.iter().map(ToString::to_string).collect(),
+                to: vec![limit.to_string()],
+            });
+        }
+    }
+
+    /// The future of its Releases.
+    fn releases(&mut self, observed: Option<&Observed>) {
+        let hash = environment_hash(&self.after);
+        let mut note = |note| self.notes.push(Note::Release(note));
+        let history = observed.map(Observed::known_history);
+        let Some(newest) = history.as_ref().and_then(History::newest) else {
+            return note(ReleaseNote::First(hash));
+        };
+        let name = newest.name().to_owned();
+        if newest.hash() == hash {
+            return note(ReleaseNote::Same(name));
+        }
+        let members = history.as_ref().map_or(&[][..], History::members);
+        let same = members.iter().rev().find(|member| member.hash() == hash);
+        note(ReleaseNote::New(newest.generation.saturating_add(1), hash));
+        if !newest.is_complete() {
+            note(ReleaseNote::GivenUp(name.clone()));
+        }
+        note(match same {
+            Some(same) => ReleaseNote::HadTheSame(same.name().to_owned(), same.generation),
+            None => ReleaseNote::NotRendered,
+        });
+        self.known = same.map(|same| (name, same.name().to_owned()));
+    }
+
+    /// The fate of the Application.
+    pub fn fate(&self) -> Fate {
+        match self.before {
+            None => Fate::Added,
+            Some(before) if *before != self.after || self.changes_limit => Fate::Changed,
+            Some(_) => Fate::Unchanged,
+        }
+    }
+}

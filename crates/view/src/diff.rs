@@ -1,0 +1,178 @@
+//! Differences of objects.
+//!
+//! A comparison is a list of [`Section`]s, one per object: [`revisions`] makes them of two revisions, [`live`] of a
+//! revision and the cluster, [`apply`] of the answers to dry runs of a new revision. A value is in them only as a
+//! [`Pair`], and no pair is made without masking Secrets.
+
+pub mod apply;
+pub mod clean;
+pub mod fate;
+pub mod live;
+pub mod mask;
+pub mod note;
+pub mod plan;
+pub mod project;
+pub mod revisions;
+pub mod warning;
+
+use baton_apis::kinds::Kind;
+use baton_engine::{Gvk, ObjectKey, revision::Desired};
+use serde_json::Value;
+
+use self::{
+    fate::{Fate, Group},
+    note::Note,
+    warning::Warning,
+};
+use crate::chain::kind::ChainKind;
+
+/// All that is known of one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// The object.
+    pub topic: Topic,
+    /// Its future, or the difference of its two sides.
+    pub fate: Fate,
+    /// More to know.
+    pub notes: Vec<Note>,
+    /// Events that should not be a surprise.
+    pub warnings: Vec<Warning>,
+    /// Its content on both sides, where there is something to see.
+    pub pair: Option<Pair>,
+}
+
+/// The topic of a section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// An object of a revision or of a Release.
+    Object {
+        /// Its kind, with the version in which it is written.
+        gvk: Gvk,
+        /// Its identity.
+        key: ObjectKey,
+        /// Its phase, if it is in one.
+        phase: Option<String>,
+    },
+    /// A deployment or a revision itself, by its name.
+    Chain(ChainKind, String),
+    /// An application itself, by its kind, namespace and name.
+    Application(&'static Kind, String, String),
+    /// The revision of a number with all of its objects.
+    Revision(i64),
+    /// The slices of a revision.
+    Slices,
+    /// Labels, phases and probes of a revision.
+    Settings,
+    /// Chart, clusters and strategy of a Release.
+    Environment,
+    /// The values for the chart of a Release.
+    Values,
+    /// The rendered manifests of a Release.
+    Manifests,
+    /// The upgrade method of a version.
+    Upgrade,
+    /// The upgrade terms of an application for sites.
+    Terms,
+}
+
+impl Section {
+    /// An unchanged topic.
+    #[must_use]
+    pub fn new(topic: Topic) -> Self {
+        Self {
+            topic,
+            fate: Fate::default(),
+            notes: Vec::new(),
+            warnings: Vec::new(),
+            pair: None,
+        }
+    }
+
+    /// An unchanged object of a phase.
+    #[must_use]
+    pub fn of(object: &Desired, phase: &str) -> Self {
+        Self::new(Topic::Object {
+            gvk: object.gvk.clone(),
+            key: object.key.clone(),
+            phase: Some(phase.to_owned()),
+        })
+    }
+
+    /// The change of a topic; `None` if its two sides are equal.
+    pub fn of_change(topic: Topic, before: Value, after: Value) -> Option<Self> {
+        let pair = Pair::new(Some(before), Some(after));
+        (!pair.is_same()).then(|| Self::new(topic).fate(Fate::Changed).pair(pair))
+    }
+
+    /// With another fate.
+    #[must_use]
+    pub fn fate(mut self, fate: Fate) -> Self {
+        self.fate = fate;
+        self
+    }
+
+    /// With more to know.
+    #[must_use]
+    pub fn notes(mut self, notes: impl IntoIterator<Item = Note>) -> Self {
+        self.notes.extend(notes);
+        self
+    }
+
+    /// With its content on both sides.
+    #[must_use]
+    pub fn pair(mut self, pair: Pair) -> Self {
+        self.pair = Some(pair);
+        self
+    }
+
+    /// True if something changes or is refused.
+    pub fn differs(&self) -> bool {
+        !self.fate.group().is_same()
+    }
+
+    /// True if its change is refused.
+    pub fn is_refused(&self) -> bool {
+        self.fate.group() == Group::Refused
+    }
+}
+
+/// An object's content on two sides, with the values of Secrets masked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pair {
+    before: Option<Value>,
+    after: Option<Value>,
+}
+
+impl Pair {
+    /// Masks both sides. `None` is a side on which the object does not exist.
+    #[must_use]
+    pub fn new(mut before: Option<Value>, mut after: Option<Value>) -> Self {
+        mask::mask(before.as_mut(), after.as_mut());
+        Self { before, after }
+    }
+
+    /// True if both sides are equal. Masking hides no difference.
+    pub fn is_same(&self) -> bool {
+        self.before == self.after
+    }
+
+    /// The first side; `None` when the object does not exist there.
+    pub fn before(&self) -> Option<&Value> {
+        self.before.as_ref()
+    }
+
+    /// The second side; `None` when the object does not exist there.
+    pub fn after(&self) -> Option<&Value> {
+        self.after.as_ref()
+    }
+
+    /// The difference of the sides.
+    pub fn fate(&self) -> Fate {
+        match (&self.before, &self.after) {
+            (None, Some(_)) => Fate::Added,
+            (Some(_), None) => Fate::Removed,
+            (before, after) if before == after => Fate::Unchanged,
+            _ => Fate::Changed,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The differences of an application for sites besides the content of its versions.
+
+use baton_apis::{SiteApplication, SiteApplicationSpec, SiteUpgrade};
+use serde_json::{Value, json};
+
+use crate::diff::{Section, Topic};
+
+/// The difference of the ways in which a site is upgraded, as far as they are part of a version.
+pub fn upgrade(from: Option<Value>, to: Value) -> Option<Section> {
+    // A field that a record leaves out has its default.
+    let whole = |value: Value| {
+        let known: SiteUpgrade = serde_json::from_value(value).unwrap_or_default();
+        json!({ "method": known.method, "services": known.services })
+    };
+    Section::of_change(Topic::Upgrade, whole(from?), whole(to))
+}
+
+/// The difference of the terms, which are no part of a version and count as they are now.
+pub fn terms(before: Option<&SiteApplication>, after: &SiteApplication) -> Option<Section> {
+    let of = |application: &SiteApplication| {
+        let SiteApplicationSpec {
+            upgrade_windows,
+            upgrade,
+            ..
+        } = &application.spec;
+        json!({
+            "upgradeWindows": upgrade_windows,
+            "skipPatchVersions": upgrade.skip_patch_versions,
+            "windowsApplyToEdits": upgrade.windows_apply_to_edits,
+        })
+    };
+    Section::of_change(Topic::Terms, of(before?), of(after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_record_leaves_out_of_the_upgrade_is_the_default() {
+        let default = json!({ "method": "PerService" });
+        assert_eq!(upgrade(Some(Value::Null), default.clone()), None);
+        assert_eq!(upgrade(None, default.clone()), None);
+        let other = json!({ "method": "StopAndRestart" });
+        assert!(upgrade(Some(default), other).unwrap().differs());
+    }
+
+    /// Those count as they are now, whatever version they came with.
+    #[test]
+    fn what_is_no_part_of_a_version_is_no_difference_of_versions() {
+        let kept = json!({ "method": "PerService" });
+        let asked = json!({ "skipPatchVersions": true, "windowsApplyToEdits": true });
+        assert!(upgrade(Some(kept.clone()), asked).is_none());
+        let stopped = json!({ "method": "StopAndRestart" });
+        assert!(upgrade(Some(kept), stopped).is_some());
+    }
+}

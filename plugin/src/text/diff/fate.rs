@@ -1,0 +1,192 @@
+//! Sentences about the verdicts of a comparison.
+
+use baton_apis::constants::CLASS_CLUSTER_PREFIX;
+use baton_view::{
+    children::Owner,
+    diff::fate::{Fate, Group, Unseen, When},
+};
+
+/// The verdict.
+pub(crate) fn fate(fate: &Fate) -> String {
+    match fate {
+        Fate::Unchanged => "unchanged".to_owned(),
+        Fate::Added => "added".to_owned(),
+        Fate::Changed => "changed".to_owned(),
+        Fate::Removed => "removed".to_owned(),
+        Fate::SameManifest => "same manifest".to_owned(),
+        Fate::Absent => "not in the cluster".to_owned(),
+        Fate::Different => "different in the cluster".to_owned(),
+        Fate::AsWanted => "as wanted, with fields of others".to_owned(),
+        Fate::Created | Fate::Recreated | Fate::HandedOver | Fate::Adopted => {
+            group(fate.group()).to_owned()
+        }
+        Fate::TakenOver(owner) => format!("taken over from {}", controller(owner)),
+        Fate::Restarted => "changed, and its pods are replaced".to_owned(),
+        Fate::Left(newer) => format!("left to revision {newer}"),
+        Fate::NotCompared(why) => format!("not compared: {}", unseen(why)),
+        Fate::Kept(time) => format!("kept, without an owner, {}", when(time)),
+        Fate::Deleted(time) => format!("deleted {}", when(time)),
+        Fate::MaybeDeleted(time) => {
+            format!("deleted {}, unless it is gone or to be kept", when(time))
+        }
+        Fate::SameNumber(owner) => {
+            format!(
+                "collides: {} has the same revision number",
+                controller(owner)
+            )
+        }
+        Fate::Protected { owner, protection } => format!(
+            "collides: it exists, controlled by {}; collisionProtection {protection:?} leaves it alone",
+            controller(owner)
+        ),
+        Fate::Twice => "refused: it is in the revision already".to_owned(),
+        Fate::NotServed(gvk) => {
+            format!("refused: {} {} is not served", gvk.api_version(), gvk.kind)
+        }
+        Fate::NoSlices(names) => {
+            format!("refused: there is no slice {}", names.join(", no slice "))
+        }
+        Fate::Refused(why) => format!("refused: {why}"),
+        Fate::Invalid(why) => format!("the server would refuse that: {why}"),
+        Fate::Unreadable(why) => format!("cannot be read: {why}"),
+        Fate::NotRendered(release) => {
+            format!("those of release {release} are not there (yet)")
+        }
+        Fate::Revision(groups) if groups.is_empty() => "no objects".to_owned(),
+        Fate::Revision(groups) => {
+            let counts = groups.iter();
+            let counts = counts.map(|(count, it)| format!("{count} {}", group(*it)));
+            counts.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+fn group(group: Group) -> &'static str {
+    match group {
+        Group::Created => "created",
+        Group::Adopted => "taken over unchanged",
+        Group::Changed => "changed",
+        Group::Recreated => "deleted and created anew",
+        Group::HandedOver => "handed over unchanged",
+        // Those of newer revisions.
+        Group::Left => "left alone",
+        Group::NotCompared => "not compared",
+        Group::Kept => "kept",
+        Group::Deleted => "deleted",
+        Group::Refused => "refused",
+    }
+}
+
+/// `ObjectSet web-v1`, or `nobody`.
+pub(super) fn controller(owner: &Owner) -> String {
+    match owner {
+        Owner::Stranger { kind, name } => format!("{kind} {name}"),
+        Owner::Revision { name, .. } => format!("revision {name}"),
+        Owner::Nobody => "nobody".to_owned(),
+    }
+}
+
+fn when(when: &When) -> String {
+    match when {
+        When::Available(number) => format!("when revision {number} is available"),
+        When::Archived(Some(name)) => format!("when {name} is archived"),
+        When::Archived(None) => "when the revisions before are archived".to_owned(),
+    }
+}
+
+/// The obstacle to a look at an object, and a way around it.
+pub(super) fn unseen(unseen: &Unseen) -> String {
+    match unseen {
+        Unseen::Class(class) => match class.strip_prefix(CLASS_CLUSTER_PREFIX) {
+            Some(name) => format!("it is in cluster {name}; see --cluster-context"),
+            None => format!("class {class} writes it"),
+        },
+        Unseen::Unreadable(why) => why.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::CollisionProtection::{IfNoController, Prevent};
+    use baton_engine::Gvk;
+
+    use super::*;
+
+    #[test]
+    fn verdicts() {
+        let owner = |name: &str| Owner::Stranger {
+            kind: "ObjectSet".to_owned(),
+            name: name.to_owned(),
+        };
+        let protected = |owner, protection| Fate::Protected { owner, protection };
+        for (verdict, expected) in [
+            (Fate::Created, "created"),
+            (Fate::HandedOver, "handed over unchanged"),
+            (Fate::Recreated, "deleted and created anew"),
+            (Fate::Left("new-v4".to_owned()), "left to revision new-v4"),
+            (
+                Fate::SameNumber(owner("twin-v3")),
+                "collides: ObjectSet twin-v3 has the same revision number",
+            ),
+            (
+                protected(Owner::Nobody, Prevent),
+                "collides: it exists, controlled by nobody; collisionProtection Prevent leaves it alone",
+            ),
+            (
+                protected(owner("stranger"), IfNoController),
+                "collides: it exists, controlled by ObjectSet stranger; collisionProtection IfNoController leaves \
+                 it alone",
+            ),
+            (
+                Fate::TakenOver(owner("stranger")),
+                "taken over from ObjectSet stranger",
+            ),
+            (Fate::TakenOver(Owner::Nobody), "taken over from nobody"),
+            (
+                Fate::Refused("exceeded quota".to_owned()),
+                "refused: exceeded quota",
+            ),
+            (
+                Fate::NotServed(Gvk::new("v1", "ConfigMap")),
+                "refused: v1 ConfigMap is not served",
+            ),
+            (
+                Fate::NoSlices(vec!["a".to_owned(), "b".to_owned()]),
+                "refused: there is no slice a, no slice b",
+            ),
+            (
+                Fate::NotCompared(Unseen::Class("cluster.eu-1".to_owned())),
+                "not compared: it is in cluster eu-1; see --cluster-context",
+            ),
+            (
+                Fate::NotCompared(Unseen::Class("elsewhere".to_owned())),
+                "not compared: class elsewhere writes it",
+            ),
+            (
+                Fate::Deleted(When::Available(8)),
+                "deleted when revision 8 is available",
+            ),
+            (
+                Fate::Kept(When::Archived(None)),
+                "kept, without an owner, when the revisions before are archived",
+            ),
+            (
+                Fate::MaybeDeleted(When::Archived(Some("web-a".to_owned()))),
+                "deleted when web-a is archived, unless it is gone or to be kept",
+            ),
+            (Fate::Revision(Vec::new()), "no objects"),
+            (
+                Fate::Revision(vec![
+                    (1, Group::Created),
+                    (2, Group::HandedOver),
+                    (1, Group::Left),
+                    (1, Group::Kept),
+                    (1, Group::Deleted),
+                ]),
+                "1 created, 2 handed over unchanged, 1 left alone, 1 kept, 1 deleted",
+            ),
+        ] {
+            assert_eq!(fate(&verdict), expected);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Sentences about what more is known of objects that are compared.
+
+use baton_view::{
+    diff::note::{Note, ReleaseNote},
+    sites::forecast::Effect,
+};
+
+use super::{
+    fate::{controller, unseen},
+    object_title,
+};
+use crate::output::format::first;
+
+/// So many fields of one manager are named.
+const NAMED: usize = 8;
+
+/// One thing to know, in a line.
+pub(crate) fn note(note: &Note) -> String {
+    match note {
+        Note::Changed { field, from, to } => format!("{field}: {} -> {}", list(from), list(to)),
+        Note::Origin(origin) => origin.clone(),
+        Note::Paused(target) => {
+            format!("paused: nothing of this happens before `kubectl baton resume {target}`")
+        }
+        Note::NoPrevious(names) => format!("previous: there is no {}", names.join(", no ")),
+        Note::NotListed(count) => {
+            format!("the {count} objects that are handed over unchanged are not listed")
+        }
+        Note::NotServed => "its kind is not served".to_owned(),
+        Note::KindIsNew => "not checked: its kind is defined by the revision".to_owned(),
+        Note::KindChanges => "not checked: its kind is changed by the revision".to_owned(),
+        Note::NamespaceIsNew => {
+            "not checked whole: its namespace is made by the revision".to_owned()
+        }
+        Note::Unchecked => {
+            "not checked by the server, for lack of the right to patch it".to_owned()
+        }
+        Note::AsWritten => {
+            "compared as it is written, for lack of the right to patch it".to_owned()
+        }
+        Note::Refused(why) => format!("the server would refuse that: {why}"),
+        Note::Unseen(why) => format!("not looked at: {}", unseen(why)),
+        Note::RunsOnce => "a content that an older revision has run is not run again".to_owned(),
+        Note::DeletedNow => "being deleted now".to_owned(),
+        Note::Deleting => "being deleted".to_owned(),
+        Note::ControlledBy(owner) => format!("controlled by {}", controller(owner)),
+        Note::Phase(it) if it.status == "True" => {
+            "its phase object says that it is available".to_owned()
+        }
+        Note::Phase(it) => format!("its phase object says {}: {}", it.reason, it.message),
+        Note::Removes {
+            tools,
+            paths,
+            unchecked,
+        } => removes(tools, paths, unchecked.as_deref()),
+        Note::SetBy(manager, paths) => {
+            format!("set by {manager}, and left alone: {}", first(paths, NAMED))
+        }
+        Note::SetByKubernetes(count) => {
+            let fields = if *count == 1 { "field" } else { "fields" };
+            format!("{count} {fields} more by controllers of Kubernetes")
+        }
+        Note::Was(key) => format!("in the first release it is {}", object_title(key)),
+        Note::Release(note) => of_release(note),
+        Note::Version(version, effect, deployments) => of_version(version, *effect, deployments),
+    }
+}
+
+fn of_release(note: &ReleaseNote) -> String {
+    match note {
+        ReleaseNote::Resolved(range, version) => {
+            format!("version {range} was {version} the last time; it is looked up again")
+        }
+        ReleaseNote::First(hash) => format!("it makes the first release, of hash {hash}"),
+        ReleaseNote::Same(name) => format!("release {name} is what it asks for: no new release"),
+        ReleaseNote::New(generation, hash) => {
+            format!("it makes a release of generation {generation} and hash {hash}")
+        }
+        ReleaseNote::GivenUp(name) => {
+            format!("release {name}, which is being rolled out, is given up")
+        }
+        ReleaseNote::HadTheSame(name, generation) => format!(
+            "release {name} (generation {generation}) had the same: its manifests are shown"
+        ),
+        ReleaseNote::NotRendered => "its manifests are rendered when it is applied".to_owned(),
+    }
+}
+
+fn list(texts: &[String]) -> String {
+    if texts.is_empty() {
+        "none".to_owned()
+    } else {
+        texts.join(", ")
+    }
+}
+
+/// The fields that a take-over removes.
+fn removes(tools: &[String], paths: &[String], unchecked: Option<&str>) -> String {
+    let tools = match tools {
+        [] => "an earlier release".to_owned(),
+        tools => tools.join(", "),
+    };
+    let paths = first(paths, NAMED);
+    match unchecked {
+        None => format!("the take-over removes what {tools} applied: {paths}"),
+        Some(why) => format!(
+            "the take-over may remove what {tools} applied, which is not checked ({why}): {paths}"
+        ),
+    }
+}
+
+/// The effect on a version, and the deployments that bring it to sites.
+fn of_version(version: &str, effect: Effect, deployments: &[(String, i32)]) -> String {
+    let text = match effect {
+        Effect::Unchanged => return format!("version {version} is what it is already"),
+        Effect::Edited { in_windows } => format!(
+            "version {version} stays: the change reaches the sites that run it at once{}",
+            if in_windows {
+                ", in their upgrade windows"
+            } else {
+                ", without waves and whatever upgrade windows there are"
+            }
+        ),
+        Effect::Restored => format!("version {version} comes back"),
+        Effect::New => format!("version {version} is new"),
+    };
+    let deployments = deployments.iter();
+    let names: Vec<String> = deployments
+        .map(|(name, sites)| format!("{name} ({sites} sites)"))
+        .collect();
+    match names.as_slice() {
+        [] => format!("{text}; no deployment brings it to sites"),
+        names => format!("{text}; brought to sites by {}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::{SiteApplicationSpec, SiteDeployment};
+    use baton_view::{
+        chain::{kind::ChainKind, target::Target},
+        children::Owner,
+        sites::{forecast::bringers, record::Records},
+    };
+    use serde_json::json;
+
+    use super::*;
+    use crate::text::fleet::fixtures;
+
+    fn changed(field: &'static str, from: &[&str], to: &[&str]) -> Note {
+        let [from, to] = [from, to].map(|side| side.iter().map(ToString::to_string).collect());
+        Note::Changed { field, from, to }
+    }
+
+    #[test]
+    fn changes_and_obstacles() {
+        let target = Target::new(ChainKind::ObjectDeployment, "web");
+        let owner = Owner::Stranger {
+            kind: "ObjectSet".to_owned(),
+            name: "web-v3".to_owned(),
+        };
+        let removed = |tools: &[&str], unchecked: Option<&str>| Note::Removes {
+            tools: tools.iter().map(ToString::to_string).collect(),
+            paths: vec![".data.a".to_owned()],
+            unchecked: unchecked.map(str::to_owned),
+        };
+        for (one, expected) in [
+            (
+                changed("phase", &["config"], &["app"]),
+                "phase: config -> app",
+            ),
+            (
+                changed("createOnlyFields", &[], &[".data.a", ".data.b"]),
+                "createOnlyFields: none -> .data.a, .data.b",
+            ),
+            (
+                Note::Paused(target),
+                "paused: nothing of this happens before `kubectl baton resume od/web`",
+            ),
+            (
+                Note::NoPrevious(vec!["gone".to_owned(), "lost".to_owned()]),
+                "previous: there is no gone, no lost",
+            ),
+            (
+                Note::NotListed(21),
+                "the 21 objects that are handed over unchanged are not listed",
+            ),
+            (Note::ControlledBy(owner), "controlled by ObjectSet web-v3"),
+            (Note::ControlledBy(Owner::Nobody), "controlled by nobody"),
+            (Note::Deleting, "being deleted"),
+            (
+                removed(&["helm", "kubectl"], None),
+                "the take-over removes what helm, kubectl applied: .data.a",
+            ),
+            (
+                removed(&[], Some("no")),
+                "the take-over may remove what an earlier release applied, which is not checked (no): .data.a",
+            ),
+        ] {
+            assert_eq!(note(&one), expected);
+        }
+    }
+
+    fn spec(version: &str) -> SiteApplicationSpec {
+        SiteApplicationSpec {
+            version: version.to_owned(),
+            ..SiteApplicationSpec::default()
+        }
+    }
+
+    fn noted(version: &str, differs: bool, asked: &str) -> String {
+        let record = |number: i64, version: &str| {
+            json!({
+                "metadata": { "name": format!("r-{number}") }, "revision": number,
+                "data": { "version": version, "phases": [] },
+            })
+        };
+        let records = Records::from_objects(vec![record(1, "1.0.0"), record(2, "1.1.0")]);
+        let mut deployment: SiteDeployment =
+            serde_json::from_value(fixtures::deployment("shop")).unwrap();
+        deployment.spec.application_version = asked.to_owned();
+        let found = Effect::of(&spec(version), &records, differs);
+        let deployments = bringers(&[deployment], version);
+        note(&Note::Version(version.to_owned(), found, deployments))
+    }
+
+    #[test]
+    fn the_future_of_versions() {
+        assert_eq!(
+            noted("1.1.0", false, "*"),
+            "version 1.1.0 is what it is already"
+        );
+        assert_eq!(
+            noted("1.1.0", true, "*"),
+            "version 1.1.0 stays: the change reaches the sites that run it at once, without waves and whatever \
+             upgrade windows there are; brought to sites by shop (10 sites)"
+        );
+        assert_eq!(
+            noted("1.2.0", true, "*"),
+            "version 1.2.0 is new; brought to sites by shop (10 sites)"
+        );
+        assert_eq!(
+            noted("1.2.0", true, "1.1.0"),
+            "version 1.2.0 is new; no deployment brings it to sites"
+        );
+        assert_eq!(
+            noted("1.0.0", true, "1.0.0"),
+            "version 1.0.0 comes back; brought to sites by shop (10 sites)"
+        );
+    }
+}

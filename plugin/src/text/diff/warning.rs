@@ -1,0 +1,218 @@
+//! Sentences about losses that should not be a surprise.
+
+use std::cmp::Reverse;
+
+use baton_view::{
+    diff::warning::{Contents, Warning},
+    lists::Count,
+};
+
+use super::fate::{fate, unseen};
+use crate::output::format::first;
+
+/// So many kinds in a namespace are named.
+const NAMED: usize = 6;
+/// The kinds that are named first: they hold data.
+const FIRST: [&str; 2] = ["persistentvolumeclaims", "statefulsets.apps"];
+
+/// The loss, in a line.
+pub(crate) fn warning(warning: &Warning) -> String {
+    match warning {
+        Warning::Stays(verdict) => fate(verdict),
+        Warning::Unseen(why) => format!("it may take others or data along ({})", unseen(why)),
+        Warning::Namespace(contents) => of_namespace(contents),
+        Warning::Definition(count) => of_definition(*count),
+        Warning::Claim { volume, policy } => of_claim(volume.as_deref(), policy.as_deref()),
+        Warning::StatefulSet {
+            pods,
+            templates,
+            with_claims,
+        } => of_stateful_set(*pods, templates, *with_claims),
+    }
+}
+
+/// The loss with a namespace.
+fn of_namespace(Contents { counts, unknown }: &Contents) -> String {
+    let counts = counts.iter().filter(|(_, it)| *it != Count::Exactly(0));
+    let mut counts: Vec<_> = counts.map(|(kind, it)| (it, kind.as_str())).collect();
+    let rank = |kind: &str| {
+        FIRST
+            .iter()
+            .position(|it| *it == kind)
+            .unwrap_or(FIRST.len())
+    };
+    counts.sort_by_key(|(it, kind)| (rank(kind), Reverse(it.least()), *kind));
+    let mut parts: Vec<String> = counts
+        .iter()
+        .take(NAMED)
+        .map(|(it, kind)| format!("{} {kind}", number(**it)))
+        .collect();
+    if let Some(rest @ [_, ..]) = counts.get(NAMED..) {
+        let objects: u64 = rest.iter().map(|(it, _)| it.least()).sum();
+        let kinds = rest.len();
+        parts.push(format!("{objects} objects of {kinds} more kinds"));
+    }
+    let unknown = match unknown.as_slice() {
+        [] => String::new(),
+        kinds if parts.is_empty() && kinds.len() > NAMED => {
+            let text = "all that is in it goes along, and what that is you may not see";
+            return text.to_owned();
+        }
+        kinds => {
+            let unit = if kinds.len() > NAMED { " kinds" } else { "" };
+            let named = first(kinds, NAMED);
+            format!("; of these you may not see any: {named}{unit}")
+        }
+    };
+    match parts.join(", ").as_str() {
+        "" => format!("nothing else is in it{unknown}"),
+        parts => format!("all that is in it goes along: {parts}{unknown}"),
+    }
+}
+
+fn number(count: Count) -> String {
+    match count {
+        Count::Exactly(count) => count.to_string(),
+        Count::MoreThan(count) => format!("more than {count}"),
+    }
+}
+
+/// The loss with a definition, by the number of the objects of its kind; `None` where that is unknown.
+fn of_definition(count: Option<Count>) -> String {
+    if count == Some(Count::Exactly(0)) {
+        return "there are no objects of its kind".to_owned();
+    }
+    let count = count.map_or("how many you may not see".to_owned(), number);
+    format!("all objects of its kind go along, in all namespaces: {count}")
+}
+
+/// The loss with a claim, by the reclaim policy of its volume.
+fn of_claim(volume: Option<&str>, policy: Option<&str>) -> String {
+    match (volume, policy) {
+        (None, _) => "it has no volume yet".to_owned(),
+        (Some(volume), Some("Retain")) => {
+            format!(
+                "its data stays in volume {volume}, which nothing is bound to then (reclaim policy Retain)"
+            )
+        }
+        (Some(volume), Some(policy)) => {
+            format!("its data goes along with volume {volume} (reclaim policy {policy})")
+        }
+        (Some(volume), None) => format!(
+            "its data goes along, unless volume {volume}, which you may not see, has the reclaim policy Retain"
+        ),
+    }
+}
+
+fn of_stateful_set(pods: u64, templates: &[String], with_claims: bool) -> String {
+    let pods = match pods {
+        0 => "it has no pods".to_owned(),
+        1 => "its pod goes along".to_owned(),
+        pods => format!("its {pods} pods go along"),
+    };
+    let templates = templates.join(", ");
+    match (templates.as_str(), with_claims) {
+        ("", _) => pods,
+        (_, true) => {
+            format!("{pods}, and the PersistentVolumeClaims of {templates} with their data")
+        }
+        (_, false) => format!("{pods}; the PersistentVolumeClaims of {templates} stay"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_goes_with_its_data_unless_the_volume_is_retained() {
+        for (volume, policy, expected) in [
+            (None, None, "it has no volume yet"),
+            (
+                Some("pv"),
+                Some("Delete"),
+                "its data goes along with volume pv (reclaim policy Delete)",
+            ),
+            (
+                Some("pv"),
+                Some("Retain"),
+                "its data stays in volume pv, which nothing is bound to then (reclaim policy Retain)",
+            ),
+            (
+                Some("pv"),
+                None,
+                "its data goes along, unless volume pv, which you may not see, has the reclaim policy Retain",
+            ),
+        ] {
+            assert_eq!(of_claim(volume, policy), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_in_a_namespace_is_counted_data_first() {
+        let contents = |counts: &[(&str, u64)], unknown: &[&str]| {
+            let counts = counts.iter();
+            of_namespace(&Contents {
+                counts: counts
+                    .map(|(kind, count)| ((*kind).to_owned(), Count::Exactly(*count)))
+                    .collect(),
+                unknown: unknown.iter().map(|kind| (*kind).to_owned()).collect(),
+            })
+        };
+        let empty = [("configmaps", 0), ("pods", 0)];
+        assert_eq!(contents(&empty, &[]), "nothing else is in it");
+        let full = [
+            ("a", 9),
+            ("configmaps", 2),
+            ("b", 1),
+            ("persistentvolumeclaims", 1),
+            ("c", 2),
+            ("statefulsets.apps", 4),
+            ("d", 2),
+            ("e", 1),
+        ];
+        assert_eq!(
+            contents(&full, &["secrets"]),
+            "all that is in it goes along: 1 persistentvolumeclaims, 4 statefulsets.apps, 9 a, 2 c, 2 configmaps, 2 d, \
+             2 objects of 2 more kinds; of these you may not see any: secrets"
+        );
+        let hidden = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        assert_eq!(
+            contents(&[], &hidden),
+            "all that is in it goes along, and what that is you may not see"
+        );
+        assert_eq!(
+            contents(&[("x", 1)], &hidden),
+            "all that is in it goes along: 1 x; of these you may not see any: a, b, c, d, e, f and 2 more kinds"
+        );
+        let more = Contents {
+            counts: vec![("pods".to_owned(), Count::MoreThan(1))],
+            unknown: Vec::new(),
+        };
+        assert_eq!(
+            of_namespace(&more),
+            "all that is in it goes along: more than 1 pods"
+        );
+    }
+
+    #[test]
+    fn objects_of_a_kind_are_counted() {
+        for (count, expected) in [
+            (Some(Count::Exactly(0)), "there are no objects of its kind"),
+            (
+                Some(Count::Exactly(12)),
+                "all objects of its kind go along, in all namespaces: 12",
+            ),
+            (
+                Some(Count::MoreThan(1)),
+                "all objects of its kind go along, in all namespaces: more than 1",
+            ),
+            (
+                None,
+                "all objects of its kind go along, in all namespaces: how many you may not see",
+            ),
+        ] {
+            assert_eq!(of_definition(count), expected);
+        }
+    }
+}
