@@ -145,7 +145,7 @@ fn the_samples_of_sites_have_no_field_that_is_unknown_and_belong_together() {
 
 #[test]
 fn the_manifests_on_the_page_about_sites_have_no_field_that_is_unknown() {
-    let page = read("docs/sites.md");
+    let page = read("docs/guides/sites.md");
     let blocks = page.split("```yaml\n").skip(1);
     let mut kinds = Vec::new();
     for block in blocks {

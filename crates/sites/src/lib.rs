@@ -1,7 +1,7 @@
 //! The decisions about rollouts over sites.
 //!
 //! Nothing in here does I/O, reads a clock or awaits: the present time is an argument. The controllers observe, ask and
-//! write. What clients can observe: `docs/sites.md`.
+//! write. What clients can observe: `docs/guides/sites.md`.
 //!
 //! - [`chain`]: the revisions of a deployment in a site, their names and states
 //! - [`duration`]: durations as the schemas write them

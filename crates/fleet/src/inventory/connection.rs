@@ -2,7 +2,7 @@
 //!
 //! kube's own client speaks HTTP/1.1, where each watch, and each request beside others, has a connection of its own. A
 //! connection with TLS takes 30 KiB of memory here and more at the server, and a handshake; a further request on one
-//! with HTTP/2 takes 5 KiB. `docs/scale.md` has what a cluster costs.
+//! with HTTP/2 takes 5 KiB. `docs/operate/scale.md` has what a cluster costs.
 
 use bytes::Bytes;
 use http::{Request, Response};
