@@ -11,6 +11,7 @@
 )]
 
 pub mod bed;
+mod book;
 pub mod cargo;
 pub mod charts;
 mod check;
