@@ -81,7 +81,7 @@ impl Programs {
         while let Some(path) = waiting.pop() {
             let help = self.help(program, &path).await?;
             if !path.is_empty() {
-                page.push_str(&format!("\n## {program} {}\n", path.join(" ")));
+                page.extend(["\n## ", program, " ", &path.join(" "), "\n"]);
             }
             page.push_str("\n```text\n");
             for line in help.trim_end().lines() {

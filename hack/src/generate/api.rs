@@ -28,7 +28,7 @@ pub(super) fn page(definitions: &[(String, CustomResourceDefinition)]) -> String
             Some((_, twin)) => {
                 let kind = &twin.spec.names.kind;
                 let anchor = kind.to_lowercase();
-                page.push_str(&format!("\nThe fields are those of [{kind}](#{anchor}).\n"));
+                page.extend(["\nThe fields are those of [", kind, "](#", &anchor, ").\n"]);
             }
             None => page.push_str(&table(&fields)),
         }
