@@ -80,8 +80,8 @@ pub mod reasons {
     pub const SKIPPED: &str = "Skipped";
     /// `Available=False`: workloads of the revision before it are being stopped.
     pub const STOPPING: &str = "Stopping";
-    /// The reasons of the condition `Available`. The lists to change with it: `docs/contribute/architecture.md`, "How to
-    /// add a reason".
+    /// The reasons of the condition `Available`. The lists to change with it: `docs/contribute/architecture.md`, "How
+    /// to add a reason".
     pub const OF_AVAILABLE: [&str; 12] = [
         AVAILABLE,
         PROBE_FAILURE,

@@ -10,7 +10,7 @@ use super::{PAGE_HEADER, sorted};
 /// The page, from definitions with the paths of their files.
 pub(super) fn page(definitions: &[(String, CustomResourceDefinition)]) -> String {
     let mut page = format!(
-        "# API\n\n{PAGE_HEADER}\n\nAll kinds with their fields, as `kubectl explain` shows them. \
+        "# API\n\n{PAGE_HEADER}\n\nAll kinds with their fields, as `kubectl explain` shows them.\n\
          `[]` in a path is each item of a list, `{{}}` each value of a map.\n"
     );
     for (index, (_, definition)) in definitions.iter().enumerate() {
