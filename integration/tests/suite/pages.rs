@@ -61,7 +61,9 @@ fn documents(name: &str, page: &str) -> Vec<Value> {
     });
     documents
         .map(|text| {
-            serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"))
+            let parsed: Result<Value, _> = serde_saphyr::from_str(&text);
+            assert!(parsed.is_ok(), "{name}: {parsed:?}\n{text}");
+            parsed.unwrap()
         })
         .collect()
 }
