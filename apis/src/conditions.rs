@@ -86,8 +86,8 @@ pub mod reasons {
     pub const SKIPPED: &str = "Skipped";
     /// `Available=False`: workloads of the revision before are being stopped.
     pub const STOPPING: &str = "Stopping";
-    /// The reasons of the condition `Available`. ARCHITECTURE, "How to add a reason", names the
-    /// lists that depend on this one.
+    /// The reasons of the condition `Available`. `docs/contribute/architecture.md`, "How to add a
+    /// reason", names the lists that depend on this one.
     pub const OF_AVAILABLE: [&str; 12] = [
         AVAILABLE,
         PROBE_FAILURE,

@@ -145,7 +145,7 @@ fn the_site_samples_have_known_fields_and_refer_to_each_other() {
 
 #[test]
 fn manifests_in_the_documentation_of_sites_have_known_fields() {
-    let page = read("docs/sites.md");
+    let page = read("docs/guides/sites.md");
     let blocks = page.split("```yaml\n").skip(1);
     let mut kinds = Vec::new();
     for block in blocks {

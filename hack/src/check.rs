@@ -1,5 +1,6 @@
 //! `cargo dev check`: all checks of the sources that do not run tests.
 
+use crate::book;
 use crate::cargo;
 use crate::exec::Group;
 use crate::generate;
@@ -25,7 +26,9 @@ const CARGO: [(&str, &str); 3] = [
 ];
 
 /// Runs all checks, even after one has failed.
-pub(crate) async fn run(dirs: &Dirs) -> Result<(), Failed> {
+///
+/// `own` is the command line of `cargo dev`.
+pub(crate) async fn run(dirs: &Dirs, own: &clap::Command) -> Result<(), Failed> {
     let mut failed = Vec::new();
     for (name, args) in CARGO {
         eprintln!("check: {name}");
@@ -53,6 +56,16 @@ pub(crate) async fn run(dirs: &Dirs) -> Result<(), Failed> {
     if let Err(error) = generate::run(true) {
         eprintln!("{error}");
         failed.push("generated files");
+    }
+    eprintln!("check: links");
+    if let Err(error) = book::check_links(&dirs.workspace) {
+        eprintln!("{error}");
+        failed.push("links");
+    }
+    eprintln!("check: commands in pages");
+    if let Err(error) = book::check(dirs, own).await {
+        eprintln!("{error}");
+        failed.push("commands in pages");
     }
     eprintln!("check: tidiness");
     if let Err(error) = tidy::check(&dirs.workspace) {

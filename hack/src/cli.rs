@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::bed::{self, Afterwards, Bed};
 use crate::paths::{self, Dirs};
 use crate::test::{self, retry};
 use crate::tools::{self, Tool, Toolbox};
-use crate::{cargo, check, demo, exec, fuzz, generate, interrupt, record};
+use crate::{book, cargo, check, demo, exec, fuzz, generate, interrupt, record};
 
 /// The package and the binary of the bench.
 const BENCH: &str = "baton-bench";
@@ -43,8 +43,10 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Check formatting, lints, documentation, generated files and tidiness.
+    /// Check formatting, lints, documentation, generated files, the book and tidiness.
     Check,
+    /// Build the book in `docs` into `target/book`, with a pinned mdbook.
+    Book,
     /// Search all states of small worlds of revisions and objects, with the real engine.
     #[command(disable_help_flag = true)]
     CheckModel {
@@ -61,8 +63,9 @@ enum Task {
     /// breaks a property is written beside the seeds, so that the tests try it from then on: commit
     /// it with the fix.
     Fuzz(fuzz::Options),
-    /// Write the generated files of `config/`.
-    Crds {
+    /// Write the generated files: definitions, access rights, and the reference of the book.
+    #[command(visible_alias = "crds")]
+    Generate {
         /// Write nothing, and fail if a file differs from its generated content.
         #[arg(long)]
         check: bool,
@@ -110,6 +113,7 @@ enum Error {
     Retry(#[from] retry::Error),
     Check(#[from] check::Failed),
     Generate(#[from] generate::Error),
+    Book(#[from] book::Error),
     Demo(#[from] demo::Error),
     Record(#[from] record::Error),
     Fuzz(#[from] fuzz::Error),
@@ -137,13 +141,17 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
             let [bench] = cargo::build(&dirs, [BENCH], &["--release", "--package", BENCH]).await?;
             return Err(exec::in_place(std::process::Command::new(bench).args(args)).into());
         }
-        Task::Check => check::run(&dirs).await?,
+        Task::Check => check::run(&dirs, &Cli::command()).await?,
+        Task::Book => println!("{}", book::build(&dirs).await?.display()),
         Task::CheckModel { args } => {
             let [model] = cargo::build(&dirs, [MODEL], &["--package", MODEL]).await?;
             return Err(exec::in_place(std::process::Command::new(model).args(args)).into());
         }
         Task::Fuzz(options) => fuzz::run(&dirs, &options).await?,
-        Task::Crds { check } => generate::run(check)?,
+        Task::Generate { check } => {
+            generate::run(check)?;
+            book::generate(&dirs, &Cli::command(), check).await?;
+        }
         Task::Up { name, port } => {
             Bed::up(&dirs, &name, port, Afterwards::Keep).await?;
             println!("export KUBECONFIG=$(cargo dev kubeconfig {name})");
@@ -167,8 +175,6 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -12,6 +12,7 @@
 )]
 
 pub mod bed;
+mod book;
 pub mod cargo;
 pub mod charts;
 mod check;

@@ -6,6 +6,8 @@ const CONTROLPLANE: &str = include_str!("../controlplane/go.mod");
 const HELM: &str = include_str!("../helm/go.mod");
 const KWOK: &str = include_str!("../kwok/go.mod");
 const PROMETHEUS: &str = include_str!("../prometheus/go.mod");
+/// The version of mdbook, which builds the book. It is installed from its crate.
+pub(crate) const MDBOOK: &str = "0.5.4";
 /// The sources of our own program, which are hashed to its version.
 const HEALTH: [&str; 2] = [
     include_str!("../health/go.mod"),

@@ -2,7 +2,7 @@
 //!
 //! The crate does no I/O, reads no clock and does not await: the present time is an argument. The
 //! controllers observe, call these functions, and write. The behaviour that clients can observe is
-//! in `docs/sites.md`.
+//! in `docs/guides/sites.md`.
 //!
 //! - [`chain`]: the revisions of a deployment in a site, their names and states
 //! - [`duration`]: durations in the form of the schemas

@@ -55,6 +55,7 @@ mod lifecycle;
 mod memory;
 mod metrics;
 mod monitoring;
+mod pages;
 mod phase_changes;
 mod phases;
 mod plugin_applications;

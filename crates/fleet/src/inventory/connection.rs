@@ -3,8 +3,8 @@
 //!
 //! kube's own client uses HTTP/1.1, where each watch, and each concurrent request, has a connection
 //! of its own. A connection with TLS takes 30 KiB of memory here and more at the server, and a
-//! handshake; another request on an HTTP/2 connection takes 5 KiB. `docs/scale.md` lists the costs
-//! of a cluster.
+//! handshake; another request on an HTTP/2 connection takes 5 KiB. `docs/operate/scale.md` lists
+//! the costs of a cluster.
 
 use bytes::Bytes;
 use http::{Request, Response};

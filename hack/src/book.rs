@@ -1,0 +1,70 @@
+//! The book in `docs`: its generated reference, its checks, and its build by mdbook.
+
+mod commands;
+mod links;
+mod markdown;
+mod reference;
+
+use std::path::{Path, PathBuf};
+
+use tokio::process::Command;
+
+pub(crate) use links::check as check_links;
+pub(crate) use reference::{check, generate};
+
+use crate::exec;
+use crate::paths::Dirs;
+use crate::pins::MDBOOK;
+use crate::tidy;
+use crate::{cargo, generate};
+
+/// Why the book could not be built, or is not as it should be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error(transparent)]
+    Cargo(#[from] cargo::Error),
+    #[error(transparent)]
+    Exec(#[from] exec::Error),
+    #[error(transparent)]
+    File(#[from] generate::Error),
+    #[error(transparent)]
+    Read(#[from] tidy::Error),
+    #[error("the book is wrong:\n{}", .0.join("\n"))]
+    Wrong(Vec<String>),
+}
+
+/// Builds the book into `target/book`, and returns the path of its first page.
+///
+/// mdbook is installed from its crate into the cache of tools, once for each version.
+pub(crate) async fn build(dirs: &Dirs) -> Result<PathBuf, Error> {
+    let mdbook = installed(dirs).await?;
+    let mut command = Command::new(mdbook);
+    command.arg("build").arg(dirs.workspace.join("docs"));
+    exec::output(&mut command).await?;
+    Ok(dirs.workspace.join("target/book/index.html"))
+}
+
+/// The mdbook of the pinned version. It has a search, and neither a server nor a watch.
+async fn installed(dirs: &Dirs) -> Result<PathBuf, Error> {
+    let root = dirs.cache.join(format!("mdbook-{MDBOOK}"));
+    let program = root.join("bin/mdbook");
+    if program.is_file() {
+        return Ok(program);
+    }
+    eprintln!("book: installing mdbook {MDBOOK}");
+    let mut command = cargo::command(dirs);
+    command
+        .args(["install", "--locked", "--no-default-features"])
+        .args(["--features", "search", "--version", MDBOOK, "--root"])
+        .arg(&root)
+        .arg("mdbook");
+    exec::output(&mut command).await?;
+    Ok(program)
+}
+
+/// All pages: the book, and the Markdown at the root of the workspace. Names are paths in the workspace.
+fn pages(workspace: &Path) -> Result<Vec<(String, String)>, Error> {
+    let mut pages = tidy::sources(workspace, workspace)?;
+    pages.retain(|(name, _)| tidy::has_extension(Path::new(name), "md"));
+    Ok(pages)
+}
