@@ -1,6 +1,6 @@
-//! Compares Shipper's Applications and Releases.
+//! Compares the Applications and Releases of Shipper.
 //!
-//! [`compare`] shows the differences of two Releases, [`forecast`] the effect of a file on an
+//! [`compare`] shows the differences of two Releases, [`forecast`] shows the effect of a file on an
 //! Application.
 
 pub(crate) mod compare;

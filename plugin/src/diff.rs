@@ -1,7 +1,7 @@
-//! Comparisons with what a server has, and with what it answers to dry runs.
+//! Comparisons with live objects and with the answers of a server to dry runs.
 //!
-//! The sections, and what is decided without a server, are in `baton_view::diff`. [`external`] hands them to another
-//! program.
+//! `baton_view::diff` defines the sections and makes all decisions that need no server.
+//! [`external`] shows the sections with another program.
 
 pub(crate) mod check;
 pub(crate) mod external;
@@ -16,7 +16,7 @@ use baton_view::diff::revisions::Side;
 
 use crate::{error::Error, text::diff::gone};
 
-/// Refuses a side of which parts are lost.
+/// Returns an error for a side that names missing slices.
 pub(crate) fn complete(side: Side, title: impl FnOnce() -> String) -> Result<Side, Error> {
     match side.missing_slices().as_slice() {
         [] => Ok(side),

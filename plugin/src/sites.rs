@@ -1,4 +1,4 @@
-//! Deployments to sites and their applications, read from a server.
+//! Reads deployments to sites and their applications from a server.
 
 pub(crate) mod compare;
 pub(crate) mod forecast;

@@ -1,4 +1,4 @@
-//! The differences of two Releases, with their manifests as they are in slices.
+//! The differences of two Releases, with their rendered manifests from slices.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use baton_view::{
 
 use crate::connect::Cluster;
 
-/// Reads the slices of Releases.
+/// Reads the rendered manifests of Releases from slices.
 pub(super) async fn rendered(cluster: &Cluster, releases: &[&Release]) -> Rendered {
     let names = releases
         .iter()
         .filter_map(|release| release.metadata.name.as_deref());
-    // Nothing can be labelled with another.
+    // No label can have another value.
     let names: Vec<&str> = names.filter(|name| is_label_value(name)).collect();
     if names.is_empty() {
         return Ok(BTreeMap::new());
@@ -107,7 +107,7 @@ mod tests {
                     secret("hunter2"),
                 ],
             ),
-            // Of a release of the same name that is gone.
+            // A slice of a deleted Release with the same name.
             slice(
                 "shop-new-0-0",
                 "u-gone",

@@ -58,7 +58,7 @@ pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) 
     })
 }
 
-/// A Release `shop-<id>-0`.
+/// A Release with the name `shop-<id>-0`.
 pub(crate) fn release(
     id: &str,
     generation: i64,
@@ -98,7 +98,7 @@ pub(crate) fn strategy(type_: &str, holds: bool, step: i64, message: &str) -> Va
     })
 }
 
-/// A status in which all of a step was reached.
+/// A status that reports a step as achieved.
 pub(crate) fn at_step(step: i64, name: &str) -> Value {
     let types = [
         "ContenderAchievedCapacity",
@@ -114,7 +114,8 @@ pub(crate) fn at_step(step: i64, name: &str) -> Value {
     })
 }
 
-/// A cluster of targets: its name, percent wanted, pods of 6, weight wanted and achieved.
+/// A target cluster: name, wanted percentage of pods, number of ready pods of 6, wanted and
+/// achieved weight.
 type Cluster<'a> = (&'a str, i64, i64, i64, i64);
 
 /// The targets of a Release.
@@ -165,7 +166,7 @@ pub(crate) fn targets(id: &str, clusters: &[Cluster]) -> Vec<Value> {
     ]
 }
 
-/// A rollout that has reached its first step, and is sent to the second one: pods are missing in one cluster.
+/// A rollout whose first step is achieved, and whose second step lacks pods in one cluster.
 pub(crate) fn mid_rollout() -> Vec<Value> {
     let (old, new) = (environment("1.0.0", 6), environment("1.1.0", 6));
     let mut status = at_step(0, "staging");
@@ -192,12 +193,12 @@ pub(crate) fn mid_rollout() -> Vec<Value> {
     objects
 }
 
-/// What is known of the Application `shop` when these objects are there.
+/// The observed state of the Application `shop` with these objects.
 pub(crate) fn observed(objects: &[Value]) -> Observed {
     named(objects, &AppTarget::application("shop"))
 }
 
-/// The same, for what a user names.
+/// The observed state of the target that a user names, with these objects.
 pub(crate) fn named(objects: &[Value], target: &AppTarget) -> Observed {
     let of = |kind: &str| -> List {
         let found = objects.iter().filter(|object| object["kind"] == kind);

@@ -18,10 +18,10 @@ use crate::{
     wait::application::read,
 };
 
-/// The effect of applying an Application of a file.
+/// The effect of applying an Application from a file.
 ///
 /// # Errors
-/// If the file does not hold one, or the one in the cluster cannot be read.
+/// If the file contains no valid Application, or the live Application cannot be read.
 pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Section>, Error> {
     let name = text_at(object, "/metadata/name");
     if name.is_empty() {

@@ -1,4 +1,4 @@
-//! The server's check of an object of a file that makes no revision by itself.
+//! The check of an object of a file that does not make a revision itself, by the server.
 
 use baton_kubernetes::wire::MediaType;
 use baton_view::diff::{Section, fate::Fate, note::Note};
@@ -10,10 +10,10 @@ use crate::{
     error::Error,
 };
 
-/// Lets the server check an apply of an object at a path, and returns the section about it with the outcome.
+/// Sends a dry run of an apply at a path, and adds the outcome to the section of the object.
 ///
 /// # Errors
-/// If the server cannot be asked. A refusal is in the section.
+/// If the request fails. A refusal is no error; it is part of the section.
 pub(crate) async fn check_apply(
     cluster: &Cluster,
     object: &Value,

@@ -1,4 +1,4 @@
-//! Showing differences with another program, chosen as for `kubectl diff`.
+//! Shows differences with another program, which is chosen as for `kubectl diff`.
 
 use std::{
     fs::{DirBuilder, OpenOptions, Permissions},
@@ -27,12 +27,12 @@ pub(crate) struct External {
 }
 
 impl External {
-    /// The one that the environment names, if it names one.
+    /// The program that the environment variable names, if it is set.
     pub(crate) fn from_env() -> Option<Self> {
         Self::parse(&std::env::var(VARIABLE).ok()?)
     }
 
-    /// A program and its arguments, separated by blanks.
+    /// Parses a program and its arguments, separated by blanks.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace().map(str::to_owned);
         Some(Self {
@@ -41,8 +41,9 @@ impl External {
         })
     }
 
-    /// Runs it on two directories with a file per object that differs. It has the terminal to itself.
-    /// Returns whether it found differences, that is exit code 1.
+    /// Runs the program on two directories with one file per object that differs.
+    ///
+    /// The program shares the terminal. Returns true if it found differences (exit code 1).
     pub(crate) async fn show(
         &self,
         sections: &[Section],
@@ -68,7 +69,7 @@ impl External {
     }
 }
 
-/// Writes both sides; nobody else can read them.
+/// Writes both sides into a directory that only the user can read.
 fn write(sections: &[Section], labels: &Labels) -> io::Result<TempDir> {
     let dir = tempfile::Builder::new()
         .prefix("kubectl-baton-")

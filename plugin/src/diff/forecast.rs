@@ -1,7 +1,7 @@
-//! The effects of applying a deployment or a revision, found out by dry runs.
+//! The effects of applying a deployment or a revision, found by dry runs.
 //!
-//! First the object itself is applied as a dry run. If that makes a new revision, its objects are
-//! applied as dry runs as well, in the way the manager would do it.
+//! The object itself is applied first, as a dry run. If the apply makes a new revision, the objects
+//! of the revision are applied as dry runs as well, in the way of the manager.
 
 use std::collections::BTreeSet;
 
@@ -43,10 +43,10 @@ use crate::{
 /// The namespace that every cluster has.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Attempts for an object that changes in between.
+/// Attempts for an object that changes during the dry run.
 const ROUNDS: usize = 5;
 
-/// Sends a dry run of an apply as the manager would send it; forced for an object that exists.
+/// Sends a dry run of an apply in the way of the manager; forced for an object that exists.
 pub(crate) async fn dry_run(
     cluster: &Cluster,
     object: &Desired,
@@ -61,8 +61,8 @@ pub(crate) async fn dry_run(
     Ok(answer)
 }
 
-/// True if a refusal is about the rights of the user. Quotas and admission refuse with the same code, for another
-/// reason.
+/// True if a request is refused because the user lacks a right. Quotas and admission refuse with
+/// the same code for other reasons.
 pub(crate) fn is_lack_of_rights(error: &Error) -> bool {
     match error {
         Error::Refused(status) => {
@@ -73,8 +73,10 @@ pub(crate) fn is_lack_of_rights(error: &Error) -> bool {
     }
 }
 
-/// Looks at an object that others may change at the same time: after a conflict it is read again, a few times. `look`
-/// gets it as it is, or nothing if it does not exist.
+/// Calls `look` with a live object, and again after a conflict, with the object read again.
+///
+/// `look` receives `None` if the object does not exist. Returns the conflict if the last attempt
+/// ends in one as well.
 pub(crate) async fn retried<T>(
     cluster: &Cluster,
     object: &Desired,
@@ -95,7 +97,8 @@ pub(crate) async fn retried<T>(
     look(live).await
 }
 
-/// The effects of applying a deployment or a revision. `given` are slices that come with it.
+/// The effects of applying a deployment or a revision. `given` are slices that are applied together
+/// with the object.
 pub(crate) async fn forecast(
     places: &Places,
     object: &Value,
@@ -106,12 +109,12 @@ pub(crate) async fn forecast(
     let namespace = object["metadata"]["namespace"].as_str();
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let path = kind.path_of(namespace, name);
-    // First, to distinguish a server without our kinds from one without the object.
+    // Read first, to distinguish a server without our kinds from a server without the object.
     let chains = lists::chains(cluster, kind, namespace).await?;
     let live = cluster.get_at(&path).await?;
     let after = dry_run_itself(cluster, &path, kind, object, live.as_ref()).await?;
     let plan = match live {
-        // A revision does not change.
+        // The spec of a revision is immutable, so the apply makes no revision.
         Some(_) if !kind.is_deployment() => None,
         _ => Plan::of(kind, &after, &chains)?,
     };
@@ -122,7 +125,7 @@ pub(crate) async fn forecast(
     Ok(sections)
 }
 
-/// The deployment or the revision itself, as the server would make it.
+/// The deployment or the revision as the server would store it.
 async fn dry_run_itself(
     cluster: &Cluster,
     path: &str,
@@ -155,7 +158,7 @@ async fn dry_run_itself(
     })
 }
 
-/// The effects of a revision on all objects that it and the revisions before it want.
+/// The effects of a revision on all objects that the revision and its predecessors want.
 async fn of_plan(places: &Places, plan: &Plan, given: &[Value]) -> Result<Vec<Section>, Error> {
     let cluster = &places.home;
     let newest = plan.previous.last();
@@ -225,7 +228,7 @@ async fn of_objects(
             };
             let next = &Next {
                 delivery: phase.delivery(),
-                // Where a phase may deliver, only the manager knows.
+                // Only the manager knows the reach of a phase that is delivered elsewhere.
                 reach: if phase.is_here() {
                     next.reach.clone()
                 } else {
@@ -267,7 +270,7 @@ async fn of_objects(
         .await
 }
 
-/// The object in the end, and notes of a take-over from something that is no revision.
+/// The object after its apply, with notes on the take-over if no previous revision controls it.
 async fn settled(
     cluster: &Cluster,
     (next, siblings): (&Next, &ChainSiblings),
@@ -289,7 +292,9 @@ async fn settled(
     Ok((Response::Object(answer), notes))
 }
 
-/// Sends a dry run as the manager would. A conflict is an error: it says nothing about the object.
+/// Sends a dry run in the way of the manager.
+///
+/// A conflict is an error, because it says nothing about the object.
 async fn send(
     cluster: &Cluster,
     next: &Next,
@@ -305,7 +310,7 @@ async fn send(
     }
     match dry_run(cluster, object, body, is_forced).await {
         Ok(answer) => Ok(Response::Object(answer)),
-        // A lack of rights is no property of the revision.
+        // A missing right of the user says nothing about the revision.
         Err(error) if is_lack_of_rights(&error) || error.is_code(409) => Err(error),
         Err(Error::Refused(status)) if is_recreated(object) && is_immutable(&status) => {
             Ok(Response::Immutable)
@@ -317,9 +322,11 @@ async fn send(
     }
 }
 
-/// The cause for which the server would refuse an object in any namespace: it is asked about the one that always
-/// exists, as it validates nothing in one that does not. Nothing where it may not be asked, or finds another fault than
-/// an invalid object: that may be about this namespace alone.
+/// The reason for which the server refuses an object in every namespace, if there is one.
+///
+/// A server validates nothing in a namespace that does not exist, so the object is sent to the
+/// namespace that always exists. `None` if the user lacks the right, or if the object is refused
+/// for another reason than an invalid content: such a refusal can be about that namespace alone.
 async fn invalid_anywhere(cluster: &Cluster, object: &Desired) -> Result<Option<String>, Error> {
     let key = ObjectKey {
         namespace: DEFAULT_NAMESPACE.to_owned(),
@@ -342,7 +349,7 @@ async fn invalid_anywhere(cluster: &Cluster, object: &Desired) -> Result<Option<
     }
 }
 
-/// The faults that the manager finds before it asks the server.
+/// The first violation that the manager finds without a request.
 fn violation(next: &Next, object: &Desired, scope: KindScope) -> Option<String> {
     let kinds: Kinds = [(object.gvk.clone(), KindState::served(scope))].into();
     let phase = Phase {
@@ -354,7 +361,8 @@ fn violation(next: &Next, object: &Desired, scope: KindScope) -> Option<String> 
     Some(found.strip_prefix(&position).unwrap_or(&found).to_owned())
 }
 
-/// Objects that the revisions before want and the new one does not, newest first.
+/// The fates of the objects that previous revisions want and the new revision does not, newest
+/// revision first.
 async fn of_old_objects(
     places: &Places,
     plan: &Plan,

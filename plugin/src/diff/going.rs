@@ -1,5 +1,5 @@
-//! The losses with an object that is deleted: the data of a claim, the pods of a stateful set, all that is in a
-//! namespace, all objects of a kind.
+//! The losses on deletion of an object: the data of a claim, the pods of a stateful set, the
+//! content of a namespace, all objects of a kind.
 
 mod ask;
 
@@ -10,20 +10,21 @@ use serde_json::Value;
 
 pub(crate) use self::ask::warning;
 
-/// An object that takes others, or data, along when it is deleted.
+/// An object whose deletion deletes other objects or data as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Going {
     Namespace(String),
-    /// The definition of a kind whose objects are at this path, if any version of it is served.
+    /// A definition of a kind, with the path of the objects of the kind; `None` if no version is
+    /// served.
     Definition(Option<String>),
     /// A `PersistentVolumeClaim`, and the volume that it is bound to.
     Claim(Option<String>),
-    /// One whose loss needs no look at anything else.
+    /// A loss that the object describes completely.
     Known(Warning),
 }
 
 impl Going {
-    /// The loss with a live object, by what it says itself.
+    /// Classifies a live object by its own fields; `None` if nothing is deleted with the object.
     pub(crate) fn of(gvk: &Gvk, live: &Value) -> Option<Self> {
         let at = |pointer| live.pointer(pointer);
         let text_at = |pointer| at(pointer).and_then(Value::as_str).map(str::to_owned);
@@ -53,7 +54,7 @@ impl Going {
     }
 }
 
-/// Where the objects of a definition are, in a version that is served.
+/// The path of the objects of a kind, in a served version; the storage version is preferred.
 fn collection(definition: &Value) -> Option<String> {
     let spec = definition.get("spec")?;
     let is = |version: &&Value, field: &str| version.get(field) == Some(&Value::Bool(true));
@@ -96,7 +97,7 @@ mod tests {
         let moved = "[{name: v1, served: true}, {name: v2, served: false, storage: true}]";
         assert_eq!(definition(moved), at("v1"));
         assert_eq!(definition("[]"), Some(Going::Definition(None)));
-        // Names that would lead elsewhere.
+        // Names that would change the path.
         assert_eq!(
             definition("[{name: .., served: true}]"),
             Some(Going::Definition(None))

@@ -1,5 +1,5 @@
-//! What a user gives to be compared: deployments and revisions from files, or plain manifests that
-//! are packed first.
+//! The input of a comparison: deployments and revisions from files, or plain manifests that are
+//! packed first.
 
 use std::path::Path;
 
@@ -27,14 +27,16 @@ const SLICES: [&str; 2] = ["ObjectSlice", "ClusterObjectSlice"];
 pub(crate) struct Given {
     pub(crate) subjects: Vec<Value>,
     pub(crate) slices: Vec<Value>,
-    /// Applications of Shipper's.
+    /// Applications of Shipper.
     pub(crate) applications: Vec<Value>,
     /// Applications for sites.
     pub(crate) site_applications: Vec<Value>,
 }
 
-/// Reads a file, a directory, a kustomization, or the standard input (`-`). Plain manifests are made
-/// into a deployment, as `kubectl baton pack` does, under this name or that which it would choose.
+/// Reads a file, a directory, a kustomization, or the standard input (`-`).
+///
+/// Plain manifests are packed into a deployment, as by `kubectl baton pack`. Without `name`, the
+/// deployment gets the name that `pack` suggests.
 pub(crate) async fn read(
     cluster: &Cluster,
     global: &GlobalArgs,
@@ -63,7 +65,8 @@ pub(crate) async fn read(
         let suggested = input::suggested_name(&inputs).or(pack::common_name(&collected.manifests));
         suggested.filter(|name| pack::name_problem(name).is_none())
     };
-    // What is wrong with the input comes first: the name may follow from what that hides.
+    // Errors in the input are reported before a missing name: they can hide the manifests that
+    // suggest a name.
     let is_broken = !collected.errors.is_empty() || collected.manifests.is_empty();
     let name = name.map(str::to_owned).or_else(suggested);
     let name = name.or(is_broken.then(|| "broken".to_owned()));
@@ -87,7 +90,7 @@ pub(crate) async fn read(
     })
 }
 
-/// What `kubectl baton pack` does without options.
+/// The options of `kubectl baton pack` without arguments.
 fn options(name: String, scopes: scope::Scopes, global: &GlobalArgs) -> Options {
     Options {
         scope: scope::ScopeOptions {
@@ -103,7 +106,8 @@ fn refuse(errors: &InputErrors) -> Error {
     Error::Usage(errors.to_string())
 }
 
-/// Takes out our own objects; the others are named, with where they were read.
+/// Separates the objects of our kinds from all others. Returns the others as text: position, kind
+/// and name.
 fn sort(sources: &[InputText]) -> Result<(Given, Vec<String>), Error> {
     let mut given = Given::default();
     let mut others = Vec::new();
@@ -154,7 +158,10 @@ fn items(mut object: Value) -> Vec<Value> {
     }
 }
 
-/// The namespace that an object of one of our kinds belongs to: its own, else that in use.
+/// Sets the namespace of an object of one of our kinds that has none to the namespace in use.
+///
+/// # Errors
+/// If the object has another namespace than the one in the arguments.
 pub(crate) fn place(
     object: &mut Value,
     cluster: &Cluster,

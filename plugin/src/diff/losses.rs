@@ -1,4 +1,4 @@
-//! The losses with a change: objects that take others or data along.
+//! The losses by a change: objects whose deletion deletes other objects or data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,19 +29,21 @@ use crate::{
     text::diff::{fate::fate, title, warning::warning},
 };
 
-/// An object that only older revisions want, with the phase that it is in.
+/// An object that only older revisions want, with its phase.
 type Left<'a> = (&'a Phase, &'a Desired);
 
 /// A deployment or a revision that is about to be applied.
 pub(crate) struct Coming {
     kind: ChainKind,
     object: Value,
-    /// All chains of its scope.
+    /// All chains in the scope of the object.
     pub(crate) chains: Result<Vec<Chain>, Error>,
 }
 
 impl Coming {
-    /// Reads the chains before it. A failure of that is an error only to those who need them.
+    /// Reads the chains in the scope of an object.
+    ///
+    /// An error of this read is stored in `chains`: only some callers need the chains.
     pub(crate) async fn read(cluster: &Cluster, object: &Value) -> Result<Self, Error> {
         let kind = ChainKind::of(object).ok_or_else(|| {
             let kind = text_at(object, "/kind");
@@ -59,19 +61,23 @@ impl Coming {
         })
     }
 
-    /// Reports what it would delete. `given` are slices that come with it. Anything that cannot be found out is
-    /// reported as well, and stops nobody.
+    /// Reports the losses by the apply, and errors of the search for losses. Never stops the apply.
+    ///
+    /// `given` are slices that are applied together with the object.
     pub(crate) async fn warn(&self, cluster: &Cluster, given: &[Value]) {
         match &self.chains {
             Ok(chains) => warn(Plan::of(self.kind, &self.object, chains), cluster, given).await,
-            // The apply reports that better.
+            // The apply itself reports these errors.
             Err(Error::NotServed { .. } | Error::Unreachable { .. }) => {}
             Err(error) => report_unknown(error),
         }
     }
 
-    /// The revisions whose objects it deletes unless it has them too, with these objects; none where that may not be
-    /// read.
+    /// The revisions whose objects the apply deletes unless the new revision wants them, with their
+    /// content.
+    ///
+    /// Empty if the chains cannot be read. Without the right to read slices, the content lacks the
+    /// objects in slices.
     pub(crate) async fn former(
         &self,
         cluster: &Cluster,
@@ -93,7 +99,7 @@ impl Coming {
     }
 }
 
-/// Reports what a revision would delete that is about to be made in a chain.
+/// Reports the losses by a revision that is about to be created in a chain.
 pub(crate) async fn warn_before_revision(
     cluster: &Cluster,
     chain: &Chain,
@@ -111,7 +117,7 @@ async fn warn(plan: Result<Option<Plan>, NoPlan>, cluster: &Cluster, given: &[Va
         Err(error) => Err(error.into()),
     };
     match warnings {
-        // Once, as a command may have to begin again.
+        // Reported once, because a command can start over.
         Ok(warnings) => warnings
             .iter()
             .for_each(|warning| report_once(&format!("warning: {warning}"))),
@@ -125,7 +131,7 @@ fn report_unknown(error: &Error) {
     ));
 }
 
-/// The losses with a revision, a line each.
+/// The losses by a revision, one line each.
 async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<String>, Error> {
     if plan.live().next().is_none() {
         return Ok(Vec::new());
@@ -154,8 +160,10 @@ async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<
     Ok(lines.collect())
 }
 
-/// Adds to the comparison of two revisions of a chain the losses with the objects that the second one leaves out, as
-/// far as the chain has them now.
+/// Adds warnings to the comparison of two revisions: the losses with the objects that the second
+/// one leaves out.
+///
+/// The losses are those in the present state of the chain.
 pub(crate) async fn add_to_comparison(
     cluster: &Cluster,
     chain: &Chain,
@@ -181,7 +189,8 @@ pub(crate) async fn add_to_comparison(
     Ok(())
 }
 
-/// The objects that older contents have, and the new one leaves out, where they would take others along.
+/// The objects of older revisions that the new content leaves out, if their deletion deletes other
+/// objects or data.
 fn left_out<'a>(
     content: &'a RevisionContent,
     old: &'a [RevisionContent],
@@ -202,12 +211,12 @@ fn placed_keys(content: &RevisionContent) -> impl Iterator<Item = (&str, &Object
     placed.map(|(phase, object)| (phase.place(), &object.key))
 }
 
-/// The knowledge that decides about objects that a revision leaves out.
+/// Decides the fates of the objects that a revision leaves out.
 pub(crate) struct Leaving<'a> {
     siblings: &'a ChainSiblings,
     /// The objects that the revision wants, by place.
     wants: BTreeMap<&'a str, BTreeSet<ObjectKey>>,
-    /// The time when they go.
+    /// The time when the objects are deleted.
     when: &'a When,
 }
 
@@ -228,7 +237,9 @@ impl<'a> Leaving<'a> {
         }
     }
 
-    /// The fate of an object, with what goes along. `cluster` is where it is; `None` if nobody can look there.
+    /// The fate of an object, with the losses on its deletion.
+    ///
+    /// `cluster` is the cluster of the object; `None` if the user cannot read that cluster.
     pub(crate) async fn section(
         &self,
         cluster: Option<&Cluster>,
@@ -247,7 +258,7 @@ impl<'a> Leaving<'a> {
         }
     }
 
-    /// The fate of an object itself.
+    /// The fate of an object, without the losses on its deletion.
     fn alone(&self, phase: &Phase, object: &Desired, found: &Found<'_>) -> Option<Section> {
         let live = match found {
             Found::Live(live) => live,
@@ -264,7 +275,7 @@ impl<'a> Leaving<'a> {
         left_behind(siblings, wants, name, object, live, self.when)
     }
 
-    /// The fate of an object that cannot be looked at.
+    /// The fate of an object that cannot be read.
     fn unseen(&self, phase: &Phase, object: &Desired, why: Unseen) -> Section {
         let section = Section::of(object, &phase.name);
         let section = section.fate(Fate::MaybeDeleted(self.when.clone()));
@@ -276,7 +287,7 @@ impl<'a> Leaving<'a> {
     }
 }
 
-/// The fates of objects that are left out, with what goes along.
+/// The fates of objects that are left out, with the losses on their deletion.
 async fn sections(
     cluster: &Cluster,
     leaving: &Leaving<'_>,
@@ -303,7 +314,7 @@ async fn sections(
     Ok(found.into_iter().flatten().collect())
 }
 
-/// A section about an object that is deleted, with what goes along.
+/// Adds the losses on deletion to the section of an object that is deleted.
 pub(crate) async fn with_warning(
     cluster: &Cluster,
     mut section: Section,

@@ -1,8 +1,8 @@
-//! The clusters that phases deliver into, as far as somebody can look at them.
+//! The clusters that phases deliver into, as far as the user can read them.
 //!
-//! Who uses the plugin has a kubeconfig, and the manager's credentials for other clusters are none of theirs. So
-//! another cluster is looked at through a context of the kubeconfig that the user names for it, with the user's own
-//! rights.
+//! A user of the plugin has a kubeconfig, but not the manager's credentials for other clusters. So
+//! the plugin reads another cluster through a context of the kubeconfig that the user names for the
+//! cluster, with the rights of the user.
 
 use std::{collections::BTreeMap, str::FromStr};
 
@@ -22,7 +22,7 @@ use crate::{
     error::Error,
 };
 
-/// `NAME=CONTEXT`: a Cluster, and the context of the kubeconfig by which it is looked at.
+/// `NAME=CONTEXT`: the name of a Cluster, and the context of the kubeconfig to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClusterContext {
     name: String,
@@ -46,14 +46,14 @@ impl FromStr for ClusterContext {
     }
 }
 
-/// The cluster of the revisions, and others by the class of phases.
+/// The cluster of the revisions, and other clusters by the class of their phases.
 pub(crate) struct Places {
     pub(crate) home: Cluster,
     others: BTreeMap<String, Cluster>,
 }
 
 impl Places {
-    /// Only this cluster.
+    /// The cluster of the revisions alone.
     pub(crate) fn only(home: Cluster) -> Self {
         Self {
             home,
@@ -61,7 +61,7 @@ impl Places {
         }
     }
 
-    /// Sends no request yet.
+    /// Makes a client for each cluster; sends no request yet.
     pub(crate) async fn connect(
         global: &GlobalArgs,
         contexts: &[ClusterContext],
@@ -85,7 +85,7 @@ impl Places {
         Ok(Self { home, others })
     }
 
-    /// The cluster that the objects of a phase are in, if it can be looked at.
+    /// The cluster with the objects of a phase; `None` without a connection to it.
     pub(crate) fn of(&self, phase: &Phase) -> Option<&Cluster> {
         match phase.place() {
             "" => Some(&self.home),
@@ -93,7 +93,7 @@ impl Places {
         }
     }
 
-    /// The objects of revisions in all clusters that can be looked at.
+    /// Reads the objects of revisions in all clusters with a connection.
     pub(crate) async fn children(
         &self,
         wanted: &[WantedRevision<'_>],
@@ -109,13 +109,13 @@ impl Places {
     }
 }
 
-/// Objects by the place that they are in.
+/// Objects by place: the empty name is the cluster of the revisions.
 pub(crate) struct PlacedChildren {
     by_place: BTreeMap<String, Children>,
 }
 
 impl PlacedChildren {
-    /// The knowledge of an object of a phase.
+    /// Finds an object of a phase. Objects in clusters that are not read are missing.
     pub(crate) fn find(&self, phase: &Phase, key: &ObjectKey) -> Found<'_> {
         match self.by_place.get(phase.place()) {
             Some(children) => children.find(key),
@@ -124,7 +124,7 @@ impl PlacedChildren {
     }
 }
 
-/// Reads an object that has changed since it was read.
+/// Reads the live object from its cluster; `None` if it does not exist.
 pub(super) async fn read_again(
     cluster: &Cluster,
     object: &Desired,

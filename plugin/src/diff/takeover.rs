@@ -1,4 +1,5 @@
-//! The fields that a take-over from other tools removes from an object, and those that stay others'.
+//! The fields that a take-over from other tools removes from an object, and the fields that other
+//! managers keep.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +19,9 @@ use serde_json::Value;
 
 use crate::{connect::Cluster, error::Error};
 
-/// The managers whose fields become the revision's with an object: none, unless it is taken over from somebody who is
-/// no revision.
+/// Field managers whose fields the revision takes over together with the object.
+///
+/// Empty if the revision or a sibling controls the object, or controlled it last.
 pub(crate) fn former(
     next: &Next,
     siblings: &ChainSiblings,
@@ -32,15 +34,16 @@ pub(crate) fn former(
     }
 }
 
-/// True if taking an object over may remove anything from it.
+/// True if a take-over of an object can remove fields from it.
 pub(crate) fn removes_any(live: &Value, wanted: &Value, former: &[String]) -> bool {
     !Dropped::of(live, wanted, former).is_empty()
 }
 
-/// The future of an object whose apply the server has answered, without the fields that former tools applied and the
-/// revision leaves out; and a note of those.
+/// The object after its apply, without the fields that former tools applied and the revision leaves
+/// out. The note lists the removed fields.
 ///
-/// The server is asked once more where there are any: a part of them may be defaults, which come back.
+/// `answer` is the result of the dry run of the apply. If there are fields to remove, a second dry
+/// run finds the fields that are defaults: the server sets them again.
 pub(crate) async fn settle(
     cluster: &Cluster,
     object: &Desired,
@@ -71,14 +74,14 @@ pub(crate) async fn settle(
         Err(error) if error.is_code(409) => Err(error),
         Err(error) => {
             let gone = dropped.gone(live, &after);
-            // It may quote what the manifest leaves out as well.
+            // The message of the server can quote values of the live object as well.
             let why = redact(&redact(&error.to_string(), &object.manifest), live);
             Ok((answer, Some(note(gone, Some(why)))))
         }
     }
 }
 
-/// A dry run that makes an object what it is to be in the end.
+/// A dry run that replaces an object by its final state.
 async fn replace(
     cluster: &Cluster,
     object: &Desired,
@@ -97,7 +100,7 @@ async fn replace(
     Ok(answer)
 }
 
-/// The former managers that an object really has.
+/// The former managers that have fields in the object.
 fn tools(live: &Value, former: &[String]) -> Vec<String> {
     let managers = entries(live).iter().map(|entry| text(entry, "manager"));
     let managers = managers.filter(|manager| former.iter().any(|name| name == manager));
@@ -105,7 +108,7 @@ fn tools(live: &Value, former: &[String]) -> Vec<String> {
     known.into_iter().map(str::to_owned).collect()
 }
 
-/// The fields of an object that stay others'.
+/// Notes about the fields of an object that stay with other managers.
 pub(crate) fn stays(live: &Value, wanted: &Value, former: &[String]) -> Vec<Note> {
     let Others {
         by_manager,

@@ -1,4 +1,4 @@
-//! The differences of versions of an application for sites.
+//! The differences of two versions of an application for sites.
 
 use baton_apis::SiteApplicationSpec;
 use baton_view::{
@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 
 use crate::{cluster::lists, connect::Cluster, diff::complete, error::Error};
 
-/// The differences of two records.
+/// The differences of two recorded versions.
 ///
 /// # Errors
-/// If their slices cannot be read, or are gone.
+/// If their slices cannot be read or do not exist.
 pub(crate) async fn differences(
     cluster: &Cluster,
     from: &Record,
@@ -29,10 +29,10 @@ pub(crate) async fn differences(
     compared(cluster, Some(from), Some(to), after).await
 }
 
-/// The differences of a record, if there is one, and an application of a file.
+/// The differences between a recorded version, if there is one, and an application from a file.
 ///
 /// # Errors
-/// If the slices cannot be read, or the content is not as that of a revision is.
+/// If slices cannot be read, or the template is not valid.
 pub(crate) async fn differences_from_file(
     cluster: &Cluster,
     from: Option<&Record>,
@@ -44,7 +44,9 @@ pub(crate) async fn differences_from_file(
     compared(cluster, from, None, (&after, json!(spec.upgrade))).await
 }
 
-/// The differences of a record, if there is one, and a content with its upgrade, which may be that of a record as well.
+/// The differences between a recorded version, if there is one, and a content with its upgrade.
+///
+/// `to` is the record of the second content, if it is recorded.
 async fn compared(
     cluster: &Cluster,
     from: Option<&Record>,

@@ -16,10 +16,11 @@ use serde_json::Value;
 use super::{compare::differences_from_file, read::read};
 use crate::{connect::Cluster, diff::check::check_apply, error::Error, subject::check_name};
 
-/// The changes by an apply of an application of a file, and the deployments that would bring it to sites.
+/// The changes by applying an application from a file, and the deployments that would bring it to
+/// sites.
 ///
 /// # Errors
-/// If the file does not hold one, or what is in the cluster cannot be read.
+/// If the file contains no valid application, or a live object cannot be read.
 pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Section>, Error> {
     let name = text_at(object, "/metadata/name");
     check_name(name)?;

@@ -23,10 +23,10 @@ use crate::{
     wait::{bars::Bars, follower::Follower, until},
 };
 
-/// Reads a deployment or an application, or what belongs to it.
+/// Reads a deployment or an application, or objects that belong to it.
 ///
 /// # Errors
-/// If it does not exist or cannot be read, or the kind is not served.
+/// If the object does not exist or cannot be read, or its kind is not served.
 pub(crate) async fn read<T>(cluster: &Cluster, target: &SiteTarget) -> Result<T, Error>
 where
     SiteQuestion<T>: Question<Answer = T>,
@@ -34,11 +34,14 @@ where
     once(cluster, &SiteQuestion::new(target, &cluster.namespace)).await
 }
 
-/// Follows a deployment with its sites until its rollout is done or has failed, or the time is up (zero: no limit), and
-/// shows how far its waves are. Returns the last state: a rollout that is underway means that the time was up.
+/// Follows a deployment with its sites until its rollout is complete or has failed, or the timeout
+/// expires. Zero means no timeout.
+///
+/// Shows the progress of the waves. Returns the last state: a rollout that is underway means that
+/// the timeout expired.
 ///
 /// # Errors
-/// Those of [`read`], and that the deployment is gone.
+/// The errors of [`read`], and an error if the deployment is deleted.
 pub(crate) async fn watch(
     cluster: &Cluster,
     target: &SiteTarget,

@@ -1,4 +1,4 @@
-//! Differences as text: a heading per object and a unified diff of YAML below it.
+//! Differences as text: a heading per object, followed by a unified diff in YAML.
 
 pub(crate) mod fate;
 pub(crate) mod note;
@@ -14,7 +14,7 @@ use similar::{ChangeTag, TextDiff};
 use self::{fate::fate, note::note, warning::warning};
 use crate::output::{Output, Paint};
 
-/// Lines around a change that are shown as well.
+/// Number of unchanged lines around a change.
 const CONTEXT: usize = 3;
 
 /// The names of the two sides, such as `revision 1` and `revision 2`.
@@ -33,7 +33,7 @@ impl Labels {
     }
 }
 
-/// The text; empty when there are no sections.
+/// The sections as text; empty if there are no sections.
 pub(crate) fn render(sections: &[Section], labels: &Labels, output: Output) -> String {
     let mut text = String::new();
     let mut had_diff = false;
@@ -74,7 +74,7 @@ pub(crate) fn title(topic: &Topic) -> String {
     names(topic).0
 }
 
-/// The name of the files of a topic.
+/// The name of the files of a topic, for an external program.
 pub(crate) fn file(topic: &Topic) -> String {
     names(topic).1
 }
@@ -107,7 +107,8 @@ fn names(topic: &Topic) -> (String, String) {
     (title.to_owned(), file.to_owned())
 }
 
-/// `ConfigMap default/settings`, `Deployment.apps default/web`, `Namespace prod`.
+/// The title of an object: `ConfigMap default/settings`, `Deployment.apps default/web`, `Namespace
+/// prod`.
 pub(crate) fn object_title(key: &ObjectKey) -> String {
     match key.namespace.as_str() {
         "" => key.to_string().replacen(" /", " ", 1),
@@ -115,7 +116,7 @@ pub(crate) fn object_title(key: &ObjectKey) -> String {
     }
 }
 
-/// `apps.v1.Deployment.default.web`, as `kubectl diff` names its files.
+/// The file name of an object in the form of `kubectl diff`: `apps.v1.Deployment.default.web`.
 fn object_file(gvk: &Gvk, key: &ObjectKey) -> String {
     let dot = if gvk.group.is_empty() { "" } else { "." };
     let (version, place) = (&gvk.version, &key.namespace);
@@ -126,12 +127,12 @@ fn object_file(gvk: &Gvk, key: &ObjectKey) -> String {
     as_file(&name)
 }
 
-/// A manifest may say anything, and this becomes a path.
+/// Makes a file name safe: names in a manifest can contain any character.
 fn as_file(name: &str) -> String {
     name.replace(['/', '\\', '\0', ':'], "_")
 }
 
-/// Slices that do not exist.
+/// An error text about slices that do not exist.
 pub(crate) fn gone(slices: &[String]) -> String {
     match slices {
         [only] => format!("its slice {only} does not exist any more"),
@@ -139,7 +140,7 @@ pub(crate) fn gone(slices: &[String]) -> String {
     }
 }
 
-/// The unified diff of two sides; empty when they are equal.
+/// The unified diff of two sides; empty if they are equal.
 fn unified(pair: &Pair, labels: &Labels, output: Output) -> String {
     let (before, after) = (yaml(pair.before()), yaml(pair.after()));
     let diff = TextDiff::from_lines(before.as_str(), after.as_str());
@@ -182,16 +183,17 @@ fn unified(pair: &Pair, labels: &Labels, output: Output) -> String {
     text
 }
 
-/// One side as YAML; empty where the object does not exist.
+/// One side as YAML; empty if the object does not exist on that side.
 ///
-/// Long texts are not wrapped: a word more at their beginning would change all of their lines.
+/// Long texts are not wrapped, because one more word at the beginning would change all of their
+/// lines.
 pub(crate) fn yaml(side: Option<&Value>) -> String {
     let Some(value) = side else {
         return String::new();
     };
     let options = serde_saphyr::ser_options! { folded_wrap_chars: usize::MAX };
     let text = serde_saphyr::to_string_with_options(value, options);
-    // JSON is YAML, should the other writer refuse something.
+    // A fallback for errors of the writer: JSON is YAML as well.
     let mut text = text.unwrap_or_else(|_| format!("{value:#}"));
     if !text.ends_with('\n') {
         text.push('\n');
@@ -384,8 +386,8 @@ ConfigMap shop/web: removed
         );
     }
 
-    /// Texts of several lines are compared by line, long ones are not wrapped, and what a text holds
-    /// cannot pass for a line of the diff.
+    /// Texts of several lines are compared by line, long lines are not wrapped, and no text can
+    /// pass for a line of the diff.
     #[test]
     fn long_lines_stay_whole() {
         let words = "word ".repeat(60);

@@ -1,4 +1,4 @@
-//! The losses with an object that only the server knows.
+//! The losses on deletion of an object that need requests to the server.
 
 use baton_engine::{Gvk, object::text};
 use baton_kubernetes::path;
@@ -16,7 +16,8 @@ use crate::{
     served::{Served, resource},
 };
 
-/// Kinds that nobody misses, as they are made of other things: group and plural.
+/// Kinds that controllers derive from other objects, so that their loss does not matter: group and
+/// plural.
 const DERIVED: [(&str, &str); 7] = [
     ("", "endpoints"),
     ("", "events"),
@@ -27,16 +28,16 @@ const DERIVED: [(&str, &str); 7] = [
     ("metrics.k8s.io", "pods"),
 ];
 
-/// The objects that every namespace has by itself: the plural of the kind, and the name.
+/// The objects that Kubernetes creates in every namespace: the plural of the kind, and the name.
 const BY_ITSELF: [(&str, &str); 2] = [
     ("configmaps", "kube-root-ca.crt"),
     ("serviceaccounts", "default"),
 ];
 
-/// The loss with a live object when it is deleted; `None` for one that goes alone.
+/// The loss when a live object is deleted; `None` if nothing is deleted with the object.
 ///
-/// That costs no request for a `StatefulSet`, one for a `PersistentVolumeClaim` or a definition, and for a namespace
-/// one for each kind that is served.
+/// Sends no request for a `StatefulSet`, one for a `PersistentVolumeClaim` or a definition of a
+/// kind, and one per served kind for a namespace.
 pub(crate) async fn warning(
     cluster: &Cluster,
     gvk: &Gvk,
@@ -60,7 +61,7 @@ pub(crate) async fn warning(
     }))
 }
 
-/// The answer; `None` where the server does not tell.
+/// The answer; `None` if the server refuses to answer.
 fn known<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
@@ -81,7 +82,7 @@ async fn policy(cluster: &Cluster, volume: &str) -> Result<Option<String>, Error
     }))
 }
 
-/// The content of a namespace.
+/// Counts the objects of a namespace.
 async fn contents(cluster: &Cluster, namespace: &str) -> Result<Contents, Error> {
     let mut contents = Contents::default();
     let kinds = cluster.served().await?.iter().filter(|it| is_counted(it));
@@ -106,8 +107,9 @@ async fn contents(cluster: &Cluster, namespace: &str) -> Result<Contents, Error>
     Ok(contents)
 }
 
-/// The number of objects of a collection that have another name than this one. The server says how many there are only
-/// where all are asked for.
+/// The number of objects of a collection that have another name than `name`.
+///
+/// Reads the whole collection, because the server counts nothing in a list with a selector.
 async fn count_without(cluster: &Cluster, path: &str, name: &str) -> Result<Count, Error> {
     let query = ListQuery {
         fields: Some(format!("metadata.name!={name}")),
@@ -118,7 +120,8 @@ async fn count_without(cluster: &Cluster, path: &str, name: &str) -> Result<Coun
     Ok(Count::Exactly(found.len().try_into().unwrap_or(u64::MAX)))
 }
 
-/// True if objects of a kind are worth counting: they are in namespaces, go with them, and somebody made them.
+/// True if the objects of a kind are counted: they are namespaced, are stored by the server, and
+/// are not derived from others.
 fn is_counted(kind: &Served) -> bool {
     let name = (kind.gvk.group.as_str(), kind.resource.plural.as_str());
     kind.is_namespaced() && kind.is_real && !DERIVED.contains(&name)

@@ -1,4 +1,4 @@
-//! Sentences about the verdicts of a comparison.
+//! Sentences about the fates of objects in a comparison.
 
 use baton_apis::constants::CLASS_CLUSTER_PREFIX;
 use baton_view::{
@@ -6,7 +6,7 @@ use baton_view::{
     diff::fate::{Fate, Group, Unseen, When},
 };
 
-/// The verdict.
+/// The fate in words.
 pub(crate) fn fate(fate: &Fate) -> String {
     match fate {
         Fate::Unchanged => "unchanged".to_owned(),
@@ -68,7 +68,7 @@ fn group(group: Group) -> &'static str {
         Group::Changed => "changed",
         Group::Recreated => "deleted and created anew",
         Group::HandedOver => "handed over unchanged",
-        // Those of newer revisions.
+        // Objects that newer revisions control.
         Group::Left => "left alone",
         Group::NotCompared => "not compared",
         Group::Kept => "kept",
@@ -77,7 +77,7 @@ fn group(group: Group) -> &'static str {
     }
 }
 
-/// `ObjectSet web-v1`, or `nobody`.
+/// The controller of an object in words: `ObjectSet web-v1`, or `nobody`.
 pub(super) fn controller(owner: &Owner) -> String {
     match owner {
         Owner::Stranger { kind, name } => format!("{kind} {name}"),
@@ -94,7 +94,7 @@ fn when(when: &When) -> String {
     }
 }
 
-/// The obstacle to a look at an object, and a way around it.
+/// The reason that an object was not read, and the option that helps.
 pub(super) fn unseen(unseen: &Unseen) -> String {
     match unseen {
         Unseen::Class(class) => match class.strip_prefix(CLASS_CLUSTER_PREFIX) {

@@ -1,4 +1,4 @@
-//! Sentences about what more is known of objects that are compared.
+//! Sentences about the notes of a comparison.
 
 use baton_view::{
     diff::note::{Note, ReleaseNote},
@@ -11,10 +11,10 @@ use super::{
 };
 use crate::output::format::first;
 
-/// So many fields of one manager are named.
+/// Maximum number of fields of one manager that are named.
 const NAMED: usize = 8;
 
-/// One thing to know, in a line.
+/// A note in one line.
 pub(crate) fn note(note: &Note) -> String {
     match note {
         Note::Changed { field, from, to } => format!("{field}: {} -> {}", list(from), list(to)),
@@ -109,7 +109,7 @@ fn removes(tools: &[String], paths: &[String], unchecked: Option<&str>) -> Strin
     }
 }
 
-/// The effect on a version, and the deployments that bring it to sites.
+/// The effect on a version, and the deployments that bring the version to sites.
 fn of_version(version: &str, effect: Effect, deployments: &[(String, i32)]) -> String {
     let text = match effect {
         Effect::Unchanged => return format!("version {version} is what it is already"),

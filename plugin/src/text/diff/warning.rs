@@ -1,4 +1,4 @@
-//! Sentences about losses that should not be a surprise.
+//! Sentences about losses that a user may not expect.
 
 use std::cmp::Reverse;
 
@@ -10,12 +10,12 @@ use baton_view::{
 use super::fate::{fate, unseen};
 use crate::output::format::first;
 
-/// So many kinds in a namespace are named.
+/// Maximum number of kinds in a namespace that are named.
 const NAMED: usize = 6;
-/// The kinds that are named first: they hold data.
+/// The kinds that are named first, because they contain data.
 const FIRST: [&str; 2] = ["persistentvolumeclaims", "statefulsets.apps"];
 
-/// The loss, in a line.
+/// The loss in one line.
 pub(crate) fn warning(warning: &Warning) -> String {
     match warning {
         Warning::Stays(verdict) => fate(verdict),
@@ -31,7 +31,7 @@ pub(crate) fn warning(warning: &Warning) -> String {
     }
 }
 
-/// The loss with a namespace.
+/// The loss on deletion of a namespace.
 fn of_namespace(Contents { counts, unknown }: &Contents) -> String {
     let counts = counts.iter().filter(|(_, it)| *it != Count::Exactly(0));
     let mut counts: Vec<_> = counts.map(|(kind, it)| (it, kind.as_str())).collect();
@@ -77,7 +77,7 @@ fn number(count: Count) -> String {
     }
 }
 
-/// The loss with a definition, by the number of the objects of its kind; `None` where that is unknown.
+/// The loss on deletion of a definition of a kind, with the number of objects; `None` if unknown.
 fn of_definition(count: Option<Count>) -> String {
     if count == Some(Count::Exactly(0)) {
         return "there are no objects of its kind".to_owned();
@@ -86,7 +86,7 @@ fn of_definition(count: Option<Count>) -> String {
     format!("all objects of its kind go along, in all namespaces: {count}")
 }
 
-/// The loss with a claim, by the reclaim policy of its volume.
+/// The loss on deletion of a claim, by the reclaim policy of its volume.
 fn of_claim(volume: Option<&str>, policy: Option<&str>) -> String {
     match (volume, policy) {
         (None, _) => "it has no volume yet".to_owned(),
