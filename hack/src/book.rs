@@ -18,7 +18,7 @@ use crate::pins::MDBOOK;
 use crate::tidy;
 use crate::{cargo, generate};
 
-/// Why the book could not be built, or is not as it should be.
+/// An error of the build or of a check of the book.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
@@ -35,7 +35,7 @@ pub(crate) enum Error {
 
 /// Builds the book into `target/book`, and returns the path of its first page.
 ///
-/// mdbook is installed from its crate into the cache of tools, once for each version.
+/// mdbook is installed from its crate into the cache of tools, once per version.
 pub(crate) async fn build(dirs: &Dirs) -> Result<PathBuf, Error> {
     let mdbook = installed(dirs).await?;
     let mut command = Command::new(mdbook);
@@ -44,7 +44,7 @@ pub(crate) async fn build(dirs: &Dirs) -> Result<PathBuf, Error> {
     Ok(dirs.workspace.join("target/book/index.html"))
 }
 
-/// The mdbook of the pinned version. It has a search, and neither a server nor a watch.
+/// The path of mdbook in the pinned version, built with search, but without server and watch.
 async fn installed(dirs: &Dirs) -> Result<PathBuf, Error> {
     let root = dirs.cache.join(format!("mdbook-{MDBOOK}"));
     let program = root.join("bin/mdbook");
@@ -62,7 +62,8 @@ async fn installed(dirs: &Dirs) -> Result<PathBuf, Error> {
     Ok(program)
 }
 
-/// All pages: the book, and the Markdown at the root of the workspace. Names are paths in the workspace.
+/// Reads all Markdown pages of the workspace: the book and others. Each page has its path in the
+/// workspace.
 fn pages(workspace: &Path) -> Result<Vec<(String, String)>, Error> {
     let mut pages = tidy::sources(workspace, workspace)?;
     pages.retain(|(name, _)| tidy::has_extension(Path::new(name), "md"));

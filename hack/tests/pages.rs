@@ -1,9 +1,9 @@
-//! Pages that list things of the code have all of them.
+//! Checks that pages that list items of the code are complete.
 
 use std::collections::BTreeSet;
 use std::{fs, path::Path};
 
-/// A file of the repository.
+/// Reads a file of the repository.
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
     fs::read_to_string(path).expect("the file is part of the repository")
@@ -24,7 +24,7 @@ fn listed(path: &str) -> BTreeSet<String> {
     values.collect()
 }
 
-/// The words in code in the column of the tables with the title `reason`.
+/// The inline code in the columns of tables with the title `reason`.
 fn described(page: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut column = None;
@@ -49,7 +49,7 @@ fn every_reason_has_a_cause_and_a_way_out() {
         .flat_map(listed)
         .collect();
     let page = read("docs/operate/troubleshooting.md");
-    // In the text: they are no reasons of conditions for people.
+    // These reasons are in the text: no condition for users has them.
     for reason in ["NotReported", "Started", "Stopped"] {
         assert!(listed.remove(reason), "{reason} is no reason any more");
         assert!(page.contains(&format!("`{reason}`")), "{reason}");
@@ -58,7 +58,7 @@ fn every_reason_has_a_cause_and_a_way_out() {
     assert_eq!(described(&page), listed);
 }
 
-/// All files of Rust below a folder, but for those of tests.
+/// Adds the product code of all Rust files below a folder.
 fn sources(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).expect("the folder is part of the repository") {
         let path = entry.expect("the folder is readable").path();

@@ -1,22 +1,22 @@
-//! Commands in pages: found, and taken apart as a shell does.
+//! Finds commands in pages, and splits them into words as a shell does.
 
 use super::markdown::Page;
 
-/// A command of ours in a page.
+/// A command of one of our programs in a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Command {
-    /// The line of the page.
+    /// The number of the line in the page.
     pub(super) line: usize,
     /// The name of the program.
     pub(super) program: &'static str,
-    /// Its arguments.
+    /// The arguments of the program.
     pub(super) args: Vec<String>,
 }
 
 /// The names of our programs, as users write them.
 pub(super) const PROGRAMS: [&str; 3] = ["kubectl baton", "baton", "cargo dev"];
 
-/// The commands of our programs in blocks for a shell, and in code within a line that begins with one.
+/// Finds commands of our programs in blocks for a shell, and in inline code that begins with one.
 pub(super) fn commands(page: &Page) -> Vec<Command> {
     let mut found = Vec::new();
     for (line, language, text) in &page.blocks {
@@ -32,17 +32,18 @@ pub(super) fn commands(page: &Page) -> Vec<Command> {
         }
     }
     for (line, text) in &page.code {
-        // Brackets and the like describe a command.
+        // Text with brackets and the like describes a command and is not complete.
         let is_whole = !text.contains(['[', '…', '|', '<']) && !text.contains("...");
         let commands = is_whole.then(|| parts(text)).into_iter().flatten();
-        // A program alone is named, not called.
+        // A program name without arguments is no call.
         let commands = commands.filter_map(|words| ours(*line, &words));
         found.extend(commands.filter(|command| !command.args.is_empty()));
     }
     found
 }
 
-/// The commands of a line: a pipe, or several in a row. Quotes, comments and redirections are read as a shell does.
+/// Splits a line into commands: a pipe, or several in a row. Handles quotes, comments and
+/// redirections as a shell does.
 fn parts(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let mut word: Option<String> = None;
@@ -78,7 +79,7 @@ fn parts(line: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// A command, if it is one of our programs.
+/// The command, if the program is one of ours.
 fn ours(line: usize, words: &[String]) -> Option<Command> {
     PROGRAMS.into_iter().find_map(|program| {
         let names: Vec<_> = program.split(' ').collect();
@@ -94,7 +95,7 @@ fn ours(line: usize, words: &[String]) -> Option<Command> {
     })
 }
 
-/// An argument with a value in the place of what stands for one, such as `NAME` or `--revision=N`.
+/// Replaces the placeholders in an argument, such as `NAME` or `--revision=N`, by values.
 fn filled(word: &str) -> String {
     let is_placeholder = |text: &str| {
         text.chars().next().is_some_and(|c| c.is_ascii_uppercase())

@@ -1,4 +1,4 @@
-//! Links, anchors and paths in all pages lead somewhere.
+//! Checks the links, anchors and paths in all pages.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use super::markdown::{self, Page};
 use super::{Error, pages};
 
-/// Where paths in code begin that have to exist.
+/// Prefixes of paths in code that must exist.
 const FOLDERS: [&str; 11] = [
     "apis/",
     "bench/",
@@ -21,11 +21,13 @@ const FOLDERS: [&str; 11] = [
     ".ci/",
 ];
 
-/// The list of the pages of the book.
+/// The page that lists all pages of the book.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Checks every relative link and anchor, every path in code, and that each page of `docs` is in the summary. The
-/// error has all that is wrong. Links to other hosts are not followed.
+/// Checks every relative link and anchor, every path in code, and that the summary lists each page
+/// of `docs`.
+///
+/// The error lists all findings. Links to other hosts are not followed.
 pub(crate) fn check(workspace: &Path) -> Result<(), Error> {
     let pages: BTreeMap<String, Page> = pages(workspace)?
         .into_iter()
@@ -115,7 +117,7 @@ fn unlisted(pages: &BTreeMap<String, Page>) -> Vec<String> {
         .collect()
 }
 
-/// The path in the workspace that a link in a page leads to.
+/// The path in the workspace of the target of a link in a page.
 fn resolved(page: &str, link: &str) -> String {
     let mut path = PathBuf::new();
     let folder = Path::new(page).parent().unwrap_or(Path::new(""));

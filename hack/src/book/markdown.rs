@@ -2,14 +2,14 @@
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-/// The parts of one page, each with the number of its line.
+/// The checked parts of one page, each with the number of its line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Page {
-    /// The anchors that its headings have, as mdbook and most forges make them.
+    /// The anchors of the headings, in the form of mdbook and most forges.
     pub(super) anchors: Vec<String>,
     /// The targets of links and images.
     pub(super) links: Vec<(usize, String)>,
-    /// The texts of code in a line.
+    /// The texts of inline code.
     pub(super) code: Vec<(usize, String)>,
     /// Blocks of code: line, language and text.
     pub(super) blocks: Vec<(usize, String, String)>,
@@ -71,7 +71,7 @@ fn anchor(heading: &str) -> String {
     kept.collect()
 }
 
-/// The anchor with a number, if the page has it already.
+/// The anchor, with a number if the page has the anchor already.
 fn unique(anchor: &str, taken: &[String]) -> String {
     let numbered = (1..).map(|number| format!("{anchor}-{number}"));
     std::iter::once(anchor.to_owned())

@@ -1,4 +1,5 @@
-//! The reference of commands, made from the help of the programs; and the commands in pages, tried on them.
+//! Generates the reference of commands from the help of the programs, and checks the commands in
+//! pages.
 
 use std::path::PathBuf;
 
@@ -10,10 +11,10 @@ use crate::generate::{PAGE_HEADER, keep};
 use crate::paths::Dirs;
 use crate::{cargo, exec};
 
-/// Columns of the help. A terminal and its size do not count.
+/// Width of the help in columns, independent of the terminal.
 const COLUMNS: usize = 100;
 
-/// Writes the pages with the commands of our programs, or with `check` only compares them.
+/// Writes the pages about our programs; with `check`, only compares them.
 ///
 /// `own` is the command line of `cargo dev`; the other programs are built.
 pub(crate) async fn generate(dirs: &Dirs, own: &clap::Command, check: bool) -> Result<(), Error> {
@@ -21,8 +22,8 @@ pub(crate) async fn generate(dirs: &Dirs, own: &clap::Command, check: bool) -> R
     programs.write(dirs, check).await
 }
 
-/// Checks that the pages with commands are what the programs say, and that each command in any page is one that they
-/// understand.
+/// Checks that the pages about programs are up to date, and that the programs accept each command
+/// in any page.
 pub(crate) async fn check(dirs: &Dirs, own: &clap::Command) -> Result<(), Error> {
     let programs = Programs::build(dirs, own).await?;
     programs.write(dirs, true).await?;
@@ -74,7 +75,7 @@ impl Programs {
         Ok(keep(&dirs.workspace, &files, check)?)
     }
 
-    /// The help of a program, and of all of its commands.
+    /// The page of a program: its help, and the help of all of its commands.
     async fn page(&self, program: &str) -> Result<String, Error> {
         let mut page = format!("# {program}\n\n{PAGE_HEADER}\n");
         let mut waiting = vec![Vec::new()];
@@ -97,7 +98,8 @@ impl Programs {
 
     async fn help(&self, program: &str, path: &[String]) -> Result<String, Error> {
         let Some(mut command) = self.command(program, path) else {
-            // In this process: commands that pass all arguments on would start another program.
+            // Rendered in this process, because commands that pass all arguments on would start
+            // another program.
             let mut command = self.own.clone();
             command.build();
             for name in path {
@@ -109,7 +111,8 @@ impl Programs {
         Ok(exec::output(&mut command).await?)
     }
 
-    /// Whether a program understands the words of a command, or why not.
+    /// Checks that a program accepts the words of a command. The inner error is the reason of a
+    /// refusal.
     async fn understand(&self, command: &Command) -> Result<Result<(), String>, Error> {
         let Command { program, args, .. } = command;
         let Some(mut command) = self.command(program, args) else {
@@ -127,10 +130,10 @@ impl Programs {
         })
     }
 
-    /// A program that reads arguments and prints help, without anything of the environment that it could show. None
-    /// for `cargo dev`.
+    /// A process that parses arguments and prints help. `None` for `cargo dev`.
     ///
-    /// It is asked for help at the end of the arguments: it reads all before, and does nothing.
+    /// The environment is cleared, because the help would show values from it. `--help` is the last
+    /// argument: the program parses all arguments before it, and then only prints the help.
     fn command(&self, program: &str, args: &[String]) -> Option<process::Command> {
         let path = match program {
             "baton" => &self.manager,
@@ -147,7 +150,7 @@ impl Programs {
     }
 }
 
-/// The commands that a help lists, but for the help itself and what is not ours.
+/// The commands that a help lists, without `help`.
 fn subcommands(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let lines = lines.take_while(|line| !line.is_empty());

@@ -1,4 +1,4 @@
-//! The page of the book with the fields of all kinds, made from the definitions.
+//! The page of the book with the fields of all kinds, generated from the definitions.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps,
@@ -7,7 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use super::{PAGE_HEADER, sorted};
 
-/// The page, from definitions with the paths of their files.
+/// Generates the page. Each definition has the path of its file.
 pub(super) fn page(definitions: &[(String, CustomResourceDefinition)]) -> String {
     let mut page = format!(
         "# API\n\n{PAGE_HEADER}\n\nAll kinds with their fields, as `kubectl explain` shows them.\n\
@@ -19,7 +19,7 @@ pub(super) fn page(definitions: &[(String, CustomResourceDefinition)]) -> String
         };
         page.push_str(&title(definition, version));
         let fields = rows(version);
-        // The twin of a kind in the other scope differs in words only.
+        // The same kind in the other scope differs in its descriptions only.
         let earlier = definitions[..index].iter().find(|(_, other)| {
             let other = newest(other).map(rows);
             other.is_some_and(|other| are_same(&other, &fields))
@@ -36,7 +36,7 @@ pub(super) fn page(definitions: &[(String, CustomResourceDefinition)]) -> String
     page
 }
 
-/// The version that clients get unless they ask for another one.
+/// The storage version of a definition.
 fn newest(definition: &CustomResourceDefinition) -> Option<&CustomResourceDefinitionVersion> {
     let stored = |version: &&CustomResourceDefinitionVersion| version.storage;
     definition.spec.versions.iter().find(stored)
@@ -73,12 +73,12 @@ fn title(
 
 /// A field.
 struct Row {
-    /// Everything that programs see of it: path, type and default.
+    /// All of the field that programs use: path, type and default.
     cells: [String; 3],
     description: String,
 }
 
-/// All fields of a version, but for those that every object has, which Kubernetes describes.
+/// All fields of a version, without the fields that every object has: Kubernetes describes these.
 fn rows(version: &CustomResourceDefinitionVersion) -> Vec<Row> {
     let mut rows = Vec::new();
     let fields = schema(version).and_then(|schema| schema.properties.as_ref());
@@ -90,7 +90,7 @@ fn rows(version: &CustomResourceDefinitionVersion) -> Vec<Row> {
     rows
 }
 
-/// Whether two kinds have the same fields, whatever their descriptions say.
+/// True if two kinds have the same fields. Descriptions are ignored.
 fn are_same(some: &[Row], others: &[Row]) -> bool {
     some.iter()
         .map(|row| &row.cells)
@@ -106,7 +106,7 @@ fn table(rows: &[Row]) -> String {
     std::iter::once(head.to_owned()).chain(rows).collect()
 }
 
-/// Adds the row of a field, and those of the fields in it.
+/// Adds the row of a field, and the rows of its inner fields.
 fn add(rows: &mut Vec<Row>, path: &str, field: &JSONSchemaProps) {
     let default = field.default.as_ref();
     let default = default.map(|default| code(&sorted(&default.0).to_string()));
@@ -137,7 +137,7 @@ fn values(field: &JSONSchemaProps) -> Option<&JSONSchemaProps> {
     }
 }
 
-/// The type of a field, in words.
+/// The type of a field in words.
 fn kind(field: &JSONSchemaProps) -> String {
     if let Some(options) = &field.enum_ {
         let options: Vec<_> = options
@@ -166,11 +166,11 @@ fn code(text: &str) -> String {
     format!("`{}`", text.replace('|', "\\|"))
 }
 
-/// A text in a cell of a table.
+/// A text as a cell of a table.
 fn cell(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     let words = words.join(" ").replace('|', "\\|");
-    // Code is taken as it is.
+    // Inline code shows `<` as it is.
     let parts = words
         .split('`')
         .enumerate()
@@ -181,7 +181,7 @@ fn cell(text: &str) -> String {
     parts.collect::<Vec<_>>().join("`")
 }
 
-/// A text in lines that are not too long.
+/// A text, wrapped and escaped.
 fn wrapped(text: &str) -> String {
     textwrap::fill(&cell(text), textwrap::Options::new(120).break_words(false))
 }

@@ -1,4 +1,4 @@
-//! The manifests of the book, as its readers apply them.
+//! Applies the manifests of the book as its readers do.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The pages of the book, and the README, by their paths.
+/// The pages of the book and the README, each with its path.
 fn pages() -> Vec<(String, String)> {
     let mut waiting = vec![workspace().join("docs"), workspace().join("README.md")];
     let mut found = Vec::new();
@@ -38,7 +38,7 @@ fn pages() -> Vec<(String, String)> {
     found
 }
 
-/// The documents in the blocks of YAML of a page that are whole: nothing in them is left out.
+/// The documents in the YAML blocks of a page. Blocks with omissions are skipped.
 fn documents(name: &str, page: &str) -> Vec<Value> {
     let mut blocks = Vec::new();
     let mut block: Option<(usize, Vec<&str>)> = None;
@@ -51,7 +51,7 @@ fn documents(name: &str, page: &str) -> Vec<Value> {
             None => {}
         }
     }
-    // A comment may have dots.
+    // A comment may contain an ellipsis.
     let code = |line: &str| line.split(" #").next().unwrap_or_default().to_owned();
     blocks.retain(|lines| !lines.iter().any(|line| code(line).contains('…')));
     let texts = blocks.iter().map(|lines| lines.join("\n"));
@@ -68,7 +68,7 @@ fn documents(name: &str, page: &str) -> Vec<Value> {
         .collect()
 }
 
-/// A manifest in the namespace of the test.
+/// Moves a manifest into the namespace of the test.
 fn placed(ns: &TestNamespace, mut manifest: Value) -> Value {
     if let Some(namespace) = manifest.pointer_mut("/metadata/namespace") {
         *namespace = json!(ns.name());
@@ -76,7 +76,7 @@ fn placed(ns: &TestNamespace, mut manifest: Value) -> Value {
     manifest
 }
 
-/// What is no whole manifest, or of a kind of others, is left out.
+/// Incomplete manifests and manifests of other API groups are skipped.
 #[tokio::test]
 async fn every_manifest_of_the_book_is_taken_by_the_server() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -112,7 +112,7 @@ async fn the_first_revision_of_the_book_is_rolled_out_and_replaced() {
     let _ = ns.kubectl(&apply, &first).await;
     ns.reaches("web-v1", &[Is("Available", "True")]).await;
 
-    // The page says in words and by an excerpt how the next one differs.
+    // The page describes the next revision in words and by an excerpt.
     first["metadata"]["name"] = json!("web-v2");
     first["spec"]["previous"] = json!([{ "name": "web-v1" }]);
     first["spec"]["phases"][0]["objects"][0]["object"]["data"] = json!({ "greeting": "hi" });

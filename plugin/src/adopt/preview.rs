@@ -1,4 +1,4 @@
-//! Turns the forecast for a deployment into a preview: the effect of the takeover on each object.
+//! Turns the forecast for a deployment into a preview: the effect of the take-over on each object.
 
 use baton_apis::constants::ANNOTATION_FORMER_MANAGERS;
 use baton_view::diff::{
@@ -9,11 +9,12 @@ use serde_json::Value;
 
 use super::dry_run::differences;
 
-/// Where the template of the pods is, for the kinds that roll their pods out anew when it changes.
+/// Path of the pod template in kinds that replace their pods when the template changes.
 const TEMPLATE: &str = "/spec/template";
 
-/// Makes the preview of a deployment that does not exist yet. The forecast has a section for the
-/// deployment, then one for its revision, then one per object.
+/// Makes the preview of a deployment that does not exist yet.
+///
+/// The forecast has a section for the deployment, then one for its revision, then one per object.
 pub(crate) fn preview(mut sections: Vec<Section>) -> Vec<Section> {
     let objects = sections.iter_mut().skip(2);
     let groups: Vec<Group> = objects
@@ -37,7 +38,7 @@ fn of_object(section: &mut Section) {
     let Some((before, after)) = sides.and_then(|pair| Some((pair.before()?, pair.after()?))) else {
         return;
     };
-    // Masked values differ exactly if the values behind the masks do.
+    // Masked values differ exactly if the hidden values differ.
     let after = without_own(after.clone());
     (section.fate, section.pair) = if differences(before, &after).is_empty() {
         (Fate::Adopted, None)
@@ -65,7 +66,7 @@ fn restarts(before: &Value, after: &Value) -> bool {
         || ((has_pods(before) || has_pods(after)) && template(before) != template(after))
 }
 
-/// The object without the annotation that the take-over itself adds.
+/// The object without the annotation that the take-over adds.
 fn without_own(mut object: Value) -> Value {
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     if let Some(metadata) = metadata

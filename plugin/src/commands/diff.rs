@@ -1,4 +1,5 @@
-//! `diff`: between two revisions, between a revision and the cluster, and what applying a file would do.
+//! `diff`: compares two revisions, a revision with the cluster, or the cluster with the effect of a
+//! file.
 
 mod application;
 mod site;
@@ -56,26 +57,28 @@ kubectl baton diff [OPTIONS] TARGET [--from NUMBER] [--to NUMBER]
        kubectl baton diff [OPTIONS] sitedeploy/NAME [--from-version VERSION] [--to-version VERSION]
        kubectl baton diff [OPTIONS] -f FILE [--name NAME]";
 
-/// Compare revisions with each other, with the cluster, or with what a file would make of them
+/// Compare revisions with each other, with the cluster, or with the effect of a file
 ///
-/// Without options, the current revision is compared with the one before it. Values of Secrets are never shown. What
-/// goes along with namespaces, definitions of kinds, volume claims and stateful sets that would be deleted is told as a
-/// warning. With -f all phases are checked, and what taking an object over from another tool would remove from it is
-/// shown; with --live also whose the fields are that the revision leaves alone. The environment variable
-/// `KUBECTL_EXTERNAL_DIFF` names another program to show the differences, as for `kubectl diff`.
+/// By default, the current revision is compared with the one before it. Values of Secrets are never
+/// shown. Warnings report the losses if namespaces, definitions of kinds, volume claims or stateful
+/// sets would be deleted. With -f, all phases are checked, and the fields that a take-over from
+/// another tool would remove are shown. With --live, the managers of fields that the revision
+/// leaves alone are shown as well. The environment variable `KUBECTL_EXTERNAL_DIFF` names another
+/// program to show the differences, as for `kubectl diff`.
 ///
-/// Exit code 0: no differences. 1: there are differences. 2: an error. 3: something of it would be refused.
+/// Exit code 0: no differences. 1: there are differences. 2: an error. 3: a change would be
+/// refused.
 ///
-/// Of an Application of Shipper's (app/NAME), the newest Release is compared with the one that it replaces: chart,
-/// values, strategy, and the manifests that were rendered.
+/// For an Application of Shipper (app/NAME), the newest Release is compared with the one that it
+/// replaces: chart, values, strategy, and rendered manifests.
 ///
-/// Of a deployment to sites (sitedeploy/NAME), the version that it brings is compared with the one that it brought
-/// before, and of its application (siteapp/NAME) the newest version with the one before.
+/// For a deployment to sites (sitedeploy/NAME), its present version is compared with its previous
+/// one; for its application (siteapp/NAME), the newest version with the one before.
 #[derive(Clone, Debug, Args)]
 #[command(override_usage = USAGE)]
 pub(crate) struct DiffArgs {
-    /// Whose revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME; or app/NAME, rel/NAME, sitedeploy/NAME,
-    /// siteapp/NAME
+    /// Deployment or revision: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME; or app/NAME,
+    /// rel/NAME, sitedeploy/NAME, siteapp/NAME
     #[arg(value_name = "TARGET", num_args = 1..=2, required_unless_present = "filename", conflicts_with = "filename")]
     words: Vec<String>,
 
@@ -88,24 +91,26 @@ pub(crate) struct DiffArgs {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..), conflicts_with = "filename")]
     to: Option<i64>,
 
-    /// Name of a Release to compare: the first, then the second. One alone is compared with the one before it
+    /// Name of a Release to compare: the first, then the second. A single Release is compared with
+    /// the one before it
     #[arg(long, value_name = "NAME", value_parser = object_name, conflicts_with_all =
         ["live", "filename", "from", "to"])]
     release: Vec<String>,
 
-    /// The first version, of sites; by default the one before the second
+    /// First version of an application for sites; by default the one before the second
     #[arg(long, value_name = "VERSION", conflicts_with_all = ["live", "filename", "from", "to", "release"])]
     from_version: Option<String>,
 
-    /// The second version, of sites; by default the one that is brought to them
+    /// Second version of an application for sites; by default the present one of the deployment, or
+    /// the newest one of the application
     #[arg(long, value_name = "VERSION", conflicts_with_all = ["live", "filename", "from", "to", "release"])]
     to_version: Option<String>,
 
-    /// Compare the revision with the cluster: which of the fields that it wants are different there
+    /// Compare the revision with the cluster, and show the wanted fields that differ
     #[arg(long, conflicts_with = "filename")]
     live: bool,
 
-    /// Compare with what applying this file or directory would do; `-` is the standard input
+    /// Compare with the effect of applying this file or directory; `-` is the standard input
     #[arg(long, short, value_name = "FILE")]
     filename: Option<PathBuf>,
 
@@ -113,8 +118,8 @@ pub(crate) struct DiffArgs {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["words", "live", "to", "from"])]
     name: Option<String>,
 
-    /// Look into the Cluster NAME, for phases of class cluster.NAME, through this context of the kubeconfig; may be
-    /// repeated. Without it nothing is said of their objects
+    /// Context of the kubeconfig for the Cluster NAME, to compare the objects of phases with class
+    /// cluster.NAME; may be repeated. Without it, these objects are not compared
     #[arg(long, value_name = "NAME=CONTEXT")]
     cluster_context: Vec<ClusterContext>,
 }
@@ -159,7 +164,7 @@ async fn of_chain(target: &Target, args: &DiffArgs, global: &GlobalArgs) -> Resu
     show(&sections, &labels, global).await
 }
 
-/// Prints what applying a file would do.
+/// Prints the effect of applying a file.
 async fn with_file(path: &Path, args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let places = Places::connect(global, &args.cluster_context).await?;
     let cluster = &places.home;
@@ -186,7 +191,7 @@ async fn with_file(path: &Path, args: &DiffArgs, global: &GlobalArgs) -> Result<
     show(&sections, &Labels::new("live", "applied"), global).await
 }
 
-/// Prints sections, or lets another program show them.
+/// Prints sections, or shows them with another program.
 async fn show(sections: &[Section], labels: &Labels, global: &GlobalArgs) -> Result<Exit, Error> {
     let differs = if let Some(external) = External::from_env() {
         for section in sections {
@@ -204,7 +209,7 @@ async fn show(sections: &[Section], labels: &Labels, global: &GlobalArgs) -> Res
     Ok(exit(sections, differs))
 }
 
-/// Refusals count before differences.
+/// The exit code. A refusal has precedence over a difference.
 fn exit(sections: &[Section], differs: bool) -> Exit {
     if sections.iter().any(Section::is_refused) {
         Exit::Refused
@@ -215,7 +220,7 @@ fn exit(sections: &[Section], differs: bool) -> Exit {
     }
 }
 
-/// The revision that is looked at: by number, by name, the current one, or the newest.
+/// The second revision: by number or name; by default the current or the newest one.
 fn second(chain: &Chain, number: Option<i64>) -> Result<&Revision, Error> {
     match number {
         Some(number) => numbered(chain, number),
@@ -229,7 +234,7 @@ fn second(chain: &Chain, number: Option<i64>) -> Result<&Revision, Error> {
     }
 }
 
-/// The revision that it is compared with: by number, or the one before.
+/// The first revision: by number; by default the one before `to`.
 fn first<'a>(chain: &'a Chain, to: &Revision, number: Option<i64>) -> Result<&'a Revision, Error> {
     if let Some(number) = number {
         return numbered(chain, number);
@@ -306,12 +311,12 @@ async fn with_cluster(
     Ok(sections.into_iter().flatten().collect())
 }
 
-/// An object that is compared with what a revision wants of it.
+/// An object to compare with the manifest in a revision.
 struct Compared<'a> {
     cluster: &'a Cluster,
     phase: &'a str,
     object: &'a Desired,
-    /// The revision, or the phase object that stands for it.
+    /// The revision, or the phase object that delivers the phase of the object.
     next: &'a Next,
     siblings: &'a ChainSiblings,
 }
@@ -341,7 +346,7 @@ impl Compared<'_> {
         live::section(self.phase, self.object, &self.next.identity, live, dry_run)
     }
 
-    /// The differences, and which fields are others'.
+    /// The differences from the live object, with notes about fields of other managers.
     async fn with_live(&self, seen: &Value) -> Result<Option<Section>, Error> {
         let (cluster, object) = (self.cluster, self.object);
         let former = takeover::former(self.next, self.siblings, object, seen);
@@ -351,7 +356,7 @@ impl Compared<'_> {
         if plain.is_none() && !takeover::removes_any(seen, &wanted, &former) {
             return Ok(self.noted(None, stays));
         }
-        // A difference of form, or a real one: the server knows.
+        // The dry run shows if the values differ, or only their notation.
         let body = live::dry_run_body(object, seen);
         let (section, note) = match forecast::dry_run(cluster, object, &body, true).await {
             Ok(answer) => {
@@ -370,7 +375,7 @@ impl Compared<'_> {
         Ok(self.noted(section, note.into_iter().chain(stays).collect()))
     }
 
-    /// The differences with notes; of an object without differences, notes alone are worth a section.
+    /// Adds notes to the differences. An object without differences gets a section if it has notes.
     fn noted(&self, section: Option<Section>, notes: Vec<Note>) -> Option<Section> {
         let as_wanted = || Section::of(self.object, self.phase).fate(Fate::AsWanted);
         let section = section.or_else(|| (!notes.is_empty()).then(as_wanted));
@@ -398,7 +403,7 @@ mod tests {
         }
     }
 
-    /// The numbers of the two revisions, or what is wrong.
+    /// The numbers of the two revisions, or the error text.
     fn chosen(chain: &Chain, from: Option<i64>, to: Option<i64>) -> Result<(i64, i64), String> {
         let text = |error: Error| error.to_string();
         let to = second(chain, to).map_err(text)?;

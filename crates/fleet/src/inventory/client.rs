@@ -1,6 +1,6 @@
 //! The client of a cluster. It is made like the manager's own, but its connection can be exchanged.
 //!
-//! # How credentials are exchanged
+//! # Exchange of credentials
 //!
 //! The rest of the manager uses one [`Client`] for as long as the cluster has the same address. The
 //! client counts and retries, and passes every request to a cell that contains the connection,

@@ -440,7 +440,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn arbitrary_strategies_keep_capacity_and_reach_their_step(shares in prop::collection::vec(share(), 1..3), all_pods in any::<bool>()) {
+    fn arbitrary_strategies_keep_capacity_and_reach_their_step(
+        shares in prop::collection::vec(share(), 1..3),
+        all_pods in any::<bool>(),
+    ) {
         let last = (100, all_pods);
         let steps: Vec<_> = shares
             .into_iter()

@@ -32,7 +32,7 @@ pub(crate) async fn run(
     show(&sections, &labels, global).await
 }
 
-/// Names of the Releases to compare; the default is the contender and the incumbent.
+/// Names of the Releases to compare; by default the incumbent and the contender.
 fn pair(observed: &Observed, args: &DiffArgs) -> Result<(String, String), Error> {
     let target = observed.target();
     let impossible = |text: String| Error::Impossible(format!("{target}: {text}"));
@@ -64,7 +64,7 @@ fn pair(observed: &Observed, args: &DiffArgs) -> Result<(String, String), Error>
         return Ok((from, second));
     }
     let first = if to.is_none() {
-        // The contender does not always replace the Release right before it.
+        // The incumbent is not always the Release right before the contender.
         history.incumbent()
     } else {
         let at = members.iter().position(|member| member.name() == second);

@@ -63,7 +63,7 @@ pub(crate) async fn run(
     show(&sections, &labels, global).await
 }
 
-/// The versions that are known without arguments: those of the deployment.
+/// The default versions, from the status of a deployment. Empty for an application.
 #[derive(Debug, Default)]
 struct Known {
     application: String,
@@ -74,9 +74,11 @@ struct Known {
 }
 
 impl Known {
-    /// The records to compare. The default is the previous and the present version of a deployment,
-    /// or the two newest versions. A single given version is compared with the one that appeared
-    /// before it.
+    /// The records to compare.
+    ///
+    /// By default, the previous and the present version of a deployment, or the two newest versions
+    /// of an application. A single given version is compared with the one that was recorded before
+    /// it.
     fn pair<'r>(
         &self,
         target: &SiteTarget,

@@ -1,5 +1,5 @@
-//! Differences between the cluster and revisions, found by a comparison, as there are no events
-//! about them.
+//! Differences between the cluster and revisions, found by a comparison, because no events report
+//! them.
 
 use baton_apis::{LifecycleState, conditions::AVAILABLE};
 use baton_engine::{
@@ -93,8 +93,7 @@ fn in_force(chains: &[Chain]) -> Vec<&Revision> {
     revisions.filter(is_in_force).collect()
 }
 
-/// The objects that revisions control, and those that they controlled and that do not exist any
-/// more.
+/// The objects that revisions control, and the objects that existed before and were deleted since.
 fn owned<'a>(
     chains: &[Chain],
     wanted: &[WantedRevision<'a>],
@@ -147,12 +146,12 @@ fn is_newer(
     newer.any(|(_, content)| content.objects().any(|other| other.key == desired.key))
 }
 
-/// The result of the comparison of an object with its revision.
+/// The result of comparing an object with its revision.
 enum Judged {
     AsWanted,
     /// The object differs; the remark may be empty.
     Differs(Drift, &'static str),
-    /// The object changed during each of the comparisons.
+    /// Each attempt ended in a conflict.
     Restless,
 }
 
@@ -215,7 +214,7 @@ fn row(revision: &Revision, desired: &Desired, drift: Drift, remark: &str) -> Ro
     }
 }
 
-/// The reason that an active revision has not repaired an object.
+/// The reason that an active revision has not repaired an object yet.
 fn why(revision: &Revision) -> String {
     let refused = revision
         .condition(AVAILABLE)
@@ -259,7 +258,7 @@ mod tests {
         }]}})
     }
 
-    /// The names of the compared objects, each with true if it exists.
+    /// The names of the compared objects, each with true if the object exists; and the warnings.
     fn compared(chains: &[Chain], children: &Children) -> (Vec<(String, bool)>, Vec<String>) {
         let revisions = in_force(chains);
         let slices = Slices::default();
@@ -294,7 +293,7 @@ mod tests {
         let (found, warnings) = compared(std::slice::from_ref(&old), &children);
         assert_eq!(names(&found), [("own", true), ("gone", false)]);
         assert_eq!(warnings, [""; 0]);
-        // A revision that never had all of its objects may not have created this one yet.
+        // A revision that did not succeed may not have created the object yet.
         let (found, _) = compared(&[chain("Active", &json!({}))], &children);
         assert_eq!(names(&found), [("own", true)]);
         // An older revision does not create an object that a newer one wants.
