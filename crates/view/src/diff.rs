@@ -1,8 +1,8 @@
 //! Differences of objects.
 //!
-//! A comparison is a list of [`Section`]s, one per object: [`revisions`] makes them of two revisions, [`live`] of a
-//! revision and the cluster, [`apply`] of the answers to dry runs of a new revision. A value is in them only as a
-//! [`Pair`], and no pair is made without masking Secrets.
+//! A comparison is a list of [`Section`]s, one per object. [`revisions`] compares two revisions,
+//! [`live`] compares a revision with the cluster, and [`apply`] evaluates dry runs of a new
+//! revision. A section contains values only as a [`Pair`], and a pair always masks Secrets.
 
 pub mod apply;
 pub mod clean;
@@ -26,18 +26,18 @@ use self::{
 };
 use crate::chain::kind::ChainKind;
 
-/// All that is known of one object.
+/// The result of the comparison of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {
     /// The object.
     pub topic: Topic,
-    /// Its future, or the difference of its two sides.
+    /// The outcome for the object, or the difference of its two sides.
     pub fate: Fate,
-    /// More to know.
+    /// Further facts about the object.
     pub notes: Vec<Note>,
-    /// Events that should not be a surprise.
+    /// Losses that a user may not expect.
     pub warnings: Vec<Warning>,
-    /// Its content on both sides, where there is something to see.
+    /// The content of the object on both sides, if it is shown.
     pub pair: Option<Pair>,
 }
 
@@ -46,20 +46,20 @@ pub struct Section {
 pub enum Topic {
     /// An object of a revision or of a Release.
     Object {
-        /// Its kind, with the version in which it is written.
+        /// The kind of the object, in the version of the manifest.
         gvk: Gvk,
-        /// Its identity.
+        /// The identity of the object.
         key: ObjectKey,
-        /// Its phase, if it is in one.
+        /// The phase of the object; `None` for an object of a Release.
         phase: Option<String>,
     },
-    /// A deployment or a revision itself, by its name.
+    /// A deployment or a revision itself, by name.
     Chain(ChainKind, String),
-    /// An application itself, by its kind, namespace and name.
+    /// An application itself, by kind, namespace and name.
     Application(&'static Kind, String, String),
-    /// The revision of a number with all of its objects.
+    /// The revision with a number, with all of its objects.
     Revision(i64),
-    /// The slices of a revision.
+    /// Slices that a revision names.
     Slices,
     /// Labels, phases and probes of a revision.
     Settings,
@@ -104,21 +104,21 @@ impl Section {
         (!pair.is_same()).then(|| Self::new(topic).fate(Fate::Changed).pair(pair))
     }
 
-    /// With another fate.
+    /// Sets the fate.
     #[must_use]
     pub fn fate(mut self, fate: Fate) -> Self {
         self.fate = fate;
         self
     }
 
-    /// With more to know.
+    /// Adds notes.
     #[must_use]
     pub fn notes(mut self, notes: impl IntoIterator<Item = Note>) -> Self {
         self.notes.extend(notes);
         self
     }
 
-    /// With its content on both sides.
+    /// Sets the content on both sides.
     #[must_use]
     pub fn pair(mut self, pair: Pair) -> Self {
         self.pair = Some(pair);
@@ -130,13 +130,13 @@ impl Section {
         !self.fate.group().is_same()
     }
 
-    /// True if its change is refused.
+    /// True if the change is refused.
     pub fn is_refused(&self) -> bool {
         self.fate.group() == Group::Refused
     }
 }
 
-/// An object's content on two sides, with the values of Secrets masked.
+/// The content of an object on two sides, with the values of Secrets masked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
     before: Option<Value>,
@@ -144,29 +144,29 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Masks both sides. `None` is a side on which the object does not exist.
+    /// Masks both sides. `None` is a side without the object.
     #[must_use]
     pub fn new(mut before: Option<Value>, mut after: Option<Value>) -> Self {
         mask::mask(before.as_mut(), after.as_mut());
         Self { before, after }
     }
 
-    /// True if both sides are equal. Masking hides no difference.
+    /// True if both sides are equal. Different values stay different after masking.
     pub fn is_same(&self) -> bool {
         self.before == self.after
     }
 
-    /// The first side; `None` when the object does not exist there.
+    /// The first side; `None` if the object does not exist there.
     pub fn before(&self) -> Option<&Value> {
         self.before.as_ref()
     }
 
-    /// The second side; `None` when the object does not exist there.
+    /// The second side; `None` if the object does not exist there.
     pub fn after(&self) -> Option<&Value> {
         self.after.as_ref()
     }
 
-    /// The difference of the sides.
+    /// The fate that follows from the difference of the sides.
     pub fn fate(&self) -> Fate {
         match (&self.before, &self.after) {
             (None, Some(_)) => Fate::Added,

@@ -15,15 +15,15 @@ use crate::{
     object::text_at,
 };
 
-/// Stands for the name of the Release in manifests: it is in the names of most objects.
+/// Replaces the name of the Release in manifests, because most objects have it in their names.
 const OWN_NAME: &str = "$(release)";
-/// Stands for the hash of its environment.
+/// Replaces the hash of the environment of the Release in manifests.
 const OWN_HASH: &str = "$(hash)";
 
-/// The rendered manifests of Releases, by name, or why they cannot be read.
+/// The rendered manifests of Releases by name, or the reason that they cannot be read.
 pub type Rendered = Result<BTreeMap<String, Vec<Value>>, String>;
 
-/// The manifests of Releases from slices: those that a Release owns, in the order of the numbers in their names.
+/// The manifests in the slices that a Release owns, in the order of the numbers in the slice names.
 pub fn of_slices(releases: &[&Release], mut slices: Vec<Value>) -> BTreeMap<String, Vec<Value>> {
     slices.sort_by_key(|slice| {
         let name = text_at(slice, "/metadata/name");
@@ -51,7 +51,7 @@ fn is_owned_by(slice: &Value, uid: &str) -> bool {
     owners.any(|owner| text(owner, "uid") == uid)
 }
 
-/// The differences of two environments; without the first one, the second is new.
+/// The differences of two environments. Without `from`, all of `to` is new.
 pub fn environment(from: Option<&ReleaseEnvironment>, to: &ReleaseEnvironment) -> Vec<Section> {
     let outline = |environment: &ReleaseEnvironment| {
         let mut outline = json!(environment);
@@ -82,7 +82,8 @@ pub fn environment(from: Option<&ReleaseEnvironment>, to: &ReleaseEnvironment) -
         .collect()
 }
 
-/// The differences of the manifests of two Releases, the name of each Release being taken for the same.
+/// The differences of the rendered manifests of two Releases. The names of the Releases themselves
+/// are no difference.
 pub fn manifests(from: &Release, to: &Release, rendered: &Rendered) -> Vec<Section> {
     let bad = |fate| vec![Section::new(Topic::Manifests).fate(fate)];
     let rendered = match rendered {
@@ -116,14 +117,14 @@ pub fn manifests(from: &Release, to: &Release, rendered: &Rendered) -> Vec<Secti
     sections
 }
 
-/// A manifest of a Release.
+/// A rendered manifest of a Release, prepared for the comparison.
 struct Manifest {
     gvk: Gvk,
-    /// With [`OWN_NAME`] in the name.
+    /// The key with [`OWN_NAME`] in the name, to find the same object in another Release.
     key: ObjectKey,
-    /// As it is called.
+    /// The real key.
     named: ObjectKey,
-    /// With [`OWN_NAME`] and [`OWN_HASH`].
+    /// The manifest with [`OWN_NAME`] and [`OWN_HASH`].
     content: Value,
 }
 
@@ -159,7 +160,7 @@ fn section(from: Option<&Manifest>, to: Option<&Manifest>) -> Option<Section> {
     Some(section.fate(pair.fate()).pair(pair))
 }
 
-/// Replaces the texts that differ with each Release: its name, and the hash in labels.
+/// Replaces the texts that differ for each Release: its name, and the hash in labels.
 fn neutralise(value: &mut Value, release: &str) {
     match value {
         Value::String(text) => {
@@ -181,8 +182,10 @@ fn neutralise(value: &mut Value, release: &str) {
     }
 }
 
-/// A text with another word for the name of a Release, where that stands by itself or as a part between hyphens and the
-/// like. `None` where it does not.
+/// The text with [`OWN_NAME`] in the place of the Release name; `None` if the text does not contain
+/// it.
+///
+/// The name is replaced only as a whole word, or as a part between hyphens and the like.
 fn without(text: &str, release: &str) -> Option<String> {
     if release.is_empty() || !text.contains(release) {
         return None;

@@ -1,4 +1,4 @@
-//! The future of an Application with another spec.
+//! The effect of a changed spec on an Application.
 
 use baton_apis::{
     Application, ReleaseEnvironment,
@@ -14,23 +14,25 @@ use crate::diff::{
     note::{Note, ReleaseNote},
 };
 
-/// The future of an Application.
+/// The effect of a changed spec on an Application.
 #[derive(Debug)]
 pub struct Change<'a> {
     /// The present environment.
     pub before: Option<&'a ReleaseEnvironment>,
-    /// The wanted environment, with the version of the chart that is known of a range.
+    /// The wanted environment; a version range of the chart is resolved if the Application recorded
+    /// the version.
     pub after: ReleaseEnvironment,
-    /// More to know.
+    /// Notes on the effect.
     pub notes: Vec<Note>,
-    /// True if another number of Releases is kept.
+    /// True if the revision history limit changes.
     changes_limit: bool,
-    /// The newest Release, and an older one of the wanted environment: its manifests are known.
+    /// The newest Release, and an older one with the wanted environment, whose manifests exist
+    /// already.
     pub known: Option<(String, String)>,
 }
 
 impl<'a> Change<'a> {
-    /// That of an Application, if it exists, by the one that is wanted.
+    /// Compares the wanted Application with the present one, if it exists.
     #[must_use]
     pub fn of(observed: Option<&'a Observed>, wanted: &Application) -> Self {
         let before = observed.and_then(Observed::template);
@@ -49,7 +51,7 @@ impl<'a> Change<'a> {
         change
     }
 
-    /// A range of versions has been replaced by a version: the range is no change then.
+    /// Replaces a version range by its resolved version, so that the range itself is no difference.
     fn resolve(&mut self, observed: &Observed) {
         let application = observed.application.as_ref();
         let annotations = application.and_then(|it| it.metadata.annotations.as_ref());
@@ -86,7 +88,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The future of its Releases.
+    /// Adds notes on the effect on the Releases.
     fn releases(&mut self, observed: Option<&Observed>) {
         let hash = environment_hash(&self.after);
         let mut note = |note| self.notes.push(Note::Release(note));

@@ -1,7 +1,7 @@
-//! The fates of the objects of a new revision, and of those of the revisions before it.
+//! The fates of the objects of a new revision, and of the objects of its predecessors.
 //!
-//! The decisions are the engine's, as the manager makes them, and the rest follows from the server's answers to dry
-//! runs: [`request`] makes the dry run of an object, [`evaluate`] a section of its answer.
+//! The engine decides as it does in the manager; the rest follows from the server's answers to dry
+//! runs. [`request`] makes the dry run of an object, [`evaluate`] makes a section of the answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,25 +31,25 @@ use crate::{
     object::text_at,
 };
 
-/// So many objects that are handed over unchanged are listed one by one.
+/// Maximum number of objects handed over unchanged that are listed one by one.
 const LISTED: usize = 20;
 
-/// The revisions in the same place.
+/// The revisions in the same scope and namespace.
 #[derive(Clone, Debug, Default)]
 pub struct ChainSiblings {
     by_uid: BTreeMap<String, Sibling>,
 }
 
 impl ChainSiblings {
-    /// All revisions of a chain, as if the new one listed them all.
+    /// All revisions of a chain, each as a previous revision of the new one.
     #[must_use]
     pub fn of(Chain { revisions, .. }: &Chain) -> Self {
         let names = revisions.iter().map(|it| it.name().to_owned());
         Self::new(revisions, &names.collect())
     }
 
-    /// All revisions of a scope and namespace; `previous` are the names of those that the new one
-    /// lists.
+    /// The revisions of a scope and namespace. `previous` contains the names of the previous
+    /// revisions of the new one.
     pub fn new<'a>(
         revisions: impl IntoIterator<Item = &'a Revision>,
         previous: &BTreeSet<String>,
@@ -70,7 +70,7 @@ impl ChainSiblings {
         Self { by_uid }
     }
 
-    /// True if one of the listed previous revisions controls an object.
+    /// True if a previous revision controls the object.
     pub fn controls(&self, live: &Value) -> bool {
         let uid = controller(live).map(|owner| text(owner, "uid"));
         let sibling = uid.and_then(|uid| self.by_uid.get(uid));
@@ -88,7 +88,7 @@ impl Siblings for ChainSiblings {
     }
 }
 
-/// The kinds and namespaces that a new revision brings along, and that do not exist yet.
+/// The kinds and namespaces that a new revision defines.
 #[derive(Clone, Debug, Default)]
 pub struct Bringing {
     kinds: BTreeMap<(String, String), Value>,
@@ -96,7 +96,7 @@ pub struct Bringing {
 }
 
 impl Bringing {
-    /// The kinds that its `CustomResourceDefinition`s define, and its namespaces.
+    /// The kinds of the `CustomResourceDefinition`s in the content, and its namespaces.
     #[must_use]
     pub fn of(content: &RevisionContent) -> Self {
         let mut bringing = Self::default();
@@ -120,16 +120,19 @@ impl Bringing {
         self.kinds.get(&(gvk.group.clone(), gvk.kind.clone()))
     }
 
-    /// True if a refusal is for lack of a namespace that the revision makes. Servers say so before they look any
-    /// further.
+    /// True if a refusal is caused by the lack of a namespace that the revision creates.
+    ///
+    /// Servers check the namespace first, so the object itself is not validated then.
     pub fn makes_namespace(&self, desired: &Desired, why: &str) -> bool {
         let namespace = &desired.key.namespace;
         let missing = format!("namespaces \"{namespace}\" not found");
         self.namespaces.contains(namespace) && why.contains(&missing)
     }
 
-    /// The cause of a refusal that is about nothing but what the revision brings along first: a namespace, or fields
-    /// that its definition of the kind has and the served one has not.
+    /// The note for a refusal whose only cause is an object of the revision that is not applied yet.
+    ///
+    /// The cause is a missing namespace, or fields that the revision's definition of the kind has
+    /// and the served definition lacks.
     fn explains(&self, desired: &Desired, why: &str) -> Option<Note> {
         if self.makes_namespace(desired, why) {
             return Some(Note::NamespaceIsNew);
@@ -146,10 +149,10 @@ impl Bringing {
     }
 }
 
-/// The words of a server behind the path of a field that a kind does not have.
+/// The words after the path of an unknown field in the message of a server.
 const UNKNOWN_FIELD: &str = ": field not declared in schema";
 
-/// The paths of the fields that a kind does not have, by a server's refusal.
+/// The paths of the unknown fields in the message of a refusal.
 fn unknown_fields(why: &str) -> impl Iterator<Item = &str> {
     let parts = why.split(UNKNOWN_FIELD);
     let count = parts.clone().count();
@@ -170,23 +173,25 @@ fn has_field(schema: &Value, path: &str) -> bool {
     found.is_some()
 }
 
-/// The answer to a dry run.
+/// The answer of the server to a dry run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Response {
-    /// The object as it would be.
+    /// The object after the write.
     Object(Value),
-    /// It would refuse, for this reason.
+    /// The server would refuse the object, for this reason.
     Refused(String),
-    /// It refuses the change of what is to be recreated, as one of immutable fields.
+    /// The server refuses to change immutable fields of an object that is to be recreated.
     Immutable,
-    /// It does not serve the kind.
+    /// The server does not serve the kind.
     NotServed,
 }
 
-/// The dry run that decides about an object: forced for a live one, which answers in this state only.
+/// The body of the dry run of an object.
+///
+/// The dry run of a live object is forced, and succeeds only in the present state of the object.
 ///
 /// # Errors
-/// With the fate that needs no dry run.
+/// The fate, if it is decided without a dry run.
 pub fn request(
     next: &Next,
     siblings: &ChainSiblings,
@@ -211,7 +216,7 @@ pub fn request(
     }
 }
 
-/// The section of an object by the answer to its dry run.
+/// The section of an object that follows from the answer to its dry run.
 pub fn evaluate(
     siblings: &ChainSiblings,
     bringing: &Bringing,
@@ -256,7 +261,10 @@ pub fn evaluate(
     }
 }
 
-/// The fate of an object that only older revisions want; nothing where it is not theirs. The new one wants `wants`.
+/// The fate of an object that only older revisions want; `None` if no previous revision controls
+/// it.
+///
+/// `wants` are the objects that the new revision wants.
 pub fn left_behind(
     siblings: &ChainSiblings,
     wants: &BTreeSet<ObjectKey>,
@@ -284,7 +292,7 @@ pub fn left_behind(
     Some(section.fate(Fate::Deleted(when.clone())).pair(pair))
 }
 
-/// Leaves out the objects that are handed over unchanged when they are many, and says so.
+/// Leaves out the objects that are handed over unchanged if there are many, with a note.
 pub fn condense(mut sections: Vec<Section>) -> (Vec<Section>, Option<Note>) {
     let is_unchanged = |section: &&Section| section.fate == Fate::HandedOver;
     let count = sections.iter().filter(is_unchanged).count();
@@ -355,7 +363,8 @@ mod tests {
         ChainSiblings::new(&revisions, &previous)
     }
 
-    /// A live `ConfigMap` with the value `b`, by its controller ("" for none) and revision number.
+    /// A live `ConfigMap` with the value `b`, the name of its controller ("" for none) and its
+    /// revision number.
     fn live(owner: &str, number: &str) -> Value {
         let mut live = yaml(
             "{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: shop, uid: u, resourceVersion: \
@@ -380,7 +389,7 @@ mod tests {
         }
     }
 
-    /// The request; the fate where there is none.
+    /// The request, or the fate if there is none.
     fn asked(live: Option<&Value>, protection: &str) -> Result<String, Fate> {
         let body = request(&next(), &siblings(), &desired(WEB, protection), live)?;
         Ok(match live {
@@ -556,7 +565,7 @@ mod tests {
         let missing = "namespaces \"fresh\" not found";
         let answer = || Response::Refused(missing.to_owned());
         assert_eq!(verdict(inside, answer()), Fate::Created);
-        // An invalid object is refused all the same.
+        // The refusal of an invalid object stays a refusal.
         let invalid = "metadata.name: must be lower case";
         let answered = verdict(inside, Response::Refused(invalid.to_owned()));
         assert_eq!(answered, refused(invalid));
@@ -630,7 +639,7 @@ mod tests {
             section.map(|section| section.fate)
         };
         assert_eq!(check(&live("web-v1", "1")), Some(Fate::Deleted(LATER)));
-        // Released, taken by somebody else.
+        // Released, or controlled by a stranger.
         assert_eq!(check(&live("", "1")), None);
         assert_eq!(check(&live("stranger", "1")), None);
     }

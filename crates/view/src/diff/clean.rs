@@ -6,8 +6,7 @@ use baton_apis::constants::{
 };
 use serde_json::Value;
 
-/// Metadata that a server or the chain itself writes: it changes whenever anything happens to the
-/// object, and no manifest decides about it.
+/// Metadata that the server or the chain writes: it changes often, and no manifest sets it.
 const METADATA: [&str; 8] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -19,7 +18,7 @@ const METADATA: [&str; 8] = [
     "uid",
 ];
 
-/// An object without its status, and without what a revision adds to all of its objects.
+/// Removes the status, and the metadata that a revision adds to all of its objects.
 pub fn clean(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
@@ -31,7 +30,7 @@ pub fn clean(mut object: Value) -> Value {
     }
     remove(&mut object, "annotations", ANNOTATION_REVISION);
     remove(&mut object, "labels", LABEL_CACHE);
-    // Objects of delegated phases get it, unless they have one of their own.
+    // Objects of delegated phases get this label, unless they have their own value.
     let managed_by = object.pointer("/metadata/labels/app.kubernetes.io~1managed-by");
     if managed_by.is_some_and(|value| value == LABEL_MANAGED_BY_VALUE) {
         remove(&mut object, "labels", LABEL_MANAGED_BY);
@@ -39,15 +38,14 @@ pub fn clean(mut object: Value) -> Value {
     object
 }
 
-/// As [`clean`], for an object as a server has it: also without the manifest that `kubectl apply`
-/// leaves on it.
+/// Cleans an object as [`clean`] does, and removes the manifest that `kubectl apply` stores in it.
 pub fn clean_live(object: Value) -> Value {
     let mut object = clean(object);
     remove(&mut object, "annotations", ANNOTATION_LAST_APPLIED);
     object
 }
 
-/// Removes a label or an annotation, and the map with the last of them.
+/// Removes a label or an annotation. An empty map is removed as well.
 fn remove(object: &mut Value, field: &str, name: &str) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;

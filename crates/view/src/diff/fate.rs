@@ -1,4 +1,4 @@
-//! The verdicts about objects that are compared.
+//! The fates of objects in a comparison.
 
 use baton_apis::CollisionProtection;
 use baton_engine::Gvk;
@@ -11,114 +11,115 @@ pub enum Fate {
     /// Both sides are equal.
     #[default]
     Unchanged,
-    /// Only the second side has it.
+    /// Only the second side has the object.
     Added,
-    /// It has another content.
+    /// The content differs.
     Changed,
-    /// Only the first side has it.
+    /// Only the first side has the object.
     Removed,
-    /// Its treatment differs, and its manifest does not.
+    /// The treatment of the object differs, but not its manifest.
     SameManifest,
-    /// The cluster does not have it.
+    /// The object does not exist in the cluster.
     Absent,
-    /// The cluster has it with another content.
+    /// The object in the cluster has another content.
     Different,
-    /// The cluster has it as it is wanted, and others have set more.
+    /// The wanted fields are as wanted, and other managers have set further fields.
     AsWanted,
     /// Created.
     Created,
     /// Deleted and created anew.
     Recreated,
-    /// An older revision had it with the same content.
+    /// Handed over from a previous revision without a change of the content.
     HandedOver,
-    /// Taken over from this controller, which is no revision of the chain.
+    /// Taken over from this controller, which is not a revision of the chain.
     TakenOver(Owner),
-    /// Taken over with the content that it has.
+    /// Taken over without a change of the content.
     Adopted,
-    /// Taken over with a content that gives it other pods.
+    /// Taken over with a change that replaces its pods.
     Restarted,
-    /// Left to this newer revision.
+    /// Left to the newer revision with this name.
     Left(String),
     /// Not compared, for this reason.
     NotCompared(Unseen),
-    /// Let go instead of deleted, at this time.
+    /// Released instead of deleted, at this time.
     Kept(When),
     /// Deleted at this time.
     Deleted(When),
-    /// Deleted at this time, as far as is known without a look at it.
+    /// Deleted at this time if it still exists and is not to be kept; it was not read.
     MaybeDeleted(When),
-    /// This controller has the same revision number.
+    /// Refused, because this controller has the same revision number.
     SameNumber(Owner),
-    /// The protection leaves it to its controller.
+    /// Refused, because the collision protection leaves the object to its controller.
     Protected {
         /// The controller.
         owner: Owner,
         /// The protection.
         protection: CollisionProtection,
     },
-    /// The revision has it twice.
+    /// Refused, because the revision contains the object twice.
     Twice,
-    /// The server does not serve its kind.
+    /// Refused, because the server does not serve the kind.
     NotServed(Gvk),
-    /// The revision names slices that do not exist.
+    /// Refused, because the revision names slices that do not exist.
     NoSlices(Vec<String>),
     /// Refused, for this reason.
     Refused(String),
-    /// The server would refuse it, with these words.
+    /// The server would refuse the object, with this message.
     Invalid(String),
-    /// Rendered manifests cannot be read, for this reason.
+    /// The rendered manifests cannot be read, for this reason.
     Unreadable(String),
-    /// There are no rendered manifests of this Release.
+    /// The Release with this name has no rendered manifests.
     NotRendered(String),
     /// The fates of all objects of a revision.
     Revision(Vec<(usize, Group)>),
 }
 
-/// Fates that are counted together, in the order in which they are shown.
+/// Groups of fates that are counted together, in the order of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// [`Fate::Created`], and others that add something.
+    /// [`Fate::Created`], and other fates that add an object.
     Created,
     /// [`Fate::Adopted`].
     Adopted,
-    /// [`Fate::Changed`], and others that change something.
+    /// [`Fate::Changed`], and other fates that change an object.
     Changed,
     /// [`Fate::Recreated`].
     Recreated,
     /// [`Fate::HandedOver`].
     HandedOver,
-    /// [`Fate::Left`], and others that leave it as it is.
+    /// [`Fate::Left`], and other fates that leave an object as it is.
     Left,
     /// [`Fate::NotCompared`].
     NotCompared,
     /// [`Fate::Kept`].
     Kept,
-    /// [`Fate::Deleted`], and others that remove something.
+    /// [`Fate::Deleted`], and other fates that remove an object.
     Deleted,
-    /// [`Fate::Refused`], and others that are refusals.
+    /// [`Fate::Refused`], and other refusals.
     Refused,
 }
 
-/// The time when an object goes.
+/// The time when an object is deleted or released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum When {
-    /// When the revision of this number is available.
+    /// When the revision with this number is available.
     Available(i64),
-    /// When the revision of this name is archived, or all those before are.
+    /// When the revision with this name is archived; without a name, when all previous revisions
+    /// are.
     Archived(Option<String>),
 }
 
-/// The obstacle to a look at an object.
+/// The reason that an object was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unseen {
-    /// The controller of this class delivers it, perhaps to another cluster.
+    /// The controller of this class delivers the object, perhaps to another cluster.
     Class(String),
-    /// Its kind cannot be read, for this reason.
+    /// The kind cannot be read, for this reason.
     Unreadable(String),
 }
 
 impl Group {
-    /// True if they leave objects as they are, or nothing is known of them.
+    /// True if the group leaves objects as they are, or does not compare them.
     pub fn is_same(self) -> bool {
         matches!(
             self,
@@ -128,7 +129,7 @@ impl Group {
 }
 
 impl Fate {
-    /// The fates that it is counted with.
+    /// The group of the fate.
     pub fn group(&self) -> Group {
         match self {
             Self::Added | Self::Created | Self::Revision(_) => Group::Created,
@@ -158,7 +159,7 @@ impl Fate {
         }
     }
 
-    /// The number of fates in each group that has any.
+    /// Counts the fates per group; groups without fates are left out.
     #[must_use]
     pub fn count(groups: impl IntoIterator<Item = Group>) -> Self {
         let mut groups: Vec<Group> = groups.into_iter().collect();

@@ -1,4 +1,4 @@
-//! The differences of a live object from what its revision wants.
+//! The differences of a live object from the manifest in its revision.
 
 use baton_engine::{
     diff::{Difference, compare, owned_fields, with_create_only},
@@ -16,12 +16,12 @@ use super::{
 };
 use crate::children::stranger;
 
-/// The body of the manager's apply to an object that exists: fields that are left to others are not in it, or hold
-/// their live values.
+/// The body of the manager's apply to a live object. Create-only fields are left out, or have their
+/// live values.
 pub fn body(desired: &Desired, live: &Value) -> Value {
     let mut body = desired.manifest.clone();
     with_create_only(&mut body, live, &desired.create_only);
-    // Owners are the chain's own business. Those that the manager wrote stay as they are.
+    // The chain decides about owner references. References that the manager wrote stay as they are.
     let owned =
         owned_fields(live).and_then(|fields| fields.pointer("/f:metadata/f:ownerReferences"));
     let is_owned = |reference: &&Value| {
@@ -39,13 +39,12 @@ pub fn body(desired: &Desired, live: &Value) -> Value {
     body
 }
 
-/// Compares an object in the cluster with what a revision wants of it. `None` when there is no
-/// difference.
+/// Compares a live object with the manifest in a revision. `None` if there is no difference.
 ///
-/// Only fields that the revision wants are looked at, and those that were applied before and are
-/// wanted no longer. `dry_run` is the server's answer to an apply of [`body`]. Without it, a value
-/// that the server keeps in another form than it was applied in looks different, so it is worth
-/// asking wherever this finds a difference.
+/// Only wanted fields are compared, and fields that were applied before and are not wanted any
+/// more. `dry_run` is the server's answer to an apply of [`body`]. Without it, a value that the
+/// server stores in another notation than the manifest looks different. So a caller that receives a
+/// difference should send a dry run, and call again with its answer.
 pub fn section(
     phase: &str,
     desired: &Desired,
@@ -73,7 +72,7 @@ pub fn section(
     Some(section.pair(pair))
 }
 
-/// The body of a dry run, which only an object in exactly this state answers.
+/// The body of a dry run that succeeds only in the present state of the object.
 pub fn dry_run_body(desired: &Desired, live: &Value) -> Value {
     let mut body = body(desired, live);
     for field in ["uid", "resourceVersion"] {
@@ -139,7 +138,8 @@ mod tests {
         }
     }
 
-    /// A live object, controlled by the revision, as the manager has applied `applied`.
+    /// A live object that the revision controls, with `applied` as the fields that the manager
+    /// owns.
     fn live(object: &str, owned: &str) -> Value {
         let mut object = yaml(object);
         let mut owned = yaml(owned);
@@ -195,7 +195,7 @@ mod tests {
         assert!(found.differs());
     }
 
-    /// The server writes `1000m` as `1`; only its own answer shows that this is no difference.
+    /// The server writes `1000m` as `1`; only a dry run shows that this is no difference.
     #[test]
     fn a_field_in_another_form() {
         let other = live_with("{replicas: 2, size: '1'}");

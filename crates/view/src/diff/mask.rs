@@ -1,9 +1,9 @@
-//! Hiding the values of Secrets.
+//! Masks the values of Secrets.
 //!
-//! A Secret is found wherever it stands: as the object itself, or inside of one, such as a nested
-//! `ObjectSet`. Its `data` and `stringData` keep their keys, and every value becomes `***`; where the
-//! two sides have different values, `*** (before)` and `*** (after)`, as `kubectl diff` writes it.
-//! Copies of a manifest in annotations are hidden as a whole.
+//! A Secret is found at any place: as the object itself, or inside another object, such as a nested
+//! `ObjectSet`. Its `data` and `stringData` keep their keys, and every value becomes `***`. If the
+//! two sides have different values, they become `*** (before)` and `*** (after)`, as in `kubectl
+//! diff`. Copies of a manifest in annotations are masked as a whole.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ const MASK: &str = "***";
 const MASK_BEFORE: &str = "*** (before)";
 const MASK_AFTER: &str = "*** (after)";
 
-/// The fields of a Secret that hold values.
+/// The fields of a Secret that contain values.
 const SECRET_FIELDS: [&str; 2] = ["data", "stringData"];
 
-/// Where a value stands: the identity of its object, the field, and the key in it.
+/// The place of a value: the identity of its object, the field, and the key in the field.
 type SecretField = (String, &'static str, String);
 
-/// The hidden values of one side. Values of the same place are compared with each other, wherever
+/// The masked values of one side. Values at the same place are compared with each other, wherever
 /// in the tree their object is.
 type Values = BTreeMap<SecretField, Value>;
 
-/// Hides the values of all Secrets on two sides of a comparison.
+/// Masks the values of all Secrets on two sides of a comparison.
 pub fn mask(before: Option<&mut Value>, after: Option<&mut Value>) {
     let hidden = |side: Option<&Value>| {
         let mut values = Values::new();
@@ -49,7 +49,7 @@ pub fn mask(before: Option<&mut Value>, after: Option<&mut Value>) {
     }
 }
 
-/// Hides in a text, such as a server's message, the values that a manifest holds.
+/// Masks the values of a manifest in a text, such as the message of a server.
 pub fn redact(text: &str, manifest: &Value) -> String {
     let mut hidden: Vec<String> = Vec::new();
     visit(&mut manifest.clone(), &mut |(_, field, _), value| {
@@ -58,7 +58,7 @@ pub fn redact(text: &str, manifest: &Value) -> String {
             hidden.extend(String::from_utf8(bytes));
         }
     });
-    // The longest first: one may be a part of another.
+    // The longest first, because a value can be part of another one.
     hidden.retain(|value| !value.is_empty());
     hidden.sort_by_key(|value| std::cmp::Reverse(value.len()));
     hidden
@@ -81,7 +81,7 @@ fn decoded(value: &Value) -> Option<Vec<u8>> {
     Some(bytes.0)
 }
 
-/// Calls back with each value to be hidden.
+/// Calls `hide` with each value to mask.
 fn visit(value: &mut Value, hide: &mut impl FnMut(SecretField, &mut Value)) {
     let object = Some(&*value).filter(|value| value.is_object());
     let identity = object.map(identity).unwrap_or_default();
@@ -97,7 +97,7 @@ fn visit(value: &mut Value, hide: &mut impl FnMut(SecretField, &mut Value)) {
                                 hide((identity.clone(), field, key.clone()), value);
                             }
                         }
-                        // No map: nonsense, and yet nobody's business.
+                        // Not a map, so the manifest is invalid, but its content is still secret.
                         Some(other) => hide((identity.clone(), field, String::new()), other),
                     }
                 }
@@ -122,8 +122,10 @@ fn visit(value: &mut Value, hide: &mut impl FnMut(SecretField, &mut Value)) {
     }
 }
 
-/// True if an annotation may hold the values of a Secret: any manifest on a Secret, and on other
-/// objects the copy that `kubectl apply` leaves, if there is a Secret in it.
+/// True if an annotation can contain the values of a Secret.
+///
+/// On a Secret, this is any manifest. On other objects, it is the copy that `kubectl apply` stores,
+/// if it contains a Secret.
 fn is_telling(name: &str, value: &Value, on_secret: bool) -> bool {
     let Some(text) = value.as_str() else {
         return on_secret || name == ANNOTATION_LAST_APPLIED;
@@ -146,7 +148,7 @@ fn holds_secret(value: &Value) -> bool {
     }
 }
 
-/// Kind, namespace and name.
+/// The identity of an object: kind, namespace and name.
 fn identity(object: &Value) -> String {
     let pointers = ["/kind", "/metadata/namespace", "/metadata/name"];
     let [kind, namespace, name] = pointers.map(|pointer| text_at(object, pointer));
@@ -167,7 +169,7 @@ mod tests {
         (before, after)
     }
 
-    /// The `data` of a Secret on both sides.
+    /// Masks the `data` of a Secret on both sides.
     fn check(before: &str, after: &str, expected_before: &str, expected_after: &str) {
         let secret = |field: &str, data: &str| {
             format!("{{apiVersion: v1, kind: Secret, metadata: {{name: s}}, {field}: {data}}}")
@@ -194,7 +196,7 @@ mod tests {
         check("{a: eA==}", "{b: eA==}", "{a: '***'}", "{b: '***'}");
         check("{a: eA==}", "{}", "{a: '***'}", "{}");
         check("{a: eA==}", "null", "{a: '***'}", "null");
-        // What no server would take is hidden too.
+        // Values that no server accepts are masked as well.
         check(
             "{a: 7}",
             "{a: {b: [x]}}",
@@ -202,7 +204,7 @@ mod tests {
             "{a: '*** (after)'}",
         );
         check("[a, b]", "eA==", "'*** (before)'", "'*** (after)'");
-        // Somebody's real value looks like a mask.
+        // A real value that looks like a mask.
         check(
             "{a: '***'}",
             "{a: x}",
@@ -280,7 +282,7 @@ mod tests {
             "{}",
             (MASK_BEFORE, MASK_AFTER),
         );
-        // Cut off, so that it cannot be read any more.
+        // Truncated, so that it cannot be parsed.
         check(
             "Secret",
             ANNOTATION_LAST_APPLIED,

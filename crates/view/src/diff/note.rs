@@ -1,4 +1,4 @@
-//! More to know of objects that are compared.
+//! Notes on compared objects.
 
 use baton_engine::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -6,12 +6,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::fate::Unseen;
 use crate::{chain::target::Target, children::Owner, sites::forecast::Effect};
 
-/// One thing to know.
+/// A further fact about a compared object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Note {
     /// The two sides of a setting, as lists of texts.
     Changed {
-        /// Its field.
+        /// The name of the field.
         field: &'static str,
         /// The first side.
         from: Vec<String>,
@@ -24,71 +24,71 @@ pub enum Note {
     Paused(Target),
     /// There are no revisions of these names to follow.
     NoPrevious(Vec<String>),
-    /// So many objects that are handed over unchanged have no section.
+    /// Number of objects that are handed over unchanged and have no section.
     NotListed(usize),
-    /// Its kind is not served.
+    /// The kind of the object is not served.
     NotServed,
-    /// It is not checked, as the revision defines its kind.
+    /// The object is not checked, because the revision defines its kind.
     KindIsNew,
-    /// It is not checked, as the revision changes its kind.
+    /// The object is not checked, because the revision changes its kind.
     KindChanges,
-    /// It is not checked whole, as the revision makes its namespace.
+    /// The object is not checked completely, because the revision makes its namespace.
     NamespaceIsNew,
-    /// The server has not checked it, for lack of the right to patch it.
+    /// The object is not checked by the server, because the user may not patch it.
     Unchecked,
-    /// It is compared without the server, for lack of the right to patch it.
+    /// The object is compared without the server, because the user may not patch it.
     AsWritten,
-    /// The server would refuse what is wanted, with these words.
+    /// The server would refuse the wanted content, with this message.
     Refused(String),
-    /// Nobody has looked at it.
+    /// The object was not read.
     Unseen(Unseen),
-    /// A content that an older revision has run is not run again.
+    /// The object runs once per content: content that an older revision has run is not run again.
     RunsOnce,
-    /// It is being deleted before the change.
+    /// The object is deleted before the change.
     DeletedNow,
-    /// It is being deleted.
+    /// The object is being deleted.
     Deleting,
-    /// Something else than the revision controls it.
+    /// This controller, which is not the revision, controls the object.
     ControlledBy(Owner),
-    /// The object that stands for its phase reports this of its availability.
+    /// The phase object of the object reports this availability.
     Phase(Condition),
-    /// A take-over removes fields.
+    /// The take-over removes fields.
     Removes {
-        /// The tools that applied them; none for an earlier release.
+        /// The tools that applied the fields; empty for an earlier release.
         tools: Vec<String>,
-        /// Their paths.
+        /// The paths of the fields.
         paths: Vec<String>,
-        /// The error of the server that did not check it.
+        /// The error of the check by the server; `None` if the check succeeded.
         unchecked: Option<String>,
     },
-    /// Fields stay with this manager, at these paths.
+    /// Fields at these paths stay with this manager.
     SetBy(String, Vec<String>),
-    /// So many more fields stay with controllers of Kubernetes.
+    /// Number of further fields that stay with controllers of Kubernetes.
     SetByKubernetes(usize),
-    /// Its identity in the first of two Releases.
+    /// The identity of the object in the first of two Releases.
     Was(ObjectKey),
-    /// The future of the Releases of an Application.
+    /// A note on the Releases of an Application.
     Release(ReleaseNote),
-    /// The effect on a version of an application for sites, and the deployments that bring it to sites, each with the
-    /// number of those.
+    /// The effect on a version of an application for sites, and the deployments that bring the
+    /// version to sites, each with its number of sites.
     Version(String, Effect, Vec<(String, i32)>),
 }
 
-/// One thing to know of the Releases of an Application.
+/// The effect of an apply on the Releases of an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReleaseNote {
-    /// A range of versions of a chart, which was a version the last time, is resolved once more.
+    /// A range of chart versions is resolved again. It was resolved to this version before.
     Resolved(String, String),
-    /// The first Release, of this hash, is made.
+    /// The first Release is made, with this hash.
     First(String),
-    /// This Release is what is wanted.
+    /// The Release with this name already has the wanted environment.
     Same(String),
-    /// A Release of this generation and hash is made.
+    /// A Release with this generation and hash is made.
     New(i64, String),
-    /// The rollout of this Release is given up.
+    /// The rollout of the Release with this name is given up.
     GivenUp(String),
-    /// An older Release, of this name and generation, had the same manifests.
+    /// An older Release, with this name and generation, has the same environment and manifests.
     HadTheSame(String, i64),
-    /// Manifests are rendered with the apply.
+    /// The manifests are not rendered before the apply.
     NotRendered,
 }

@@ -1,4 +1,4 @@
-//! The revision that an apply would make, and the change of the object itself.
+//! The revision that an apply would make, and the change of the applied object itself.
 
 use std::collections::BTreeSet;
 
@@ -27,13 +27,13 @@ use crate::{
     object::text_at,
 };
 
-/// Why there is no plan.
+/// The reason that there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum NoPlan {
-    /// The object is not as one of its kind is.
+    /// The object is not valid for its kind.
     #[error(transparent)]
     Unreadable(#[from] serde_json::Error),
-    /// There is no number for a next revision.
+    /// No number is left for another revision.
     #[error(transparent)]
     NoNumber(#[from] NoNextNumber),
 }
@@ -41,47 +41,49 @@ pub enum NoPlan {
 /// A revision that would be made.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// It, as if it existed.
+    /// The planned revision, as if it existed.
     pub revision: Revision,
-    /// The revision that it would follow, and all that it takes objects over from.
+    /// The previous revisions, from which the planned revision takes objects over; oldest first.
     pub previous: Vec<Revision>,
-    /// All revisions in the same place.
+    /// All revisions in the same scope and namespace.
     pub siblings: ChainSiblings,
-    /// The time when objects that it does not want go.
+    /// The time when the objects that the revision does not want are deleted.
     pub deletion: When,
-    /// An obstacle to making it now.
+    /// The reason that the revision is not made now, if there is one.
     pub note: Option<Note>,
 }
 
 impl Plan {
-    /// The revision that an apply of a deployment or a revision would make. `chains` are all of its namespace, or of
-    /// the cluster scope.
+    /// The revision that an apply of a deployment or a revision would make; `None` if it makes
+    /// none.
+    ///
+    /// `chains` are all chains in its namespace, or in the cluster scope.
     ///
     /// # Errors
-    /// If it cannot be read, or the numbers have come to an end.
+    /// If the object cannot be read, or no revision number is left.
     pub fn of(kind: ChainKind, object: &Value, chains: &[Chain]) -> Result<Option<Self>, NoPlan> {
         if kind.is_deployment() {
             return of_deployment(object, chains);
         }
         let name = text_at(object, "/metadata/name");
-        // A revision does not change.
+        // The spec of a revision is immutable.
         if all(chains).any(|known| known.kind == kind && known.name() == name) {
             return Ok(None);
         }
         of_revision(object, chains).map(Some)
     }
 
-    /// The revisions before it that may have objects, the oldest first.
+    /// The previous revisions that are not archived, oldest first.
     pub fn live(&self) -> impl DoubleEndedIterator<Item = &Revision> {
         self.previous.iter().filter(|it| !it.is_archived())
     }
 
-    /// The content of those.
+    /// The content of the previous revisions that are not archived.
     pub fn former(&self, slices: &Slices) -> Vec<(&Revision, RevisionContent)> {
         self.live().map(|it| (it, slices.content(it))).collect()
     }
 
-    /// Its own content.
+    /// The content of the planned revision.
     pub fn content(&self, slices: &Slices) -> RevisionContent {
         let phases = self.revision.spec.phases.as_deref().unwrap_or_default();
         let next = as_next(&self.revision);
@@ -126,7 +128,7 @@ fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Plan>, NoPlan
     }))
 }
 
-/// The number of a revision after others.
+/// The number of a revision that follows `revisions`.
 fn number_after(revisions: &[Revision]) -> Result<i64, NoNextNumber> {
     next_number(revisions.iter().map(|it| (it.name(), it.number())))
 }
@@ -143,7 +145,8 @@ fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, NoPlan> {
     if revision.number().is_none() {
         revision.spec.revision = Some(number_after(&previous)?);
     }
-    // It does not exist, so nothing can belong to it yet, whatever the dry run says.
+    // The planned revision does not exist, so no object can belong to it, even if the dry run
+    // returns a UID.
     revision.metadata.uid = None;
     let missing = names
         .iter()
@@ -165,7 +168,7 @@ fn all(chains: &[Chain]) -> impl Iterator<Item = &Revision> {
     chains.iter().flat_map(|chain| &chain.revisions)
 }
 
-/// A revision as the engine sees it.
+/// A revision in the form that the engine uses.
 pub fn as_next(revision: &Revision) -> Next {
     let label = |name: &str| revision.metadata.labels.as_ref()?.get(name).cloned();
     Next {
@@ -180,14 +183,15 @@ pub fn as_next(revision: &Revision) -> Next {
     }
 }
 
-/// The manifest that `kubectl apply` has left on an object.
+/// The manifest that `kubectl apply` stores in an object.
 pub fn last_applied(live: &Value) -> Option<Value> {
     let text = live["metadata"]["annotations"][ANNOTATION_LAST_APPLIED].as_str()?;
     serde_json::from_str(text).ok()
 }
 
-/// The merge patch of a client-side `kubectl apply`: all that is given, and the removal of what was
-/// given the last time and is no longer.
+/// The merge patch of a client-side `kubectl apply`.
+///
+/// Contains all fields of `given`, and removes the fields of `applied` that `given` omits.
 pub fn three_way(applied: &Value, given: &Value) -> Value {
     let (Value::Object(applied), Value::Object(given)) = (applied, given) else {
         return given.clone();
@@ -204,7 +208,7 @@ pub fn three_way(applied: &Value, given: &Value) -> Value {
     patch.into()
 }
 
-/// The change of the object itself, without the content of its revisions.
+/// The change of the applied object itself, without the content of its revisions.
 pub fn itself(kind: ChainKind, live: Option<&Value>, after: &Value) -> Option<Section> {
     let topic = Topic::Chain(kind, text_at(after, "/metadata/name").to_owned());
     let Some(live) = live else {
@@ -342,7 +346,7 @@ mod tests {
         let kind = ChainKind::ObjectDeployment;
         assert_eq!(itself(kind, None, &live).unwrap().fate, Fate::Created);
         assert_eq!(itself(kind, Some(&live), &live), None);
-        // Content is shown object by object.
+        // The content is compared object by object.
         let other = yaml(&WEB.replace("ConfigMap", "Secret"));
         assert_eq!(itself(kind, Some(&live), &other), None);
         let other = yaml(&WEB.replace("selector: {}", "selector: {}, paused: true"));

@@ -1,9 +1,10 @@
-//! The part of a live object that a revision has a say in.
+//! The part of a live object that a revision decides about.
 //!
-//! A live object holds more than its revision wants: defaults, a status, what other controllers add.
-//! [`project`] keeps the fields that are wanted, and those that the manager owns although they are
-//! wanted no longer. Lists are taken apart where `managedFields` say how: the markers of *any* field
-//! manager show whether a list's items have keys, are a set, or make one value together.
+//! A live object has more fields than its revision wants: defaults, a status, fields of other
+//! controllers. [`project`] keeps the wanted fields, and the fields that the manager owns and that
+//! are not wanted any more. Lists are split into items if `managedFields` describes the items: the
+//! markers of *any* field manager show if the items have keys, form a set, or make one value
+//! together.
 
 use baton_engine::diff::{Marker, is_secret, legacy::entries, owned_fields, with_string_data};
 use serde_json::{Map, Value};
@@ -12,14 +13,15 @@ use serde_json::{Map, Value};
 pub fn project(live: &Value, wanted: &Value) -> Value {
     let all = entries(live).iter();
     let at = At {
-        // Owning nothing is not the same as owning all of it.
+        // An empty map would be a leaf, and a leaf owns the whole value.
         ours: owned_fields(live).filter(|fields| fields.as_object().is_some_and(|f| !f.is_empty())),
         all: all.filter_map(|entry| entry.get("fieldsV1")).collect(),
     };
     at.part(live, Some(wanted)).unwrap_or_default()
 }
 
-/// A manifest with a Secret's `stringData` where the server puts it; live objects have no such field.
+/// Moves the `stringData` of a Secret to `data`, as the server does. Live objects have no
+/// `stringData`.
 pub fn with_string_data_encoded(manifest: Value) -> Value {
     if !is_secret(&manifest) {
         return manifest;
@@ -31,23 +33,23 @@ pub fn with_string_data_encoded(manifest: Value) -> Value {
     manifest
 }
 
-/// The owners at a place, in the `fieldsV1` form.
+/// The owned fields at a place in an object, in the `fieldsV1` form.
 struct At<'a> {
-    /// The fields of the manager's applies; `None` when there are none.
+    /// The fields of the manager's applies; `None` if there are none.
     ours: Option<&'a Value>,
     all: Vec<&'a Value>,
 }
 
-/// The identity of the items of a list.
+/// The way in which items of a list are identified.
 enum Items {
     Keys(Vec<String>),
     Values,
-    /// Nothing, as far as is known: the list is one value.
+    /// No marker describes the items, so the list is one value.
     Nothing,
 }
 
 impl At<'_> {
-    /// The place below a marker, such as `f:spec`.
+    /// Moves to the field or item of a marker, such as `f:spec`.
     fn below(&self, marker: &str) -> Self {
         Self {
             ours: self.ours.and_then(|node| node.get(marker)),
@@ -59,7 +61,7 @@ impl At<'_> {
         }
     }
 
-    /// The part of a value that is wanted or ours; `None` when nothing of it is.
+    /// The part of a value that is wanted or owned by the manager; `None` if nothing is.
     fn part(&self, live: &Value, wanted: Option<&Value>) -> Option<Value> {
         let is_leaf = |node: &Value| node.as_object().is_none_or(Map::is_empty);
         if wanted.is_none() && self.ours.is_none() {
@@ -100,14 +102,14 @@ impl At<'_> {
                 };
                 (wanted.is_some() || !part.is_empty()).then_some(Value::Array(part))
             }
-            // Scalars, and what is of another type than wanted.
+            // Scalars, and values of another type than wanted.
             _ => Some(live.clone()),
         }
     }
 
-    /// The part of a list's item that is identified by some of its fields.
+    /// The wanted or owned part of a list item that is identified by key fields.
     fn keyed(&self, keys: &[String], item: &Value, wanted: &[Value]) -> Option<Value> {
-        // A key that a manifest leaves out has a default, such as the protocol of a port.
+        // A key that a manifest omits has a default, such as the protocol of a port.
         let matches = |wanted: &&Value| {
             keys.iter().all(|key| {
                 wanted
@@ -155,7 +157,8 @@ mod tests {
         serde_saphyr::from_str(text).unwrap()
     }
 
-    /// What is left of `live` for `wanted`, when the manager owns `ours` and somebody else `theirs`.
+    /// Checks the projection of `live` if the manager owns `ours` and another manager owns
+    /// `theirs`.
     fn check(wanted: &str, ours: &str, theirs: &str, live: &str, expected: &str) {
         let mut object = yaml(live);
         let entry = |manager: &str, operation: &str, fields: &str| {
@@ -175,7 +178,7 @@ mod tests {
 
     #[test]
     fn maps_keep_wanted_and_owned_fields() {
-        // Defaults and others' fields are no matter of ours.
+        // Defaults and fields of others are left out.
         check(
             "{a: 1, m: {x: 1}}",
             "{f:a: {}, f:m: {f:x: {}}}",
@@ -183,7 +186,7 @@ mod tests {
             "{a: 2, b: 3, m: {x: 4, y: 5}, status: {}}",
             "{a: 2, m: {x: 4}}",
         );
-        // Gone from the live object.
+        // Missing in the live object.
         check("{a: 1, m: {x: 1}}", "{}", "{}", "{m: {y: 5}}", "{m: {}}");
         // Of another type.
         check(
@@ -193,7 +196,7 @@ mod tests {
             "{a: {x: 1}, b: text}",
             "{a: {x: 1}, b: text}",
         );
-        // Once applied, wanted no longer.
+        // Applied before, not wanted any more.
         check(
             "{a: 1}",
             "{f:a: {}, f:old: {f:x: {}}}",
@@ -201,7 +204,7 @@ mod tests {
             "{a: 1, old: {x: 1, y: 2}}",
             "{a: 1, old: {x: 1}}",
         );
-        // Never applied by us.
+        // Never applied by the manager.
         check("{a: 1}", "{}", "{f:a: {}}", "{a: 2, b: 1}", "{a: 2}");
     }
 
@@ -215,7 +218,7 @@ mod tests {
             "{l: [{name: x, v: 9}, {name: a, v: 2, w: 3}]}",
             "{l: [{name: a, v: 2}]}",
         );
-        // Somebody else's markers name the keys as well.
+        // The markers of another manager name the keys as well.
         let theirs = r#"{f:l: {'k:{"name":"x"}': {f:v: {}}}}"#;
         check(
             "{l: [{name: a, v: 1}]}",
@@ -224,7 +227,7 @@ mod tests {
             "{l: [{name: x, v: 9}, {name: a, v: 2}]}",
             "{l: [{name: a, v: 2}]}",
         );
-        // An item that is not wanted any more, and one that is not there.
+        // An item that is not wanted any more, and an item that does not exist.
         check(
             "{l: [{name: b, v: 1}]}",
             ours,
@@ -232,7 +235,7 @@ mod tests {
             "{l: [{name: a, v: 2, w: 3}]}",
             "{l: [{v: 2}]}",
         );
-        // A key by default.
+        // A key with a default.
         let port = r#"{f:l: {'k:{"port":80,"protocol":"TCP"}': {f:port: {}}}}"#;
         check(
             "{l: [{port: 80}]}",

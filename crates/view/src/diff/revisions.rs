@@ -12,23 +12,23 @@ use crate::{
     content::{Phase, RevisionContent},
 };
 
-/// All of a revision, or of a template, that is not its place in the chain.
+/// The content and settings of a revision or of a template, without its place in the chain.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// Labels, without the one that names the deployment.
+    /// Labels, without the label with the name of the deployment.
     pub labels: BTreeMap<String, String>,
     /// Phases with their objects.
     pub content: RevisionContent,
     /// Availability probes.
     pub probes: Vec<ObjectSetProbe>,
-    /// Seconds to stay available before it counts as succeeded.
+    /// Seconds that the revision stays available before it counts as succeeded.
     pub success_delay_seconds: i32,
-    /// The account that its objects are written as, if it names one.
+    /// The service account that writes the objects, if one is set.
     pub service_account_name: Option<String>,
 }
 
 impl Side {
-    /// That of a revision with its content.
+    /// The side of a revision with its content.
     #[must_use]
     pub fn of_revision(revision: &Revision, content: RevisionContent) -> Self {
         let mut labels = revision.metadata.labels.clone().unwrap_or_default();
@@ -43,14 +43,14 @@ impl Side {
         }
     }
 
-    /// Slices that it names and that do not exist; empty when all of it is known.
+    /// Slices that the revision names and that do not exist; empty if the content is complete.
     pub fn missing_slices(&self) -> Vec<String> {
         let phases = self.content.phases.iter();
         let names: BTreeSet<&String> = phases.flat_map(|phase| &phase.missing_slices).collect();
         names.into_iter().cloned().collect()
     }
 
-    /// The objects with their phases. Of one that stands there twice, which no manager accepts, the last.
+    /// The objects with their phases. Of duplicates, which no manager accepts, only the last one.
     fn objects(&self) -> Vec<Placed<'_>> {
         let placed: Vec<_> = self.content.placed().collect();
         let mut seen = BTreeSet::new();
@@ -65,11 +65,11 @@ impl Side {
 /// An object with its phase.
 type Placed<'a> = (&'a Phase, &'a Desired);
 
-/// Compares two revisions. Equal objects are left out, and empty means that nothing differs.
+/// Compares two revisions. Equal objects are left out; the result is empty if nothing differs.
 ///
-/// The first section is about the revision as a whole, if there is a difference: labels, probes, the
-/// order of phases. Then come the objects of `to` in their order, and those that only `from` has.
-/// An object of a slice is as good as one of the phase itself.
+/// The first section is about the revision as a whole, if its [`settings`] differ. The objects of
+/// `to` follow in their order, then the objects that only `from` has. Objects in slices are
+/// compared like objects in the phase itself.
 pub fn compare(from: &Side, to: &Side) -> Vec<Section> {
     fn index<'a>(objects: &[Placed<'a>]) -> BTreeMap<&'a ObjectKey, Placed<'a>> {
         objects.iter().map(|one| (&one.1.key, *one)).collect()
@@ -89,7 +89,7 @@ pub fn compare(from: &Side, to: &Side) -> Vec<Section> {
     sections
 }
 
-/// The difference besides objects: labels, probes, the order of phases.
+/// The differences in settings: labels, phases, probes, success delay and service account.
 pub fn settings(from: &Side, to: &Side) -> Option<Section> {
     Section::of_change(Topic::Settings, outline(from), outline(to))
 }
@@ -131,7 +131,7 @@ fn object(from: Option<Placed<'_>>, to: Option<Placed<'_>>) -> Option<Section> {
     Some(section.fate(fate).pair(pair))
 }
 
-/// The differences in the treatment of an object.
+/// The differences in the treatment of an object, such as its phase.
 fn notes(from: Placed<'_>, to: Placed<'_>) -> Vec<Note> {
     let phase = |(phase, _): Placed<'_>| vec![phase.name.clone()];
     let protection = |(_, object): Placed<'_>| vec![format!("{:?}", object.protection)];
@@ -230,7 +230,7 @@ phases:
     fn equal_revisions_have_no_sections() {
         assert_eq!(lines(&side(ONE), &side(ONE)), Vec::<String>::new());
         assert_eq!(lines(&Side::default(), &side("{}")), Vec::<String>::new());
-        // A namespace that is written out, the defaults, and an object in a slice.
+        // An explicit namespace, explicit defaults, and an object in a slice.
         let written = ONE
             .replace("{name: web}", "{name: web, namespace: shop}")
             .replace("  - object", "  - collisionProtection: Prevent\n    object");

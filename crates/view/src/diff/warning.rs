@@ -1,42 +1,42 @@
-//! Losses that should not be a surprise.
+//! Losses that a user may not expect.
 
 use super::fate::{Fate, Unseen};
 use crate::lists::Count;
 
-/// Something that goes along with an object, or keeps it from going.
+/// The loss when an object is deleted, or the reason that the object is not deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// It does not go.
+    /// The object is not deleted: its fate is a refusal.
     Stays(Fate),
-    /// Nobody has looked at it, and others or data may go along.
+    /// The object was not read, and its deletion may delete other objects or data.
     Unseen(Unseen),
-    /// The content of a namespace.
+    /// The content of a namespace is deleted.
     Namespace(Contents),
-    /// All objects of a kind; their number, if it is known.
+    /// All objects of a kind are deleted; with their number, if it is known.
     Definition(Option<Count>),
-    /// The data of a claim.
+    /// The data of a claim is deleted.
     Claim {
-        /// The volume that it is bound to.
+        /// The volume that the claim is bound to.
         volume: Option<String>,
         /// The reclaim policy of the volume, if it is known.
         policy: Option<String>,
     },
-    /// The pods of a stateful set.
+    /// The pods of a stateful set are deleted.
     StatefulSet {
-        /// Their number.
+        /// Number of pods.
         pods: u64,
-        /// Names of its templates of claims.
+        /// Names of the claim templates.
         templates: Vec<String>,
-        /// True if the claims go with it.
+        /// True if the claims are deleted as well.
         with_claims: bool,
     },
 }
 
-/// The objects of a namespace.
+/// The objects in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Their number by kind, as `kubectl get` takes it.
+    /// Number of objects by kind; the kind is in the form that `kubectl get` accepts.
     pub counts: Vec<(String, Count)>,
-    /// Kinds that could not be counted.
+    /// Kinds whose objects could not be counted.
     pub unknown: Vec<String>,
 }

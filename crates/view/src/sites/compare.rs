@@ -1,13 +1,13 @@
-//! The differences of an application for sites besides the content of its versions.
+//! The differences of an application for sites, without the content of its versions.
 
 use baton_apis::{SiteApplication, SiteApplicationSpec, SiteUpgrade};
 use serde_json::{Value, json};
 
 use crate::diff::{Section, Topic};
 
-/// The difference of the ways in which a site is upgraded, as far as they are part of a version.
+/// The difference of the upgrade method, as far as it is part of a version.
 pub fn upgrade(from: Option<Value>, to: Value) -> Option<Section> {
-    // A field that a record leaves out has its default.
+    // A field that a record omits has its default.
     let whole = |value: Value| {
         let known: SiteUpgrade = serde_json::from_value(value).unwrap_or_default();
         json!({ "method": known.method, "services": known.services })
@@ -15,7 +15,8 @@ pub fn upgrade(from: Option<Value>, to: Value) -> Option<Section> {
     Section::of_change(Topic::Upgrade, whole(from?), whole(to))
 }
 
-/// The difference of the terms, which are no part of a version and count as they are now.
+/// The difference of the upgrade terms. They are no part of a version: the present terms always
+/// apply.
 pub fn terms(before: Option<&SiteApplication>, after: &SiteApplication) -> Option<Section> {
     let of = |application: &SiteApplication| {
         let SiteApplicationSpec {
@@ -45,7 +46,7 @@ mod tests {
         assert!(upgrade(Some(default), other).unwrap().differs());
     }
 
-    /// Those count as they are now, whatever version they came with.
+    /// The present terms apply to every version.
     #[test]
     fn what_is_no_part_of_a_version_is_no_difference_of_versions() {
         let kept = json!({ "method": "PerService" });
