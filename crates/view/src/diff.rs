@@ -57,11 +57,11 @@ pub enum Topic {
     Chain(ChainKind, String),
     /// An application itself, by kind, namespace and name.
     Application(&'static Kind, String, String),
-    /// The revision with a number, with all of its objects.
+    /// A whole revision, by number.
     Revision(i64),
     /// Slices that a revision names.
     Slices,
-    /// Labels, phases and probes of a revision.
+    /// Settings of a revision, such as labels, phases and probes.
     Settings,
     /// Chart, clusters and strategy of a Release.
     Environment,
@@ -76,7 +76,7 @@ pub enum Topic {
 }
 
 impl Section {
-    /// An unchanged topic.
+    /// A section about an unchanged topic.
     #[must_use]
     pub fn new(topic: Topic) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Section {
         }
     }
 
-    /// An unchanged object of a phase.
+    /// A section about an unchanged object of a phase.
     #[must_use]
     pub fn of(object: &Desired, phase: &str) -> Self {
         Self::new(Topic::Object {
@@ -98,7 +98,7 @@ impl Section {
         })
     }
 
-    /// The change of a topic; `None` if its two sides are equal.
+    /// A section about the change of a topic; `None` if its two sides are equal.
     pub fn of_change(topic: Topic, before: Value, after: Value) -> Option<Self> {
         let pair = Pair::new(Some(before), Some(after));
         (!pair.is_same()).then(|| Self::new(topic).fate(Fate::Changed).pair(pair))

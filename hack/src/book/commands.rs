@@ -35,7 +35,7 @@ pub(super) fn commands(page: &Page) -> Vec<Command> {
         // Text with brackets and the like describes a command and is not complete.
         let is_whole = !text.contains(['[', '…', '|', '<']) && !text.contains("...");
         let commands = is_whole.then(|| parts(text)).into_iter().flatten();
-        // A program name without arguments is no call.
+        // A program name without arguments is a mention, not a command.
         let commands = commands.filter_map(|words| ours(*line, &words));
         found.extend(commands.filter(|command| !command.args.is_empty()));
     }

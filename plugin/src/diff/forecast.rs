@@ -1,7 +1,7 @@
 //! The effects of applying a deployment or a revision, found by dry runs.
 //!
 //! The object itself is applied first, as a dry run. If the apply makes a new revision, the objects
-//! of the revision are applied as dry runs as well, in the way of the manager.
+//! of the revision are applied as dry runs as well, as the manager would apply them.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// Attempts for an object that changes during the dry run.
 const ROUNDS: usize = 5;
 
-/// Sends a dry run of an apply in the way of the manager; forced for an object that exists.
+/// Sends a dry run of an apply as the manager would send it; forced for an object that exists.
 pub(crate) async fn dry_run(
     cluster: &Cluster,
     object: &Desired,
@@ -292,7 +292,7 @@ async fn settled(
     Ok((Response::Object(answer), notes))
 }
 
-/// Sends a dry run in the way of the manager.
+/// Sends a dry run as the manager would send it.
 ///
 /// A conflict is an error, because it says nothing about the object.
 async fn send(

@@ -61,7 +61,8 @@ impl Coming {
         })
     }
 
-    /// Reports the losses by the apply, and errors of the search for losses. Never stops the apply.
+    /// Reports the losses by the apply. Errors during the search are reported as well, and never
+    /// stop the apply.
     ///
     /// `given` are slices that are applied together with the object.
     pub(crate) async fn warn(&self, cluster: &Cluster, given: &[Value]) {
@@ -258,7 +259,8 @@ impl<'a> Leaving<'a> {
         }
     }
 
-    /// The fate of an object, without the losses on its deletion.
+    /// The fate of an object, without the losses on its deletion. `None` if the object does not
+    /// exist, or no previous revision controls it.
     fn alone(&self, phase: &Phase, object: &Desired, found: &Found<'_>) -> Option<Section> {
         let live = match found {
             Found::Live(live) => live,

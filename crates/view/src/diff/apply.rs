@@ -565,7 +565,7 @@ mod tests {
         let missing = "namespaces \"fresh\" not found";
         let answer = || Response::Refused(missing.to_owned());
         assert_eq!(verdict(inside, answer()), Fate::Created);
-        // The refusal of an invalid object stays a refusal.
+        // An invalid object is refused even in a new namespace.
         let invalid = "metadata.name: must be lower case";
         let answered = verdict(inside, Response::Refused(invalid.to_owned()));
         assert_eq!(answered, refused(invalid));

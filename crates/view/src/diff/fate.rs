@@ -45,7 +45,7 @@ pub enum Fate {
     Kept(When),
     /// Deleted at this time.
     Deleted(When),
-    /// Deleted at this time if it still exists and is not to be kept; it was not read.
+    /// Deleted at this time, unless it is gone or to be kept. The object was not read.
     MaybeDeleted(When),
     /// Refused, because this controller has the same revision number.
     SameNumber(Owner),

@@ -138,8 +138,7 @@ mod tests {
         }
     }
 
-    /// A live object that the revision controls, with `applied` as the fields that the manager
-    /// owns.
+    /// A live object that the revision controls; the manager owns the fields in `owned`.
     fn live(object: &str, owned: &str) -> Value {
         let mut object = yaml(object);
         let mut owned = yaml(owned);

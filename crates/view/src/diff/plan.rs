@@ -346,7 +346,7 @@ mod tests {
         let kind = ChainKind::ObjectDeployment;
         assert_eq!(itself(kind, None, &live).unwrap().fate, Fate::Created);
         assert_eq!(itself(kind, Some(&live), &live), None);
-        // The content is compared object by object.
+        // The content is compared in a section per object.
         let other = yaml(&WEB.replace("ConfigMap", "Secret"));
         assert_eq!(itself(kind, Some(&live), &other), None);
         let other = yaml(&WEB.replace("selector: {}", "selector: {}, paused: true"));

@@ -1,4 +1,4 @@
-//! The losses on deletion of an object that need requests to the server.
+//! Requests to the server about the losses on deletion of an object.
 
 use baton_engine::{Gvk, object::text};
 use baton_kubernetes::path;
