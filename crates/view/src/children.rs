@@ -21,7 +21,7 @@ use crate::{
     delegates::Delegates,
     lists::{List, ListQuery, ListRequest, Lists, NoAnswer, Question, together},
     object::place,
-    served::{FEW, Served},
+    served::{FEW, Served, Unserved},
 };
 
 /// The parts of the objects to read.
@@ -38,7 +38,7 @@ pub enum Detail {
 pub struct Children {
     live: BTreeMap<ObjectKey, Value>,
     /// Kinds that could not be read, by group and kind, with the reason.
-    unreadable: BTreeMap<(String, String), String>,
+    unreadable: BTreeMap<(String, String), Unserved>,
 }
 
 /// The result of a lookup of an object.
@@ -48,8 +48,8 @@ pub enum Found<'a> {
     Live(&'a Value),
     /// The object does not exist.
     Missing,
-    /// The kind of the object cannot be read, for this reason.
-    Unreadable(&'a str),
+    /// The kind of the object cannot be read.
+    Unreadable(&'a Unserved),
 }
 
 /// The controller of an object.
@@ -102,12 +102,12 @@ impl Children {
             self.insert(gvk, object.clone());
         }
         if let Some(why) = &list.trouble {
-            self.insert_unreadable(gvk, why.clone());
+            self.insert_unreadable(gvk, Unserved::Unreadable(why.clone()));
         }
     }
 
     /// Notes that a kind cannot be read.
-    pub fn insert_unreadable(&mut self, gvk: &Gvk, why: String) {
+    pub fn insert_unreadable(&mut self, gvk: &Gvk, why: Unserved) {
         let kind = (gvk.group.clone(), gvk.kind.clone());
         self.unreadable.insert(kind, why);
     }
@@ -124,9 +124,6 @@ impl Children {
         }
     }
 }
-
-/// The reason in [`Found::Unreadable`] for a kind that the server does not serve.
-pub const NOT_SERVED: &str = "the API server does not serve this kind";
 
 /// The objects that revisions want, as they are in one cluster.
 #[derive(Clone, Copy, Debug)]
@@ -151,7 +148,7 @@ impl Question for ChildrenOf<'_> {
         for (collection, served) in collections.iter().zip(together(served)?) {
             match served {
                 Ok(served) => known.push((collection, served)),
-                Err(why) => children.insert_unreadable(&collection.gvk, why.to_owned()),
+                Err(why) => children.insert_unreadable(&collection.gvk, why.clone()),
             }
         }
         for step in [Collection::managed, Collection::others] {
@@ -391,7 +388,7 @@ mod tests {
         assert_eq!(few.len(), FEW);
         assert_eq!(few[0].query.fields.as_deref(), Some("metadata.name=cm-1"));
         // A kind that cannot be read is not requested a second time.
-        children.insert_unreadable(&maps.gvk, "forbidden".to_owned());
+        children.insert_unreadable(&maps.gvk, Unserved::Absent);
         assert!(maps.others(&resource, &children).is_empty());
     }
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{
     object::place,
-    served::{FEW, Served},
+    served::{FEW, Served, Unserved},
 };
 
 /// A collection, a part of a collection, or one object of a collection.
@@ -222,7 +222,7 @@ pub enum Need {
 pub struct Lists {
     read: BTreeMap<ListRequest, List>,
     /// The location where each kind is served, or the reason that it is unknown.
-    served: BTreeMap<Gvk, Result<Served, String>>,
+    served: BTreeMap<Gvk, Result<Served, Unserved>>,
     asked: RefCell<Asked>,
 }
 
@@ -280,12 +280,12 @@ impl Lists {
     ///
     /// # Errors
     /// If the location was not requested from the server yet.
-    pub fn served(&self, gvk: &Gvk) -> Result<Result<&Served, &str>, NoAnswer> {
+    pub fn served(&self, gvk: &Gvk) -> Result<Result<&Served, &Unserved>, NoAnswer> {
         let Some(served) = self.served.get(gvk) else {
             self.asked.borrow_mut().kinds.insert(gvk.clone());
             return Err(NoAnswer::Unread);
         };
-        Ok(served.as_ref().map_err(String::as_str))
+        Ok(served.as_ref())
     }
 
     /// Adds a warning to the answer. It is shown once, however often the question is asked.
@@ -314,7 +314,7 @@ impl Lists {
     }
 
     /// Stores the location where a kind is served, or the reason that it is unknown.
-    pub fn insert_served(&mut self, gvk: Gvk, served: Result<Served, String>) {
+    pub fn insert_served(&mut self, gvk: Gvk, served: Result<Served, Unserved>) {
         self.served.insert(gvk, served);
     }
 
@@ -523,7 +523,7 @@ mod tests {
         lists.insert(slices[1].clone(), List::default());
         lists.insert(slices[2].clone(), List::unreadable("forbidden".to_owned()));
         let gvk = Gvk::new("v1", "Widget");
-        lists.insert_served(gvk.clone(), Err("not served".to_owned()));
+        lists.insert_served(gvk.clone(), Err(Unserved::Absent));
         lists.forget_absent(&slices[..2]);
         let known: Vec<bool> = slices.iter().map(|it| lists.get(it).is_some()).collect();
         assert_eq!(known, [true, false, true]);

@@ -1,6 +1,9 @@
 //! Locations where kinds are served.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use baton_apis::url::escape;
 use baton_engine::{ObjectKey, names::segment_problem, revision::KindScope};
@@ -16,6 +19,24 @@ pub struct Served {
     pub path: String,
     /// Scope of the kind.
     pub scope: KindScope,
+}
+
+/// The reason that the objects of a kind cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unserved {
+    /// The API server does not serve the kind.
+    Absent,
+    /// The location or the objects of the kind could not be read, for this reason.
+    Unreadable(String),
+}
+
+impl fmt::Display for Unserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("the API server does not serve this kind"),
+            Self::Unreadable(why) => f.write_str(why),
+        }
+    }
 }
 
 impl Served {

@@ -11,11 +11,11 @@ use baton_view::{
         question::{AllChains, OneChain},
         target::Target,
     },
-    children::{Children, ChildrenOf, Detail, NOT_SERVED},
+    children::{Children, ChildrenOf, Detail},
     content::{Slices, SlicesOf, WantedRevision},
     lists::{List, ListQuery, ListRequest, Lists, Missing, Need, NoAnswer, Question, requests},
     selection::Selection,
-    served::Served,
+    served::{Served, Unserved},
 };
 use futures::{Stream, StreamExt as _, stream};
 use serde_json::Value;
@@ -111,8 +111,8 @@ pub(crate) async fn discover(cluster: &Cluster, lists: &mut Lists, kinds: BTreeS
                 path: resource.path(),
                 scope: resource.scope,
             }),
-            Ok(None) => Err(NOT_SERVED.to_owned()),
-            Err(error) => Err(error.to_string()),
+            Ok(None) => Err(Unserved::Absent),
+            Err(error) => Err(Unserved::Unreadable(error.to_string())),
         };
         lists.insert_served(gvk, served);
     }

@@ -21,6 +21,7 @@ use baton_view::{
         plan::as_next,
         revisions::{Side, compare},
     },
+    served::Unserved,
 };
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -327,10 +328,10 @@ impl Compared<'_> {
         let live = match found {
             Found::Live(live) => Some(live),
             Found::Missing => None,
-            Found::Unreadable(why) if cluster.resource(&object.gvk).await?.is_some() => {
-                return Err(Error::Impossible(why.to_owned()));
+            Found::Unreadable(why @ Unserved::Unreadable(_)) => {
+                return Err(Error::Impossible(why.to_string()));
             }
-            Found::Unreadable(_) => {
+            Found::Unreadable(Unserved::Absent) => {
                 let section = self.plain(None, None);
                 return Ok(section.map(|section| section.notes([Note::NotServed])));
             }

@@ -23,6 +23,7 @@ use baton_view::{
         plan::{Plan, as_next, itself, last_applied, three_way},
         revisions::{Side, settings},
     },
+    served::Unserved,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
@@ -221,10 +222,9 @@ async fn of_objects(
             };
             let live = match children.find(phase, &object.key) {
                 Found::Live(live) => Some(live),
-                Found::Missing => None,
                 // A kind that is not served has no objects.
-                Found::Unreadable(_) if cluster.resource(&object.gvk).await?.is_none() => None,
-                Found::Unreadable(why) => return Err(Error::Impossible(why.to_owned())),
+                Found::Missing | Found::Unreadable(Unserved::Absent) => None,
+                Found::Unreadable(why) => return Err(Error::Impossible(why.to_string())),
             };
             let next = &Next {
                 delivery: phase.delivery(),

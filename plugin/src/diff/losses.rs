@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_engine::{ObjectKey, revision::Desired};
 use baton_view::{
     chain::{Chain, kind::ChainKind, member::Revision},
-    children::{Found, NOT_SERVED},
+    children::Found,
     content::{Phase, RevisionContent, Slices},
     diff::{
         Section,
@@ -16,6 +16,7 @@ use baton_view::{
         warning::Warning,
     },
     object::text_at,
+    served::Unserved,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
@@ -265,9 +266,9 @@ impl<'a> Leaving<'a> {
         let live = match found {
             Found::Live(live) => live,
             // A kind that is not served has no objects.
-            Found::Missing | Found::Unreadable(NOT_SERVED) => return None,
+            Found::Missing | Found::Unreadable(Unserved::Absent) => return None,
             Found::Unreadable(why) => {
-                let why = Unseen::Unreadable((*why).to_owned());
+                let why = Unseen::Unreadable(why.to_string());
                 return Some(self.unseen(phase, object, why));
             }
         };
@@ -303,10 +304,11 @@ async fn sections(
             Some(_) => read_again(cluster, object).await,
             None => Ok(None),
         };
+        let forbidden = Unserved::Unreadable("you may not read it".to_owned());
         let found = match &live {
             Ok(Some(live)) => Found::Live(live),
             Ok(None) => Found::Missing,
-            Err(Error::Refused(_)) => Found::Unreadable("you may not read it"),
+            Err(Error::Refused(_)) => Found::Unreadable(&forbidden),
             Err(_) => return live.map(|_| None),
         };
         leaving.section(Some(cluster), (phase, object), found).await
@@ -353,14 +355,15 @@ mod tests {
         let siblings = ChainSiblings::new(&chains[0].revisions, &["web-1".to_owned()].into());
         let next = RevisionContent::default();
         let leaving = Leaving::new(&siblings, &next, &When::Available(2));
-        let section = leaving.alone(phase, object, &Found::Unreadable("cannot list"));
+        let cannot = Unserved::Unreadable("cannot list".to_owned());
+        let section = leaving.alone(phase, object, &Found::Unreadable(&cannot));
         let section = section.unwrap();
         assert_eq!(section.fate.group(), Group::Deleted);
         let notes: Vec<String> = section.notes.iter().map(note).collect();
         assert_eq!(notes, ["not looked at: cannot list"]);
         let warnings: Vec<String> = section.warnings.iter().map(warning).collect();
         assert_eq!(warnings, ["it may take others or data along (cannot list)"]);
-        for found in [Found::Missing, Found::Unreadable(NOT_SERVED)] {
+        for found in [Found::Missing, Found::Unreadable(&Unserved::Absent)] {
             assert!(leaving.alone(phase, object, &found).is_none());
         }
     }

@@ -201,9 +201,11 @@ impl Sources<'_> {
         let reported = reported(revision, object);
         let (healthy, owner, message) = match self.children.find(key) {
             Found::Missing => (Health::False, OwnerPicture::Missing, Vec::new()),
-            Found::Unreadable(why) => {
-                (Health::Unknown, OwnerPicture::Unknown, vec![why.to_owned()])
-            }
+            Found::Unreadable(why) => (
+                Health::Unknown,
+                OwnerPicture::Unknown,
+                vec![why.to_string()],
+            ),
             Found::Live(live) => {
                 let verdict = match probes {
                     Ok(probes) => probes.evaluate(budget, &key.group, &key.kind, live),

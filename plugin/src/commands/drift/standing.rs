@@ -233,7 +233,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::lists::from_objects;
-    use baton_view::content::Slices;
+    use baton_view::{content::Slices, served::Unserved};
 
     fn chain(lifecycle: &str, status: &Value) -> Chain {
         let (version, kind) = ("v1", "ConfigMap");
@@ -309,7 +309,7 @@ mod tests {
         let (found, _) = compared(&[chain("Archived", &succeeded)], &children);
         assert_eq!(names(&found), [("", false); 0]);
         let mut children = Children::default();
-        children.insert_unreadable(&gvk, "forbidden".to_owned());
+        children.insert_unreadable(&gvk, Unserved::Unreadable("forbidden".to_owned()));
         let (found, warnings) = compared(&[old], &children);
         assert_eq!(names(&found), [("", false); 0]);
         assert_eq!(warnings, ["v1 ConfigMap not compared: forbidden"]);
