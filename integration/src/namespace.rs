@@ -4,10 +4,11 @@ use std::ops::AsyncFn;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use http::Method;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::cluster::{Cluster, Refused};
+use crate::cluster::{Cluster, Refused, collection};
 use crate::dump;
 use crate::manager::Manager;
 use crate::manifest::{BLOCKING_FINALIZER, Entry, object};
@@ -22,11 +23,23 @@ pub const PATIENCE: Duration = Duration::from_mins(1);
 /// Time limit for garbage collection to discover new kinds.
 const GARBAGE: Duration = Duration::from_secs(90);
 
+/// The longest time that a namespace is not deleted yet because objects of Baton are left in it.
+const EMPTYING: Duration = Duration::from_secs(3);
+
 /// Time between two polls.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The label of a test's namespace and of its cluster-scoped revisions.
 pub const LABEL_TEST: &str = "baton.run/integration-test";
+
+/// The kinds of revisions and their owners, which have finalizers or make objects that have them.
+const OWNERS: [(&str, &str); 5] = [
+    ("shipper.booking.com", "Application"),
+    ("shipper.booking.com", "Release"),
+    ("baton.run", "SiteDeployment"),
+    ("package-operator.run", "ObjectDeployment"),
+    ("package-operator.run", "ObjectSet"),
+];
 
 /// The scope of the revisions of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -396,11 +409,41 @@ impl TestNamespace {
         for object in elsewhere {
             cluster.delete(&object, "Background").await;
         }
+        self.empty(cluster).await;
         let name = json!({ "name": self.name });
         cluster
             .delete(&like("v1", "Namespace", name), "Background")
             .await;
         self.unblock_all(cluster).await;
+    }
+
+    /// Deletes the revisions of the namespace and their owners, and waits a while until none is
+    /// left.
+    ///
+    /// Kubernetes empties a namespace by two requests per kind that it serves, and repeats all of
+    /// them while an object with a finalizer is left. This was most of the work of the API server.
+    async fn empty(&self, cluster: &Cluster) {
+        let options = json!({ "propagationPolicy": "Background" });
+        let asked = Instant::now();
+        loop {
+            let mut is_empty = true;
+            for (group, kind) in OWNERS {
+                let like = json!({
+                    "apiVersion": format!("{group}/v1alpha1"), "kind": kind,
+                    "metadata": { "namespace": self.name },
+                });
+                let url = collection(&like);
+                let deleted = cluster.send(Method::DELETE, &url, "application/json", &options);
+                // A control plane that does not serve the kind has none of its objects.
+                if let Ok(list) = deleted.await {
+                    is_empty &= list["items"].as_array().is_none_or(Vec::is_empty);
+                }
+            }
+            if is_empty || asked.elapsed() > EMPTYING {
+                return;
+            }
+            sleep(INTERVAL * 5).await;
+        }
     }
 
     /// Removes the blocking finalizer from all objects. Objects that are not being deleted yet are
@@ -461,6 +504,7 @@ impl Drop for TestNamespace {
     /// Cleans up on a runtime of its own: the runtime of the test cannot block any more.
     fn drop(&mut self) {
         let failed = std::thread::panicking();
+        work::end();
         std::thread::scope(|scope| {
             let work = scope.spawn(|| {
                 let runtime = tokio::runtime::Builder::new_current_thread()

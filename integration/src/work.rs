@@ -18,12 +18,17 @@ thread_local! {
     static PERMIT: RefCell<Option<SemaphorePermit<'static>>> = const { RefCell::new(None) };
 }
 
-/// Waits until the test may work. The permit lasts until the test's thread ends.
+/// Waits until the test may work. The permit lasts until [`end`], or until the test's thread ends.
 pub(crate) async fn begin() {
     if PERMIT.with_borrow(Option::is_none) {
         let permit = LEFT.acquire().await.unwrap();
         PERMIT.set(Some(permit));
     }
+}
+
+/// Lets another test work, while this one only cleans up.
+pub(crate) fn end() {
+    PERMIT.take();
 }
 
 /// Waits for a resource that other tests use. Another test may work meanwhile.
