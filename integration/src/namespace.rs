@@ -1,17 +1,17 @@
 //! A namespace per test, and functions that wait for changes in it.
 
+mod clean_up;
+
 use std::ops::AsyncFn;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use http::Method;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::cluster::{Cluster, Refused, collection};
-use crate::dump;
+use crate::cluster::{Cluster, Refused};
 use crate::manager::Manager;
-use crate::manifest::{BLOCKING_FINALIZER, Entry, object};
+use crate::manifest::{Entry, object};
 use crate::program::Log;
 use crate::revision::{Revision, Want};
 use crate::work;
@@ -23,23 +23,11 @@ pub const PATIENCE: Duration = Duration::from_mins(1);
 /// Time limit for garbage collection to discover new kinds.
 const GARBAGE: Duration = Duration::from_secs(90);
 
-/// The longest time that a namespace is not deleted yet because objects of Baton are left in it.
-const EMPTYING: Duration = Duration::from_secs(3);
-
 /// Time between two polls.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The label of a test's namespace and of its cluster-scoped revisions.
 pub const LABEL_TEST: &str = "baton.run/integration-test";
-
-/// The kinds of revisions and their owners, which have finalizers or make objects that have them.
-const OWNERS: [(&str, &str); 5] = [
-    ("shipper.booking.com", "Application"),
-    ("shipper.booking.com", "Release"),
-    ("baton.run", "SiteDeployment"),
-    ("package-operator.run", "ObjectDeployment"),
-    ("package-operator.run", "ObjectSet"),
-];
 
 /// The scope of the revisions of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -384,91 +372,6 @@ impl TestNamespace {
     pub fn reference(&self, entry: &Entry) -> Value {
         self.here(entry.clone()).manifest
     }
-
-    /// Deletes all objects of the test.
-    async fn clean_up(&self, cluster: &Cluster) {
-        let like = |api_version: &str, kind: &str, metadata: Value| {
-            let kind = json!(kind);
-            json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata })
-        };
-        let group = "package-operator.run/v1alpha1";
-        let labels = format!("{LABEL_TEST}={}", self.name);
-        // Garbage collection deletes the revisions of a deployment. A revision that is deleted
-        // before its deployment is created again.
-        for kind in [
-            "ClusterObjectDeployment",
-            "ClusterObjectSet",
-            "ClusterObjectSetPhase",
-        ] {
-            for found in cluster.list(&like(group, kind, json!({})), &labels).await {
-                let name = json!({ "name": found["metadata"]["name"] });
-                cluster.delete(&like(group, kind, name), "Background").await;
-            }
-        }
-        let elsewhere = self.elsewhere.lock().unwrap().clone();
-        for object in elsewhere {
-            cluster.delete(&object, "Background").await;
-        }
-        self.empty(cluster).await;
-        let name = json!({ "name": self.name });
-        cluster
-            .delete(&like("v1", "Namespace", name), "Background")
-            .await;
-        self.unblock_all(cluster).await;
-    }
-
-    /// Deletes the revisions of the namespace and their owners, and waits a while until none is
-    /// left.
-    ///
-    /// Kubernetes empties a namespace by two requests per kind that it serves, and repeats all of
-    /// them while an object with a finalizer is left. This was most of the work of the API server.
-    async fn empty(&self, cluster: &Cluster) {
-        let options = json!({ "propagationPolicy": "Background" });
-        let asked = Instant::now();
-        loop {
-            let mut is_empty = true;
-            for (group, kind) in OWNERS {
-                let like = json!({
-                    "apiVersion": format!("{group}/v1alpha1"), "kind": kind,
-                    "metadata": { "namespace": self.name },
-                });
-                let url = collection(&like);
-                let deleted = cluster.send(Method::DELETE, &url, "application/json", &options);
-                // A control plane that does not serve the kind has none of its objects.
-                if let Ok(list) = deleted.await {
-                    is_empty &= list["items"].as_array().is_none_or(Vec::is_empty);
-                }
-            }
-            if is_empty || asked.elapsed() > EMPTYING {
-                return;
-            }
-            sleep(INTERVAL * 5).await;
-        }
-    }
-
-    /// Removes the blocking finalizer from all objects. Objects that are not being deleted yet are
-    /// skipped, because their revision would add the finalizer again.
-    async fn unblock_all(&self, cluster: &Cluster) {
-        let mut object = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "namespace": self.name },
-        });
-        let asked = Instant::now();
-        loop {
-            let mut found = cluster.list(&object, "").await;
-            found.retain(|found| found["metadata"]["finalizers"] == json!([BLOCKING_FINALIZER]));
-            if found.is_empty() || asked.elapsed() > PATIENCE {
-                return;
-            }
-            found.retain(|found| !found["metadata"]["deletionTimestamp"].is_null());
-            for found in found {
-                object["metadata"]["name"] = found["metadata"]["name"].clone();
-                let free = json!({ "metadata": { "finalizers": null } });
-                let _ = cluster.merge(&object, &free).await;
-            }
-            object["metadata"] = json!({ "namespace": self.name });
-            sleep(INTERVAL).await;
-        }
-    }
 }
 
 impl Patient<'_> {
@@ -497,33 +400,5 @@ impl Patient<'_> {
             );
             sleep(INTERVAL).await;
         }
-    }
-}
-
-impl Drop for TestNamespace {
-    /// Cleans up on a runtime of its own: the runtime of the test cannot block any more.
-    fn drop(&mut self) {
-        let failed = std::thread::panicking();
-        work::end();
-        std::thread::scope(|scope| {
-            let work = scope.spawn(|| {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build();
-                runtime.unwrap().block_on(async {
-                    let cluster = Cluster::connect(self.cluster.kubeconfig()).await;
-                    if failed {
-                        eprintln!(
-                            "{}",
-                            dump::of_namespace(&cluster, &self.name, &self.log).await
-                        );
-                    }
-                    self.clean_up(&cluster).await;
-                });
-            });
-            if work.join().is_err() {
-                eprintln!("the namespace {} could not be cleaned up", self.name);
-            }
-        });
     }
 }
