@@ -2,6 +2,8 @@
 
 mod commands;
 mod links;
+#[cfg(test)]
+mod lists;
 mod markdown;
 mod reference;
 

@@ -106,11 +106,9 @@ fn violations(name: &str, text: &str) -> Vec<String> {
 /// Lines that are too long. In Markdown, tables and code blocks may have longer lines.
 fn long_lines(name: &str, text: &str) -> Vec<String> {
     let is_prose = has_extension(Path::new(name), "md");
-    let mut is_code = false;
     let mut found = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
+    for (number, line, is_code) in numbered(text) {
         let start = line.trim_start();
-        is_code ^= start.starts_with("```");
         let columns = line.chars().count();
         if columns > MAX_COLUMNS && !(is_prose && (is_code || start.starts_with('|'))) {
             found.push(format!(
@@ -119,6 +117,15 @@ fn long_lines(name: &str, text: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// The lines of a text with their numbers, and true for lines of fenced code.
+fn numbered(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
+    let mut is_code = false;
+    (1..).zip(text.lines()).map(move |(number, line)| {
+        is_code ^= line.trim_start().starts_with("```");
+        (number, line, is_code)
+    })
 }
 
 /// Number of lines of a file that are not tests.

@@ -1,5 +1,7 @@
 //! Words that comments and pages do not use: they make a reader look for the noun that is meant.
 
+use super::numbered;
+
 /// Words that open no line of a comment. A noun takes their place: "True if", "Number of", "The reason".
 const OPENERS: [&str; 6] = ["What", "Who", "Whose", "Whatever", "Whether", "How"];
 
@@ -17,15 +19,14 @@ const REFUSED: [(&str, &str); 8] = [
 
 /// The refused words of a file of Rust (its comments) or Markdown (its prose), as file, line and reason.
 pub(super) fn refused(name: &str, text: &str, is_prose: bool) -> Vec<String> {
-    let mut is_code = false;
     let mut found = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let start = line.trim_start();
-        is_code ^= is_prose && start.starts_with("```");
-        let comment = start.strip_prefix("//");
-        let Some(words) = (if is_prose { Some(line) } else { comment }).filter(|_| !is_code) else {
-            continue;
+    for (number, line, is_code) in numbered(text) {
+        let words = if is_prose {
+            Some(line).filter(|_| !is_code)
+        } else {
+            line.trim_start().strip_prefix("//")
         };
+        let Some(words) = words else { continue };
         let is_end = |char: char| !char.is_alphanumeric() && char != '_' && char != '`';
         let mut words = words.split(is_end).filter(|word| !word.is_empty());
         let opener = words.clone().next().filter(|word| OPENERS.contains(word));

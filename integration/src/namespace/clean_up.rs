@@ -88,7 +88,7 @@ impl TestNamespace {
     /// left.
     ///
     /// Kubernetes empties a namespace by two requests per kind that it serves, and repeats all of
-    /// them while an object with a finalizer is left. This was most of the work of the API server.
+    /// them while an object with a finalizer is left. These were most requests of a test run.
     async fn empty(&self, cluster: &Cluster) {
         let options = json!({ "propagationPolicy": "Background" });
         let asked = Instant::now();

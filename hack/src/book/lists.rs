@@ -1,12 +1,20 @@
 //! Checks that pages that list items of the code are complete.
 
 use std::collections::BTreeSet;
-use std::{fs, path::Path};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::tidy;
+
+/// The root of the repository.
+fn workspace() -> PathBuf {
+    let hack = Path::new(env!("CARGO_MANIFEST_DIR"));
+    hack.parent().unwrap().to_owned()
+}
 
 /// Reads a file of the repository.
 fn read(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
-    fs::read_to_string(path).expect("the file is part of the repository")
+    fs::read_to_string(workspace().join(path)).unwrap()
 }
 
 /// The values of the constants in the module `reasons` of a file.
@@ -58,28 +66,23 @@ fn every_reason_has_a_cause_and_a_way_out() {
     assert_eq!(described(&page), listed);
 }
 
-/// Adds the product code of all Rust files below a folder.
-fn sources(folder: &Path, found: &mut Vec<String>) {
-    for entry in fs::read_dir(folder).expect("the folder is part of the repository") {
-        let path = entry.expect("the folder is readable").path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if path.is_dir() && name != "tests" && name != "target" {
-            sources(&path, found);
-        } else if name.ends_with(".rs") && name != "tests.rs" {
-            let text = fs::read_to_string(&path).expect("the file is readable");
-            let product = text.split("#[cfg(test)]\nmod ").next();
-            found.extend(product.map(str::to_owned));
-        }
-    }
+/// The product code of all Rust files below a folder.
+fn sources(folder: &str) -> Vec<String> {
+    let root = workspace();
+    let mut files = tidy::sources(&root, &root.join(folder)).unwrap();
+    files.retain(|(name, _)| {
+        let is_test = name.ends_with("/tests.rs") || name.contains("/tests/");
+        tidy::has_extension(Path::new(name), "rs") && !is_test
+    });
+    let files = files.iter();
+    files
+        .map(|(_, text)| tidy::before_tests(text).join("\n"))
+        .collect()
 }
 
 #[test]
 fn every_metric_is_in_the_contract() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut texts = Vec::new();
-    for folder in ["src", "crates"] {
-        sources(&root.join(folder), &mut texts);
-    }
+    let texts: Vec<_> = ["src", "crates"].into_iter().flat_map(sources).collect();
     let is_name = |text: &&str| {
         let families = ["baton_", "package_operator_", "shipper_"];
         let fits = |c: char| c.is_ascii_lowercase() || c == '_';
