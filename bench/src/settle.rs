@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_apis::conditions::{ARCHIVED, AVAILABLE, PROGRESSING, reasons};
+use baton_apis::conditions::{ARCHIVED, AVAILABLE, PROGRESSING, Reason};
 use tokio::time::Instant;
 
 use super::watch::{Object, Sight};
@@ -114,7 +114,7 @@ fn is_idle(deployment: &Object) -> bool {
         .condition(PROGRESSING)
         .is_some_and(|progressing| {
             progressing.status == "False"
-                && progressing.reason == reasons::IDLE
+                && progressing.reason == Reason::Idle
                 && progressing.observed_generation == deployment.metadata.generation
         })
 }

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use baton_apis::{
     ObjectSetPhaseStatus,
-    conditions::{ARCHIVED, reasons},
+    conditions::{ARCHIVED, Reason},
     constants::LABEL_CHAIN,
 };
 use baton_engine::{conditions::Requeue, revision::Delivery};
@@ -225,7 +225,7 @@ impl AgentPhases {
         let condition = Condition {
             type_: ARCHIVED.to_owned(),
             status: "True".to_owned(),
-            reason: reasons::ARCHIVED.to_owned(),
+            reason: Reason::Archived.to_string(),
             message: String::new(),
             observed_generation: Some(phase.generation),
             last_transition_time: Time(self.shared.clock.now()),
@@ -342,6 +342,6 @@ mod tests {
         assert!(site.demand().is_some());
         let saved = file.load().unwrap().unwrap().into_iter();
         let noted = saved.map(|saved| saved.noted.unwrap().conditions);
-        assert!(noted.flatten().any(|it| it.reason == reasons::STOPPING));
+        assert!(noted.flatten().any(|it| it.reason == Reason::Stopping));
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
     ObjectSetPhaseStatus,
-    conditions::{CONNECTED, reasons},
+    conditions::{CONNECTED, Reason},
     constants::ANNOTATION_HEARTBEAT_SECONDS,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -106,13 +106,13 @@ async fn condition(site: &kube::Client, clock: &Clock) -> Condition {
         Err(_) => Err(format!("no answer within {} s", ANSWER.as_secs())),
     };
     let (status, reason, message) = match answer {
-        Ok(version) => ("True", reasons::CONNECTED, version),
-        Err(cause) => ("False", reasons::UNREACHABLE, cause),
+        Ok(version) => ("True", Reason::Connected, version),
+        Err(cause) => ("False", Reason::Unreachable, cause),
     };
     Condition {
         type_: CONNECTED.to_owned(),
         status: status.to_owned(),
-        reason: reason.to_owned(),
+        reason: reason.to_string(),
         message,
         observed_generation: None,
         // The time changes with each heartbeat: it is the time of the heartbeat.

@@ -501,7 +501,7 @@ fn place(phase: &PhaseRecord) -> impl PartialEq {
 pub(super) mod tests {
     use std::collections::BTreeMap;
 
-    use baton_apis::conditions::{STARTED, reasons};
+    use baton_apis::conditions::{Reason, STARTED};
     use baton_engine::revision::Reach;
     use baton_fleet::mirror::Place;
     use baton_records::{
@@ -550,8 +550,8 @@ pub(super) mod tests {
         let mirrors = Mirrors::new("edge", Arc::default());
         mirrors.take([1, 2].map(|number| Change::There(mirror(number, true))));
         let condition = json!({
-            "type": STARTED, "status": "True", "reason": reasons::STARTED, "message": "", "observedGeneration": 1,
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "type": STARTED, "status": "True", "reason": Reason::Started.as_str(), "message": "",
+            "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
         });
         let status = serde_json::from_value(json!({"conditions": [condition]})).unwrap();
         for phase in mirrors.observed.phases.all() {
@@ -618,8 +618,8 @@ pub(super) mod tests {
                 "lastTransitionTime": "2026-01-01T00:00:00Z",
             }]})
         };
-        let queued = status("False", reasons::PREFLIGHT_ERROR);
-        let begun = status("True", reasons::STARTED);
+        let queued = status("False", Reason::PreflightError.as_str());
+        let begun = status("True", Reason::Started.as_str());
         for (noted, of_hub, is_recalled) in [(&begun, &queued, true), (&queued, &begun, false)] {
             let mirrors = Mirrors::new("edge", Arc::default());
             let mut object = mirror(1, true).to_object();

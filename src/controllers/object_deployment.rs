@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::{
     LifecycleState, ObjectDeploymentStatus,
-    conditions::{PROGRESSING, reasons},
+    conditions::{EventReason, PROGRESSING, Reason},
     constants::{
         ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_LAST_APPLIED, ANNOTATION_PREFLIGHT,
         ANNOTATION_TEMPLATE_METADATA, API_VERSION, FINALIZER_CACHED, FINALIZER_METRICS,
@@ -155,7 +155,7 @@ impl ObjectDeployments {
                 let note = format!("Made {kind} {} as revision {}", new.name, new.number);
                 let (key, uid) = (&deployment.key, &deployment.uid);
                 let events = &self.shared.events;
-                events.publish(key, uid, EventKind::Normal, "NewRevision", note);
+                events.publish(key, uid, EventKind::Normal, EventReason::NewRevision, note);
                 Ok(Creation::Done(new.clone()))
             }
             Err(error) => match error.refusal() {
@@ -321,23 +321,23 @@ fn manifest(
 fn transition(
     old: &ObjectDeploymentStatus,
     new: &ObjectDeploymentStatus,
-) -> Option<(EventKind, &'static str, String)> {
+) -> Option<(EventKind, Reason, String)> {
     let progressing = find(&new.conditions, PROGRESSING)?;
     if find(&old.conditions, PROGRESSING).is_some_and(|before| before.reason == progressing.reason)
     {
         return None;
     }
     let kinds = [
-        (reasons::IDLE, EventKind::Normal),
-        (reasons::PROGRESS_DEADLINE_EXCEEDED, EventKind::Warning),
-        (reasons::OBJECT_SET_CREATE_ERROR, EventKind::Warning),
-        (reasons::NUMBERS_EXHAUSTED, EventKind::Warning),
-        (reasons::REVISION_REPEATED, EventKind::Warning),
+        (Reason::Idle, EventKind::Normal),
+        (Reason::ProgressDeadlineExceeded, EventKind::Warning),
+        (Reason::ObjectSetCreateError, EventKind::Warning),
+        (Reason::NumbersExhausted, EventKind::Warning),
+        (Reason::RevisionRepeated, EventKind::Warning),
     ];
     let (reason, kind) = kinds
         .into_iter()
         .find(|(reason, _)| progressing.reason == *reason)?;
-    let note = match new.revision.filter(|_| reason == reasons::IDLE) {
+    let note = match new.revision.filter(|_| reason == Reason::Idle) {
         Some(number) => format!("Revision {number} is rolled out"),
         None => progressing.message.clone(),
     };

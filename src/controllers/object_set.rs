@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use baton_apis::{
     LifecycleState, ObjectSetStatus,
-    conditions::reasons,
+    conditions::{EventReason, Reason},
     constants::{FINALIZER_CACHED, FINALIZER_METRICS},
 };
 use baton_typed::debounce::Debounced;
@@ -155,7 +155,7 @@ impl Controller for ObjectSets {
         let status = self.status(&record)?;
         let mut loaded = self.load(&record, &status).await?;
         if let Numbering::Impossible(text) = number {
-            loaded.refuse(reasons::PREFLIGHT_ERROR, text);
+            loaded.refuse(Reason::PreflightError, text);
         }
         if status.controller_of.is_empty() {
             // It is too late to refuse a revision that has written objects. The older revisions
@@ -163,7 +163,7 @@ impl Controller for ObjectSets {
             let (api, home) = (&self.shared.api, &self.owners.targets.home);
             let losses = losses(&self.observed, api, home, &record, &loaded.phases);
             for text in losses.await? {
-                loaded.refuse(reasons::PREFLIGHT_ERROR, text);
+                loaded.refuse(Reason::PreflightError, text);
             }
         }
         let (owners, observed, api) = (&self.owners, &self.observed, &self.shared.api);
@@ -249,7 +249,8 @@ impl ObjectSets {
             ..status.clone()
         };
         let (Some(probes), None) = (probes, &refusal) else {
-            let (refusal, outcome) = (refusal.unwrap_or_default(), ReconcileOutcome::Blocked);
+            let refusal = refusal.unwrap_or_else(|| Refusal::new(Reason::PreflightError, vec![]));
+            let outcome = ReconcileOutcome::Blocked;
             return self
                 .refuse(record, status, revision, refusal, outcome)
                 .await;
@@ -259,11 +260,7 @@ impl ObjectSets {
             Ok(kinds) => kinds,
             Err(error) if !executor.is_stuck() => return Err(error.into()),
             Err(error) => {
-                let refusal = Refusal {
-                    reason: reasons::WRITE_ERROR,
-                    texts: vec![error.to_string()],
-                    ..Refusal::default()
-                };
+                let refusal = Refusal::new(Reason::WriteError, vec![error.to_string()]);
                 let outcome = ReconcileOutcome::Failed;
                 return self
                     .refuse(record, status, revision, refusal, outcome)
@@ -336,7 +333,13 @@ impl ObjectSets {
             format!("previous: there is no {kind} {names}, so nothing is taken over from it");
         let events = &self.shared.events;
         let (key, uid) = (&record.key, &record.uid);
-        events.publish(key, uid, EventKind::Warning, "PreviousNotFound", text);
+        events.publish(
+            key,
+            uid,
+            EventKind::Warning,
+            EventReason::PreviousNotFound,
+            text,
+        );
     }
 
     fn executor<'a>(

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use baton_apis::{
     LifecycleState, ObjectSetPhaseStatus,
-    conditions::{AVAILABLE, reasons},
+    conditions::{AVAILABLE, Reason},
     constants::{ANNOTATION_ABANDON, CLASS_DEFAULT, FINALIZER_CACHED},
 };
 use baton_engine::{
@@ -308,7 +308,7 @@ impl ObjectSetPhases {
              {ANNOTATION_ABANDON}=true."
             );
         }
-        let available = ("Unknown", reasons::CLUSTER_UNREACHABLE);
+        let available = ("Unknown", Reason::ClusterUnreachable);
         let result = (ReconcileOutcome::Waiting, Requeue::OnEvent);
         self.report_unknown(record, available, &text, result).await
     }
@@ -345,7 +345,7 @@ impl ObjectSetPhases {
     async fn report_unknown(
         &self,
         record: &PhaseRecord,
-        available: (&str, &str),
+        available: (&str, Reason),
         text: &str,
         result: Reconciled,
     ) -> Result<Reconciled, Error> {
@@ -390,19 +390,16 @@ impl ObjectSetPhases {
 }
 
 /// The warning for a status change. Probes that fail are reported by the revision.
-fn warning(
-    old: &ObjectSetPhaseStatus,
-    new: &ObjectSetPhaseStatus,
-) -> Option<(&'static str, String)> {
+fn warning(old: &ObjectSetPhaseStatus, new: &ObjectSetPhaseStatus) -> Option<(Reason, String)> {
     let available = find(&new.conditions, AVAILABLE)?;
-    let reason = reasons::of_available(&available.reason)?;
+    let reason = Reason::of_available(&available.reason)?;
     let is_expected = matches!(
         reason,
-        reasons::AVAILABLE
-            | reasons::PROBE_FAILURE
-            | reasons::QUEUED
-            | reasons::SKIPPED
-            | reasons::STOPPING
+        Reason::Available
+            | Reason::ProbeFailure
+            | Reason::Queued
+            | Reason::Skipped
+            | Reason::Stopping
     );
     let is_new =
         find(&old.conditions, AVAILABLE).is_none_or(|before| before.reason != available.reason);

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use baton_apis::{
     Application, CapacityTarget, Cluster, ConditionStatus, InstallationTarget, Release,
-    ShipperCondition, TrafficTarget, conditions::reasons, kinds,
+    ShipperCondition, TrafficTarget, conditions::Reason, kinds,
 };
 use baton_kubernetes::answer::is_namespace_terminating;
 use baton_kubernetes::events::EventKind;
@@ -80,7 +80,7 @@ fn undecided(
     why: &str,
 ) -> Vec<ShipperCondition> {
     let mut conditions = Conditions::new(conditions, now);
-    conditions.set(type_, ConditionStatus::Unknown, reasons::LIST_FAILED, why);
+    conditions.set(type_, ConditionStatus::Unknown, Reason::ListFailed, why);
     conditions.into_list()
 }
 

@@ -15,6 +15,7 @@ use super::{
     shared::Shared,
     storage_classes,
 };
+use baton_apis::conditions::EventReason;
 use baton_engine::{
     Answer, Gvk, Request,
     conditions::FAILURES_BEFORE_REPORT,
@@ -274,7 +275,7 @@ impl<K: RecordKind> Executor<'_, K> {
         let kept = teardown.kept().iter();
         let kept = kept.map(|at| at.of(phases).key.to_string());
         let what = "Left {count} object(s) behind that are to be kept";
-        self.publish_objects("Kept", what, kept.collect());
+        self.publish_objects(EventReason::Kept, what, kept.collect());
         let outcome = teardown.outcome();
         if let TeardownOutcome::Failed(objects) = &outcome {
             for object in objects {
@@ -353,7 +354,7 @@ impl<K: RecordKind> Executor<'_, K> {
         let recreated = recreated.filter(|(_, write)| *write == WriteResult::Recreated);
         let recreated = recreated.map(|(at, _)| name(at)).collect();
         let what = "Deleted {count} object(s) to create them anew, as their change is refused";
-        self.publish_objects("Recreated", what, recreated);
+        self.publish_objects(EventReason::Recreated, what, recreated);
         let created = |(_, write): &(_, WriteResult)| {
             matches!(write, WriteResult::Created | WriteResult::Recreated)
         };
@@ -391,7 +392,7 @@ impl<K: RecordKind> Executor<'_, K> {
             return;
         }
         self.shared.repairs.count(&self.record.key, &repaired);
-        self.publish("Repaired", repairs::note(repaired));
+        self.publish(EventReason::Repaired, repairs::note(repaired));
     }
 
     /// Publishes that the objects of these names were taken over, and from which owners.
@@ -406,11 +407,11 @@ impl<K: RecordKind> Executor<'_, K> {
             format!("from {}", from.join(", "))
         };
         let text = format!("Took over {count} object(s) {whose}: {}", names.join(", "));
-        self.publish("TookOver", text);
+        self.publish(EventReason::TookOver, text);
     }
 
     /// Publishes an event about objects, if there are any; `{count}` stands for their number.
-    fn publish_objects(&self, reason: &'static str, what: &str, mut names: Vec<String>) {
+    fn publish_objects(&self, reason: EventReason, what: &str, mut names: Vec<String>) {
         if names.is_empty() {
             return;
         }
@@ -419,7 +420,7 @@ impl<K: RecordKind> Executor<'_, K> {
         self.publish(reason, format!("{what}: {}", names.join(", ")));
     }
 
-    fn publish(&self, reason: &'static str, note: impl Into<Note>) {
+    fn publish(&self, reason: EventReason, note: impl Into<Note>) {
         let (key, uid) = (&self.record.key, &self.record.uid);
         let events = &self.shared.events;
         events.publish(key, uid, EventKind::Normal, reason, note);

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
     LifecycleState, ObjectSetPhaseStatus, SiteEntry,
-    conditions::{STARTED, STOPPED, reasons},
+    conditions::{Reason, STARTED, STOPPED},
     constants::ANNOTATION_SITE,
 };
 use baton_engine::{
@@ -271,7 +271,7 @@ impl SitePass {
             return Some(MappedCondition {
                 type_: STARTED.to_owned(),
                 status: "False".to_owned(),
-                reason: reasons::PREFLIGHT_ERROR.to_owned(),
+                reason: Reason::PreflightError.to_string(),
                 message: "The phase is refused, so no workloads were stopped for it.".to_owned(),
             });
         }
@@ -285,7 +285,7 @@ pub(crate) fn stopped(demand: &Demand) -> MappedCondition {
     MappedCondition {
         type_: STOPPED.to_owned(),
         status: "True".to_owned(),
-        reason: reasons::STOPPED.to_owned(),
+        reason: Reason::Stopped.to_string(),
         message: demand.message.clone(),
     }
 }
@@ -294,7 +294,7 @@ fn started() -> MappedCondition {
     MappedCondition {
         type_: STARTED.to_owned(),
         status: "True".to_owned(),
-        reason: reasons::STARTED.to_owned(),
+        reason: Reason::Started.to_string(),
         message: BEGUN.to_owned(),
     }
 }
@@ -311,8 +311,8 @@ struct Report<'a> {
 impl Report<'_> {
     fn status(
         &self,
-        started: Option<(&str, &str, &str)>,
-        reason: &str,
+        started: Option<(&str, Reason, &str)>,
+        reason: Reason,
         message: &str,
     ) -> ObjectSetPhaseStatus {
         let generation = self.phase.generation;
@@ -334,39 +334,39 @@ impl Report<'_> {
     }
 
     fn begun(&self) -> ObjectSetPhaseStatus {
-        let started = ("True", reasons::STARTED, BEGUN);
+        let started = ("True", Reason::Started, BEGUN);
         self.status(
             Some(started),
-            reasons::PROBE_FAILURE,
+            Reason::ProbeFailure,
             "The phase has just begun.",
         )
     }
 
     fn stopping(&self, message: &str) -> ObjectSetPhaseStatus {
         let text = "The phase has begun by stopping the workloads of the previous version.";
-        let started = ("True", reasons::STOPPING, text);
-        self.status(Some(started), reasons::STOPPING, message)
+        let started = ("True", Reason::Stopping, text);
+        self.status(Some(started), Reason::Stopping, message)
     }
 
     fn queued(&self, message: &str, requeue: Requeue) -> Gate {
-        let status = self.status(None, reasons::QUEUED, message);
+        let status = self.status(None, Reason::Queued, message);
         Gate::Hold(status, (ReconcileOutcome::Waiting, requeue))
     }
 
     fn skipped(&self, message: &str) -> Gate {
-        let started = Some(("False", reasons::SKIPPED, message));
+        let started = Some(("False", Reason::Skipped, message));
         let known = find(&self.old.conditions, STARTED);
         // The message keeps naming the version for which the phase was left out.
         let (started, message) = match known {
-            Some(known) if known.reason == reasons::SKIPPED => (None, &*known.message),
+            Some(known) if known.reason == Reason::Skipped => (None, &*known.message),
             _ => (started, message),
         };
-        let status = self.status(started, reasons::SKIPPED, message);
+        let status = self.status(started, Reason::Skipped, message);
         Gate::Hold(status, (ReconcileOutcome::Blocked, Requeue::OnEvent))
     }
 
     fn refused(&self, text: &str) -> Gate {
-        let status = self.status(None, reasons::PREFLIGHT_ERROR, text);
+        let status = self.status(None, Reason::PreflightError, text);
         Gate::Hold(status, (ReconcileOutcome::Blocked, Requeue::OnEvent))
     }
 }
@@ -384,5 +384,5 @@ pub(crate) fn not_handed_yet(
         now,
     };
     let message = format!("Waits until {before} is handed to the agent.");
-    Ok(report.status(None, reasons::QUEUED, &message))
+    Ok(report.status(None, Reason::Queued, &message))
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
     LifecycleState, ObjectSetPhaseSpec, ObjectSetPhaseStatus, ObjectSetTemplatePhase,
-    conditions::reasons, constants::CLASS_AGENT,
+    conditions::Reason, constants::CLASS_AGENT,
 };
 use baton_engine::{
     condition_list::Conditions,
@@ -102,7 +102,7 @@ enum Checked {
 /// The reason that no object of a phase may be delivered.
 struct Refusal {
     /// Reason of the condition.
-    reason: &'static str,
+    reason: Reason,
     text: String,
     result: Reconciled,
 }
@@ -186,12 +186,12 @@ impl PhasePass<'_> {
         } = &seen.loaded;
         let refusal = if let Some(text) = &seen.changed {
             Refusal {
-                reason: reasons::SPEC_CHANGED,
+                reason: Reason::SpecChanged,
                 text: text.clone(),
                 result: (ReconcileOutcome::Blocked, Requeue::OnEvent),
             }
         } else if !problems.is_empty() {
-            let reason = reasons::PREFLIGHT_ERROR;
+            let reason = Reason::PreflightError;
             let requeue = requeue_refused(&seen.old.conditions, reason, self.record.generation);
             Refusal {
                 reason,
@@ -203,7 +203,7 @@ impl PhasePass<'_> {
             match executor.kinds(phases).await {
                 Ok(kinds) => return Ok(Checked::Accepted(kinds)),
                 Err(error) if executor.is_stuck() => Refusal {
-                    reason: reasons::WRITE_ERROR,
+                    reason: Reason::WriteError,
                     text: error.to_string(),
                     result: (ReconcileOutcome::Failed, Requeue::Backoff),
                 },
@@ -359,7 +359,7 @@ impl PhasePass<'_> {
                     .to_owned()
             })
             .collect();
-        let reason = ("False", reasons::ARCHIVAL_IN_PROGRESS);
+        let reason = ("False", Reason::ArchivalInProgress);
         let (old, text) = (record.status()?, texts.join(", "));
         let now = self.shared.clock.now();
         Ok(Some(PhaseOutcome {

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use baton_apis::constants::API_VERSION;
+use baton_apis::{conditions::EventReason, constants::API_VERSION};
 use baton_kubernetes::{
     account::Account,
     events::{EventKind, EventPublisher, Note},
@@ -68,10 +68,10 @@ impl Events {
         key: &Key<K>,
         uid: &str,
         kind: EventKind,
-        reason: &'static str,
+        reason: impl Into<EventReason>,
         note: impl Into<Note>,
     ) {
-        let note = note.into();
+        let (reason, note) = (reason.into().as_str(), note.into());
         let Self::Publish(publisher) = self else {
             info!(object = %key, reason, note = note.text);
             return;
@@ -95,7 +95,7 @@ impl Events {
         reporter: &'static str,
         (key, object): (&TypedKey, &K),
         kind: EventKind,
-        reason: &'static str,
+        reason: impl Into<EventReason>,
         note: impl Into<Note>,
     ) {
         let Self::Publish(publisher) = self else {
@@ -109,7 +109,7 @@ impl Events {
             uid: object.meta().uid.clone(),
             ..ObjectReference::default()
         };
-        publisher.publish_as(reporter, subject, kind, reason, note);
+        publisher.publish_as(reporter, subject, kind, reason.into().as_str(), note);
     }
 }
 

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::{
     SiteEntry,
-    conditions::reasons,
+    conditions::Reason,
     constants::{ANNOTATION_SITE, CLASS_AGENT, LABEL_CHAIN},
 };
 use baton_engine::delegated::names;
@@ -92,7 +92,7 @@ fn chain_of_revisions(observed: &Observed, namespace: &str, label: &str) -> Vec<
 /// created.
 pub(crate) fn is_refused(revision: &RevisionRecord) -> bool {
     let availability = revision.availability;
-    availability.is_some_and(|reason| reasons::REFUSALS.contains(&reason))
+    availability.is_some_and(|reason| Reason::REFUSALS.contains(&reason))
 }
 
 /// The phases of a chain, by their labels, as an agent does not have all revisions.

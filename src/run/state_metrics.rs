@@ -11,7 +11,7 @@ use std::{
 
 use baton_apis::{
     ConditionStatus, LifecycleState,
-    conditions::{AVAILABLE, PAUSED, PROGRESSING},
+    conditions::{AVAILABLE, PAUSED, PROGRESSING, Reason},
 };
 use baton_fleet::inventory::Inventory;
 use baton_kubernetes::fence::Fence;
@@ -214,7 +214,7 @@ fn state(record: &RevisionRecord) -> &'static str {
         LifecycleState::Paused => return "Paused",
         LifecycleState::Active => {}
     }
-    record.availability.unwrap_or("Pending")
+    record.availability.map_or("Pending", Reason::as_str)
 }
 
 fn of_clusters(connected: BTreeMap<String, bool>) -> Family<ClusterLabel, Gauge> {
@@ -228,7 +228,6 @@ fn of_clusters(connected: BTreeMap<String, bool>) -> Family<ClusterLabel, Gauge>
 
 #[cfg(test)]
 mod tests {
-    use baton_apis::conditions::reasons;
     use baton_records::{deployment::DeploymentKind, record::Record, revision::RevisionKind};
     use serde_json::{Value, json};
 
@@ -268,7 +267,7 @@ mod tests {
             registry.register("x_condition", "", conditions);
             registry.register("x_revision", "", numbers);
         });
-        let late = reasons::PROGRESS_DEADLINE_EXCEEDED;
+        let late = Reason::ProgressDeadlineExceeded;
         let labels = r#"{baton_kind="ObjectDeployment",baton_namespace="shop",baton_name="web""#;
         assert_eq!(
             found,

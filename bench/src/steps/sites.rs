@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use baton_apis::conditions::{PROGRESSING, reasons};
+use baton_apis::conditions::{PROGRESSING, Reason};
 use baton_apis::constants::{BATON_API_VERSION, shipper};
 use baton_apis::{Cluster, SiteApplication, SiteDeployment, SiteDeploymentStatus};
 use baton_hack::manager::Error as ManagerError;
@@ -389,7 +389,7 @@ fn is_complete(status: &SiteDeploymentStatus, version: &str, sites: usize) -> bo
     let is_over = status
         .conditions
         .iter()
-        .any(|it| it.type_ == PROGRESSING && it.reason == reasons::COMPLETE);
+        .any(|it| it.type_ == PROGRESSING && it.reason == Reason::Complete);
     status.version.as_deref() == Some(version)
         && usize::try_from(status.counts.healthy).is_ok_and(|healthy| healthy == sites)
         && is_over

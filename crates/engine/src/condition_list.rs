@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
-use baton_apis::conditions::{GENERAL, MAX_MESSAGE_LENGTH, STARTED, STOPPED};
+use baton_apis::conditions::{GENERAL, MAX_MESSAGE_LENGTH, Reason, STARTED, STOPPED};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -78,7 +78,12 @@ impl Conditions {
     }
 
     /// Sets a condition; a message that is too long is cut.
-    pub fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
+    pub fn set(&mut self, type_: &str, status: &str, reason: Reason, message: &str) {
+        self.copy(type_, status, reason.as_str(), message);
+    }
+
+    /// As [`set`](Self::set), with the reason of another condition.
+    pub(crate) fn copy(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
         let condition = Condition {
             type_: type_.to_owned(),
             status: status.to_owned(),
@@ -119,7 +124,7 @@ impl Conditions {
                 || mapped.iter().any(|mapped| mapped.type_ == condition.type_)
         });
         for condition in mapped {
-            self.set(
+            self.copy(
                 &condition.type_,
                 &condition.status,
                 &condition.reason,
@@ -133,7 +138,7 @@ impl Conditions {
     pub fn set_place(&mut self, mapped: &[MappedCondition]) {
         let of_place = |it: &&MappedCondition| matches!(&*it.type_, STARTED | STOPPED);
         for condition in mapped.iter().filter(of_place) {
-            self.set(
+            self.copy(
                 &condition.type_,
                 &condition.status,
                 &condition.reason,

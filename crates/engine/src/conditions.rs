@@ -9,7 +9,7 @@ mod tests;
 use baton_apis::{
     ControlledObjectReference, LifecycleState, ObjectSetPhaseStatus, ObjectSetStatus,
     ObjectSetStatusPhase, RemotePhaseReference,
-    conditions::{ARCHIVED, AVAILABLE, IN_TRANSITION, PAUSED, SUCCEEDED, messages, reasons},
+    conditions::{ARCHIVED, AVAILABLE, IN_TRANSITION, PAUSED, Reason, SUCCEEDED, messages},
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -48,12 +48,14 @@ pub struct Report {
 pub fn was_refused(previous: &[Condition]) -> bool {
     find(previous, AVAILABLE).is_some_and(|condition| {
         condition.status == "False"
-            && [
-                reasons::PREFLIGHT_ERROR,
-                reasons::WRITE_ERROR,
-                reasons::COLLISION_DETECTED,
-            ]
-            .contains(&&*condition.reason)
+            && Reason::is_in(
+                &condition.reason,
+                &[
+                    Reason::PreflightError,
+                    Reason::WriteError,
+                    Reason::CollisionDetected,
+                ],
+            )
     })
 }
 
@@ -94,7 +96,7 @@ pub fn report_pass(
             conditions.set(
                 IN_TRANSITION,
                 "True",
-                reasons::IN_TRANSITION,
+                Reason::InTransition,
                 messages::IN_TRANSITION,
             );
         }
@@ -177,7 +179,7 @@ pub fn report_phase(
 pub fn report_phase_unknown(
     previous: &ObjectSetPhaseStatus,
     revision: &Revision,
-    (status, reason): (&str, &str),
+    (status, reason): (&str, Reason),
     message: &str,
     now: Timestamp,
 ) -> ObjectSetPhaseStatus {
@@ -219,7 +221,7 @@ fn set_available(
 ) -> Availability {
     let mut requeue = Requeue::OnEvent;
     let mut is_error = true;
-    let [invalid, unwritable] = [reasons::PREFLIGHT_ERROR, reasons::WRITE_ERROR]
+    let [invalid, unwritable] = [Reason::PreflightError, Reason::WriteError]
         .map(|reason| requeue_refused(conditions.list(), reason, revision.generation));
     let mut fail = |status, reason, message: &str, retry| {
         conditions.set(AVAILABLE, status, reason, message);
@@ -230,14 +232,14 @@ fn set_available(
             is_error = false;
             fail(
                 "False",
-                reasons::NOT_IN_CONTROL,
+                Reason::NotInControl,
                 "Not every object is controlled by this revision, and it never was available.",
                 Requeue::OnEvent,
             );
         }
         PassResult::Passed => {
             is_error = false;
-            conditions.set(AVAILABLE, "True", reasons::AVAILABLE, messages::AVAILABLE);
+            conditions.set(AVAILABLE, "True", Reason::Available, messages::AVAILABLE);
         }
         PassResult::ProbeFailure { phase, failures } => {
             is_error = false;
@@ -246,7 +248,7 @@ fn set_available(
                 Delivery::InProcess => format!("Phase \"{phase}\" failed: {failures}"),
                 Delivery::Delegated | Delivery::Remote => failures.clone(),
             };
-            fail("False", reasons::PROBE_FAILURE, &message, Requeue::OnEvent);
+            fail("False", Reason::ProbeFailure, &message, Requeue::OnEvent);
             if !outcome.failing_unseen().is_empty() {
                 requeue = Requeue::After(next_look(outcome.failing_for));
             }
@@ -261,8 +263,8 @@ fn set_available(
             is_error = false;
             // A phase that waits in the queue of its site, or for old workloads to stop, has not
             // failed.
-            let message = match *reason {
-                reasons::QUEUED | reasons::SKIPPED | reasons::STOPPING => message.clone(),
+            let message = match reason {
+                Reason::Queued | Reason::Skipped | Reason::Stopping => message.clone(),
                 _ => format!("Phase \"{phase}\" failed: {message}"),
             };
             let status = if status == "Unknown" {
@@ -270,31 +272,26 @@ fn set_available(
             } else {
                 "False"
             };
-            fail(status, reason, &message, Requeue::OnEvent);
+            fail(status, *reason, &message, Requeue::OnEvent);
         }
         PassResult::Stopping(message) => {
             is_error = false;
-            fail("False", reasons::STOPPING, message, Requeue::OnEvent);
+            fail("False", Reason::Stopping, message, Requeue::OnEvent);
         }
         PassResult::Preflight(texts) => {
-            fail(
-                "False",
-                reasons::PREFLIGHT_ERROR,
-                &texts.join(", "),
-                invalid,
-            );
+            fail("False", Reason::PreflightError, &texts.join(", "), invalid);
         }
         PassResult::Collision(text) => {
             let retry = Requeue::After(MISCONFIGURATION_RETRY);
-            fail("False", reasons::COLLISION_DETECTED, text, retry);
+            fail("False", Reason::CollisionDetected, text, retry);
         }
         PassResult::WriteError(texts) => {
-            fail("False", reasons::WRITE_ERROR, &texts.join(", "), unwritable);
+            fail("False", Reason::WriteError, &texts.join(", "), unwritable);
         }
         PassResult::Failed(texts) if failures >= FAILURES_BEFORE_REPORT => {
             fail(
                 "False",
-                reasons::WRITE_ERROR,
+                Reason::WriteError,
                 &texts.join(", "),
                 Requeue::Backoff,
             );
@@ -319,7 +316,7 @@ fn merge_remote_phases(list: &mut Vec<RemotePhaseReference>, now: Vec<RemotePhas
 pub fn report_refusal(
     previous: &ObjectSetStatus,
     revision: &Revision,
-    reason: &str,
+    reason: Reason,
     texts: &[String],
     now: Timestamp,
 ) -> Report {
@@ -349,7 +346,7 @@ pub fn report_archival(
     let mut message = messages::ARCHIVAL_IN_PROGRESS.to_owned();
     let is_interim = matches!(outcome, TeardownOutcome::Waiting(_));
     match outcome {
-        TeardownOutcome::Done => conditions.set(ARCHIVED, "True", reasons::ARCHIVED, ""),
+        TeardownOutcome::Done => conditions.set(ARCHIVED, "True", Reason::Archived, ""),
         TeardownOutcome::Waiting(objects) => waiting_for = objects,
         TeardownOutcome::Failed(objects) => {
             for object in &objects {
@@ -363,7 +360,7 @@ pub fn report_archival(
     }
     let done = conditions.is_true(ARCHIVED);
     if !done {
-        conditions.set(ARCHIVED, "False", reasons::ARCHIVAL_IN_PROGRESS, &message);
+        conditions.set(ARCHIVED, "False", Reason::ArchivalInProgress, &message);
     }
     let mut status = into_status(conditions, previous, revision);
     if !done {
@@ -424,7 +421,7 @@ fn set_succeeded(
     conditions.set(
         SUCCEEDED,
         "True",
-        reasons::ROLLOUT_SUCCESS,
+        Reason::RolloutSuccess,
         messages::ROLLOUT_SUCCESS,
     );
     None
@@ -435,11 +432,11 @@ fn set_succeeded(
 fn set_paused(conditions: &mut Conditions, revision: &Revision, agreed: bool) {
     match revision.lifecycle {
         LifecycleState::Paused | LifecycleState::Active if !agreed => {
-            let reason = reasons::PARTIALLY_PAUSED;
+            let reason = Reason::PartiallyPaused;
             conditions.set(PAUSED, "Unknown", reason, messages::PARTIALLY_PAUSED);
         }
         LifecycleState::Paused => {
-            conditions.set(PAUSED, "True", reasons::PAUSED, messages::PAUSED);
+            conditions.set(PAUSED, "True", Reason::Paused, messages::PAUSED);
         }
         LifecycleState::Active => conditions.remove(PAUSED),
         LifecycleState::Archived => {}

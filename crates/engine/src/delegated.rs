@@ -8,7 +8,7 @@ mod tests;
 
 use baton_apis::{
     ControlledObjectReference, RemotePhaseReference, WaitingForObject,
-    conditions::{AVAILABLE, PAUSED, reasons},
+    conditions::{AVAILABLE, PAUSED, Reason},
     constants::GROUP,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -113,7 +113,7 @@ impl PhaseState {
     /// The report of its controller about the phase.
     pub fn report(&self) -> PhaseReport<'_> {
         if self.is_deleting {
-            return PhaseReport::Not("False", reasons::PROBE_FAILURE, "being deleted");
+            return PhaseReport::Not("False", Reason::ProbeFailure.as_str(), "being deleted");
         }
         match self.condition(AVAILABLE) {
             None => PhaseReport::Nothing,
@@ -140,7 +140,7 @@ impl PhaseState {
         match self.condition(AVAILABLE) {
             Some(condition)
                 if condition.status == "Unknown"
-                    || condition.reason == reasons::ARCHIVAL_IN_PROGRESS =>
+                    || condition.reason == Reason::ArchivalInProgress =>
             {
                 condition.message.clone()
             }
@@ -183,14 +183,14 @@ impl Delegated {
     }
 
     /// The entry of `status.waitingFor` for the phase object.
-    pub fn waiting(&self, phase: &str, reason: &str, message: &str) -> WaitingForObject {
+    pub fn waiting(&self, phase: &str, reason: Reason, message: &str) -> WaitingForObject {
         WaitingForObject {
             phase: phase.to_owned(),
             group: GROUP.to_owned(),
             kind: self.kind.to_owned(),
             name: self.name.clone(),
             namespace: (!self.namespace.is_empty()).then(|| self.namespace.clone()),
-            reason: reason.to_owned(),
+            reason: reason.to_string(),
             message: message.to_owned(),
         }
     }

@@ -10,7 +10,7 @@ mod tests;
 
 use std::{fmt, time::Duration};
 
-use baton_apis::{WaitingForObject, conditions::reasons};
+use baton_apis::{WaitingForObject, conditions::Reason};
 
 use crate::{
     Answer, Request,
@@ -294,10 +294,10 @@ impl<'a> Pass<'a> {
             return;
         };
         let (reason, result): (_, fn(Vec<String>) -> PassResult) = match worst {
-            Problem::Violation => (reasons::PREFLIGHT_ERROR, PassResult::Preflight),
-            Problem::WriteRefused => (reasons::WRITE_ERROR, PassResult::WriteError),
-            Problem::Failed => (reasons::WRITE_ERROR, PassResult::Failed),
-            Problem::Collision => (reasons::COLLISION_DETECTED, |texts| {
+            Problem::Violation => (Reason::PreflightError, PassResult::Preflight),
+            Problem::WriteRefused => (Reason::WriteError, PassResult::WriteError),
+            Problem::Failed => (Reason::WriteError, PassResult::Failed),
+            Problem::Collision => (Reason::CollisionDetected, |texts| {
                 PassResult::Collision(texts.concat())
             }),
         };
@@ -329,7 +329,7 @@ impl<'a> Pass<'a> {
                 continue;
             };
             let key = &desired.key;
-            self.wait_for(at, reasons::PROBE_FAILURE, &messages);
+            self.wait_for(at, Reason::ProbeFailure, &messages);
             failures.push(&format!(
                 "{} {} {}/{}: {messages}",
                 key.group, key.kind, key.namespace, key.name
@@ -375,7 +375,7 @@ impl<'a> Pass<'a> {
         (!texts.is_empty()).then(|| texts.join(", "))
     }
 
-    fn wait_for(&mut self, at: Position, reason: &str, message: &str) {
+    fn wait_for(&mut self, at: Position, reason: Reason, message: &str) {
         // The status has no room for more, and there may be thousands, each with a long text.
         if self.waiting_for.len() >= MAX_WAITING_FOR {
             return;

@@ -14,8 +14,8 @@ mod tests;
 use baton_apis::{
     ObjectDeploymentStatusPhase,
     conditions::{
-        ABORTED, ARCHIVED, AVAILABLE, PAUSED, PLACED, PROGRESSING, READY, RECONCILING, STALLED,
-        SUCCEEDED, messages, reasons,
+        ABORTED, ARCHIVED, AVAILABLE, PAUSED, PLACED, PROGRESSING, READY, RECONCILING, Reason,
+        STALLED, SUCCEEDED, messages,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -74,7 +74,7 @@ impl Verdict {
         let others = [RECONCILING, STALLED].map(|it| (it, (other == Some(it)).then_some("True")));
         for (type_, status) in [(READY, ready)].into_iter().chain(others) {
             match status {
-                Some(status) => conditions.set(type_, status, &self.reason, &self.message),
+                Some(status) => conditions.copy(type_, status, &self.reason, &self.message),
                 None => conditions.remove(type_),
             }
         }
@@ -107,7 +107,11 @@ pub(crate) fn set_of_revision(
         (None, Some(available)) if available.status == "True" => {
             if waits_for_success && !is_true(SUCCEEDED) {
                 let readiness = Readiness::Reconciling { ready: "False" };
-                Verdict::new(readiness, reasons::SUCCESS_DELAY, messages::SUCCESS_DELAY)
+                Verdict::new(
+                    readiness,
+                    Reason::SuccessDelay.as_str(),
+                    messages::SUCCESS_DELAY,
+                )
             } else {
                 Verdict::of(Readiness::Ready, available)
             }
@@ -123,7 +127,7 @@ pub(crate) fn set_of_revision(
 
 /// The readiness of a revision that is not available.
 fn unavailable(available: &Condition, is_paused: bool) -> Readiness {
-    if reasons::REFUSALS.contains(&&*available.reason) {
+    if Reason::is_in(&available.reason, &Reason::REFUSALS) {
         Readiness::Stalled
     } else if available.status == "Unknown" {
         Readiness::Reconciling { ready: "Unknown" }
@@ -148,9 +152,9 @@ pub fn set_of_rollout(conditions: &mut Conditions) {
         return;
     };
     let is_over = progressing.status == "False";
-    let cannot = [reasons::INVALID_STRATEGY, reasons::NUMBERS_EXHAUSTED];
-    let cannot = is_over && cannot.contains(&&*progressing.reason);
-    let is_complete = is_over && progressing.reason == reasons::COMPLETE;
+    let cannot = [Reason::InvalidStrategy, Reason::NumbersExhausted];
+    let cannot = is_over && Reason::is_in(&progressing.reason, &cannot);
+    let is_complete = is_over && progressing.reason == Reason::Complete;
     let verdict = if let Some(aborted) = is(ABORTED, "True") {
         Verdict::of(Readiness::Stalled, aborted)
     } else if cannot {
@@ -183,13 +187,13 @@ pub(crate) fn set_of_deployment(
     let Some(progressing) = conditions.get(PROGRESSING) else {
         return Phase::Pending;
     };
-    let has_failed = [
-        reasons::OBJECT_SET_CREATE_ERROR,
-        reasons::PROGRESS_DEADLINE_EXCEEDED,
-        reasons::NUMBERS_EXHAUSTED,
-        reasons::REVISION_REPEATED,
-    ]
-    .contains(&&*progressing.reason);
+    let failures = [
+        Reason::ObjectSetCreateError,
+        Reason::ProgressDeadlineExceeded,
+        Reason::NumbersExhausted,
+        Reason::RevisionRepeated,
+    ];
+    let has_failed = Reason::is_in(&progressing.reason, &failures);
     let (verdict, phase) = match (stalled, available) {
         _ if has_failed => (Verdict::of(Readiness::Stalled, progressing), Phase::Failed),
         (Some(stalled), _) => (Verdict::of(Readiness::Stalled, stalled), Phase::Failed),

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use baton_apis::{
     CollisionProtection, ConditionMapping, ControlledObjectReference, LifecycleState,
     ObjectSetTemplatePhase, WaitingForObject,
+    conditions::Reason,
     constants::{
         ANNOTATION_REVISION, LABEL_CACHE, LABEL_CACHE_VALUE, LABEL_INSTANCE, LABEL_MANAGED_BY,
         LABEL_MANAGED_BY_VALUE, LABEL_PACKAGE,
@@ -154,7 +155,7 @@ impl Phase {
     }
 
     /// The entry of `status.waitingFor` for an object.
-    pub(super) fn waiting(&self, object: usize, reason: &str, message: &str) -> WaitingForObject {
+    pub(super) fn waiting(&self, object: usize, reason: Reason, message: &str) -> WaitingForObject {
         let key = &self.objects[object].key;
         WaitingForObject {
             phase: self.name.clone(),
@@ -162,7 +163,7 @@ impl Phase {
             kind: key.kind.clone(),
             name: key.name.clone(),
             namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
-            reason: reason.to_owned(),
+            reason: reason.to_string(),
             message: message.to_owned(),
         }
     }

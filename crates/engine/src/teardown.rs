@@ -7,7 +7,7 @@ mod tests;
 
 use std::fmt;
 
-use baton_apis::{WaitingForObject, conditions::reasons};
+use baton_apis::{WaitingForObject, conditions::Reason};
 use serde_json::Value;
 
 use crate::{
@@ -352,7 +352,7 @@ impl<'a> Teardown<'a> {
         let Some(index) = self.left.checked_sub(1) else {
             return TeardownOutcome::Done;
         };
-        let reason = reasons::ARCHIVAL_IN_PROGRESS;
+        let reason = Reason::ArchivalInProgress;
         let phase = &self.phases[index];
         if let (Some(delegate), Some(delegated)) = (&self.delegates[index], &phase.delegated) {
             let problem = delegate.attempts.problem.clone();

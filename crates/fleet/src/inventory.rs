@@ -47,7 +47,7 @@ use std::{
     time::Duration,
 };
 
-use baton_apis::{UpgradeWindow, conditions::reasons, kinds, url::escape};
+use baton_apis::{UpgradeWindow, conditions::Reason, kinds, url::escape};
 use jiff::Timestamp;
 use kube::Client;
 use parking_lot::{Mutex, RwLock};
@@ -321,7 +321,7 @@ impl Shared {
         };
         asked.insert(name.to_owned());
         ClusterLink::Down {
-            reason: reasons::CONNECTING,
+            reason: Reason::Connecting,
             message: "the Clusters have not been listed yet".to_owned(),
             since: self.created,
         }
@@ -426,7 +426,7 @@ impl Shared {
                 Standing::Connecting => tracing::info!(cluster = name, "connecting"),
                 Standing::Up => tracing::info!(cluster = name, "connected"),
                 Standing::Down { reason, message } => {
-                    tracing::warn!(cluster = name, reason, cause = message, "not connected");
+                    tracing::warn!(cluster = name, %reason, cause = message, "not connected");
                 }
             }
         }

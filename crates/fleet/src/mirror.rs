@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use baton_apis::{
     LifecycleState, ObjectSetPhaseStatus,
-    conditions::{ARCHIVED, SUCCEEDED, reasons},
+    conditions::{ARCHIVED, Reason, SUCCEEDED},
     constants::{
         ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, ANNOTATION_SITE, API_VERSION, CLASS_AGENT,
         FINALIZER_MIRROR, HEARTBEAT, LABEL_CHAIN, LABEL_OBJECT_DEPLOYMENT, LABEL_PHASE_CLASS,
@@ -194,7 +194,7 @@ impl Relative {
             object["status"]["conditions"] = json!([Condition {
                 type_: SUCCEEDED.to_owned(),
                 status: "True".to_owned(),
-                reason: reasons::ROLLOUT_SUCCESS.to_owned(),
+                reason: Reason::RolloutSuccess.to_string(),
                 message: String::new(),
                 observed_generation: None,
                 last_transition_time: Time(Timestamp::UNIX_EPOCH),

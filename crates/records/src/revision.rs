@@ -12,7 +12,7 @@ use std::{
 use baton_apis::{
     LifecycleState, ObjectSetSpec, ObjectSetStatus, PreviousRevisionReference,
     RemotePhaseReference,
-    conditions::{ARCHIVED, AVAILABLE, SUCCEEDED, availability},
+    conditions::{ARCHIVED, AVAILABLE, Reason, SUCCEEDED},
     constants::{
         ANNOTATION_ABANDON, ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_ON_DELETION,
         ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_PREFLIGHT,
@@ -111,7 +111,7 @@ pub struct RevisionFields {
     pub archived: bool,
     /// The condition `Available` in one word: `Available` if it is true, else its reason, or
     /// `Other` for a reason of another implementation.
-    pub availability: Option<&'static str>,
+    pub availability: Option<Reason>,
 }
 
 /// The Release that a revision installs.
@@ -254,7 +254,7 @@ impl RecordKind for RevisionKind {
             .any(|condition| condition.type_ == ARCHIVED && condition.status == "True");
         let mut conditions = status.conditions.iter();
         let available = conditions.find(|condition| condition.type_ == AVAILABLE);
-        let availability = available.map(|it| availability(&it.status, &it.reason));
+        let availability = available.map(|it| Reason::of_state(&it.status, &it.reason));
         let phases = spec.phases.unwrap_or_default();
         let delegates = !archived && phases.iter().any(|phase| !phase.class.is_empty());
         let inherited = delegates.then(|| {
@@ -306,7 +306,7 @@ impl RecordKind for RevisionKind {
             fields.inherited = None;
         }
         let available = find(&status.conditions, AVAILABLE);
-        fields.availability = available.map(|it| availability(&it.status, &it.reason));
+        fields.availability = available.map(|it| Reason::of_state(&it.status, &it.reason));
         if let Some(site) = &mut fields.site {
             site.status_changed(status);
         }
@@ -569,7 +569,7 @@ mod tests {
         record.resource_version = 6;
         let set = record.set_status(&serde_json::from_value(status).unwrap());
         set.unwrap();
-        assert_eq!(record.availability, Some("ProbeFailure"));
+        assert_eq!(record.availability, Some(Reason::ProbeFailure));
         revisions.updated(record, "test");
         assert_eq!(&*revisions.by_uid("p").unwrap().uid, "u");
     }

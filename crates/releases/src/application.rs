@@ -13,7 +13,10 @@ mod tests;
 
 use baton_apis::{
     Application, Chart, Release,
-    conditions::shipper::{ABORTING, BLOCKED, ROLLING_OUT, reasons::ROLLOUTS_BLOCKED},
+    conditions::{
+        Reason,
+        shipper::{ABORTING, BLOCKED, ROLLING_OUT},
+    },
     constants::shipper::{
         ANNOTATION_BLOCK_OVERRIDE, ANNOTATION_CHART_NAME, ANNOTATION_CHART_VERSION_RAW,
         ANNOTATION_CHART_VERSION_RESOLVED, ANNOTATION_HIGHEST_OBSERVED_GENERATION,
@@ -284,7 +287,9 @@ impl Sync<'_> {
         self.events.extend(verdict.event());
         let problem = verdict.problem();
         match &problem {
-            Some(text) => self.conditions.set(BLOCKED, true, ROLLOUTS_BLOCKED, text),
+            Some(text) => self
+                .conditions
+                .set(BLOCKED, true, Reason::RolloutsBlocked, text),
             None => self.conditions.set_plain(BLOCKED, false),
         }
         problem.is_some()
@@ -298,7 +303,7 @@ impl Sync<'_> {
         self.application.spec.template = environment;
         let name = Quoted(newest.name());
         let message = format!("abort in progress, returning state to release {name}");
-        self.conditions.set(ABORTING, true, "", &message);
+        self.conditions.set(ABORTING, true, None, &message);
         self.conditions.set_plain(ROLLING_OUT, true);
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use baton_apis::conditions::EventReason;
+
 use crate::{event::Event, texts::Quoted};
 
 /// The effect of the blocks on an object.
@@ -60,8 +62,10 @@ impl Verdict {
     pub fn event(&self) -> Option<Event> {
         match self {
             Self::Free | Self::Unknown(_) => None,
-            Self::Overridden(blocks) => Some(Event::normal("RolloutBlockOverridden", blocks)),
-            Self::Blocked(blocks) => Some(Event::warning("RolloutBlocked", blocks)),
+            Self::Overridden(blocks) => {
+                Some(Event::normal(EventReason::RolloutBlockOverridden, blocks))
+            }
+            Self::Blocked(blocks) => Some(Event::warning(EventReason::RolloutBlocked, blocks)),
         }
     }
 }
@@ -88,11 +92,15 @@ mod tests {
             let message = format!("rollout block(s) with name(s) \"{blocks}\" exist");
             (
                 Some(message),
-                Some(Event::warning("RolloutBlocked", blocks)),
+                Some(Event::warning(EventReason::RolloutBlocked, blocks)),
             )
         };
-        let overridden =
-            |blocks: &str| (None, Some(Event::normal("RolloutBlockOverridden", blocks)));
+        let overridden = |blocks: &str| {
+            (
+                None,
+                Some(Event::normal(EventReason::RolloutBlockOverridden, blocks)),
+            )
+        };
         let unknown = |blocks: &str| {
             let message = format!("rollout block with name \"{blocks}\" does not exist");
             (Some(message), None)

@@ -9,7 +9,7 @@ pub mod sad;
 mod tests;
 pub mod workload;
 
-use baton_apis::{CapacityReport, SadPod};
+use baton_apis::{CapacityReport, SadPod, conditions::Reason};
 use k8s_openapi::api::core::v1::Pod;
 
 use workload::Workload;
@@ -68,12 +68,12 @@ pub enum Verdict {
 
 impl Verdict {
     /// Status, reason and message of the condition `Ready` of the cluster.
-    pub fn condition(&self) -> (bool, &'static str, &str) {
+    pub fn condition(&self) -> (bool, Option<Reason>, &str) {
         match self {
-            Self::Ready => (true, "", ""),
-            Self::InProgress => (false, "InProgress", ""),
-            Self::DeploymentStuck(message) => (false, "DeploymentStuck", message),
-            Self::PodsNotReady(message) => (false, "PodsNotReady", message),
+            Self::Ready => (true, None, ""),
+            Self::InProgress => (false, Some(Reason::InProgress), ""),
+            Self::DeploymentStuck(message) => (false, Some(Reason::DeploymentStuck), message),
+            Self::PodsNotReady(message) => (false, Some(Reason::PodsNotReady), message),
         }
     }
 }

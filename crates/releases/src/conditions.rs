@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use baton_apis::{ConditionStatus, ShipperCondition, conditions::MAX_MESSAGE_LENGTH};
+use baton_apis::{
+    ConditionStatus, ShipperCondition,
+    conditions::{MAX_MESSAGE_LENGTH, Reason},
+};
 use baton_engine::texts::cut;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -43,7 +46,7 @@ impl Conditions {
 
     /// Sets a condition without reason and message.
     pub fn set_plain(&mut self, type_: &str, status: impl Into<ConditionStatus>) {
-        self.set(type_, status, "", "");
+        self.set(type_, status, None, "");
     }
 
     /// Sets a condition; a message that is too long is cut.
@@ -51,14 +54,14 @@ impl Conditions {
         &mut self,
         type_: &str,
         status: impl Into<ConditionStatus>,
-        reason: &str,
+        reason: impl Into<Option<Reason>>,
         message: &str,
     ) {
         let mut condition = ShipperCondition {
             type_: type_.to_owned(),
             status: status.into(),
             last_transition_time: Some(Time(self.now)),
-            reason: reason.to_owned(),
+            reason: reason.into().map_or("", Reason::as_str).to_owned(),
             message: cut(message, MAX_MESSAGE_LENGTH).into_owned(),
         };
         let place = self
@@ -180,12 +183,12 @@ mod tests {
         ] {
             let previous = previous.map(|status| condition("Ready", status, T0));
             let mut conditions = Conditions::new(previous.as_slice(), T1);
-            conditions.set("Ready", true, "Some", "text");
+            conditions.set("Ready", true, Reason::Draining, "text");
             let ready = conditions.get("Ready").unwrap();
             assert_eq!(ready.last_transition_time, Some(Time(expected)));
             assert_eq!(
                 (ready.reason.as_str(), ready.message.as_str()),
-                ("Some", "text")
+                ("Draining", "text")
             );
         }
     }
@@ -217,12 +220,13 @@ mod tests {
     fn changes_are_reported_once_and_in_their_order() {
         let previous = ["A", "B"].map(|type_| condition(type_, ConditionStatus::False, T0));
         let mut conditions = Conditions::new(&previous, T1);
-        conditions.set("B", true, "Why", "with a text");
+        conditions.set("B", true, Reason::ChartError, "with a text");
         conditions.set_plain("A", false);
-        conditions.set("C", ConditionStatus::Unknown, "", "text");
+        conditions.set("C", ConditionStatus::Unknown, None, "text");
         conditions.remove("A");
         conditions.remove("A");
-        let told = "[B False] -> [B True Why with a text], [] -> [C Unknown text], [A False] -> []";
+        let told =
+            "[B False] -> [B True ChartError with a text], [] -> [C Unknown text], [A False] -> []";
         assert_eq!(conditions.take_changes().as_deref(), Some(told));
         assert_eq!(conditions.take_changes(), None);
     }
@@ -230,7 +234,7 @@ mod tests {
     #[test]
     fn long_messages_are_cut() {
         let mut conditions = Conditions::new(&[], T0);
-        conditions.set("A", false, "", &"x".repeat(2 * MAX_MESSAGE_LENGTH));
+        conditions.set("A", false, None, &"x".repeat(2 * MAX_MESSAGE_LENGTH));
         assert!(conditions.get("A").unwrap().message.len() <= MAX_MESSAGE_LENGTH);
     }
 
@@ -248,7 +252,7 @@ mod tests {
             let apply = |conditions: &mut Conditions| {
                 for &(type_, ..) in &set {
                     let &(_, holds, reason) = last(type_).unwrap();
-                    let reason = if reason { "Some" } else { "" };
+                    let reason = reason.then_some(Reason::ChartError);
                     conditions.set(&type_.to_string(), holds, reason, "");
                 }
             };

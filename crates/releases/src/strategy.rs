@@ -23,7 +23,7 @@ use std::cmp::Ordering;
 
 use baton_apis::{
     AchievedStep, CapacityTarget, InstallationTarget, Release, RolloutStep, StrategyStatus,
-    TrafficTarget,
+    TrafficTarget, conditions::Reason,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -39,8 +39,6 @@ pub use reached::{Reached, reached};
 
 /// Condition of a Release: the strategy can be followed.
 pub const STRATEGY_EXECUTED: &str = "StrategyExecuted";
-/// Reason of [`STRATEGY_EXECUTED`].
-pub const STRATEGY_EXECUTION_FAILED: &str = "StrategyExecutionFailed";
 /// Condition of a Release: it reached the last step once.
 pub const COMPLETE: &str = "Complete";
 
@@ -269,7 +267,7 @@ pub fn report(conditions: &mut Conditions, result: Result<&Plan, &Error>) {
             conditions.set(
                 STRATEGY_EXECUTED,
                 false,
-                STRATEGY_EXECUTION_FAILED,
+                Reason::StrategyExecutionFailed,
                 &message,
             );
         }

@@ -11,7 +11,7 @@ pub mod reasons;
 mod tests;
 mod traffic;
 
-use baton_apis::{ConditionStatus, ShipperCondition};
+use baton_apis::{ConditionStatus, ShipperCondition, conditions::Reason};
 use jiff::Timestamp;
 
 use crate::{
@@ -69,7 +69,7 @@ pub struct Updated<S> {
 
 /// Status, reason and message of the condition `Ready` of a cluster in which the controller could
 /// work.
-type Verdict<'a> = (bool, &'a str, &'a str);
+type Verdict<'a> = (bool, Option<Reason>, &'a str);
 
 /// The status and the message of a cluster, as in Shipper's documentation.
 struct Summary {
@@ -108,7 +108,7 @@ impl Clusters {
         let summary = match result {
             Ok((ready, reason, message)) => {
                 conditions.set_plain(OPERATIONAL, true);
-                let reason = self.kind.reason(vocabulary, reason);
+                let reason = reason.map(|reason| self.kind.reason(vocabulary, reason));
                 conditions.set(READY, ready, reason, message);
                 let done = self.kind != Kind::Installation || ready;
                 Summary {
@@ -152,7 +152,7 @@ impl Clusters {
         if unready.is_empty() {
             conditions.set_plain(READY, true);
         } else {
-            conditions.set(READY, false, "ClustersNotReady", &unready.join("; "));
+            conditions.set(READY, false, Reason::ClustersNotReady, &unready.join("; "));
         }
         if let Some(changes) = conditions.take_changes() {
             self.events
@@ -186,7 +186,7 @@ impl Clusters {
 fn inoperative(
     kind: Kind,
     previous: &[ShipperCondition],
-    reason: &str,
+    reason: Reason,
     message: &str,
     now: Timestamp,
 ) -> (Vec<ShipperCondition>, Vec<Event>) {

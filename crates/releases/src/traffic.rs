@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_apis::{TrafficTarget, constants::shipper::LABEL_RELEASE};
+use baton_apis::{TrafficTarget, conditions::Reason, constants::shipper::LABEL_RELEASE};
 use thiserror::Error;
 
 use crate::texts::Quoted;
@@ -148,24 +148,24 @@ pub enum Verdict {
 
 impl Verdict {
     /// Status, reason and message of the condition `Ready` of the cluster.
-    pub fn condition(self) -> (bool, &'static str, String) {
+    pub fn condition(self) -> (bool, Option<Reason>, String) {
         let designated = "pods designated to receive traffic";
         match self {
-            Self::Ready => (true, "", String::new()),
-            Self::InProgress => (false, "InProgress", String::new()),
+            Self::Ready => (true, None, String::new()),
+            Self::InProgress => (false, Some(Reason::InProgress), String::new()),
             Self::PodsNotReady { pods, enabled } => {
                 let message = format!("{pods}/{enabled} {designated} are not ready");
-                (false, "PodsNotReady", message)
+                (false, Some(Reason::PodsNotReady), message)
             }
             Self::PodsNotInEndpoints { pods, enabled } => {
                 let message = format!("{pods}/{enabled} {designated} are not yet in endpoints");
-                (false, "PodsNotInEndpoints", message)
+                (false, Some(Reason::PodsNotInEndpoints), message)
             }
             Self::PodsDraining { pods } => {
                 let message = format!(
                     "{pods} pods no longer designated to receive traffic are still in endpoints"
                 );
-                (false, "PodsDraining", message)
+                (false, Some(Reason::PodsDraining), message)
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_apis::conditions::{ARCHIVED, AVAILABLE, STARTED, SUCCEEDED, availability, reasons};
+use baton_apis::conditions::{ARCHIVED, AVAILABLE, Reason, STARTED, SUCCEEDED};
 use baton_engine::{
     chain_names::{self, begin, short_hash},
     condition_list::{find, find_true, is_true},
@@ -65,7 +65,7 @@ pub struct Reported {
     pub is_archived: bool,
     /// The condition `Available` in one word: `Available` or the reason; `None` before the first
     /// report.
-    pub availability: Option<&'static str>,
+    pub availability: Option<Reason>,
     /// Time of the last change of the status of that condition.
     pub since: Option<Timestamp>,
     /// Message of that condition, unless it is true.
@@ -89,13 +89,13 @@ impl Reported {
         let started = find_true(conditions, STARTED);
         Self {
             is_archived: is_true(conditions, ARCHIVED),
-            availability: available.map(|it| availability(&it.status, &it.reason)),
+            availability: available.map(|it| Reason::of_state(&it.status, &it.reason)),
             since: available.map(since),
             message: available
                 .filter(|it| it.status != "True")
                 .map(|it| it.message.as_str().into()),
             started: started.map(since),
-            is_stopping: started.is_some_and(|it| it.reason == reasons::STOPPING),
+            is_stopping: started.is_some_and(|it| it.reason == Reason::Stopping),
             succeeded: find_true(conditions, SUCCEEDED).map(since),
             created,
         }
@@ -103,7 +103,7 @@ impl Reported {
 
     /// Reports if the revision has begun in its site, even if it is archived now.
     pub fn beginning(&self) -> Beginning {
-        let is_available = self.availability == Some(AVAILABLE);
+        let is_available = self.availability == Some(Reason::Available);
         if self.is_stopping {
             Beginning::Stopping
         } else if self.started.is_some() || self.succeeded.is_some() || is_available {
@@ -128,16 +128,16 @@ impl Reported {
         let begun = self.started.or(self.since).or(self.created);
         let begun = begun.unwrap_or_default();
         match self.availability {
-            Some(AVAILABLE) => {
+            Some(Reason::Available) => {
                 let before = self.succeeded.filter(|_| is_of_return);
                 RevisionState::Available(before.or(self.since).unwrap_or(begun))
             }
-            Some(reasons::CLUSTER_UNREACHABLE | reasons::LIST_FAILED) => RevisionState::Unknown,
-            Some(reasons::SKIPPED) => RevisionState::Skipped,
+            Some(Reason::ClusterUnreachable | Reason::ListFailed) => RevisionState::Unknown,
+            Some(Reason::Skipped) => RevisionState::Skipped,
             // The phases behind the first are queued as well, after the revision has begun.
-            None | Some(reasons::QUEUED) if self.started.is_none() => RevisionState::Queued,
+            None | Some(Reason::Queued) if self.started.is_none() => RevisionState::Queued,
             Some(reason)
-                if reasons::REFUSALS.contains(&reason)
+                if Reason::REFUSALS.contains(&reason)
                     || (self.succeeded.is_some() && !is_of_return) =>
             {
                 RevisionState::Failing {
@@ -163,11 +163,6 @@ impl Reported {
 #[cfg(test)]
 mod tests {
     use baton_engine::delegated::{self, Delegated, name_to_make};
-
-    use baton_apis::conditions::reasons::{
-        ARCHIVED, CLUSTER_UNREACHABLE, LIST_FAILED, PREFLIGHT_ERROR, PROBE_FAILURE, QUEUED,
-        SKIPPED, STOPPING, WRITE_ERROR,
-    };
 
     use super::*;
 
@@ -253,19 +248,37 @@ mod tests {
         };
         for (availability, succeeded, back, since, expected) in [
             // The outage came before the revision was available at all.
-            (AVAILABLE, Some(60), 50, 60, available(60)),
-            (PROBE_FAILURE, Some(60), 50, 70, failing(PROBE_FAILURE)),
+            (Reason::Available, Some(60), 50, 60, available(60)),
+            (
+                Reason::ProbeFailure,
+                Some(60),
+                50,
+                70,
+                failing(Reason::ProbeFailure),
+            ),
             // The outage came after the revision was available, and the present report began after
             // the outage.
-            (AVAILABLE, Some(20), 50, 50, available(20)),
-            (AVAILABLE, Some(20), 50, 60, available(20)),
-            (PROBE_FAILURE, Some(20), 50, 60, booting()),
-            (PREFLIGHT_ERROR, Some(20), 50, 60, failing(PREFLIGHT_ERROR)),
+            (Reason::Available, Some(20), 50, 50, available(20)),
+            (Reason::Available, Some(20), 50, 60, available(20)),
+            (Reason::ProbeFailure, Some(20), 50, 60, booting()),
+            (
+                Reason::PreflightError,
+                Some(20),
+                50,
+                60,
+                failing(Reason::PreflightError),
+            ),
             // The report began before the outage; a manager that restarts does not know of earlier
             // outages.
-            (AVAILABLE, Some(20), 50, 40, available(40)),
-            (PROBE_FAILURE, Some(20), 50, 40, failing(PROBE_FAILURE)),
-            (PROBE_FAILURE, None, 50, 60, booting()),
+            (Reason::Available, Some(20), 50, 40, available(40)),
+            (
+                Reason::ProbeFailure,
+                Some(20),
+                50,
+                40,
+                failing(Reason::ProbeFailure),
+            ),
+            (Reason::ProbeFailure, None, 50, 60, booting()),
         ] {
             let reported = Reported {
                 availability: Some(availability),
@@ -306,31 +319,43 @@ mod tests {
         };
         let archived = |started| Reported {
             is_archived: true,
-            ..report(Some(ARCHIVED), started, false)
+            ..report(Some(Reason::Other), started, false)
         };
         let available = RevisionState::Available(two);
-        let (unreachable, unlisted) = (Some(CLUSTER_UNREACHABLE), Some(LIST_FAILED));
+        let (unreachable, unlisted) = (Some(Reason::ClusterUnreachable), Some(Reason::ListFailed));
         for (reported, expected, is_begun) in [
             (report(None, None, false), RevisionState::Queued, false),
             (report(None, Some(one), false), started(one), true),
             (
-                report(Some(QUEUED), None, false),
+                report(Some(Reason::Queued), None, false),
                 RevisionState::Queued,
                 false,
             ),
-            (report(Some(QUEUED), Some(one), false), started(one), true),
             (
-                report(Some(SKIPPED), None, false),
+                report(Some(Reason::Queued), Some(one), false),
+                started(one),
+                true,
+            ),
+            (
+                report(Some(Reason::Skipped), None, false),
                 RevisionState::Skipped,
                 false,
             ),
-            (report(Some(STOPPING), Some(one), false), started(one), true),
             (
-                report(Some(AVAILABLE), Some(one), true),
+                report(Some(Reason::Stopping), Some(one), false),
+                started(one),
+                true,
+            ),
+            (
+                report(Some(Reason::Available), Some(one), true),
                 available.clone(),
                 true,
             ),
-            (report(Some(AVAILABLE), None, false), available, true),
+            (
+                report(Some(Reason::Available), None, false),
+                available,
+                true,
+            ),
             (
                 report(unreachable, None, false),
                 RevisionState::Unknown,
@@ -348,25 +373,29 @@ mod tests {
                 true,
             ),
             (
-                report(Some(PROBE_FAILURE), Some(one), false),
+                report(Some(Reason::ProbeFailure), Some(one), false),
                 started(one),
                 true,
             ),
             // No controller has checked the phases of the revision yet, or the hub accepts none.
             (
-                report(Some(PROBE_FAILURE), None, false),
+                report(Some(Reason::ProbeFailure), None, false),
                 started(two),
                 false,
             ),
-            (report(Some(WRITE_ERROR), None, false), started(two), false),
             (
-                report(Some(PROBE_FAILURE), Some(one), true),
-                failing(PROBE_FAILURE),
+                report(Some(Reason::WriteError), None, false),
+                started(two),
+                false,
+            ),
+            (
+                report(Some(Reason::ProbeFailure), Some(one), true),
+                failing(Reason::ProbeFailure),
                 true,
             ),
             (
-                report(Some(PREFLIGHT_ERROR), None, false),
-                failing(PREFLIGHT_ERROR),
+                report(Some(Reason::PreflightError), None, false),
+                failing(Reason::PreflightError),
                 false,
             ),
             (archived(Some(one)), RevisionState::Archived, true),

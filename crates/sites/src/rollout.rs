@@ -28,7 +28,9 @@ mod world;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteEntry, SiteStop};
+use baton_apis::{
+    SiteDeploymentSpec, SiteDeploymentStatus, SiteEntry, SiteStop, conditions::Reason,
+};
 use jiff::{SignedDuration, Timestamp};
 
 pub use self::status::undecided;
@@ -228,11 +230,11 @@ pub enum RevisionState {
     },
     /// The revision has been available since this time.
     Available(Timestamp),
-    /// The revision was refused (`reasons::REFUSALS`), or is not available any more: reason and
+    /// The revision was refused (`Reason::REFUSALS`), or is not available any more: reason and
     /// message of the condition.
     Failing {
         /// Reason in one word.
-        reason: &'static str,
+        reason: Reason,
         /// Message for people.
         message: Arc<str>,
     },

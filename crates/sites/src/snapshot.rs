@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use baton_apis::{
     ObjectSetObject, ObjectSetProbe, ServiceUpgradeMethod, SiteApplicationSpec, SiteStop,
-    SiteUpgrade, UpgradeMethod, conditions::reasons,
+    SiteUpgrade, UpgradeMethod, conditions::Reason,
 };
 use baton_engine::{
     chain_names::{begin, short_hash},
@@ -82,7 +82,7 @@ pub struct Slice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     /// Reason of the condition `Kept`.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// Message for people.
     pub message: String,
 }
@@ -144,11 +144,11 @@ pub fn content(
 ) -> Result<Content, Invalid> {
     let template = &spec.template.spec;
     check(spec).map_err(|message| Invalid {
-        reason: reasons::INVALID_TEMPLATE,
+        reason: Reason::InvalidTemplate,
         message,
     })?;
     Windows::compile(&spec.upgrade_windows).map_err(|error| Invalid {
-        reason: reasons::INVALID_WINDOW,
+        reason: Reason::InvalidWindow,
         message: error.to_string(),
     })?;
     // The other fields apply to all versions, with the present values of the application.
@@ -319,7 +319,7 @@ mod tests {
             (with("objects", json!([])), "no objects"),
         ] {
             let invalid = content(("tenant", "shop"), &application(&phases)).unwrap_err();
-            assert_eq!(invalid.reason, reasons::INVALID_TEMPLATE);
+            assert_eq!(invalid.reason, Reason::InvalidTemplate);
             assert!(invalid.message.contains(expected), "{}", invalid.message);
         }
         let mut spec = application(&json!([phase("a")]));
@@ -329,7 +329,7 @@ mod tests {
             time_zone: None,
         });
         let invalid = content(("tenant", "shop"), &spec).unwrap_err();
-        assert_eq!(invalid.reason, reasons::INVALID_WINDOW);
+        assert_eq!(invalid.reason, Reason::InvalidWindow);
     }
 
     #[test]

@@ -4,7 +4,7 @@ pub mod refusals;
 
 use baton_apis::{
     WaitingForObject,
-    conditions::{self, reasons::PROGRESS_DEADLINE_EXCEEDED},
+    conditions::{self, Reason::ProgressDeadlineExceeded},
 };
 use serde::Serialize;
 
@@ -134,7 +134,7 @@ fn outcome(chain: &Chain) -> (Outcome, Reason) {
         let progressing = deployment.condition(conditions::PROGRESSING);
         if let Some(condition) = progressing
             && condition.status == "False"
-            && condition.reason == PROGRESS_DEADLINE_EXCEEDED
+            && condition.reason == ProgressDeadlineExceeded
         {
             return (Failed, Reason::Reported(condition.message.clone()));
         }

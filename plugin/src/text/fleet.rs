@@ -325,7 +325,7 @@ fn why(Report { reason, message }: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use baton_apis::{SiteDeployment, SiteDeploymentStatus, conditions::reasons};
+    use baton_apis::{SiteDeployment, SiteDeploymentStatus, conditions::Reason};
     use baton_view::rollout::Outcome;
     use std::time::{Duration, Instant};
 
@@ -411,15 +411,15 @@ mod tests {
     #[test]
     fn a_rollout_is_judged_by_its_reported_status() {
         use Outcome::{Done, Failed, Underway};
-        let complete = || condition("Progressing", "False", reasons::COMPLETE, "");
-        let rolling = || condition("Progressing", "True", reasons::ROLLING_OUT, "wave 2 of 3");
-        let missing = || condition("Waiting", "True", reasons::VERSION_NOT_FOUND, "no 9.9");
+        let complete = || condition("Progressing", "False", Reason::Complete, "");
+        let rolling = || condition("Progressing", "True", Reason::RollingOut, "wave 2 of 3");
+        let missing = || condition("Waiting", "True", Reason::VersionNotFound, "no 9.9");
         let keep = |_: &mut SiteDeployment| {};
         for (conditions, expected, text) in [
             (vec![], Underway, "Pending: waiting for the manager"),
             (vec![rolling()], Underway, "RollingOut: wave 2 of 3"),
             (
-                vec![condition("Progressing", "True", reasons::SOAKING, "")],
+                vec![condition("Progressing", "True", Reason::Soaking, "")],
                 Underway,
                 "Soaking: Soaking",
             ),
@@ -447,7 +447,7 @@ mod tests {
             (
                 vec![
                     condition("Progressing", "False", "Aborted", ""),
-                    condition("Aborted", "True", reasons::SITE_FAILED, "eu-4\n failed"),
+                    condition("Aborted", "True", Reason::SiteFailed, "eu-4\n failed"),
                 ],
                 Failed,
                 "Aborted: eu-4 failed",

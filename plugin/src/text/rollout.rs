@@ -74,7 +74,7 @@ pub(crate) fn failure(outcome: Outcome, message: &str, timeout: Duration) -> Str
 
 #[cfg(test)]
 mod tests {
-    use baton_apis::conditions::reasons::PROGRESS_DEADLINE_EXCEEDED;
+    use baton_apis::conditions::Reason::ProgressDeadlineExceeded;
     use baton_view::{
         chain::{pick, target::Target},
         content::Slices,
@@ -117,7 +117,13 @@ mod tests {
         })
     }
 
-    fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+    fn condition(
+        type_: &str,
+        status: &str,
+        reason: impl Into<&'static str>,
+        message: &str,
+    ) -> Value {
+        let reason = reason.into();
         json!({
             "type": type_, "status": status, "reason": reason, "message": message,
             "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -269,12 +275,7 @@ mod tests {
     fn a_deadline_that_has_passed_ends_the_wait() {
         let late = json!([
             condition("Available", "True", "Available", ""),
-            condition(
-                "Progressing",
-                "False",
-                PROGRESS_DEADLINE_EXCEEDED,
-                "too late"
-            ),
+            condition("Progressing", "False", ProgressDeadlineExceeded, "too late"),
         ]);
         let (outcome, message, ..) = judged(&late, vec![set("web-1", 1, &phases(), &json!({}))]);
         assert_eq!((outcome, message.as_str()), (Outcome::Failed, "too late"));

@@ -4,10 +4,7 @@ use std::fmt::{Display, Write as _};
 
 use baton_apis::{
     ControlledObjectReference, WaitingForObject,
-    conditions::{
-        AVAILABLE, GENERAL,
-        reasons::{COLLISION_DETECTED, NOT_REPORTED},
-    },
+    conditions::{AVAILABLE, GENERAL, Reason},
 };
 use baton_engine::texts::collapse_whitespace;
 use baton_terminal::time::age;
@@ -112,7 +109,7 @@ fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
 /// The reason that a phase may have no report: its class is served by another controller.
 fn unserved(revision: &Revision) -> Option<String> {
     let mut waiting = revision.status.waiting_for.iter();
-    let waiting = waiting.find(|waiting| waiting.reason == NOT_REPORTED)?;
+    let waiting = waiting.find(|waiting| waiting.reason == Reason::NotReported)?;
     let mut phases = revision.spec.phases.iter().flatten();
     let phase = phases.find(|phase| phase.name == waiting.phase && !is_served(&phase.class))?;
     Some(format!(
@@ -124,7 +121,7 @@ fn unserved(revision: &Revision) -> Option<String> {
 /// Remedies for an object that another controller has; the condition names that controller.
 fn ways_out(revision: &Revision) -> Option<String> {
     let available = revision.condition(AVAILABLE)?;
-    (available.reason == COLLISION_DETECTED).then(|| {
+    (available.reason == Reason::CollisionDetected).then(|| {
         "Ways out: leave the object out; have its owner let go of it; or take it over, with collisionProtection \
          IfNoController where it has no controller, or None whoever has it."
             .to_owned()
@@ -324,13 +321,13 @@ mod tests {
             unserved(&chains[0].revisions[0])
         };
         assert_eq!(
-            unserved("other", NOT_REPORTED).as_deref(),
+            unserved("other", Reason::NotReported.as_str()).as_deref(),
             Some(
                 "Nobody has reported on phase database: its class other is for another controller; Baton serves the \
                  classes default and cluster.NAME"
             )
         );
-        assert_eq!(unserved("default", NOT_REPORTED), None);
+        assert_eq!(unserved("default", Reason::NotReported.as_str()), None);
         assert_eq!(unserved("other", "ProbeFailure"), None);
     }
 
@@ -348,7 +345,7 @@ mod tests {
             let chains = from_objects(Vec::new(), vec![set]);
             ways_out(&chains[0].revisions[0])
         };
-        let ways = told(COLLISION_DETECTED).unwrap();
+        let ways = told(Reason::CollisionDetected.as_str()).unwrap();
         assert!(
             ways.contains("collisionProtection IfNoController"),
             "{ways}"

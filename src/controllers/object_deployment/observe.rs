@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::{
     ObjectDeploymentSpec,
-    conditions::reasons,
+    conditions::Reason,
     constants::{ANNOTATION_CHANGE_CAUSE, ANNOTATION_PREFLIGHT},
 };
 use baton_engine::{
@@ -163,7 +163,7 @@ impl ObjectDeployments {
         let hash = template::hash(template, collision_count);
         let was_made_of_it = newest.notes.digest.is_some() && newest.notes.hash == Some(hash);
         let conditions = newest.status()?.conditions;
-        if was_made_of_it && !conditions.iter().any(|c| c.reason == reasons::SPEC_CHANGED) {
+        if was_made_of_it && !conditions.iter().any(|c| c.reason == Reason::SpecChanged) {
             return Ok(true);
         }
         // The store does not contain the content of archived revisions. The newest revision is

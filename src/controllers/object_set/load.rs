@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_apis::{
-    ObjectSetSpec, ObjectSetStatus, ObjectSetTemplatePhase, conditions::reasons, constants::GROUP,
+    ObjectSetSpec, ObjectSetStatus, ObjectSetTemplatePhase, conditions::Reason, constants::GROUP,
 };
 use baton_engine::{
     conditions::{failing_since, was_refused},
@@ -43,20 +43,32 @@ pub(crate) struct Loaded {
 }
 
 /// The reason that a revision may not be rolled out, whatever its objects look like.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Refusal {
     /// Reason of the condition.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// Descriptions of the errors.
     pub texts: Vec<String>,
     /// Descriptions of the missing slices, if any.
     pub missing_slices: Option<Vec<String>>,
 }
 
+impl Refusal {
+    pub(crate) fn new(reason: Reason, texts: Vec<String>) -> Self {
+        Self {
+            reason,
+            texts,
+            missing_slices: None,
+        }
+    }
+}
+
 impl Loaded {
     /// Adds a reason that the revision may not be rolled out.
-    pub(crate) fn refuse(&mut self, reason: &'static str, text: String) {
-        let refusal = self.refusal.get_or_insert_default();
+    pub(crate) fn refuse(&mut self, reason: Reason, text: String) {
+        let refusal = self
+            .refusal
+            .get_or_insert_with(|| Refusal::new(reason, vec![]));
         refusal.reason = reason;
         refusal.texts.push(text);
     }
@@ -133,7 +145,7 @@ impl ObjectSets {
         };
         if !problems.is_empty() {
             loaded.refusal = Some(Refusal {
-                reason: reasons::PREFLIGHT_ERROR,
+                reason: Reason::PreflightError,
                 texts: problems,
                 missing_slices: (!missing_slices.is_empty()).then_some(missing_slices),
             });
@@ -142,7 +154,7 @@ impl ObjectSets {
             && before != now
         {
             loaded.refuse(
-            reasons::SPEC_CHANGED,
+            Reason::SpecChanged,
             "phases is immutable: the manifests differ from those that were rolled out. Nothing \
              is written; create a new revision instead."
                 .to_owned(),

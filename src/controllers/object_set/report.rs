@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use baton_apis::{
     ObjectSetStatus,
-    conditions::{ARCHIVED, AVAILABLE, IN_TRANSITION, SUCCEEDED, reasons},
+    conditions::{ARCHIVED, AVAILABLE, IN_TRANSITION, Reason, SUCCEEDED},
 };
 use baton_engine::{
     condition_list::{find, find_true, is_true},
@@ -87,22 +87,19 @@ impl ObjectSets {
 }
 
 /// Events for readers of `kubectl describe`.
-fn transitions(
-    old: &ObjectSetStatus,
-    new: &ObjectSetStatus,
-) -> Vec<(EventKind, &'static str, String)> {
+fn transitions(old: &ObjectSetStatus, new: &ObjectSetStatus) -> Vec<(EventKind, Reason, String)> {
     let mut events = Vec::new();
     let before = find(&old.conditions, AVAILABLE);
     if let Some(available) = find(&new.conditions, AVAILABLE)
         && before.is_none_or(|before| {
             before.status != available.status || before.reason != available.reason
         })
-        && let Some(reason) = reasons::of_available(&available.reason)
+        && let Some(reason) = Reason::of_available(&available.reason)
     {
         let was_available = is_true(&old.conditions, AVAILABLE);
         // Failing probes are expected during the first rollout, and while a newer revision changes
         // the objects.
-        let is_expected = reason == reasons::PROBE_FAILURE
+        let is_expected = reason == Reason::ProbeFailure
             && (!was_available || find(&new.conditions, IN_TRANSITION).is_some());
         let kind = if available.status == "True" || is_expected {
             EventKind::Normal
@@ -116,7 +113,7 @@ fn transitions(
     }
     if is_true(&new.conditions, ARCHIVED) {
         let text = "All objects that no other revision owns are gone.".to_owned();
-        events.push((EventKind::Normal, reasons::ARCHIVED, text));
+        events.push((EventKind::Normal, Reason::Archived, text));
     }
     events
 }

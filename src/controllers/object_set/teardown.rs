@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use baton_apis::{
     ObjectSetStatus,
-    conditions::reasons,
+    conditions::Reason,
     constants::{FINALIZER_CACHED, FINALIZER_METRICS},
 };
 use baton_engine::{
@@ -51,7 +51,7 @@ impl ObjectSets {
         {
             // Without the slice it is not known which other objects have to be deleted. If the
             // revision itself is deleted, garbage collection follows the owner references.
-            let reason = reasons::PREFLIGHT_ERROR;
+            let reason = Reason::PreflightError;
             let report = report_refusal(&status, &revision, reason, &texts, now);
             let outcome = ReconcileOutcome::Blocked;
             return self.report(record, &status, report, outcome).await;

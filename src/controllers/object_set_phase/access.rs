@@ -1,7 +1,7 @@
 //! Decides if the namespace of a phase may deliver into its cluster (see
 //! [`baton_fleet::assignments`]).
 
-use baton_apis::{conditions::reasons, constants::FINALIZER_CACHED};
+use baton_apis::{conditions::Reason, constants::FINALIZER_CACHED};
 use baton_engine::{conditions::Requeue, revision::Reach};
 use baton_fleet::assignments::{Decision, Subject};
 use baton_records::phase::PhaseRecord;
@@ -38,7 +38,7 @@ impl ObjectSetPhases {
         message: &str,
     ) -> Result<Reconciled, Error> {
         let text = left_as_it_is(record, message);
-        let reason = ("False", reasons::PREFLIGHT_ERROR);
+        let reason = ("False", Reason::PreflightError);
         let result = (ReconcileOutcome::Blocked, Requeue::OnEvent);
         let written = self.report_unknown(record, reason, &text, result).await?;
         if let Route::Agent(cluster, _) = route {
@@ -55,7 +55,7 @@ impl ObjectSetPhases {
         message: &str,
     ) -> Result<Reconciled, Error> {
         let text = left_as_it_is(record, &format!("{message}."));
-        let reason = ("Unknown", reasons::LIST_FAILED);
+        let reason = ("Unknown", Reason::ListFailed);
         let result = (ReconcileOutcome::Waiting, Requeue::OnEvent);
         self.report_unknown(record, reason, &text, result).await
     }

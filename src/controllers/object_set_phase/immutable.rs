@@ -1,7 +1,7 @@
 //! The immutable fields of a phase object: its class and its manifests. A change of them is
 //! reported, and nothing is written.
 
-use baton_apis::conditions::reasons;
+use baton_apis::conditions::Reason;
 use baton_engine::conditions::Requeue;
 use baton_records::phase::PhaseRecord;
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
@@ -29,7 +29,7 @@ impl ObjectSetPhases {
         record: &PhaseRecord,
         message: &str,
     ) -> Result<Reconciled, Error> {
-        let reason = ("False", reasons::SPEC_CHANGED);
+        let reason = ("False", Reason::SpecChanged);
         let result = (ReconcileOutcome::Blocked, Requeue::OnEvent);
         self.report_unknown(record, reason, message, result).await
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use baton_apis::{
     ObjectSetPhaseStatus,
-    conditions::{ARCHIVED, reasons},
+    conditions::{ARCHIVED, Reason},
     constants::{ANNOTATION_ORIGIN, FINALIZER_CACHED},
 };
 use baton_engine::{
@@ -63,7 +63,7 @@ impl ObjectSetPhases {
         if let Err(error) = &mirror
             && failures >= FAILURES_BEFORE_REPORT
         {
-            let reason = ("Unknown", reasons::CLUSTER_UNREACHABLE);
+            let reason = ("Unknown", Reason::ClusterUnreachable);
             let text = not_handed(cluster, &error.to_string());
             let result = (ReconcileOutcome::Failed, Requeue::Backoff);
             return self.report_unknown(&record, reason, &text, result).await;

@@ -205,7 +205,7 @@ fn refusal(name: &str, link: &ClusterLink) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use baton_apis::conditions::reasons::CONNECTING;
+    use baton_apis::conditions::Reason;
     use baton_fleet::inventory::Contact;
     use jiff::Timestamp;
 
@@ -224,11 +224,11 @@ mod tests {
                 "cluster \"a\" unknown; please check if cluster exists in management cluster",
             ),
             (
-                down(CONNECTING, "there is no answer yet"),
+                down(Reason::Connecting, "there is no answer yet"),
                 "cluster \"a\" not ready for use yet; cluster client is being initialized",
             ),
             (
-                down("Unreachable", "connection refused"),
+                down(Reason::Unreachable, "connection refused"),
                 "cluster \"a\" is not connected: connection refused",
             ),
             (

@@ -8,7 +8,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use baton_apis::{
     Release, ReleaseSpec, StrategyStatus,
-    conditions::shipper::{BLOCKED, SCHEDULED, reasons::ROLLOUTS_BLOCKED},
+    conditions::{
+        EventReason, Reason,
+        shipper::{BLOCKED, SCHEDULED},
+    },
     constants::shipper::{ANNOTATION_BLOCK_OVERRIDE, ANNOTATION_RELEASE_CLUSTERS, LABEL_APP},
     kinds,
 };
@@ -42,7 +45,7 @@ use super::{AtStep as _, Context, Error, INCOMPLETE, charts::ChartSource, undeci
 /// Name of the controller in events.
 const REPORTER: &str = "release-controller";
 /// Event and reason: conditions have changed.
-const CONDITION_CHANGED: &str = "ReleaseConditionChanged";
+const CONDITION_CHANGED: EventReason = EventReason::ReleaseConditionChanged;
 
 /// Rolls out Releases.
 pub(crate) struct Releases {
@@ -156,7 +159,7 @@ impl Releases {
         sync.events.extend(verdict.event());
         if let Some(problem) = verdict.problem() {
             sync.conditions
-                .set(BLOCKED, true, ROLLOUTS_BLOCKED, &problem);
+                .set(BLOCKED, true, Reason::RolloutsBlocked, &problem);
             return None;
         }
         sync.conditions.set_plain(BLOCKED, false);
@@ -169,7 +172,7 @@ impl Releases {
             }
             Err(failure) => {
                 let (reason, message) = (failure.reason(), failure.to_string());
-                sync.conditions.set(SCHEDULED, false, &reason, &message);
+                sync.conditions.set(SCHEDULED, false, reason, &message);
                 sync.failure = Some(failure);
                 sync.target = self.growth(key, &sync.wanted);
                 return None;

@@ -7,7 +7,10 @@ use std::{
 
 use baton_apis::{
     ConditionStatus, Release,
-    conditions::shipper::{BLOCKED, COMPLETE, SCHEDULED, STRATEGY_EXECUTED},
+    conditions::{
+        Reason,
+        shipper::{BLOCKED, COMPLETE, SCHEDULED, STRATEGY_EXECUTED},
+    },
     constants::shipper::{ANNOTATION_RELEASE_CLUSTERS, LABEL_APP},
 };
 use baton_fleet::inventory::{ClusterLink, Inventory};
@@ -130,7 +133,7 @@ impl Collector for Objects {
             let lacks_secret = matches!(
                 link,
                 ClusterLink::Down {
-                    reason: NO_SECRET,
+                    reason: Reason::NoSecret,
                     ..
                 }
             );
@@ -149,9 +152,6 @@ impl Collector for Objects {
         )
     }
 }
-
-/// Reason of a cluster without credentials.
-const NO_SECRET: &str = baton_apis::conditions::reasons::NO_SECRET;
 
 pub(super) type ReleaseFamilies = (
     Family<ReleaseLabels, Gauge>,

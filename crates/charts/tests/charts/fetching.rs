@@ -1,5 +1,6 @@
 //! Archives: which ones are fetched, from which hosts, and which are refused.
 
+use baton_apis::conditions::Reason;
 use baton_charts::{Credentials, Error};
 use baton_hack::charts::{Fault, Repository, pack_files};
 use baton_hack::paths::Dirs;
@@ -62,7 +63,10 @@ async fn a_failed_fetch_is_reported_with_its_url() {
         )
     );
     assert!(!error.is_permanent());
-    assert_eq!(ScheduleError::from(error).reason(), "ChartFetchFailure");
+    assert_eq!(
+        ScheduleError::from(error).reason(),
+        Reason::ChartFetchFailure
+    );
 }
 
 #[tokio::test]
@@ -120,7 +124,7 @@ async fn an_archive_without_the_chart_is_a_permanent_error() {
         );
         assert!(error.to_string().starts_with(&text), "{error}");
         assert!(error.is_permanent());
-        assert_eq!(ScheduleError::from(error).reason(), "BrokenChartSpec");
+        assert_eq!(ScheduleError::from(error).reason(), Reason::BrokenChartSpec);
     }
     assert_eq!(cached_files(&fixture), ["index.json"]);
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use baton_apis::Chart;
+use baton_apis::{Chart, conditions::Reason};
 use baton_charts::{Charts, Error, Rendering};
 use baton_releases::chart::{asked, workloads::Scalable};
 use baton_releases::scheduling::error::ScheduleError;
@@ -33,7 +33,7 @@ async fn refused(fixture: &Fixture, chart: &Chart) -> String {
     };
     let cause = cause.clone();
     let error = ScheduleError::from(error);
-    assert_eq!(error.reason(), "BrokenChartSpec");
+    assert_eq!(error.reason(), Reason::BrokenChartSpec);
     assert!(
         error
             .to_string()

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use baton_apis::conditions::Reason;
 use baton_charts::Error;
 use baton_hack::charts::Fault;
 use baton_releases::resolution::Cause;
@@ -62,7 +63,10 @@ async fn missing_charts_and_versions_have_the_messages_of_the_contract() {
         .unwrap_err();
     let text = "internal chart repo client error: parse \"charts\": relative URL without a base";
     assert_eq!(error.to_string(), text);
-    assert_eq!(ScheduleError::from(error).reason(), "ChartRepoInternal");
+    assert_eq!(
+        ScheduleError::from(error).reason(),
+        Reason::ChartRepoInternal
+    );
 }
 
 #[tokio::test]
@@ -88,7 +92,7 @@ async fn a_response_without_an_index_is_refused() {
         );
         assert_eq!(
             ScheduleError::from(error).reason(),
-            "NoCachedChartRepoIndex"
+            Reason::NoCachedChartRepoIndex
         );
         // When the repository responds, its index is used, and later failures do not remove it.
         fixture.repository.recover();
@@ -134,7 +138,7 @@ async fn a_repository_that_never_answers_is_an_error_after_a_timeout() {
     );
     assert_eq!(
         ScheduleError::from(error).reason(),
-        "NoCachedChartRepoIndex"
+        Reason::NoCachedChartRepoIndex
     );
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_apis::conditions::{AVAILABLE, reasons};
+use baton_apis::conditions::{AVAILABLE, Reason};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -27,7 +27,7 @@ pub enum Requeue {
 }
 
 /// The requeue after a refusal for this reason.
-pub fn requeue_refused(previous: &[Condition], reason: &str, generation: i64) -> Requeue {
+pub fn requeue_refused(previous: &[Condition], reason: Reason, generation: i64) -> Requeue {
     let stands = find_current(previous, AVAILABLE, generation)
         .is_some_and(|condition| condition.status == "False" && condition.reason == reason);
     if stands {
@@ -53,7 +53,7 @@ pub fn next_look(failing_for: Duration) -> Duration {
 /// reported.
 pub fn failing_since(previous: &[Condition]) -> Option<Timestamp> {
     let failing = find(previous, AVAILABLE).filter(|condition| {
-        condition.status == "False" && condition.reason == reasons::PROBE_FAILURE
+        condition.status == "False" && condition.reason == Reason::ProbeFailure
     })?;
     Some(failing.last_transition_time.0)
 }

@@ -247,7 +247,7 @@ fn messages_are_cut_to_the_length_that_the_schema_allows() {
     let report = report_refusal(
         &ObjectSetStatus::default(),
         &revision(),
-        "PreflightError",
+        Reason::PreflightError,
         &[text],
         Timestamp::UNIX_EPOCH,
     );
@@ -308,7 +308,7 @@ fn a_repeated_refusal_is_requeued_with_growing_delays() {
     }
     let whole = |previous: &ObjectSetStatus| {
         let texts = ["slice missing".to_owned()];
-        report_refusal(previous, &revision(), reasons::PREFLIGHT_ERROR, &texts, now)
+        report_refusal(previous, &revision(), Reason::PreflightError, &texts, now)
     };
     assert_eq!(whole(&fresh).requeue, first);
     assert_eq!(whole(&refused).requeue, Requeue::Refused);

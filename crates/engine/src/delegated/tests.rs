@@ -92,7 +92,7 @@ fn reports_by_status_generation_and_deletion() {
             };
             assert_eq!(report, expected, "{status} {observed:?}");
             state.is_deleting = true;
-            let deleted = PhaseReport::Not("False", reasons::PROBE_FAILURE, "being deleted");
+            let deleted = PhaseReport::Not("False", Reason::ProbeFailure.as_str(), "being deleted");
             assert_eq!(state.report(), deleted, "{status} {observed:?}");
         }
     }
@@ -289,10 +289,13 @@ fn references_and_waiting_entries() {
             kind: kind.to_owned(),
             name: "v1-p".to_owned(),
             namespace: expected.map(str::to_owned),
-            reason: "Reason".to_owned(),
+            reason: "WriteError".to_owned(),
             message: "message".to_owned(),
         };
-        assert_eq!(delegated.waiting("p", "Reason", "message"), expected);
+        assert_eq!(
+            delegated.waiting("p", Reason::WriteError, "message"),
+            expected
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, fmt};
 
-use baton_apis::conditions::reasons;
+use baton_apis::conditions::Reason;
 use jiff::Timestamp;
 
 use super::{Member, NewRevision, Snapshot};
@@ -28,10 +28,10 @@ pub(super) enum Obstacle {
 
 impl Obstacle {
     /// The reason of the condition `Progressing`.
-    pub(super) fn reason(&self) -> &'static str {
+    pub(super) fn reason(&self) -> Reason {
         match self {
-            Self::NoNumber(_) => reasons::NUMBERS_EXHAUSTED,
-            Self::Repeated { .. } => reasons::REVISION_REPEATED,
+            Self::NoNumber(_) => Reason::NumbersExhausted,
+            Self::Repeated { .. } => Reason::RevisionRepeated,
         }
     }
 

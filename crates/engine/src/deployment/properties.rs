@@ -407,7 +407,7 @@ proptest! {
         snapshot.deployment.history_limit = numbers.len();
         let made = snapshot.actions();
         let (status, _) = report(&snapshot, &Creation::None);
-        let is_exhausted = status.conditions.iter().any(|it| it.reason == reasons::NUMBERS_EXHAUSTED);
+        let is_exhausted = status.conditions.iter().any(|it| it.reason == Reason::NumbersExhausted);
         prop_assert_eq!(is_exhausted, highest == Some(i64::MAX));
         if is_exhausted {
             prop_assert_eq!(made, []);

@@ -2,7 +2,7 @@
 
 use baton_apis::{
     ControlledObjectReference, ObjectDeploymentStatus, ObjectDeploymentStatusPhase,
-    conditions::{AVAILABLE, IN_TRANSITION, PAUSED, PROGRESSING, STALLED, messages, reasons},
+    conditions::{AVAILABLE, IN_TRANSITION, PAUSED, PROGRESSING, Reason, STALLED, messages},
     constants::GROUP,
 };
 use jiff::SignedDuration;
@@ -35,7 +35,7 @@ pub fn report(snapshot: &Snapshot<'_>, creation: &Creation) -> (ObjectDeployment
             "Waiting for the revision number of {} {}.",
             deployment.revision_kind, waiting.name
         );
-        conditions.set(PROGRESSING, "True", reasons::PROGRESSING, &text);
+        conditions.set(PROGRESSING, "True", Reason::Progressing, &text);
         let status = ObjectDeploymentStatus {
             observed_generation: Some(deployment.generation),
             phase: readiness::set_of_deployment(&mut conditions, None, None),
@@ -96,7 +96,7 @@ pub fn is_interim(snapshot: &Snapshot<'_>, status: &ObjectDeploymentStatus) -> b
 fn available(conditions: &mut Conditions, snapshot: &Snapshot<'_>, current: Option<&Member>) {
     if current.is_some_and(Member::is_available) {
         let text = messages::LATEST_AVAILABLE;
-        return conditions.set(AVAILABLE, "True", reasons::AVAILABLE, text);
+        return conditions.set(AVAILABLE, "True", Reason::Available, text);
     }
     // The current revision has not reported yet: the previous condition stays.
     let is_unknown = current.is_some_and(|current| current.condition(AVAILABLE).is_none());
@@ -119,14 +119,14 @@ fn available(conditions: &mut Conditions, snapshot: &Snapshot<'_>, current: Opti
         if whole.is_none() {
             text.push_str(" Some of its objects have been taken over already.");
         }
-        return conditions.set(AVAILABLE, "True", reasons::AVAILABLE, &text);
+        return conditions.set(AVAILABLE, "True", Reason::Available, &text);
     }
     let reported = current.and_then(|current| current.condition(AVAILABLE));
     let (status, text) = match reported {
         Some(reported) if reported.status == "Unknown" => ("Unknown", &*reported.message),
         _ => ("False", messages::NONE_AVAILABLE),
     };
-    conditions.set(AVAILABLE, status, reasons::OBJECT_SET_UNREADY, text);
+    conditions.set(AVAILABLE, status, Reason::ObjectSetUnready, text);
 }
 
 /// Sets `Progressing`; returns the requeue for the end of the deadline.
@@ -137,7 +137,7 @@ fn progress(
     creation: &Creation,
 ) -> Requeue {
     if let Creation::Refused(text) = creation {
-        conditions.set(PROGRESSING, "False", reasons::OBJECT_SET_CREATE_ERROR, text);
+        conditions.set(PROGRESSING, "False", Reason::ObjectSetCreateError, text);
         return Requeue::OnEvent;
     }
     if let Some(obstacle) = snapshot.obstacle() {
@@ -148,20 +148,20 @@ fn progress(
     let (status, reason, text) = match current {
         None if !snapshot.deployment.has_phases => {
             let text = "The template has no phases: there is nothing to roll out.".to_owned();
-            ("False", reasons::IDLE, text)
+            ("False", Reason::Idle, text)
         }
         None => (
             "True",
-            reasons::PROGRESSING,
+            Reason::Progressing,
             messages::PROGRESSING.to_owned(),
         ),
         Some(current) if current.is_archived => {
             let text = "Latest Revision is archived.".to_owned();
-            ("False", reasons::IDLE, text)
+            ("False", Reason::Idle, text)
         }
         Some(current) if current.has_succeeded() => {
             let text = messages::UPDATE_CONCLUDED.to_owned();
-            ("False", reasons::IDLE, text)
+            ("False", Reason::Idle, text)
         }
         Some(current) => {
             let text = match current.condition(AVAILABLE) {
@@ -171,7 +171,7 @@ fn progress(
                 }
                 Some(available) => format!("Latest Revision is Unavailable: {}", available.message),
             };
-            ("True", reasons::LATEST_REVISION_PENDING_SUCCESS, text)
+            ("True", Reason::LatestRevisionPendingSuccess, text)
         }
     };
     let is_complete =
@@ -180,7 +180,7 @@ fn progress(
     let deadline = deadline.filter(|_| !is_complete);
     if deadline.is_some() && snapshot.deployment.paused {
         let text = "Deployment is paused.";
-        conditions.set(PROGRESSING, "Unknown", reasons::DEPLOYMENT_PAUSED, text);
+        conditions.set(PROGRESSING, "Unknown", Reason::DeploymentPaused, text);
         return Requeue::OnEvent;
     }
     if let (Some(seconds), Some(current)) = (deadline, current) {
@@ -212,7 +212,7 @@ fn progress(
 /// True if the status already reports this revision as late.
 fn is_reported_late(conditions: &Conditions, current: &Member) -> bool {
     conditions.get(PROGRESSING).is_some_and(|reported| {
-        reported.reason == reasons::PROGRESS_DEADLINE_EXCEEDED
+        reported.reason == Reason::ProgressDeadlineExceeded
             && current.created <= Some(reported.last_transition_time.0)
     })
 }
@@ -233,7 +233,7 @@ fn late(
         "{} {} was not available within {seconds} seconds{why}",
         snapshot.deployment.revision_kind, current.name
     );
-    let reason = reasons::PROGRESS_DEADLINE_EXCEEDED;
+    let reason = Reason::ProgressDeadlineExceeded;
     conditions.set(PROGRESSING, "False", reason, &text);
     Requeue::OnEvent
 }
@@ -247,11 +247,11 @@ fn paused(conditions: &mut Conditions, snapshot: &Snapshot<'_>) {
     match latest {
         Some(latest) => {
             let text = format!("Latest revision is paused: {}", latest.message);
-            conditions.set(PAUSED, "True", reasons::PAUSED, &text);
+            conditions.set(PAUSED, "True", Reason::Paused, &text);
         }
         None if snapshot.deployment.paused && snapshot.members.is_empty() => {
             let text = "Paused before the first revision.";
-            conditions.set(PAUSED, "True", reasons::PAUSED, text);
+            conditions.set(PAUSED, "True", Reason::Paused, text);
         }
         None => conditions.remove(PAUSED),
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use baton_apis::conditions::{AVAILABLE, MAX_MESSAGE_LENGTH};
+use baton_apis::conditions::{AVAILABLE, MAX_MESSAGE_LENGTH, Reason};
 use jiff::Timestamp;
 use regex::Regex;
 
@@ -71,7 +71,7 @@ fn check(input: &Value) {
     let types: BTreeSet<_> = found.iter().map(|mapped| mapped.type_.clone()).collect();
 
     let mut list = Conditions::new(&previous, generation, Timestamp::UNIX_EPOCH);
-    list.set(AVAILABLE, "False", "ProbeFailure", "not yet");
+    list.set(AVAILABLE, "False", Reason::ProbeFailure, "not yet");
     list.map(found.clone());
     let written = list.into_list();
 

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use baton_apis::conditions::reasons;
+use baton_apis::conditions::Reason;
 
 use super::{Pass, PassResult, Step};
 use crate::{
@@ -91,11 +91,11 @@ impl Pass<'_> {
         };
         let preflight = |text: String| {
             let result = PassResult::Preflight(vec![text.clone()]);
-            (reasons::PREFLIGHT_ERROR, text, result)
+            (Reason::PreflightError, text, result)
         };
         let failed = |text: &str| {
             let result = PassResult::Failed(vec![at(text)]);
-            (reasons::WRITE_ERROR, at(text), result)
+            (Reason::WriteError, at(text), result)
         };
         let (mut reason, message, result) = match (problem, &delegated.state) {
             (Some(DelegationAnswer::Refused(text)), _) => preflight(at(text)),
@@ -108,7 +108,7 @@ impl Pass<'_> {
             (None, Some(state)) if !state.is_ours => {
                 let text = at("refusing adoption, it belongs to another owner, or to none");
                 let result = PassResult::Collision(text.clone());
-                (reasons::COLLISION_DETECTED, text, result)
+                (Reason::CollisionDetected, text, result)
             }
             (None, Some(state)) => {
                 let report = state.report();
@@ -117,10 +117,10 @@ impl Pass<'_> {
                         self.phase += 1;
                         return None;
                     }
-                    PhaseReport::Nothing => ("False", reasons::PROBE_FAILURE, "no status reported"),
+                    PhaseReport::Nothing => ("False", "", "no status reported"),
                     PhaseReport::Not(status, reason, message) => (status, reason, message),
                 };
-                let reason = reasons::of_available(reason).unwrap_or(reasons::PROBE_FAILURE);
+                let reason = Reason::of_available(reason).unwrap_or(Reason::ProbeFailure);
                 let result = PassResult::Delegated {
                     phase: phase.name.clone(),
                     status: status.to_owned(),
@@ -138,7 +138,7 @@ impl Pass<'_> {
                 ..
             }
         ) {
-            reason = reasons::NOT_REPORTED;
+            reason = Reason::NotReported;
         }
         let waiting = delegated.waiting(&phase.name, reason, &message);
         self.waiting_for.push(waiting);

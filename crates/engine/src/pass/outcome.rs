@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use baton_apis::{ControlledObjectReference, RemotePhaseReference, WaitingForObject};
+use baton_apis::{
+    ControlledObjectReference, RemotePhaseReference, WaitingForObject, conditions::Reason,
+};
 
 use super::Position;
 use crate::{
@@ -31,7 +33,7 @@ pub enum PassResult {
         /// `False` or `Unknown`.
         status: String,
         /// Reason of the condition, one of Baton's.
-        reason: &'static str,
+        reason: Reason,
         /// Message.
         message: String,
         /// True if its controller has not reported yet for the present generation.

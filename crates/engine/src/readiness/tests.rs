@@ -17,7 +17,7 @@ fn list(lines: &[&str]) -> Conditions {
         let (status, generation) = status.split_once('@').unwrap_or((status, "7"));
         let mut old = conditions.into_list();
         conditions = Conditions::new(&old, generation.parse().unwrap(), Timestamp::UNIX_EPOCH);
-        conditions.set(type_, status, reason, message);
+        conditions.copy(type_, status, reason, message);
         old = conditions.into_list();
         conditions = Conditions::new(&old, GENERATION, Timestamp::UNIX_EPOCH);
     }

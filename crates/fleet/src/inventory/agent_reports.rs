@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use baton_apis::conditions::reasons;
+use baton_apis::conditions::Reason;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{
@@ -103,7 +103,7 @@ fn standing(
         return beat.map(|beat| match &beat.report {
             Some(Err(cause)) => {
                 let text = format!("its agent cannot reach its API server: {cause}");
-                before.lost(reasons::UNREACHABLE, excerpt(&text, MESSAGE), time)
+                before.lost(Reason::Unreachable, excerpt(&text, MESSAGE), time)
             }
             Some(Ok(version)) => before.answered(Some(version.clone()), time),
             None => before.answered(None, time),
@@ -117,7 +117,7 @@ fn standing(
     } else {
         "no agent has reported yet; run `baton cluster join --pull` to set one up".to_owned()
     };
-    Some(before.lost(reasons::AGENT_SILENT, text, time))
+    Some(before.lost(Reason::AgentSilent, text, time))
 }
 
 #[cfg(test)]
@@ -143,7 +143,7 @@ mod tests {
                 Some(health) => match health.standing {
                     Standing::Connecting => "connecting",
                     Standing::Up => "up",
-                    Standing::Down { reason, .. } => reason,
+                    Standing::Down { reason, .. } => reason.as_str(),
                 },
             }
         };

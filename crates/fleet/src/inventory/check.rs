@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use baton_apis::conditions::reasons;
+use baton_apis::conditions::Reason;
 use http::{StatusCode, Uri};
 use kube::Client;
 use serde::Deserialize;
@@ -26,7 +26,7 @@ const EXCERPT: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Loss {
     /// Reason for the condition `Connected`.
-    pub reason: &'static str,
+    pub reason: Reason,
     pub message: String,
     /// True if there was no response at all.
     pub silent: bool,
@@ -35,7 +35,7 @@ pub(super) struct Loss {
 /// Checks a cluster. Returns its version, such as `v1.36.3`, if the cluster reports it.
 pub(super) async fn check(client: &Client, url: &Uri) -> Result<Option<String>, Loss> {
     let silent = |cause: &str| Loss {
-        reason: reasons::UNREACHABLE,
+        reason: Reason::Unreachable,
         message: format!("cannot reach {}: {cause}", shown(url)),
         silent: true,
     };
@@ -70,16 +70,16 @@ fn judge(url: &Uri, status: StatusCode, body: &[u8]) -> Result<Option<String>, L
         StatusCode::OK => match serde_json::from_slice::<Version>(body) {
             Ok(version) => Ok(Some(version.git_version)),
             Err(_) => Err(loss(
-                reasons::UNREACHABLE,
+                Reason::Unreachable,
                 format!("{url} is not an API server: its answer to {VERSION} is not a version"),
             )),
         },
         StatusCode::UNAUTHORIZED => Err(loss(
-            reasons::UNAUTHORIZED,
+            Reason::Unauthorized,
             format!("{url} refuses the credentials in the Secret: {}", said()),
         )),
         StatusCode::FORBIDDEN if said().contains("system:anonymous") => Err(loss(
-            reasons::FORBIDDEN,
+            Reason::Forbidden,
             format!(
                 "{url} does not recognise the credentials in the Secret: {}",
                 said()
@@ -88,11 +88,11 @@ fn judge(url: &Uri, status: StatusCode, body: &[u8]) -> Result<Option<String>, L
         // The right to read the version is not needed otherwise. A busy server can be reached.
         StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => Ok(None),
         status if status.is_server_error() => Err(loss(
-            reasons::UNREACHABLE,
+            Reason::Unreachable,
             format!("{url} is not ready: {}", said()),
         )),
         _ => Err(loss(
-            reasons::UNREACHABLE,
+            Reason::Unreachable,
             format!("{url} is not an API server: {}", said()),
         )),
     }

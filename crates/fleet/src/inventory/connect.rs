@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use baton_apis::{conditions::reasons, constants::ANNOTATION_SKIP_TLS_VERIFY, url::escape};
+use baton_apis::{conditions::Reason, constants::ANNOTATION_SKIP_TLS_VERIFY, url::escape};
 use http::{StatusCode, Uri};
 use k8s_openapi::api::core::v1::Secret;
 use tokio::{
@@ -124,7 +124,7 @@ impl Connector {
                     return self.fail(error.reason(), &error.to_string());
                 }
                 Err(NoCredentials::Unknown(cause)) if self.site.is_none() => {
-                    return self.fail(reasons::NO_SECRET, &cause);
+                    return self.fail(Reason::NoSecret, &cause);
                 }
                 // An existing connection stays: the credentials were not revoked.
                 Err(NoCredentials::Unknown(cause)) => {
@@ -156,7 +156,7 @@ impl Connector {
                 if loss.silent {
                     site.line.renew();
                 }
-                if loss.reason != reasons::UNREACHABLE {
+                if loss.reason != Reason::Unreachable {
                     // The credentials may have been exchanged already, and the event be under way.
                     self.made_from = None;
                 }
@@ -293,7 +293,7 @@ impl Connector {
         Ok(())
     }
 
-    fn fail(&mut self, reason: &'static str, message: &str) -> Duration {
+    fn fail(&mut self, reason: Reason, message: &str) -> Duration {
         let now = self.shared.clock.now();
         // A part of the message is from the Cluster, and can have any length.
         let message = excerpt(message, MESSAGE);

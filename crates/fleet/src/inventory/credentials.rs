@@ -5,7 +5,7 @@
 use std::fmt;
 
 use baton_apis::{
-    conditions::reasons,
+    conditions::Reason,
     constants::{
         ANNOTATION_SERVER, ANNOTATION_SKIP_TLS_VERIFY, SECRET_CA, SECRET_TLS_CA,
         SECRET_TLS_CERTIFICATE, SECRET_TLS_KEY, SECRET_TOKEN,
@@ -103,11 +103,11 @@ pub(super) enum Problem {
 
 impl CredentialsError {
     /// The reason of the condition `Connected`.
-    pub(super) fn reason(&self) -> &'static str {
+    pub(super) fn reason(&self) -> Reason {
         match self {
-            Self::Spec(_) | Self::Address(_) => reasons::INVALID_SPEC,
-            Self::NoSecret { .. } => reasons::NO_SECRET,
-            Self::Secret { .. } => reasons::INVALID_SECRET,
+            Self::Spec(_) | Self::Address(_) => Reason::InvalidSpec,
+            Self::NoSecret { .. } => Reason::NoSecret,
+            Self::Secret { .. } => Reason::InvalidSecret,
         }
     }
 }

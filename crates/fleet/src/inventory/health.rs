@@ -4,7 +4,7 @@
 
 use baton_apis::{
     ClusterStatus,
-    conditions::{CONNECTED, reasons},
+    conditions::{CONNECTED, Reason},
 };
 use baton_engine::condition_list::find;
 use jiff::{SignedDuration, Timestamp};
@@ -23,7 +23,7 @@ pub(super) enum Standing {
     /// The cluster cannot be used.
     Down {
         /// Reason for the condition `Connected`.
-        reason: &'static str,
+        reason: Reason,
         message: String,
     },
 }
@@ -76,7 +76,7 @@ impl Health {
     }
 
     /// The state after a loss of the cluster.
-    pub fn lost(self, reason: &'static str, message: String, now: Timestamp) -> Self {
+    pub fn lost(self, reason: Reason, message: String, now: Timestamp) -> Self {
         let was_down = matches!(self.standing, Standing::Down { .. });
         let since = if was_down {
             self.since
@@ -99,15 +99,15 @@ impl Health {
         let before = connected(recorded);
         let (status, reason, message) = match &self.standing {
             Standing::Connecting if before.is_some() => return None,
-            Standing::Connecting => ("Unknown", reasons::CONNECTING, ""),
-            Standing::Up => ("True", reasons::CONNECTED, ""),
+            Standing::Connecting => ("Unknown", Reason::Connecting, ""),
+            Standing::Up => ("True", Reason::Connected, ""),
             Standing::Down { reason, message } => ("False", *reason, message.as_str()),
         };
         let same_status = before.filter(|before| before.status == status);
         let condition = Condition {
             type_: CONNECTED.to_owned(),
             status: status.to_owned(),
-            reason: reason.to_owned(),
+            reason: reason.to_string(),
             message: message.to_owned(),
             observed_generation: None,
             last_transition_time: same_status.map_or(Time(self.since), |before| {
@@ -177,8 +177,8 @@ mod tests {
         type Step = fn(Health, Timestamp) -> Health;
         let up: Step = |health, now| health.answered(Some("v1".to_owned()), now);
         let mute: Step = |health, now| health.answered(None, now);
-        let down: Step = |health, now| health.lost("Unreachable", "refused".to_owned(), now);
-        let other: Step = |health, now| health.lost("NoSecret", "none".to_owned(), now);
+        let down: Step = |health, now| health.lost(Reason::Unreachable, "refused".to_owned(), now);
+        let other: Step = |health, now| health.lost(Reason::NoSecret, "none".to_owned(), now);
         let moved: Step = |_, now| Health::connecting(now);
         let restart: Step = |health, _| health;
         let table: [(Step, i64, &str); 16] = [
@@ -248,11 +248,11 @@ mod tests {
         let again = again.answered(Some("v1".to_owned()), at(101));
         assert_eq!(again.due(&up, at(101)), None);
 
-        let down = fresh.lost("Unreachable", "refused".to_owned(), at(1));
+        let down = fresh.lost(Reason::Unreachable, "refused".to_owned(), at(1));
         let down = stored(&down.due(&ClusterStatus::default(), at(1)).unwrap());
         let again = Health::first(&down, at(100));
         assert_eq!(again.due(&down, at(100)), None);
-        let again = again.lost("Unreachable", "refused".to_owned(), at(101));
+        let again = again.lost(Reason::Unreachable, "refused".to_owned(), at(101));
         assert_eq!(again.since, at(1));
         assert_eq!(again.due(&down, at(101)), None);
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use baton_apis::conditions::reasons;
+use baton_apis::conditions::Reason;
 use baton_kubernetes::target::Target;
 use jiff::Timestamp;
 
@@ -18,7 +18,7 @@ pub enum ClusterLink {
     /// The manager is to connect to the cluster, but is not connected now.
     Down {
         /// Reason of the condition `Connected`.
-        reason: &'static str,
+        reason: Reason,
         /// One line for people, with the cause.
         message: String,
         /// Start of this state, also across a restart of the manager.
@@ -46,7 +46,7 @@ impl ClusterLink {
     /// True if the cluster has not responded yet since the start of this process, or the creation
     /// of its Cluster. The first response, or the loss of the cluster, changes the link.
     pub fn is_connecting(&self) -> bool {
-        matches!(self, Self::Down { reason, .. } if *reason == reasons::CONNECTING)
+        matches!(self, Self::Down { reason, .. } if *reason == Reason::Connecting)
     }
 }
 
@@ -97,7 +97,7 @@ impl ClusterLink {
         let (reason, message) = match &health.standing {
             Standing::Down { reason, message } => (*reason, message.clone()),
             Standing::Connecting | Standing::Up => {
-                (reasons::CONNECTING, "there is no answer yet".to_owned())
+                (Reason::Connecting, "there is no answer yet".to_owned())
             }
         };
         Self::Down {

@@ -88,6 +88,7 @@ impl SiteOf {
 
 #[cfg(test)]
 mod tests {
+    use baton_apis::conditions::Reason;
     use serde_json::{Value, json};
 
     use super::*;
@@ -134,7 +135,7 @@ mod tests {
         let site = record.site.clone().unwrap();
         assert_eq!((&*site.entry.site, &*site.chain), ("eu", "c"));
         let expected = Reported {
-            availability: Some("Other"),
+            availability: Some(Reason::Other),
             since: Some(time(late)),
             message: Some("of something".into()),
             started: Some(time(early)),
@@ -156,7 +157,7 @@ mod tests {
             .set_status(&serde_json::from_value(status).unwrap())
             .unwrap();
         let expected = Reported {
-            availability: Some("Available"),
+            availability: Some(Reason::Available),
             since: Some(time(early)),
             ..Reported::default()
         };

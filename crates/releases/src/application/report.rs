@@ -2,12 +2,9 @@
 
 use baton_apis::{
     ConditionStatus,
-    conditions::shipper::{
-        ABORTING, RELEASE_SYNCED, ROLLING_OUT, VALID_HISTORY,
-        reasons::{
-            BROKEN_APPLICATION_OBSERVED_GENERATION, BROKEN_RELEASE_GENERATION,
-            CHART_VERSION_RESOLUTION_FAILED, CREATE_RELEASE_FAILED,
-        },
+    conditions::{
+        EventReason, Reason,
+        shipper::{ABORTING, RELEASE_SYNCED, ROLLING_OUT, VALID_HISTORY},
     },
 };
 
@@ -23,7 +20,7 @@ impl Sync<'_> {
         self.conditions.set_plain(VALID_HISTORY, true);
         self.conditions.set_plain(RELEASE_SYNCED, true);
         let (status, message) = self.progress(history);
-        self.conditions.set(ROLLING_OUT, status, "", &message);
+        self.conditions.set(ROLLING_OUT, status, None, &message);
         self.publish_changes();
         self.events.extend(before.map(condition_event));
     }
@@ -50,19 +47,23 @@ impl Sync<'_> {
     pub(super) fn report(&mut self, error: &SyncError) {
         let text = error.to_string();
         let conditions: &[_] = match error {
-            SyncError::BrokenReleaseGeneration(_) => &[(VALID_HISTORY, BROKEN_RELEASE_GENERATION)],
-            SyncError::BrokenObservedGeneration { .. } => {
-                &[(VALID_HISTORY, BROKEN_APPLICATION_OBSERVED_GENERATION)]
+            SyncError::BrokenReleaseGeneration(_) => {
+                &[(VALID_HISTORY, Reason::BrokenReleaseGeneration)]
             }
-            SyncError::Resolution(_) => &[(ROLLING_OUT, CHART_VERSION_RESOLUTION_FAILED)],
-            SyncError::Create { first: true, .. } => &[(RELEASE_SYNCED, CREATE_RELEASE_FAILED)],
+            SyncError::BrokenObservedGeneration { .. } => {
+                &[(VALID_HISTORY, Reason::BrokenApplicationObservedGeneration)]
+            }
+            SyncError::Resolution(_) => &[(ROLLING_OUT, Reason::ChartVersionResolutionFailed)],
+            SyncError::Create { first: true, .. } => {
+                &[(RELEASE_SYNCED, Reason::CreateReleaseFailed)]
+            }
             SyncError::Create { first: false, .. } => &[
-                (RELEASE_SYNCED, CREATE_RELEASE_FAILED),
-                (ROLLING_OUT, CREATE_RELEASE_FAILED),
+                (RELEASE_SYNCED, Reason::CreateReleaseFailed),
+                (ROLLING_OUT, Reason::CreateReleaseFailed),
             ],
         };
         for (type_, reason) in conditions {
-            self.conditions.set(type_, false, reason, &text);
+            self.conditions.set(type_, false, *reason, &text);
         }
     }
 
@@ -74,5 +75,5 @@ impl Sync<'_> {
 }
 
 fn condition_event(changes: String) -> Event {
-    Event::normal("ApplicationConditionChanged", changes)
+    Event::normal(EventReason::ApplicationConditionChanged, changes)
 }

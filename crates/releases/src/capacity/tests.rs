@@ -88,7 +88,10 @@ fn a_workload_is_scaled_to_its_share_and_then_ready() {
 fn a_workload_without_sad_pods_is_in_progress() {
     let plan = plan_one((100, 10), &workload(10, 5, json!([])), &[]);
     assert_eq!((scaled(&plan), plan.achieved_percent), (None, 50));
-    assert_eq!(plan.verdict.condition(), (false, "InProgress", ""));
+    assert_eq!(
+        plan.verdict.condition(),
+        (false, Some(Reason::InProgress), "")
+    );
 }
 
 #[test]

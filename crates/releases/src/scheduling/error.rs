@@ -1,6 +1,6 @@
 //! The reasons that a Release is not scheduled.
 
-use baton_apis::{Chart, conditions::shipper::reasons};
+use baton_apis::{Chart, conditions::Reason};
 
 use crate::{resolution::Coordinates, texts::Quoted};
 
@@ -116,30 +116,29 @@ impl ScheduleError {
     }
 
     /// The reason of the condition `Scheduled`.
-    pub fn reason(&self) -> String {
-        let reason = match self {
-            Self::Selection(SelectionError::NoRegions) => reasons::NO_REGIONS_SPECIFIED,
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Selection(SelectionError::NoRegions) => Reason::NoRegionsSpecified,
             Self::Selection(SelectionError::NotEnoughClusters { .. }) => {
-                reasons::NOT_ENOUGH_CLUSTERS_IN_REGION
+                Reason::NotEnoughClustersInRegion
             }
             Self::Selection(SelectionError::NotEnoughCapableClusters { .. }) => {
-                reasons::NOT_ENOUGH_CAPABLE_CLUSTERS_IN_REGION
+                Reason::NotEnoughCapableClustersInRegion
             }
             Self::Selection(SelectionError::DuplicateCapability(_)) => {
-                reasons::DUPLICATE_CAPABILITY_REQUIREMENT
+                Reason::DuplicateCapabilityRequirement
             }
-            Self::ChartFetch(_) => reasons::CHART_FETCH_FAILURE,
-            Self::BrokenChart { .. } | Self::CorruptedChart(_) => reasons::BROKEN_CHART_SPEC,
-            Self::WrongDeployments { .. } => reasons::WRONG_CHART_DEPLOYMENTS,
-            Self::Blocked(_) => reasons::ROLLOUT_BLOCK,
-            Self::Repository(_) => reasons::CHART_REPO_INTERNAL,
-            Self::NoIndex(_) => reasons::NO_CACHED_CHART_REPO_INDEX,
-            Self::Request(_) => reasons::FAILED_API_CALL,
-            Self::WrongOwner { .. } => return unknown("WrongOwner"),
-            Self::NoSuchVersion(_) => return unknown("NoSuchVersion"),
-            Self::Several(_) => return unknown("Several"),
-        };
-        reason.to_owned()
+            Self::ChartFetch(_) => Reason::ChartFetchFailure,
+            Self::BrokenChart { .. } | Self::CorruptedChart(_) => Reason::BrokenChartSpec,
+            Self::WrongDeployments { .. } => Reason::WrongChartDeployments,
+            Self::Blocked(_) => Reason::RolloutBlock,
+            Self::Repository(_) => Reason::ChartRepoInternal,
+            Self::NoIndex(_) => Reason::NoCachedChartRepoIndex,
+            Self::Request(_) => Reason::FailedAPICall,
+            Self::WrongOwner { .. } => Reason::WrongOwner,
+            Self::NoSuchVersion(_) => Reason::NoSuchVersion,
+            Self::Several(_) => Reason::Several,
+        }
     }
 
     /// True if a retry cannot succeed unless an object changes. A broken chart stays broken,
@@ -162,11 +161,6 @@ impl ScheduleError {
     }
 }
 
-/// The reason that Shipper uses for errors without a reason of their own.
-fn unknown(name: &str) -> String {
-    format!("unknown error {name}! tell Shipper devs to classify it")
-}
-
 fn listed(errors: &[ScheduleError]) -> String {
     let listed: Vec<_> = errors.iter().map(|error| format!("* {error}")).collect();
     listed.join(";")
@@ -178,7 +172,7 @@ mod tests {
 
     /// Checks the reason and message of an error; `again` is true if a retry may succeed.
     fn check(error: &ScheduleError, reason: &str, message: &str, again: bool) {
-        assert_eq!(error.reason(), reason);
+        assert_eq!(error.reason().as_str(), reason);
         assert_eq!(error.to_string(), message);
         assert_eq!(error.is_permanent(), !again, "{error}");
     }

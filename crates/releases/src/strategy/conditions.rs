@@ -1,7 +1,8 @@
 //! The conditions of a Release at a step, and the state that it waits for.
 
 use baton_apis::{
-    ConditionStatus, StrategyCondition, StrategyState, conditions::MAX_MESSAGE_LENGTH,
+    ConditionStatus, StrategyCondition, StrategyState,
+    conditions::{MAX_MESSAGE_LENGTH, Reason},
 };
 use baton_engine::texts::cut;
 use jiff::Timestamp;
@@ -53,9 +54,6 @@ impl ConditionType {
     }
 }
 
-/// Reason of all conditions that are false.
-const CLUSTERS_NOT_READY: &str = "ClustersNotReady";
-
 /// The conditions of a step during an update.
 #[derive(Clone, Debug)]
 pub(super) struct StrategyConditions {
@@ -88,7 +86,9 @@ impl StrategyConditions {
             type_: type_.as_str().to_owned(),
             status: unsatisfied.is_none().into(),
             last_transition_time: Some(Time(self.now)),
-            reason: unsatisfied.map_or("", |_| CLUSTERS_NOT_READY).to_owned(),
+            reason: unsatisfied
+                .map_or("", |_| Reason::ClustersNotReady.as_str())
+                .to_owned(),
             message: cut(unsatisfied.unwrap_or_default(), MAX_MESSAGE_LENGTH).into_owned(),
             step: self.step,
         };

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use baton_apis::{AchievedStep, StrategyState, StrategyStatus};
+use baton_apis::{AchievedStep, StrategyState, StrategyStatus, conditions::EventReason};
 use jiff::Timestamp;
 
 use super::{
@@ -114,7 +114,7 @@ impl<'a> Pass<'a> {
         if finished {
             if achieved_anew {
                 let text = format!("step [{}] finished", end.step);
-                events.push(Event::normal("StrategyApplied", text));
+                events.push(Event::normal(EventReason::StrategyApplied, text));
             }
             events.extend(transitions(&full_name(release), old_state, state));
         }
@@ -336,7 +336,7 @@ fn transitions(release: &str, old: StrategyState, new: StrategyState) -> Vec<Eve
             Quoted(what),
             Quoted(&new.to_string())
         );
-        Event::normal("ReleaseStateTransitioned", message)
+        Event::normal(EventReason::ReleaseStateTransitioned, message)
     })
     .collect()
 }

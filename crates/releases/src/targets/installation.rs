@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_apis::{ClusterInstallationStatus, InstallationTarget, InstallationTargetStatus};
+use baton_apis::{
+    ClusterInstallationStatus, InstallationTarget, InstallationTargetStatus, conditions::Reason,
+};
 
 use super::{
     Clusters, Update, Updated, inoperative,
@@ -37,7 +39,7 @@ pub fn installation(
             let (conditions, events) = inoperative(
                 Kind::Installation,
                 &previous.conditions,
-                "ChartError",
+                Reason::ChartError,
                 message,
                 update.now,
             );
@@ -56,8 +58,8 @@ pub fn installation(
         let status = status.cloned().unwrap_or_default();
         let outcome = outcomes.get(name).unwrap_or(&untried);
         let verdict = outcome.as_ref().map(|progress| match progress {
-            Progress::Installed => (true, "", ""),
-            Progress::InProgress(message) => (false, "InProgress", message.as_str()),
+            Progress::Installed => (true, None, ""),
+            Progress::InProgress(message) => (false, Some(Reason::InProgress), message.as_str()),
         });
         let (conditions, summary) = clusters.set(name, &status.conditions, verdict);
         ClusterInstallationStatus {

@@ -3,6 +3,8 @@
 
 use std::fmt::Display;
 
+use baton_apis::conditions::{EventReason, Reason};
+
 /// The vocabulary of the reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Vocabulary {
@@ -71,19 +73,21 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Words {
     /// `Operational=False`, and `Ready` is unknown.
-    Inoperative(&'static str),
+    Inoperative(Reason),
     /// `Ready=False`.
-    Unready(&'static str),
+    Unready(Reason),
 }
 
 impl Kind {
     /// The written reason of a cluster in which the controller could work; `reason` is that of the
     /// implementation.
-    pub(super) fn reason(self, vocabulary: Vocabulary, reason: &str) -> &str {
+    pub(super) fn reason(self, vocabulary: Vocabulary, reason: Reason) -> Reason {
         match (self, vocabulary, reason) {
-            (Self::Capacity, Vocabulary::Documentation, "InProgress" | "DeploymentStuck") => {
-                "WrongPodCount"
-            }
+            (
+                Self::Capacity,
+                Vocabulary::Documentation,
+                Reason::InProgress | Reason::DeploymentStuck,
+            ) => Reason::WrongPodCount,
             _ => reason,
         }
     }
@@ -100,21 +104,22 @@ impl Kind {
             }
         };
         match (cause, self) {
-            (Cause::NoClient, Self::Installation) => {
-                Inoperative(either("TargetClusterClientError", "InternalError"))
-            }
-            (Cause::Missing, Self::Capacity) if documented => Unready("MissingDeployment"),
-            (Cause::Missing, Self::Traffic) if documented => Unready("MissingService"),
+            (Cause::NoClient, Self::Installation) => Inoperative(either(
+                Reason::TargetClusterClientError,
+                Reason::InternalError,
+            )),
+            (Cause::Missing, Self::Capacity) if documented => Unready(Reason::MissingDeployment),
+            (Cause::Missing, Self::Traffic) if documented => Unready(Reason::MissingService),
             (Cause::NoClient | Cause::Read | Cause::Missing, Self::Capacity | Self::Traffic) => {
-                Inoperative(either("ServerError", "InternalError"))
+                Inoperative(either(Reason::ServerError, Reason::InternalError))
             }
             (Cause::Read | Cause::Missing, Self::Installation) | (Cause::Write, _) => {
-                Unready(either("ServerError", "InternalError"))
+                Unready(either(Reason::ServerError, Reason::InternalError))
             }
-            (Cause::Discovery, _) => Unready(either("ClientError", "InternalError")),
-            (Cause::UnknownKind, _) => Unready(either("ClientError", "UnknownError")),
-            (Cause::Chart, _) => Unready("ChartError"),
-            (Cause::Refused, _) => Unready("UnknownError"),
+            (Cause::Discovery, _) => Unready(either(Reason::ClientError, Reason::InternalError)),
+            (Cause::UnknownKind, _) => Unready(either(Reason::ClientError, Reason::UnknownError)),
+            (Cause::Chart, _) => Unready(Reason::ChartError),
+            (Cause::Refused, _) => Unready(Reason::UnknownError),
         }
     }
 
@@ -127,20 +132,20 @@ impl Kind {
     }
 
     /// Reason of the event about conditions of a target.
-    pub(super) fn target_event(self) -> &'static str {
+    pub(super) fn target_event(self) -> EventReason {
         match self {
-            Self::Installation => "InstallationTargetConditionChanged",
-            Self::Capacity => "CapacityTargetConditionChanged",
-            Self::Traffic => "TrafficTargetConditionChanged",
+            Self::Installation => EventReason::InstallationTargetConditionChanged,
+            Self::Capacity => EventReason::CapacityTargetConditionChanged,
+            Self::Traffic => EventReason::TrafficTargetConditionChanged,
         }
     }
 
     /// Reason of the event about conditions of a cluster.
-    pub(super) fn cluster_event(self) -> &'static str {
+    pub(super) fn cluster_event(self) -> EventReason {
         match self {
-            Self::Installation => "ClusterInstallationConditionChanged",
-            Self::Capacity => "ClusterCapacityConditionChanged",
-            Self::Traffic => "ClusterTrafficConditionChanged",
+            Self::Installation => EventReason::ClusterInstallationConditionChanged,
+            Self::Capacity => EventReason::ClusterCapacityConditionChanged,
+            Self::Traffic => EventReason::ClusterTrafficConditionChanged,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_apis::*;
+use baton_apis::{conditions::EventReason, *};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
@@ -235,11 +235,11 @@ fn the_message_of_a_target_lists_the_clusters_that_are_not_ready() {
     assert_eq!(
         events[0],
         (
-            "ClusterCapacityConditionChanged",
+            EventReason::ClusterCapacityConditionChanged,
             "[] -> [Operational True], [] -> [Ready True]"
         )
     );
-    assert_eq!(events[4].0, "CapacityTargetConditionChanged");
+    assert_eq!(events[4].0, EventReason::CapacityTargetConditionChanged);
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn installation_of_clusters() {
     assert_eq!(shown(&refused.status.conditions), expected);
     assert_eq!(
         refused.events[0].reason,
-        "InstallationTargetConditionChanged"
+        EventReason::InstallationTargetConditionChanged
     );
 }
 
@@ -393,7 +393,11 @@ fn transition_times_move_only_with_the_status() {
         (ConditionStatus::True, Some(Time(NOW))),
     ] {
         let mut clusters = Clusters::new(Kind::Capacity, update(Documentation));
-        let (conditions, _) = clusters.set("a", &previous(status), Ok((false, "InProgress", "")));
+        let (conditions, _) = clusters.set(
+            "a",
+            &previous(status),
+            Ok((false, Some(Reason::InProgress), "")),
+        );
         assert_eq!(
             find(&conditions, READY).unwrap().last_transition_time,
             expected

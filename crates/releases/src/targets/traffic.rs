@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_apis::{ClusterTrafficStatus, TrafficTarget, TrafficTargetStatus};
+use baton_apis::{ClusterTrafficStatus, TrafficTarget, TrafficTargetStatus, conditions::Reason};
 
 use super::{
     Clusters, Update, Updated, inoperative,
@@ -75,7 +75,7 @@ pub fn traffic_unknown(
     let (conditions, events) = inoperative(
         Kind::Traffic,
         &previous.conditions,
-        "InternalError",
+        Reason::InternalError,
         message,
         update.now,
     );

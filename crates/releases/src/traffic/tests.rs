@@ -213,23 +213,34 @@ fn pods_are_changed_in_the_order_of_their_names() {
 /// than those with the label get traffic.
 #[test]
 fn missing_traffic_is_reported_with_its_reason() {
-    let check = |ready: &[&str], not_ready: &[&str], weight, expected: (bool, &str, &str)| {
-        let mut world = World::new(&[release("a", weight, 3, if weight > 0 { 3 } else { 0 })]);
-        world.endpoints = Endpoints::new(ready.iter().copied(), not_ready.iter().copied());
-        let (status, reason, message) = world.plan("a").verdict.condition();
-        assert_eq!((status, reason, message.as_str()), expected);
-    };
-    check(&["a-0", "a-1", "a-2"], &[], 1, (true, "", ""));
+    let check =
+        |ready: &[&str], not_ready: &[&str], weight, expected: (bool, Option<Reason>, &str)| {
+            let mut world = World::new(&[release("a", weight, 3, if weight > 0 { 3 } else { 0 })]);
+            world.endpoints = Endpoints::new(ready.iter().copied(), not_ready.iter().copied());
+            let (status, reason, message) = world.plan("a").verdict.condition();
+            assert_eq!((status, reason, message.as_str()), expected);
+        };
+    check(&["a-0", "a-1", "a-2"], &[], 1, (true, None, ""));
     let message = "2/3 pods designated to receive traffic are not yet in endpoints";
-    check(&["a-0"], &[], 1, (false, "PodsNotInEndpoints", message));
+    check(
+        &["a-0"],
+        &[],
+        1,
+        (false, Some(Reason::PodsNotInEndpoints), message),
+    );
     let message = "1/3 pods designated to receive traffic are not ready";
-    check(&["a-0"], &["a-1"], 1, (false, "PodsNotReady", message));
+    check(
+        &["a-0"],
+        &["a-1"],
+        1,
+        (false, Some(Reason::PodsNotReady), message),
+    );
     let message = "2 pods no longer designated to receive traffic are still in endpoints";
     check(
         &["a-0", "a-1"],
         &["a-2"],
         0,
-        (false, "PodsDraining", message),
+        (false, Some(Reason::PodsDraining), message),
     );
 }
 

@@ -1,6 +1,6 @@
 //! The state of a phase of a site, read from its conditions.
 
-use baton_apis::conditions::{AVAILABLE, STARTED, STOPPED, reasons};
+use baton_apis::conditions::{AVAILABLE, Reason, STARTED, STOPPED};
 use baton_engine::condition_list::{find, find_current, find_true};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -60,21 +60,20 @@ impl PhaseState {
         let started = find(conditions, STARTED);
         let begun = started.map_or(Begun::Not, |started| {
             let since = started.last_transition_time.0;
-            match (&*started.status, &*started.reason) {
-                ("True", reasons::STOPPING) => Begun::Stopping(since),
+            match (&*started.status, started.reason.parse()) {
+                ("True", Ok(Reason::Stopping)) => Begun::Stopping(since),
                 ("True", _) => Begun::Yes(since),
-                (_, reasons::SKIPPED) => Begun::Skipped,
+                (_, Ok(Reason::Skipped)) => Begun::Skipped,
                 _ => Begun::Not,
             }
         });
         // A phase that has not begun may be refused for a reason that is not its own, such as a
         // closed cluster.
         let is_checked = begun != Begun::Not
-            || started.is_some_and(|started| started.reason == reasons::PREFLIGHT_ERROR);
+            || started.is_some_and(|started| started.reason == Reason::PreflightError);
         let available = find_current(conditions, AVAILABLE, generation);
-        let is_refusal = |it: &Condition| {
-            it.status == "False" && reasons::REFUSALS.contains(&it.reason.as_str())
-        };
+        let is_refusal =
+            |it: &Condition| it.status == "False" && Reason::is_in(&it.reason, &Reason::REFUSALS);
         Self {
             begun,
             is_available: available.is_some_and(|it| it.status == "True"),

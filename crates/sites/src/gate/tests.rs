@@ -571,7 +571,7 @@ fn a_stop_for_a_deleted_revision_of_the_same_name_does_not_count() {
 
 #[test]
 fn states_by_their_conditions() {
-    use baton_apis::conditions::{AVAILABLE, STARTED, STOPPED, reasons};
+    use baton_apis::conditions::{AVAILABLE, Reason, STARTED, STOPPED};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
     let condition = |type_: &str, status: &str, reason: &str, generation| Condition {
         type_: type_.to_owned(),
@@ -582,25 +582,25 @@ fn states_by_their_conditions() {
         last_transition_time: Time(now()),
     };
     for (status, reason, expected) in [
-        ("True", reasons::STARTED, Begun::Yes(now())),
-        ("True", reasons::STOPPING, Begun::Stopping(now())),
-        ("False", reasons::SKIPPED, Begun::Skipped),
-        ("False", "Other", Begun::Not),
+        ("True", Reason::Started, Begun::Yes(now())),
+        ("True", Reason::Stopping, Begun::Stopping(now())),
+        ("False", Reason::Skipped, Begun::Skipped),
+        ("False", Reason::Other, Begun::Not),
     ] {
         // The result does not depend on the generation.
-        let found = PhaseState::of(&[condition(STARTED, status, reason, 1)], 2);
+        let found = PhaseState::of(&[condition(STARTED, status, reason.as_str(), 1)], 2);
         assert_eq!(found.begun, expected, "{status} {reason}");
     }
     // A revision that has not begun may be refused because of its cluster, which is no error of its
     // own.
     for (started, expected) in [
-        (("True", reasons::STARTED), true),
-        (("False", reasons::PREFLIGHT_ERROR), true),
-        (("False", "Other"), false),
+        (("True", Reason::Started), true),
+        (("False", Reason::PreflightError), true),
+        (("False", Reason::Other), false),
     ] {
         let list = [
-            condition(STARTED, started.0, started.1, 1),
-            condition(AVAILABLE, "False", reasons::COLLISION_DETECTED, 2),
+            condition(STARTED, started.0, started.1.as_str(), 1),
+            condition(AVAILABLE, "False", Reason::CollisionDetected.as_str(), 2),
         ];
         assert_eq!(PhaseState::of(&list, 2).is_refused, expected, "{started:?}");
         assert!(!PhaseState::of(&list[1..], 2).is_refused);

@@ -1,6 +1,6 @@
 //! Decides that a rollout ends early, and why.
 
-use baton_apis::{OnError, conditions::reasons};
+use baton_apis::{OnError, conditions::Reason};
 
 use super::{Observed, course::aborted, step::Situation, strategy::Strategy};
 
@@ -12,7 +12,7 @@ const MAX_ERROR: usize = 400;
 pub(super) struct Abort {
     /// True if this plan made the decision.
     pub(super) is_new: bool,
-    pub(super) reason: String,
+    pub(super) reason: Reason,
     pub(super) message: String,
 }
 
@@ -27,7 +27,8 @@ impl Abort {
         if let Some(before) = aborted(&observed.status.conditions).filter(|_| course.was_aborted) {
             return Some(Self {
                 is_new: false,
-                reason: before.reason.clone(),
+                // Another version may have decided for a reason of its own.
+                reason: before.reason.parse().unwrap_or(Reason::SiteFailed),
                 message: before.message.clone(),
             });
         }
@@ -36,7 +37,7 @@ impl Abort {
                 "Rollout {} was aborted by spec.abortRollout.",
                 course.number
             );
-            return Some(Self::new(reasons::ABORTED_BY_USER, message));
+            return Some(Self::new(Reason::AbortedByUser, message));
         }
         let strategy = situation.strategy.ok().filter(|_| course.hold.is_none())?;
         situation
@@ -45,10 +46,10 @@ impl Abort {
             .flatten()
     }
 
-    fn new(reason: &str, message: String) -> Self {
+    fn new(reason: Reason, message: String) -> Self {
         Self {
             is_new: true,
-            reason: reason.to_owned(),
+            reason,
             message,
         }
     }
@@ -65,8 +66,8 @@ impl Abort {
             return None;
         }
         let reason = match strategy.on_error {
-            OnError::Rollback => reasons::ROLLED_BACK,
-            OnError::Abort | OnError::Continue => reasons::SITE_FAILED,
+            OnError::Rollback => Reason::RolledBack,
+            OnError::Abort | OnError::Continue => Reason::SiteFailed,
         };
         let error = match fleet.batch.error.or(fleet.error) {
             Some((site, failure)) => {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use baton_apis::OnError;
+use baton_apis::{OnError, conditions::Reason};
 
 use super::{
     Action, Observed, Revision, RevisionState, Site, VersionName,
     abort::Abort,
-    course::{Course, is_withdrawn, rolls_back},
+    course::{Course, is_withdrawn},
     placed::PlacedSite,
     queue::{Given, Queue, Wanted},
     step::{Situation, Step},
@@ -193,7 +193,7 @@ fn goes_back<'a>(
     situation: &Situation<'a>,
     abort: Option<&Abort>,
 ) -> Option<(&'a Revision, Option<VersionName<'a>>)> {
-    abort.filter(|abort| rolls_back(&abort.reason))?;
+    abort.filter(|abort| abort.reason == Reason::RolledBack)?;
     let course = situation.course;
     // An edit may wait behind this revision, and is deleted with it.
     let member = placed.site.chain.iter().rev().find(|revision| {

@@ -1,6 +1,6 @@
 //! The current rollout, and the reasons that it may not continue.
 
-use baton_apis::conditions::{ABORTED, reasons};
+use baton_apis::conditions::ABORTED;
 use baton_engine::{chain_names::next_number, condition_list::find_true};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -203,11 +203,6 @@ pub(super) fn is_withdrawn(aborted: Option<&Course<'_>>, site: &Site, revision: 
 /// The condition that reports an abort, if there is one that is true.
 pub(super) fn aborted(conditions: &[Condition]) -> Option<&Condition> {
     find_true(conditions, ABORTED)
-}
-
-/// True if an aborted rollout restored the versions before it.
-pub(super) fn rolls_back(reason: &str) -> bool {
-    reason == reasons::ROLLED_BACK
 }
 
 /// The name of the requested version, or the reason that there is none.

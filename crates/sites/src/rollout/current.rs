@@ -2,7 +2,7 @@
 
 use baton_apis::{
     SiteDeploymentSpec, SiteDeploymentStatus,
-    conditions::{PROGRESSING, reasons},
+    conditions::{PROGRESSING, Reason},
 };
 use baton_engine::condition_list::find;
 use jiff::{SignedDuration, Timestamp};
@@ -43,7 +43,7 @@ impl<'a> CurrentRollout<'a> {
         let version = version.unwrap_or_default();
         let batch = status.batch.as_ref().map_or(0, |batch| batch.number);
         let progressing = find(&status.conditions, PROGRESSING);
-        let soaks = progressing.is_some_and(|it| it.reason == reasons::SOAKING);
+        let soaks = progressing.is_some_and(|it| it.reason == Reason::Soaking);
         Self {
             rollout: status.rollout.unwrap_or(0),
             version,

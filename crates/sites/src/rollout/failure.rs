@@ -1,6 +1,6 @@
 //! Failures of revisions of sites.
 
-use baton_apis::conditions::reasons;
+use baton_apis::conditions::Reason;
 use jiff::{SignedDuration, Timestamp};
 
 use super::RevisionState;
@@ -12,7 +12,7 @@ const LATE: &str = "It is not available, and has taken longer than its progress 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure<'a> {
     /// Reason in one word.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// Message for people.
     pub message: &'a str,
 }
@@ -30,10 +30,13 @@ impl RevisionState {
         now: Timestamp,
     ) -> Option<Failure<'_>> {
         match self {
-            Self::Failing { reason, message } => Some(Failure { reason, message }),
+            Self::Failing { reason, message } => Some(Failure {
+                reason: *reason,
+                message,
+            }),
             Self::Started { since, message } if ends(*since, online_since, deadline) <= now => {
                 Some(Failure {
-                    reason: reasons::PROGRESS_DEADLINE_EXCEEDED,
+                    reason: Reason::ProgressDeadlineExceeded,
                     message: message.as_deref().unwrap_or(LATE),
                 })
             }

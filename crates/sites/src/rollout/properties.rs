@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use baton_apis::{
     AfterCanary, CanaryStrategy, OnError, RollingStrategy, SiteCounts, SiteDeploymentStatus,
-    SiteStrategy, StrategyType, conditions::reasons,
+    SiteStrategy, StrategyType, conditions::Reason,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
@@ -164,7 +164,7 @@ impl Checked {
         // Only the user can abort a rollout that is over.
         let is_over = before.completed_rollout.is_some() && before.completed_rollout == rollout;
         let is_new = aborted(&plan.status.conditions).filter(|_| !was_aborted && !is_next);
-        let by_failures = is_new.filter(|it| it.reason != reasons::ABORTED_BY_USER);
+        let by_failures = is_new.filter(|it| it.reason != Reason::AbortedByUser);
         assert_eq!(by_failures.filter(|_| is_over), None);
         // A rollout that is not over keeps its batch, and never returns to an earlier one.
         if !is_next && plan.status.completed_rollout != rollout {

@@ -2,7 +2,7 @@
 
 use baton_apis::{
     EVERY_VERSION, SiteBatch, SiteDeploymentStatus,
-    conditions::{ABORTED, AVAILABLE, PLACED, PROGRESSING, WAITING, reasons},
+    conditions::{ABORTED, AVAILABLE, PLACED, PROGRESSING, Reason, WAITING},
 };
 use baton_engine::{condition_list::Conditions, readiness};
 use jiff::Timestamp;
@@ -91,7 +91,7 @@ pub fn undecided(
     let mut report = Report {
         list: Conditions::new(&previous.conditions, generation, now),
     };
-    report.set(PROGRESSING, "Unknown", reasons::LIST_FAILED, why);
+    report.set(PROGRESSING, "Unknown", Reason::ListFailed, why);
     readiness::set_of_rollout(&mut report.list);
     SiteDeploymentStatus {
         conditions: report.list.into_list(),
@@ -109,7 +109,7 @@ impl Plan {
         };
         // A rollout that was aborted or waits for a user reports that instead.
         if report.list.is_true(PROGRESSING) {
-            report.set(PROGRESSING, "True", reasons::REVISION_REFUSED, why);
+            report.set(PROGRESSING, "True", Reason::RevisionRefused, why);
             readiness::set_of_rollout(&mut report.list);
             self.status.conditions = report.list.into_list();
         }
@@ -169,7 +169,7 @@ struct Report {
 }
 
 impl Report {
-    fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
+    fn set(&mut self, type_: &str, status: &str, reason: Reason, message: &str) {
         self.list
             .set(type_, status, reason, &text::line(message, MAX_MESSAGE));
     }
@@ -185,7 +185,7 @@ impl Report {
         let counts = &fleet.counts;
         let (status, reason, message) = match step {
             Step::Held(hold) => held(hold, observed),
-            Step::NoSites => ("False", reasons::NO_SITES, "No site is placed.".to_owned()),
+            Step::NoSites => ("False", Reason::NoSites, "No site is placed.".to_owned()),
             Step::Aborted => {
                 let number = situation.course.number;
                 let mut text = format!("Rollout {number} of {version} was aborted.");
@@ -199,18 +199,18 @@ impl Report {
                         if left.len() > MAX_NAMED { ", ..." } else { "." },
                     );
                 }
-                ("False", reasons::ABORTED, text)
+                ("False", Reason::Aborted, text)
             }
             Step::Complete => {
                 let text = format!(
                     "{} of {} sites have {version}.",
                     counts.updated, counts.sites
                 );
-                ("False", reasons::COMPLETE, text)
+                ("False", Reason::Complete, text)
             }
             Step::OutOfReach => {
                 let text = format!("{version} waits for a site that can be reached.");
-                ("True", reasons::ROLLING_OUT, text)
+                ("True", Reason::RollingOut, text)
             }
             Step::Soaking(until) => {
                 let batch = &fleet.batch;
@@ -218,7 +218,7 @@ impl Report {
                     "Wave {}: {} sites have to stay available until {until:.0}.",
                     batch.number, batch.available
                 );
-                ("True", reasons::SOAKING, text)
+                ("True", Reason::Soaking, text)
             }
             Step::Give {
                 batch: AFTERWARDS,
@@ -228,20 +228,20 @@ impl Report {
                     "{version} is brought to {} sites that were added later.",
                     sites.len()
                 );
-                ("True", reasons::ROLLING_OUT, text)
+                ("True", Reason::RollingOut, text)
             }
             Step::Give { batch, .. } => {
                 let text = format!("{version} is brought to wave {batch}.");
-                ("True", reasons::ROLLING_OUT, text)
+                ("True", Reason::RollingOut, text)
             }
             Step::Underway if situation.course.is_over() => {
                 let text = format!(
                     "{} of {} sites have {version}; {} that were added later are in progress or wait in their queue.",
                     counts.updated, counts.sites, fleet.afterwards
                 );
-                ("True", reasons::ROLLING_OUT, text)
+                ("True", Reason::RollingOut, text)
             }
-            Step::Underway => ("True", reasons::ROLLING_OUT, underway(fleet)),
+            Step::Underway => ("True", Reason::RollingOut, underway(fleet)),
         };
         self.set(PROGRESSING, status, reason, &message);
     }
@@ -250,17 +250,17 @@ impl Report {
         let (available, in_reach) = (fleet.available, fleet.in_reach);
         let text = format!("{available} of {in_reach} sites that can be reached are available.");
         let (status, reason) = match (fleet.placed.len(), in_reach) {
-            (0, _) => ("Unknown", reasons::NO_SITES),
-            (_, 0) => ("Unknown", reasons::CLUSTER_UNREACHABLE),
-            _ if available == in_reach => ("True", reasons::AVAILABLE),
-            _ => ("False", reasons::SITES_UNAVAILABLE),
+            (0, _) => ("Unknown", Reason::NoSites),
+            (_, 0) => ("Unknown", Reason::ClusterUnreachable),
+            _ if available == in_reach => ("True", Reason::Available),
+            _ => ("False", Reason::SitesUnavailable),
         };
         self.set(AVAILABLE, status, reason, &text);
     }
 
     fn aborted(&mut self, abort: Option<&Abort>) {
         match abort {
-            Some(abort) => self.set(ABORTED, "True", &abort.reason, &abort.message),
+            Some(abort) => self.set(ABORTED, "True", abort.reason, &abort.message),
             None => self.list.remove(ABORTED),
         }
     }
@@ -268,16 +268,16 @@ impl Report {
     fn placed(&mut self, observed: &Observed<'_>, fleet: &Fleet<'_>) {
         let sites = fleet.placed.len();
         let (status, reason, message) = match &observed.placement {
-            Placement::Invalid(error) => ("False", reasons::INVALID_EXPRESSION, error.clone()),
-            Placement::Overlapping(text) => ("False", reasons::OVERLAPPING, text.clone()),
+            Placement::Invalid(error) => ("False", Reason::InvalidExpression, error.clone()),
+            Placement::Overlapping(text) => ("False", Reason::Overlapping, text.clone()),
             Placement::Placed(_) if sites == 0 => (
                 "False",
-                reasons::NO_SITES,
+                Reason::NoSites,
                 "No site that the namespace may use matches.".to_owned(),
             ),
-            Placement::Placed(None) => ("True", reasons::PLACED, format!("{sites} sites.")),
+            Placement::Placed(None) => ("True", Reason::Placed, format!("{sites} sites.")),
             Placement::Placed(Some(text)) => {
-                ("True", reasons::PLACED, format!("{sites} sites. {text}"))
+                ("True", Reason::Placed, format!("{sites} sites. {text}"))
             }
         };
         self.set(PLACED, status, reason, &message);
@@ -295,29 +295,29 @@ impl Report {
 }
 
 /// Status, reason and message of a rollout on hold.
-fn held(hold: &Hold, observed: &Observed<'_>) -> (&'static str, &'static str, String) {
+fn held(hold: &Hold, observed: &Observed<'_>) -> (&'static str, Reason, String) {
     let application = &observed.spec.application;
     match hold {
         Hold::NoApplication => {
             let text = format!("There is no SiteApplication {application}.");
-            ("False", reasons::APPLICATION_NOT_FOUND, text)
+            ("False", Reason::ApplicationNotFound, text)
         }
         Hold::NoVersion => {
             let text = match observed.spec.application_version.as_str() {
                 EVERY_VERSION => format!("SiteApplication {application} has no version yet."),
                 version => format!("SiteApplication {application} has no version {version}."),
             };
-            ("False", reasons::VERSION_NOT_FOUND, text)
+            ("False", Reason::VersionNotFound, text)
         }
-        Hold::Invalid(error) => ("False", reasons::INVALID_STRATEGY, error.to_string()),
+        Hold::Invalid(error) => ("False", Reason::InvalidStrategy, error.to_string()),
         Hold::Paused => {
             let text = "No version is brought to sites while spec.paused is true.";
-            ("Unknown", reasons::SITES_PAUSED, text.to_owned())
+            ("Unknown", Reason::Paused, text.to_owned())
         }
-        Hold::NoNumber(text) => ("False", reasons::NUMBERS_EXHAUSTED, text.clone()),
+        Hold::NoNumber(text) => ("False", Reason::NumbersExhausted, text.clone()),
         Hold::Ending => {
             let text = "Revisions of the aborted rollout that have not begun are deleted first.";
-            ("True", reasons::ROLLING_OUT, text.to_owned())
+            ("True", Reason::RollingOut, text.to_owned())
         }
     }
 }

@@ -294,7 +294,7 @@ impl World {
                     return;
                 }
                 if outcome == Outcome::Refused {
-                    failing(reasons::COLLISION_DETECTED)
+                    failing(Reason::CollisionDetected)
                 } else {
                     real.begun.push(entry.clone());
                     real.numbers_begun.insert(number);
@@ -331,7 +331,7 @@ impl World {
         let name = Arc::clone(name);
         for state in real.states.values_mut() {
             if let RevisionState::Available(_) = *state {
-                *state = failing(reasons::PROBE_FAILURE);
+                *state = failing(Reason::ProbeFailure);
             }
         }
         self.report(&name);
@@ -459,12 +459,12 @@ impl World {
     }
 }
 
-use baton_apis::conditions::reasons;
+use baton_apis::conditions::Reason;
 
 /// The default progress deadline.
 pub(super) const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
-fn failing(reason: &'static str) -> RevisionState {
+fn failing(reason: Reason) -> RevisionState {
     RevisionState::Failing {
         reason,
         message: "why".into(),

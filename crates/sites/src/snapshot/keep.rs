@@ -7,7 +7,7 @@ use std::{
 
 use baton_apis::{
     KeptVersion, SiteApplicationStatus,
-    conditions::{KEPT, READY, RECONCILING, STALLED, reasons},
+    conditions::{KEPT, READY, RECONCILING, Reason, STALLED},
 };
 use baton_engine::{
     chain_names::{NoNextNumber, next_number},
@@ -76,7 +76,7 @@ pub fn keep(
             }
             Err(highest) => {
                 kept.obstacle = Some(Invalid {
-                    reason: reasons::NUMBERS_EXHAUSTED,
+                    reason: Reason::NumbersExhausted,
                     message: format!("ControllerRevision {highest}. Delete it."),
                 });
             }
@@ -125,14 +125,14 @@ pub fn report(
     match kept {
         Ok(version) => {
             let message = format!("Version {version} is kept.");
-            conditions.set(KEPT, "True", reasons::KEPT, &message);
-            conditions.set(READY, "True", reasons::KEPT, &message);
+            conditions.set(KEPT, "True", Reason::Kept, &message);
+            conditions.set(READY, "True", Reason::Kept, &message);
             conditions.remove(STALLED);
         }
         Err(Invalid { reason, message }) => {
-            conditions.set(KEPT, "False", reason, message);
-            conditions.set(READY, "False", reason, message);
-            conditions.set(STALLED, "True", reason, message);
+            conditions.set(KEPT, "False", *reason, message);
+            conditions.set(READY, "False", *reason, message);
+            conditions.set(STALLED, "True", *reason, message);
         }
     }
     SiteApplicationStatus {
@@ -152,9 +152,9 @@ pub fn undecided(
 ) -> SiteApplicationStatus {
     let mut conditions = Conditions::new(&previous.conditions, generation, now);
     for type_ in [KEPT, READY] {
-        conditions.set(type_, "Unknown", reasons::LIST_FAILED, why);
+        conditions.set(type_, "Unknown", Reason::ListFailed, why);
     }
-    conditions.set(RECONCILING, "True", reasons::LIST_FAILED, why);
+    conditions.set(RECONCILING, "True", Reason::ListFailed, why);
     conditions.remove(STALLED);
     SiteApplicationStatus {
         conditions: conditions.into_list(),
@@ -256,7 +256,7 @@ mod tests {
             let versions: Vec<_> = kept.versions.iter().map(|it| &*it.version).collect();
             assert_eq!(versions, ["2", "3", "1"], "{present}");
             let obstacle = kept.obstacle.unwrap();
-            assert_eq!(obstacle.reason, reasons::NUMBERS_EXHAUSTED);
+            assert_eq!(obstacle.reason, Reason::NumbersExhausted);
             let text = "ControllerRevision 2/a has the number 9223372036854775807";
             assert!(obstacle.message.starts_with(text), "{}", obstacle.message);
         }
@@ -272,7 +272,7 @@ mod tests {
     fn a_repeated_report_does_not_change_the_status() {
         let now = |second| Timestamp::from_second(second).unwrap();
         let invalid = Invalid {
-            reason: reasons::INVALID_TEMPLATE,
+            reason: Reason::InvalidTemplate,
             message: "no".to_owned(),
         };
         let empty = SiteApplicationStatus::default();

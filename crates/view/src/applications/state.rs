@@ -2,12 +2,11 @@
 
 use baton_apis::{
     ConditionStatus, Release, RolloutStep, ShipperCondition, StrategyState,
-    conditions::shipper::{
-        ABORTING, BLOCKED, RELEASE_SYNCED, REPLACED, ROLLING_OUT, SCHEDULED, STRATEGY_EXECUTED,
-        VALID_HISTORY,
-        reasons::{
-            BROKEN_CHART_SPEC, DUPLICATE_CAPABILITY_REQUIREMENT, NO_REGIONS_SPECIFIED,
-            WRONG_CHART_DEPLOYMENTS,
+    conditions::{
+        self,
+        shipper::{
+            ABORTING, BLOCKED, RELEASE_SYNCED, REPLACED, ROLLING_OUT, SCHEDULED, STRATEGY_EXECUTED,
+            VALID_HISTORY,
         },
     },
 };
@@ -99,11 +98,11 @@ pub enum Reason {
 
 /// Reasons of an unscheduled Release that only another Release can avoid: the environment is
 /// immutable.
-const FINAL: [&str; 4] = [
-    BROKEN_CHART_SPEC,
-    DUPLICATE_CAPABILITY_REQUIREMENT,
-    NO_REGIONS_SPECIFIED,
-    WRONG_CHART_DEPLOYMENTS,
+const FINAL: [conditions::Reason; 4] = [
+    conditions::Reason::BrokenChartSpec,
+    conditions::Reason::DuplicateCapabilityRequirement,
+    conditions::Reason::NoRegionsSpecified,
+    conditions::Reason::WrongChartDeployments,
 ];
 
 /// Judges the object that a user named: an Application by its newest Release, or one of its
@@ -255,7 +254,7 @@ fn refused(release: &Release) -> Option<(Outcome, Reason)> {
         return Some((Outcome::Underway, Reason::Blocked(why(blocked))));
     }
     if let Some(scheduled) = says(SCHEDULED, False) {
-        let outcome = if FINAL.contains(&scheduled.reason.as_str()) {
+        let outcome = if conditions::Reason::is_in(&scheduled.reason, &FINAL) {
             Outcome::Failed
         } else {
             Outcome::Underway

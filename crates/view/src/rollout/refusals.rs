@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use baton_apis::conditions::{self, reasons};
+use baton_apis::conditions::{self, Reason};
 use jiff::Timestamp;
 
 use crate::chain::Chain;
@@ -37,17 +37,17 @@ impl Refusals {
 }
 
 /// Reasons of a deployment that cannot make its next revision.
-const NOT_MADE: [&str; 3] = [
-    reasons::OBJECT_SET_CREATE_ERROR,
-    reasons::NUMBERS_EXHAUSTED,
-    reasons::REVISION_REPEATED,
+const NOT_MADE: [Reason; 3] = [
+    Reason::ObjectSetCreateError,
+    Reason::NumbersExhausted,
+    Reason::RevisionRepeated,
 ];
 
 /// Identifies the refusal of a chain: the object, its generation, and the reason.
 fn refused(chain: &Chain) -> Option<String> {
     if let Some(deployment) = chain.asked_deployment()
         && let Some(condition) = deployment.condition(conditions::PROGRESSING)
-        && NOT_MADE.contains(&&*condition.reason)
+        && Reason::is_in(&condition.reason, &NOT_MADE)
         && condition.observed_generation == deployment.metadata.generation
     {
         let generation = deployment.metadata.generation.unwrap_or_default();
@@ -55,7 +55,7 @@ fn refused(chain: &Chain) -> Option<String> {
     }
     let revision = chain.subject()?;
     let available = revision.condition(conditions::AVAILABLE)?;
-    let is_refused = reasons::REFUSALS.contains(&available.reason.as_str())
+    let is_refused = Reason::is_in(&available.reason, &Reason::REFUSALS)
         && available.status == "False"
         && available.observed_generation == revision.metadata.generation;
     is_refused.then(|| {

@@ -3,7 +3,7 @@
 
 use baton_apis::{
     SiteDeployment, SiteEntry,
-    conditions::reasons::{CLUSTER_UNREACHABLE, PROBE_FAILURE, QUEUED, ROLLING_OUT},
+    conditions::Reason,
     constants::{ANNOTATION_SITE, LABEL_SITE, LABEL_SITE_DEPLOYMENT},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -18,7 +18,13 @@ pub const T0: Timestamp = Timestamp::constant(1_767_228_900, 0);
 
 const T0_TEXT: &str = "2026-01-01T00:55:00Z";
 
-pub fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+pub fn condition(
+    type_: &str,
+    status: &str,
+    reason: impl Into<&'static str>,
+    message: &str,
+) -> Value {
+    let reason = reason.into();
     json!({
         "type": type_, "status": status, "reason": reason, "message": message,
         "lastTransitionTime": T0_TEXT,
@@ -67,7 +73,12 @@ impl Given {
         self
     }
 
-    pub fn available(mut self, status: &str, reason: &str, message: &str) -> Self {
+    pub fn available(
+        mut self,
+        status: &str,
+        reason: impl Into<&'static str>,
+        message: &str,
+    ) -> Self {
         let condition = condition("Available", status, reason, message);
         self.conditions.retain(|one| one["type"] != "Available");
         self.conditions.push(condition);
@@ -142,10 +153,11 @@ pub fn deployment(name: &str) -> Value {
             },
             "batch": { "number": 2, "of": 3, "sites": ["eu-3", "eu-4", "eu-5", "eu-6", "eu-7", "eu-8"] },
             "failing": [
-                { "name": "eu-4", "reason": PROBE_FAILURE, "message": "Phase \"main\" failed: no pods" },
+                { "name": "eu-4", "reason": Reason::ProbeFailure.as_str(),
+                  "message": "Phase \"main\" failed: no pods" },
             ],
             "conditions": [
-                condition("Progressing", "True", ROLLING_OUT, "Wave 2 of 3: 1 of 6 sites is available."),
+                condition("Progressing", "True", Reason::RollingOut, "Wave 2 of 3: 1 of 6 sites is available."),
                 condition("Placed", "True", "Placed", ""),
             ],
         },
@@ -212,15 +224,15 @@ pub fn mid_rollout() -> Vec<Value> {
         old("eu-4"),
         new("eu-4", 2)
             .started()
-            .available("False", PROBE_FAILURE, failing),
+            .available("False", Reason::ProbeFailure, failing),
         old("eu-5"),
         new("eu-5", 2)
             .started()
-            .available("False", PROBE_FAILURE, failing),
-        old("eu-6").available("Unknown", CLUSTER_UNREACHABLE, ""),
-        new("eu-6", 2).available("Unknown", CLUSTER_UNREACHABLE, ""),
+            .available("False", Reason::ProbeFailure, failing),
+        old("eu-6").available("Unknown", Reason::ClusterUnreachable, ""),
+        new("eu-6", 2).available("Unknown", Reason::ClusterUnreachable, ""),
         old("eu-7"),
-        new("eu-7", 2).available("False", QUEUED, window),
+        new("eu-7", 2).available("False", Reason::Queued, window),
         Given::new("eu-8", 1, "1.0.0")
             .rollout(1, 1)
             .started()
@@ -228,10 +240,10 @@ pub fn mid_rollout() -> Vec<Value> {
         Given::new("eu-8", 2, "1.1.0")
             .rollout(2, 1)
             .started()
-            .available("False", PROBE_FAILURE, failing),
+            .available("False", Reason::ProbeFailure, failing),
         Given::new("eu-8", 3, "1.2.0").rollout(3, 2).available(
             "False",
-            QUEUED,
+            Reason::Queued,
             "Waits for version 1.1.0.",
         ),
         old("eu-9"),
@@ -281,7 +293,11 @@ pub fn ten_thousand() -> Observed {
         let new = match at {
             ..4_000 => Some(new.started().available("True", "Available", "")),
             4_000..4_007 => Some(new.available("False", "PreflightError", "no such kind")),
-            4_007..4_100 => Some(new.started_at(&begun).available("False", PROBE_FAILURE, "")),
+            4_007..4_100 => Some(new.started_at(&begun).available(
+                "False",
+                Reason::ProbeFailure,
+                "",
+            )),
             _ => None,
         };
         [Some(old), new]

@@ -198,7 +198,7 @@ fn known(observed: &Observed, canary: Option<&Expression>, name: &str) -> Site {
 
 #[cfg(test)]
 mod tests {
-    use baton_apis::conditions::reasons;
+    use baton_apis::conditions::Reason;
 
     use super::*;
     use crate::sites::fixtures::{NOW, mid_rollout, observed, ten_thousand};
@@ -265,7 +265,7 @@ mod tests {
         let mut observed = observed(&mid_rollout());
         observed.deployment.spec.strategy.healthy_time = None;
         let status = observed.deployment.status.as_mut().unwrap();
-        status.conditions[0].reason = reasons::SOAKING.to_owned();
+        status.conditions[0].reason = Reason::Soaking.to_string();
         let counts = Fleet::of(&observed, NOW).counts;
         assert_eq!(counts.of(SiteState::Soaking), 1);
     }

@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_apis::{
-    SiteEntry,
-    conditions::{AVAILABLE, reasons},
-    constants::ANNOTATION_SITE,
-};
+use baton_apis::{SiteEntry, conditions::Reason, constants::ANNOTATION_SITE};
 use baton_sites::{
     chain::Reported,
     rollout::{Beginning, Revision, RevisionState},
@@ -92,12 +88,12 @@ impl SiteRevision {
 
     /// True if the revision is available.
     pub(super) fn is_available(&self) -> bool {
-        self.reported.availability == Some(AVAILABLE)
+        self.reported.availability == Some(Reason::Available)
     }
 
     /// True if the revision was skipped in the queue, and never begins.
     pub(super) fn is_skipped(&self) -> bool {
-        self.reported.availability == Some(reasons::SKIPPED)
+        self.reported.availability == Some(Reason::Skipped)
     }
 
     /// True if the revision is archived, being deleted or skipped: it writes no object any more.
@@ -140,7 +136,10 @@ impl SiteRevision {
     /// The reason that the revision is not available.
     pub(super) fn report(&self) -> Report {
         Report {
-            reason: self.reported.availability.unwrap_or_default().to_owned(),
+            reason: self
+                .reported
+                .availability
+                .map_or_else(String::new, |reason| reason.to_string()),
             message: self.message().to_owned(),
         }
     }
@@ -182,7 +181,7 @@ mod tests {
     #[test]
     fn a_revision_that_has_not_started_is_queued() {
         let given = || Given::new("eu-1", 3, "1.2.0");
-        let queued = read(&given().available("False", reasons::QUEUED, "behind version 1.1.0"));
+        let queued = read(&given().available("False", Reason::Queued, "behind version 1.1.0"));
         assert!(queued.is_queued() && !queued.is_live());
         // Nothing was reported, or the site cannot be reached.
         assert!(read(&given()).is_queued());
@@ -194,9 +193,9 @@ mod tests {
         );
         assert!(!started.is_queued() && started.is_live());
         assert_eq!(started.reported.started, Some(T0));
-        let skipped = read(&given().available("False", reasons::SKIPPED, ""));
+        let skipped = read(&given().available("False", Reason::Skipped, ""));
         assert!(!skipped.is_queued() && !skipped.is_live() && skipped.is_skipped());
-        let failing = read(&given().available("False", reasons::PROBE_FAILURE, "x"));
+        let failing = read(&given().available("False", Reason::ProbeFailure, "x"));
         assert!(!failing.is_queued() && failing.is_live());
         let report = failing.report();
         assert_eq!(
@@ -209,7 +208,7 @@ mod tests {
     fn a_trimmed_revision_is_read_like_the_whole_one() {
         let mut object = Given::new("eu-1", 3, "1.2.0")
             .started()
-            .available("False", reasons::PROBE_FAILURE, "x")
+            .available("False", Reason::ProbeFailure, "x")
             .object();
         let before = format!("{:?}", SiteRevision::read(&object));
         trim(&mut object);

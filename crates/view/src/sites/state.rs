@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_apis::{FailingSite, conditions::reasons};
+use baton_apis::{FailingSite, conditions::Reason};
 use baton_sites::rollout::{
     Site,
     current::CurrentRollout,
@@ -123,7 +123,7 @@ impl Judge<'_> {
             );
         }
         let (since, note) = match standing.failure {
-            Some(failure) if failure.reason == reasons::PROGRESS_DEADLINE_EXCEEDED => (
+            Some(failure) if failure.reason == Reason::ProgressDeadlineExceeded => (
                 reported.since,
                 Note::Late(self.current.deadline, own.report()),
             ),
@@ -186,7 +186,7 @@ mod tests {
         let mut deployment: SiteDeployment = serde_json::from_value(deployment("shop")).unwrap();
         deployment.spec.strategy.progress_deadline = Some("10m".to_owned());
         let mut status = deployment.status.unwrap();
-        status.conditions[0].reason = reasons::SOAKING.to_owned();
+        status.conditions[0].reason = Reason::Soaking.to_string();
         let judge = Judge {
             current: CurrentRollout::reported(&deployment.spec, &status, NOW),
             failing: &failing,
@@ -232,13 +232,13 @@ mod tests {
     }
 
     fn probes(given: Given) -> Given {
-        given.available("False", reasons::PROBE_FAILURE, "no pods")
+        given.available("False", Reason::ProbeFailure, "no pods")
     }
 
     #[test]
     fn a_site_without_a_started_revision_waits() {
         use SiteState::{Leaving, Offline, Queued, ToCome, Window};
-        let queued = || new().available("False", reasons::QUEUED, "opens at 02:00");
+        let queued = || new().available("False", Reason::Queued, "opens at 02:00");
         let leaving = Site {
             is_placed: false,
             ..ONLINE
@@ -263,8 +263,8 @@ mod tests {
         use SiteState::{Failed, InFlight, Offline, RolledBack, Soaking, Updated};
         let fine = |given: Given| given.available("True", "Available", "");
         let late = new().started_at("2026-01-01T00:00:00Z");
-        let refused = new().available("False", reasons::PREFLIGHT_ERROR, "no kind");
-        let gone = new().available("Unknown", reasons::CLUSTER_UNREACHABLE, "no answer");
+        let refused = new().available("False", Reason::PreflightError, "no kind");
+        let gone = new().available("Unknown", Reason::ClusterUnreachable, "no answer");
         let listed = Given::new("listed", 2, "1.2.0").rollout(3, 1).started();
         let (before, now) = (Some("1.1.0"), Some("1.2.0"));
         let text = "ProbeFailure: no pods";

@@ -2,7 +2,7 @@
 
 use baton_apis::{
     EVERY_VERSION, SiteDeployment,
-    conditions::{ABORTED, PROGRESSING, reasons},
+    conditions::{ABORTED, PROGRESSING, Reason},
 };
 use baton_engine::condition_list::{find, is_true};
 use jiff::{Timestamp, Unit};
@@ -117,7 +117,7 @@ pub fn abort(deployment: &SiteDeployment) -> Result<Abort, Refusal> {
         });
     }
     let progressing = find(&status.conditions, PROGRESSING);
-    if progressing.is_some_and(|condition| condition.reason == reasons::COMPLETE) {
+    if progressing.is_some_and(|condition| condition.reason == Reason::Complete) {
         return Err(Refusal::Complete { rollout, version });
     }
     let patch = json!([
@@ -220,9 +220,9 @@ mod tests {
         // The rollout before this one was aborted.
         asked.spec.abort_rollout = Some(2);
         assert!(abort(&asked).unwrap().patch.is_some());
-        let aborted = with(condition("Aborted", "True", reasons::SITE_FAILED, ""));
+        let aborted = with(condition("Aborted", "True", Reason::SiteFailed, ""));
         assert_eq!(abort(&aborted).unwrap().patch, None);
-        let complete = with(condition("Progressing", "False", reasons::COMPLETE, ""));
+        let complete = with(condition("Progressing", "False", Reason::Complete, ""));
         assert!(matches!(abort(&complete), Err(Refusal::Complete { .. })));
         let mut new = deployment();
         new.status = None;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use baton_apis::{
     SiteDeployment,
-    conditions::{ABORTED, AVAILABLE, PLACED, PROGRESSING, STALLED, WAITING, reasons},
+    conditions::{self, ABORTED, AVAILABLE, PLACED, PROGRESSING, STALLED, WAITING},
 };
 use baton_engine::{condition_list::find, texts::collapse_whitespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -112,7 +112,7 @@ pub fn judge(deployment: &SiteDeployment) -> Verdict {
         return verdict(Underway, State::Waiting, reported(waiting));
     }
     if let Some(placed) = is(PLACED, "False")
-        && placed.reason != reasons::OVERLAPPING
+        && placed.reason != conditions::Reason::Overlapping
     {
         return verdict(Failed, State::NotPlaced, reported(placed));
     }
@@ -122,7 +122,7 @@ pub fn judge(deployment: &SiteDeployment) -> Verdict {
     if deployment.spec.paused {
         return verdict(Underway, State::Paused, reported(progressing));
     }
-    if progressing.reason == reasons::COMPLETE {
+    if progressing.reason == conditions::Reason::Complete {
         // The status is unknown if no site can be reached: the version was not observed anywhere.
         return match is(AVAILABLE, "False").or_else(|| is(AVAILABLE, "Unknown")) {
             None => {
@@ -137,10 +137,12 @@ pub fn judge(deployment: &SiteDeployment) -> Verdict {
             Some(available) => verdict(Underway, State::NotAvailable, reported(available)),
         };
     }
-    let state = match progressing.reason.as_str() {
-        reasons::SOAKING => State::Soaking,
-        _ if progressing.status == "False" => State::Stopped,
-        _ => State::RollingOut,
+    let state = if progressing.reason == conditions::Reason::Soaking {
+        State::Soaking
+    } else if progressing.status == "False" {
+        State::Stopped
+    } else {
+        State::RollingOut
     };
     match is(STALLED, "True") {
         Some(stalled) => verdict(Failed, state, reported(stalled)),

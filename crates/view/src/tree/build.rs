@@ -2,7 +2,7 @@
 
 use baton_apis::{
     SiteEntry, WaitingForObject,
-    conditions::{self, reasons},
+    conditions::{self, Reason},
     constants::{ANNOTATION_SITE, shipper::LABEL_RELEASE},
 };
 use baton_engine::{
@@ -103,11 +103,11 @@ fn head(deployment: &Deployment, current: Option<&Revision>) -> DeploymentPictur
         // The remaining text is the message of the revision, which is shown there, object by
         // object.
         (Some(progressing), _)
-            if progressing.reason == reasons::LATEST_REVISION_PENDING_SUCCESS && is_unavailable =>
+            if progressing.reason == Reason::LatestRevisionPendingSuccess && is_unavailable =>
         {
             "Latest Revision is Unavailable"
         }
-        (Some(progressing), _) if progressing.reason != reasons::IDLE => &progressing.message,
+        (Some(progressing), _) if progressing.reason != Reason::Idle => &progressing.message,
         (_, Some(available)) if available.status != "True" => &available.message,
         (None, None) => "nobody has reported on it yet",
         _ => "",
@@ -133,9 +133,7 @@ fn about(revision: &Revision) -> Option<(&str, Option<&str>)> {
         State::Available | State::Archived | State::Deleting => None,
     };
     condition
-        .filter(|condition| {
-            condition.status != "True" && condition.reason != reasons::PROBE_FAILURE
-        })
+        .filter(|condition| condition.status != "True" && condition.reason != Reason::ProbeFailure)
         .map(|condition| (&*condition.message, Some(&*condition.reason)))
 }
 
@@ -355,9 +353,7 @@ fn about_delegate(
             }
         }
         Some(condition) if condition.status == "True" => String::new(),
-        Some(condition) if shown_below && condition.reason == reasons::PROBE_FAILURE => {
-            String::new()
-        }
+        Some(condition) if shown_below && condition.reason == Reason::ProbeFailure => String::new(),
         Some(condition) => condition.message.clone(),
     }
 }

@@ -1,6 +1,6 @@
 //! The outcome of a cluster, from the status of its revision.
 
-use baton_apis::conditions::{AVAILABLE, reasons};
+use baton_apis::conditions::{AVAILABLE, Reason};
 use baton_engine::condition_list::find;
 use baton_fleet::inventory::ClusterLink;
 use baton_records::revision::RevisionRecord;
@@ -34,14 +34,14 @@ pub(super) fn of(revision: &RevisionRecord, link: &ClusterLink) -> InstallationO
     if available.status == "True" {
         return Ok(Progress::Installed);
     }
-    match available.reason.as_str() {
-        reasons::COLLISION_DETECTED | reasons::PREFLIGHT_ERROR | reasons::WRITE_ERROR => {
+    match Reason::of_available(&available.reason) {
+        Some(Reason::CollisionDetected | Reason::PreflightError | Reason::WriteError) => {
             Err(Failure::new(Cause::Refused, &available.message))
         }
         // All objects exist, and a newer Release controls the objects that this one does not.
-        reasons::NOT_IN_CONTROL => Ok(Progress::Installed),
+        Some(Reason::NotInControl) => Ok(Progress::Installed),
         // A change of the revision wakes the target.
-        reasons::CLUSTER_UNREACHABLE | reasons::LIST_FAILED => {
+        Some(Reason::ClusterUnreachable | Reason::ListFailed) => {
             Err(Failure::new(Cause::NoClient, &available.message))
         }
         _ => Ok(Progress::InProgress(available.message.clone())),
@@ -103,8 +103,8 @@ mod tests {
                 message: "no answer".into(),
                 since: jiff::Timestamp::UNIX_EPOCH,
             };
-            assert_eq!(of(&record, &down("Connecting")), expected, "{reason}");
-            let lost = of(&record, &down("Unreachable"));
+            assert_eq!(of(&record, &down(Reason::Connecting)), expected, "{reason}");
+            let lost = of(&record, &down(Reason::Unreachable));
             assert_eq!(lost, failure(Cause::NoClient, "no answer"));
         }
     }

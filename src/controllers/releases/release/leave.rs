@@ -2,10 +2,7 @@
 
 use baton_apis::{
     Release,
-    conditions::shipper::{
-        REPLACED,
-        reasons::{DRAINING, STILL_SERVING},
-    },
+    conditions::{Reason, shipper::REPLACED},
     constants::shipper::FINALIZER_SERVING,
     kinds,
 };
@@ -58,9 +55,9 @@ impl Releases {
             }
             Departure::Drains(patch) => {
                 sync.target = patch;
-                (DRAINING, "pods lose their traffic".to_owned())
+                (Reason::Draining, "pods lose their traffic".to_owned())
             }
-            Departure::Stays(message) => (STILL_SERVING, message),
+            Departure::Stays(message) => (Reason::StillServing, message),
         };
         sync.conditions.set(REPLACED, false, reason, &message);
         self.write(key, observed, sync, None).await

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use baton_apis::{
     CapacityTarget, CapacityTargetSpec, ClusterCapacityTarget, ClusterTrafficTarget,
     InstallationTarget, InstallationTargetSpec, Release, TrafficTarget, TrafficTargetSpec,
+    conditions::EventReason,
     constants::shipper::{ANNOTATION_RELEASE_CLUSTERS, API_VERSION, LABEL_APP},
     kinds,
 };
@@ -54,7 +55,7 @@ impl Releases {
             annotation = scheduling::annotation(&clusters);
             let name = Quoted(&key.full_name()).to_string();
             let message = format!("Set clusters for {name} to {annotation}");
-            events.push(Event::normal("ClustersSelected", message));
+            events.push(Event::normal(EventReason::ClustersSelected, message));
         }
         let stores = &self.context.stores;
         let asked = match stores.capacity_targets.get(&key.namespace, &key.name) {
@@ -154,7 +155,7 @@ impl Releases {
             let created = requests.create(&wanted).await;
             store.written(created.map_err(|error| request(&error))?);
             let message = format!("Created {kind} {}", Quoted(&name));
-            return Ok(Some(Event::normal("ReleaseScheduled", message)));
+            return Ok(Some(Event::normal(EventReason::ReleaseScheduled, message)));
         };
         let uid = release.metadata.uid.as_deref();
         let mut owners = target.owner_references().iter();
@@ -177,7 +178,7 @@ impl Releases {
         let written = requests.merge(&*target, patch).await;
         store.written(written.map_err(|error| request(&error))?);
         let message = format!("Updated {kind} {} cluster set to [{names}]", Quoted(&name));
-        Ok(Some(Event::normal("ReleaseScheduled", message)))
+        Ok(Some(Event::normal(EventReason::ReleaseScheduled, message)))
     }
 }
 

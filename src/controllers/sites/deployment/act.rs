@@ -7,7 +7,7 @@ use std::{
 
 use baton_apis::{
     LifecycleState, SiteDeployment, SiteEntry,
-    conditions::reasons,
+    conditions::Reason,
     constants::{
         ANNOTATION_ON_DELETION, ANNOTATION_SITE, API_VERSION, CLASS_CLUSTER_PREFIX,
         FINALIZER_CACHED, FINALIZER_METRICS, LABEL_CHAIN, LABEL_SITE, LABEL_SITE_DEPLOYMENT,
@@ -200,7 +200,7 @@ impl SiteDeployments {
                 events::REPORTER,
                 on,
                 EventKind::Warning,
-                reasons::REVISION_REFUSED,
+                Reason::RevisionRefused,
                 refusal.to_string(),
             );
             return Err(refusal.into());

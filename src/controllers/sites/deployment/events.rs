@@ -2,7 +2,7 @@
 
 use baton_apis::{
     SiteDeploymentStatus,
-    conditions::{ABORTED, PLACED, PROGRESSING, WAITING, reasons},
+    conditions::{ABORTED, EventReason, PLACED, PROGRESSING, Reason, WAITING},
 };
 use baton_engine::condition_list::find;
 use baton_kubernetes::events::EventKind;
@@ -11,19 +11,47 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 /// Name of the controller in events.
 pub(super) const REPORTER: &str = "site-deployment-controller";
 
+/// Conditions that an event reports.
+const REPORTED: [(&str, &str, Reason, EventKind); 9] = [
+    (ABORTED, "True", Reason::SiteFailed, EventKind::Warning),
+    (ABORTED, "True", Reason::AbortedByUser, EventKind::Warning),
+    (ABORTED, "True", Reason::RolledBack, EventKind::Warning),
+    (PROGRESSING, "False", Reason::Complete, EventKind::Normal),
+    (
+        PROGRESSING,
+        "False",
+        Reason::InvalidStrategy,
+        EventKind::Warning,
+    ),
+    (
+        PROGRESSING,
+        "False",
+        Reason::NumbersExhausted,
+        EventKind::Warning,
+    ),
+    (WAITING, "True", Reason::VersionNotFound, EventKind::Normal),
+    (
+        PLACED,
+        "False",
+        Reason::InvalidExpression,
+        EventKind::Warning,
+    ),
+    (PLACED, "False", Reason::Overlapping, EventKind::Warning),
+];
+
 /// An event to publish.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub kind: EventKind,
-    pub reason: &'static str,
+    pub reason: EventReason,
     pub note: String,
 }
 
 impl Event {
-    fn new(kind: EventKind, reason: &'static str, note: impl Into<String>) -> Self {
+    fn new(kind: EventKind, reason: impl Into<EventReason>, note: impl Into<String>) -> Self {
         Self {
             kind,
-            reason,
+            reason: reason.into(),
             note: note.into(),
         }
     }
@@ -31,7 +59,6 @@ impl Event {
 
 /// The events for a status change.
 pub(super) fn between(old: &SiteDeploymentStatus, new: &SiteDeploymentStatus) -> Vec<Event> {
-    use EventKind::{Normal, Warning};
     let mut events = Vec::new();
     let version = new.version.as_deref().unwrap_or_default();
     if let Some(batch) = &new.batch
@@ -40,55 +67,23 @@ pub(super) fn between(old: &SiteDeploymentStatus, new: &SiteDeploymentStatus) ->
     {
         let (number, of) = (batch.number, batch.of);
         let note = format!("Version {version} goes to wave {number} of {of}");
-        events.push(Event::new(Normal, "WaveStarted", note));
+        events.push(Event::new(
+            EventKind::Normal,
+            EventReason::WaveStarted,
+            note,
+        ));
     }
-    let mut changed = |type_: &str, status: &str, reason: &str, kind, told: &'static str| {
+    for (type_, status, reason, kind) in REPORTED {
         let is_it = |it: &Condition| it.status == status && it.reason == reason;
         let before = find(&old.conditions, type_).is_some_and(is_it) && old.rollout == new.rollout;
         if let Some(now) = find(&new.conditions, type_).filter(|it| is_it(it) && !before) {
-            events.push(Event::new(kind, told, now.message.clone()));
+            let reason = match reason {
+                Reason::SiteFailed | Reason::AbortedByUser => Reason::Aborted,
+                reason => reason,
+            };
+            events.push(Event::new(kind, reason, now.message.clone()));
         }
-    };
-    for reason in [reasons::SITE_FAILED, reasons::ABORTED_BY_USER] {
-        changed(ABORTED, "True", reason, Warning, "Aborted");
     }
-    changed(ABORTED, "True", reasons::ROLLED_BACK, Warning, "RolledBack");
-    changed(PROGRESSING, "False", reasons::COMPLETE, Normal, "Complete");
-    changed(
-        PROGRESSING,
-        "False",
-        reasons::INVALID_STRATEGY,
-        Warning,
-        "InvalidStrategy",
-    );
-    changed(
-        PROGRESSING,
-        "False",
-        reasons::NUMBERS_EXHAUSTED,
-        Warning,
-        "NumbersExhausted",
-    );
-    changed(
-        WAITING,
-        "True",
-        reasons::VERSION_NOT_FOUND,
-        Normal,
-        "VersionNotFound",
-    );
-    changed(
-        PLACED,
-        "False",
-        reasons::INVALID_EXPRESSION,
-        Warning,
-        "InvalidExpression",
-    );
-    changed(
-        PLACED,
-        "False",
-        reasons::OVERLAPPING,
-        Warning,
-        "Overlapping",
-    );
     events
 }
 
@@ -122,28 +117,36 @@ mod tests {
         let back = ("Aborted", "True", "RolledBack");
         for (old, new, expected) in [
             (status(1, 1, &[]), status(1, 1, &[]), vec![]),
-            (status(1, 1, &[]), status(1, 2, &[]), vec!["WaveStarted"]),
+            (
+                status(1, 1, &[]),
+                status(1, 2, &[]),
+                vec![EventReason::WaveStarted],
+            ),
             (
                 status(1, 1, &[complete]),
                 status(2, 1, &[]),
-                vec!["WaveStarted"],
+                vec![EventReason::WaveStarted],
             ),
             (
                 status(1, 3, &[]),
                 status(1, 0, &[complete]),
-                vec!["Complete"],
+                vec![Reason::Complete.into()],
             ),
             (status(1, 0, &[complete]), status(1, 0, &[complete]), vec![]),
             (
                 status(1, 0, &[complete]),
                 status(2, 0, &[complete]),
-                vec!["Complete"],
+                vec![Reason::Complete.into()],
             ),
-            (status(1, 2, &[]), status(1, 2, &[failed]), vec!["Aborted"]),
+            (
+                status(1, 2, &[]),
+                status(1, 2, &[failed]),
+                vec![Reason::Aborted.into()],
+            ),
             (
                 status(1, 2, &[failed]),
                 status(1, 2, &[back]),
-                vec!["RolledBack"],
+                vec![Reason::RolledBack.into()],
             ),
         ] {
             let events = between(&old, &new);

@@ -176,7 +176,7 @@ fn phase_objects_report_less_than_revisions() {
     assert_eq!(status.conditions[0].message, "x");
     assert_eq!(status.controller_of.len(), 3);
     // The state of the objects is unknown: the list of controlled objects stays.
-    let cause = ("Unknown", reasons::CLUSTER_UNREACHABLE);
+    let cause = ("Unknown", Reason::ClusterUnreachable);
     let lost = report_phase_unknown(&status, &own, cause, "gone", now);
     assert_eq!(lost.controller_of, status.controller_of);
     assert_eq!(lost.conditions[0].status, "Unknown");
@@ -194,21 +194,18 @@ fn a_phase_that_was_refused_reports_that_it_has_stopped() {
     };
     let refused = |text: &str| vec![text.to_owned()];
     for (result, reason) in [
-        (
-            PassResult::Preflight(refused("x")),
-            reasons::PREFLIGHT_ERROR,
-        ),
-        (PassResult::WriteError(refused("x")), reasons::WRITE_ERROR),
+        (PassResult::Preflight(refused("x")), Reason::PreflightError),
+        (PassResult::WriteError(refused("x")), Reason::WriteError),
         (
             PassResult::Collision("x".to_owned()),
-            reasons::COLLISION_DETECTED,
+            Reason::CollisionDetected,
         ),
     ] {
         let outcome = Outcome {
             result,
             mapped: vec![
-                condition(STARTED, reasons::STARTED),
-                condition(STOPPED, reasons::STOPPED),
+                condition(STARTED, Reason::Started.as_str()),
+                condition(STOPPED, Reason::Stopped.as_str()),
                 condition("example.com/Other", "Other"),
             ],
             ..pass(&revision(), Some(done()), unexpected_request).1

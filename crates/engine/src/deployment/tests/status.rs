@@ -123,7 +123,7 @@ fn a_revision_after_its_deadline_is_reported_and_may_still_succeed() {
     snapshot.deployment.status.conditions.push(progressing);
     let (status, again) = report(&snapshot, &Creation::None);
     assert_eq!(again, Requeue::After(std::time::Duration::from_secs(101)));
-    let pending = reasons::LATEST_REVISION_PENDING_SUCCESS;
+    let pending = Reason::LatestRevisionPendingSuccess;
     assert!(status.conditions.iter().any(|c| c.reason == pending));
 
     snapshot.now = at(NOW + 101);
@@ -225,7 +225,7 @@ fn a_created_or_refused_revision_is_reported_in_the_same_pass() {
         .find(|c| c.type_ == PROGRESSING)
         .unwrap();
     assert_eq!(progressing.status, "False");
-    assert_eq!(progressing.reason, reasons::OBJECT_SET_CREATE_ERROR);
+    assert_eq!(progressing.reason, Reason::ObjectSetCreateError);
     assert!(matches!(again, Requeue::After(_)));
     assert_eq!(status.collision_count, None);
 }

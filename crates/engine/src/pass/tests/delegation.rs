@@ -27,12 +27,12 @@ fn a_phase_object_is_created_when_its_phase_is_reached() {
         PassResult::Delegated {
             phase: "p-far".to_owned(),
             status: "False".to_owned(),
-            reason: reasons::PROBE_FAILURE,
+            reason: Reason::ProbeFailure,
             message: "no status reported".to_owned(),
             is_silent: true,
         }
     );
-    assert_eq!(outcome.waiting_for[0].reason, reasons::NOT_REPORTED);
+    assert_eq!(outcome.waiting_for[0].reason, Reason::NotReported);
     let status = ObjectSetStatus::default();
     let report = report_pass(
         &status,
@@ -453,7 +453,7 @@ fn the_revision_reports_known_reasons_of_its_phase_objects() {
             let PassResult::Delegated { reason: shown, .. } = outcome.result else {
                 panic!("{:?}", outcome.result)
             };
-            assert_eq!(shown, expected, "{status} {reason}");
+            assert_eq!(shown.as_str(), expected, "{status} {reason}");
             assert_eq!(outcome.waiting_for[0].reason, expected, "{status} {reason}");
         }
     }

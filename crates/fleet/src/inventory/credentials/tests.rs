@@ -84,7 +84,7 @@ fn credentials_are_optional_only_without_tls() {
     let plain = read("http://127.0.0.1:8001", &nobody, false).unwrap();
     assert!(plain.identity == Identity::Anonymous);
     let error = read(URL, &nobody, false).unwrap_err();
-    assert_eq!(error.reason(), "InvalidSecret");
+    assert_eq!(error.reason(), Reason::InvalidSecret);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn an_invalid_secret_is_reported_without_quoting_it() {
     ];
     for (data, expected) in table {
         let error = read(URL, &secret(data), false).unwrap_err();
-        assert_eq!(error.reason(), "InvalidSecret", "{data:?}");
+        assert_eq!(error.reason(), Reason::InvalidSecret, "{data:?}");
         assert_eq!(
             error.to_string(),
             format!("Secret baton-system/eu-1: {expected}"),
@@ -145,7 +145,7 @@ fn an_invalid_secret_is_reported_without_quoting_it() {
 #[test]
 fn a_bad_address_is_reported_first() {
     let error = read("", &secret(&[]), false).unwrap_err();
-    assert_eq!(error.reason(), "InvalidSpec");
+    assert_eq!(error.reason(), Reason::InvalidSpec);
     assert_eq!(
         error.to_string(),
         "spec.apiMaster is empty; set it to the URL of the cluster's API server"

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use baton_apis::conditions::Reason;
 use http::Uri;
 use jiff::Timestamp;
 use kube::Config;
@@ -207,7 +208,7 @@ async fn a_cluster_is_in_touch_since_the_end_of_its_last_outage() {
     let shared = &registry.shared;
     let target = Target::new(shared.hub.clone(), shared.children.clone());
     let down = || ClusterLink::Down {
-        reason: "Unreachable",
+        reason: Reason::Unreachable,
         message: String::new(),
         since: Timestamp::UNIX_EPOCH,
     };
@@ -287,7 +288,7 @@ async fn a_secret_that_cannot_be_read_is_reported_in_the_link() {
     else {
         panic!("{link:?}");
     };
-    assert_eq!(*reason, "NoSecret");
+    assert_eq!(*reason, Reason::NoSecret);
     assert!(
         message.starts_with("cannot read Secret baton-system/a: no answer from the API server")
             && message.contains("Connection refused"),

@@ -1,5 +1,6 @@
 use baton_apis::{
     ReleaseEnvironment,
+    conditions::EventReason,
     constants::shipper::{
         ANNOTATION_BLOCK_OVERRIDE, ANNOTATION_CHART_NAME, ANNOTATION_CHART_VERSION_RAW,
         ANNOTATION_CHART_VERSION_RESOLVED, ANNOTATION_HIGHEST_OBSERVED_GENERATION,
@@ -17,7 +18,7 @@ use crate::{
     hash::environment_hash,
 };
 
-const CONDITIONS_CHANGED: &str = "ApplicationConditionChanged";
+const CONDITIONS_CHANGED: EventReason = EventReason::ApplicationConditionChanged;
 
 /// The conditions of a successful sync; `rolling_out` is the condition `RollingOut`.
 fn well(rolling_out: &str) -> Vec<String> {
@@ -149,7 +150,7 @@ fn an_overridden_block_is_reported() {
         Some("ns/freeze")
     );
     assert_eq!(annotation(&world, ANNOTATION_BLOCK_OVERRIDE), "ns/freeze");
-    let told = Event::normal("RolloutBlockOverridden", "ns/freeze");
+    let told = Event::normal(EventReason::RolloutBlockOverridden, "ns/freeze");
     assert_eq!(outcome.events[0], told);
     assert_eq!(outcome.events.len(), 3);
     // The event is recorded on every sync.
@@ -174,7 +175,7 @@ fn no_release_is_created_under_a_block() {
             "ValidHistory=True",
         ]
     );
-    let told = Event::warning("RolloutBlocked", "ns/freeze");
+    let told = Event::warning(EventReason::RolloutBlocked, "ns/freeze");
     assert_eq!(outcome.events[0], told);
     assert_eq!(world.sync().events, [told]);
 

@@ -1,5 +1,5 @@
 use baton_apis::{
-    conditions::shipper::reasons,
+    conditions::Reason,
     constants::shipper::{
         ANNOTATION_HIGHEST_OBSERVED_GENERATION, ANNOTATION_RELEASE_GENERATION,
         ANNOTATION_RELEASE_ITERATION,
@@ -88,7 +88,7 @@ fn a_release_with_an_invalid_generation_is_reported() {
         assert_eq!(world.log, ["status"]);
         let told = format!(
             "ValidHistory=False/{} {text}",
-            reasons::BROKEN_RELEASE_GENERATION
+            Reason::BrokenReleaseGeneration
         );
         assert_eq!(world.conditions(), [told]);
 
@@ -127,7 +127,7 @@ fn an_invalid_highest_generation_is_reported() {
     let error = outcome.error.unwrap();
     assert_eq!(error.to_string(), text);
     assert!(!error.is_permanent());
-    let reason = reasons::BROKEN_APPLICATION_OBSERVED_GENERATION;
+    let reason = Reason::BrokenApplicationObservedGeneration;
     let told = format!("ValidHistory=False/{reason} {text}");
     assert_eq!(world.conditions(), ["Blocked=False".to_owned(), told]);
     assert_eq!(world.log, ["status"]);

@@ -1,5 +1,7 @@
 //! Messages and patches, the order of Releases, and the state of a Release.
 
+use baton_apis::conditions::EventReason;
+
 use super::*;
 
 #[test]
@@ -80,10 +82,10 @@ fn events_of_a_step_that_is_reached() {
     let event = |state: &str| {
         let text =
             format!("Release \"ns/new\" had its state \"{state}\" transitioned to \"False\"");
-        Event::normal("ReleaseStateTransitioned", text)
+        Event::normal(EventReason::ReleaseStateTransitioned, text)
     };
     let expected = [
-        Event::normal("StrategyApplied", "step [2] finished"),
+        Event::normal(EventReason::StrategyApplied, "step [2] finished"),
         event("WaitingForCapacity"),
         event("WaitingForCommand"),
         event("WaitingForInstallation"),

@@ -415,7 +415,7 @@ fn a_refused_revision_is_withdrawn_for_the_running_version() {
 /// While a newer version takes over, the older one stops, and then has no objects any more.
 #[test]
 fn a_revision_that_stops_for_a_newer_version_has_not_failed() {
-    for reason in ["Stopping", "NotInControl", "ProbeFailure"] {
+    for reason in [Reason::Stopping, Reason::NotInControl, Reason::ProbeFailure] {
         let mut world = World::new(0);
         let name: Arc<str> = "eu".into();
         let older = RevisionState::Failing {
@@ -535,7 +535,7 @@ fn a_site_that_stops_for_an_aborted_version_goes_back() {
         let [fails, stops]: [Arc<str>; 2] = ["a", "b"].map(Arc::from);
         let since = world.sample.now;
         let refused = RevisionState::Failing {
-            reason: "CollisionDetected",
+            reason: Reason::CollisionDetected,
             message: "why".into(),
         };
         let begun = RevisionState::Started {

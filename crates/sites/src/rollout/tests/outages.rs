@@ -212,7 +212,7 @@ fn rollbacks(plan: &Plan) -> Vec<String> {
 
 fn refused() -> RevisionState {
     RevisionState::Failing {
-        reason: "CollisionDetected",
+        reason: Reason::CollisionDetected,
         message: "why".into(),
     }
 }

@@ -251,7 +251,7 @@ fn the_size_of_a_status_is_bounded_for_many_failing_sites() {
     for at in 0..10_000 {
         let name: Arc<str> = format!("{at:0>63}").into();
         let failing = RevisionState::Failing {
-            reason: "ProgressDeadlineExceeded",
+            reason: Reason::ProgressDeadlineExceeded,
             message: Arc::clone(&long),
         };
         let chain = vec![

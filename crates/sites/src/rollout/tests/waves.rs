@@ -497,7 +497,7 @@ fn a_canary_with_a_result_from_an_earlier_rollout_is_judged_at_once() {
         let state = match outcome {
             Outcome::Works => RevisionState::Available(world.sample.now),
             Outcome::Hangs | Outcome::Refused => RevisionState::Failing {
-                reason: "ProbeFailure",
+                reason: Reason::ProbeFailure,
                 message: "why".into(),
             },
         };
