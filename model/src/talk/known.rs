@@ -5,7 +5,7 @@ use super::{
     View, World,
 };
 
-/// The present records of other revisions. The counterpart of `KnownSiblings` of the controllers.
+/// The present records of other revisions. The counterpart of `CachedSiblings` of the controllers.
 pub(super) struct ModelSiblings {
     pub(super) set: usize,
     pub(super) number: u8,
