@@ -18,7 +18,7 @@ use crate::{
     handover::Siblings,
     mapping::{mapped, stopped_as_a_whole},
     object::{controlled_reference, metadata},
-    object_pass::{Live, Need, ObjectPass, Problem, Settled},
+    object_pass::{AppliedFingerprints, Live, NextAction, ObjectPass, Problem},
     revision::{Desired, Kinds, Phase, Revision, violations},
     texts::{Joined, MAX_WAITING_FOR},
     workload,
@@ -133,13 +133,28 @@ impl fmt::Debug for Pass<'_> {
     }
 }
 
+/// The messages of an object that does not pass its probes.
+struct Failure {
+    /// All messages, with the cause.
+    messages: String,
+    /// The cause of failed probes, if it is known.
+    cause: Option<String>,
+}
+
+impl From<String> for Failure {
+    fn from(messages: String) -> Self {
+        let cause = None;
+        Self { messages, cause }
+    }
+}
+
 impl<'a> Pass<'a> {
     /// Starts a pass.
     ///
     /// `observe` returns the cached state of an object and its recorded fingerprints.
     pub fn new(
         snapshot: Snapshot<'a>,
-        mut observe: impl FnMut(Position) -> (Live, Option<Settled>),
+        mut observe: impl FnMut(Position) -> (Live, Option<AppliedFingerprints>),
     ) -> Self {
         let Snapshot {
             revision, siblings, ..
@@ -172,7 +187,7 @@ impl<'a> Pass<'a> {
     /// objects of all phases are checked that can be checked.
     pub fn check(
         snapshot: Snapshot<'a>,
-        observe: impl FnMut(Position) -> (Live, Option<Settled>),
+        observe: impl FnMut(Position) -> (Live, Option<AppliedFingerprints>),
     ) -> Self {
         Self {
             ahead: Some(Ahead::all(&snapshot)),
@@ -241,17 +256,17 @@ impl<'a> Pass<'a> {
         for (object, pass) in self.objects[phase].iter().enumerate() {
             let at = Position { phase, object };
             match pass.need() {
-                Need::Nothing | Need::Wait(_) => {}
-                Need::Check(request) => checks.push((at, request)),
-                Need::DryRun(request) => dry_runs.push((at, request)),
-                Need::Prepare(request) => preparations.push((at, request)),
-                Need::Write(request) => writes.push((at, request)),
-                Need::Blocked(Problem::Collision, text) => {
+                NextAction::Nothing | NextAction::Wait(_) => {}
+                NextAction::Check(request) => checks.push((at, request)),
+                NextAction::DryRun(request) => dry_runs.push((at, request)),
+                NextAction::Prepare(request) => preparations.push((at, request)),
+                NextAction::Write(request) => writes.push((at, request)),
+                NextAction::Blocked(Problem::Collision, text) => {
                     problems.push((Problem::Collision, at, text));
                     // Objects after the first collision are skipped.
                     break;
                 }
-                Need::Blocked(problem, text) => {
+                NextAction::Blocked(problem, text) => {
                     let position = pass.desired.position(&self.snapshot.phases[phase].name);
                     problems.push((problem, at, format!("{position}: {text}")));
                 }
@@ -270,7 +285,7 @@ impl<'a> Pass<'a> {
         if let Some((at, _)) = leader {
             let pass = &mut self.objects[at.phase][at.object];
             pass.lead();
-            if let Need::Write(request) = pass.need() {
+            if let NextAction::Write(request) = pass.need() {
                 return vec![(at, request)];
             }
         }
@@ -325,11 +340,13 @@ impl<'a> Pass<'a> {
                 phase: self.phase,
                 object,
             };
-            let Some(messages) = self.probe(at) else {
+            let Some(Failure { messages, cause }) = self.probe(at) else {
                 continue;
             };
             let key = &desired.key;
-            self.wait_for(at, Reason::ProbeFailure, &messages);
+            if let Some(waiting) = self.wait_for(at, Reason::ProbeFailure, &messages) {
+                waiting.cause = cause;
+            }
             failures.push(&format!(
                 "{} {} {}/{}: {messages}",
                 key.group, key.kind, key.namespace, key.name
@@ -346,13 +363,13 @@ impl<'a> Pass<'a> {
     }
 
     /// The reason why an object does not pass its probes; `None` if it passes.
-    fn probe(&mut self, at: Position) -> Option<String> {
+    fn probe(&mut self, at: Position) -> Option<Failure> {
         let object = &self.objects[at.phase][at.object];
-        if let Need::Wait(text) = object.need() {
-            return Some(text);
+        if let NextAction::Wait(text) = object.need() {
+            return Some(text.into());
         }
         let Some(live) = object.live() else {
-            return Some("not found".to_owned());
+            return Some("not found".to_owned().into());
         };
         let Desired {
             key, lacks, reason, ..
@@ -363,25 +380,38 @@ impl<'a> Pass<'a> {
             Verdict::False(messages) | Verdict::Unknown(messages) => {
                 let messages = messages.join(", ");
                 // The account's right to read an object is checked only if the object is probed.
-                let reason = reason.clone().or_else(|| workload::own_reason(key, live));
-                Some(match reason {
-                    Some(reason) => workload::with_reason(&messages, &reason),
+                let cause = reason.clone().or_else(|| workload::own_reason(key, live));
+                let messages = match &cause {
+                    Some(cause) => workload::with_reason(&messages, cause),
                     None => messages,
-                })
+                };
+                Some(Failure { messages, cause })
             }
         };
         let lacks = lacks.clone().filter(|_| live["status"]["phase"] != "Bound");
-        let texts: Vec<String> = failure.into_iter().chain(lacks).collect();
-        (!texts.is_empty()).then(|| texts.join(", "))
+        match (failure, lacks) {
+            (Some(mut failure), Some(lacks)) => {
+                failure.messages = format!("{}, {lacks}", failure.messages);
+                Some(failure)
+            }
+            (failure, lacks) => failure.or_else(|| lacks.map(Failure::from)),
+        }
     }
 
-    fn wait_for(&mut self, at: Position, reason: Reason, message: &str) {
+    /// Adds an object to the list of those that are waited for, if the list has room.
+    fn wait_for(
+        &mut self,
+        at: Position,
+        reason: Reason,
+        message: &str,
+    ) -> Option<&mut WaitingForObject> {
         // The status has no room for more, and there may be thousands, each with a long text.
         if self.waiting_for.len() >= MAX_WAITING_FOR {
-            return;
+            return None;
         }
         let waiting = self.snapshot.phases[at.phase].waiting(at.object, reason, message);
         self.waiting_for.push(waiting);
+        self.waiting_for.last_mut()
     }
 
     /// Ends the pass.
@@ -399,6 +429,7 @@ impl<'a> Pass<'a> {
             remote_phases: Vec::new(),
             pause_agreed: true,
             mapped: Vec::new(),
+            stopped_for: None,
             writes: Vec::new(),
             learned: Vec::new(),
             blockers: self.blockers,

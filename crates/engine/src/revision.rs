@@ -165,6 +165,7 @@ impl Phase {
             namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
             reason: reason.to_string(),
             message: message.to_owned(),
+            cause: None,
         }
     }
 }

@@ -18,7 +18,7 @@ use baton_runtime::{
 };
 use baton_sites::{
     rollout::{VersionName, reported},
-    snapshot::{self, Content, Kept, Record, content, keep, record_name},
+    snapshot::{self, Content, Record, RecordsPlan, content, keep, record_name},
 };
 use baton_typed::{key::Key, store::Change};
 use k8s_openapi::{
@@ -155,7 +155,7 @@ impl SiteApplications {
     }
 
     /// Decides on the versions, by the revisions that run them and the deployments that name them.
-    fn decide(&self, key: &Key, content: Option<&Content>, versions: &[Version]) -> Kept {
+    fn decide(&self, key: &Key, content: Option<&Content>, versions: &[Version]) -> RecordsPlan {
         let records: Vec<_> = versions
             .iter()
             .map(|version| Record {
@@ -205,12 +205,11 @@ impl SiteApplications {
         let snapshot = &content.snapshot;
         let name = record_name(&key.name, &snapshot.version, &snapshot.edit);
         let stores = &self.context.stores;
-        let owner = owner_reference(application, true);
         let mut wrote = false;
         let record = if let Some(record) = stores.versions.get(&key.namespace, &name) {
             wrote |= self
                 .context
-                .settle_version(&record, owner, revision)
+                .settle_version(&record, application, true, revision)
                 .await?;
             record
         } else {
@@ -221,7 +220,7 @@ impl SiteApplications {
                     name: Some(name),
                     namespace: Some(key.namespace.to_string()),
                     labels: Some(labels.into()),
-                    owner_references: Some(vec![owner]),
+                    owner_references: Some(vec![owner_reference(application, true)]),
                     ..ObjectMeta::default()
                 },
                 data: Some(RawExtension(json!(snapshot))),
@@ -305,10 +304,9 @@ impl SiteApplications {
                 deleted.at_step("deleting the record of a version")?;
                 wrote = true;
             } else {
-                let owner = owner_reference(application, true);
                 wrote |= self
                     .context
-                    .settle_version(&record, owner, record.revision)
+                    .settle_version(&record, application, true, record.revision)
                     .await?;
             }
         }

@@ -10,7 +10,7 @@ use super::Position;
 use crate::{
     ObjectKey,
     mapping::MappedCondition,
-    object_pass::{Settled, WriteResult},
+    object_pass::{AppliedFingerprints, WriteResult},
     workload::fails_unseen,
 };
 
@@ -68,10 +68,13 @@ pub struct Outcome {
     pub pause_agreed: bool,
     /// Conditions of objects that are copied to the revision.
     pub mapped: Vec<MappedCondition>,
+    /// UID of the newer revision for which the workloads of a site's phase have stopped. The
+    /// caller, which knows the queue of the site, sets it.
+    pub stopped_for: Option<String>,
     /// The completed writes.
     pub writes: Vec<(Position, WriteResult)>,
     /// Fingerprints to be recorded.
-    pub learned: Vec<(Position, Settled)>,
+    pub learned: Vec<(Position, AppliedFingerprints)>,
     /// Objects of other owners that collide with the revision, with their observed
     /// `resourceVersion`: a later change of them triggers a pass.
     pub blockers: Vec<(Position, String)>,

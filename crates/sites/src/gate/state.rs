@@ -1,13 +1,16 @@
 //! The state of a phase of a site, read from its conditions.
 
-use baton_apis::conditions::{AVAILABLE, Reason, STARTED, STOPPED};
+use baton_apis::{
+    ObjectSetPhaseStatus,
+    conditions::{AVAILABLE, Reason, STARTED, STOPPED},
+};
 use baton_engine::condition_list::{find, find_current, find_true};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// The progress of a phase of a site until it begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Begun {
+pub enum PhaseStart {
     /// The phase has not begun.
     #[default]
     Not,
@@ -20,7 +23,7 @@ pub enum Begun {
     Yes(Timestamp),
 }
 
-impl Begun {
+impl PhaseStart {
     /// Time at which the phase began, if it has begun.
     pub fn since(self) -> Option<Timestamp> {
         match self {
@@ -43,33 +46,34 @@ impl Begun {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PhaseState {
     /// Reports if the phase has begun.
-    pub begun: Begun,
+    pub begun: PhaseStart,
     /// True if the phase is available in its present form.
     pub is_available: bool,
     /// True if the site refuses the phase in its present form, and will do so until a user changes
     /// something.
     pub is_refused: bool,
-    /// Message of the phase when its workloads have stopped.
-    pub stopped: Option<String>,
+    /// UID of the newer revision for which the workloads of the phase have stopped.
+    pub stopped_for: Option<String>,
 }
 
 impl PhaseState {
-    /// Reads the conditions of a phase of this generation.
+    /// Reads the status of a phase of this generation.
     #[must_use]
-    pub fn of(conditions: &[Condition], generation: i64) -> Self {
+    pub fn of(status: &ObjectSetPhaseStatus, generation: i64) -> Self {
+        let conditions = &status.conditions;
         let started = find(conditions, STARTED);
-        let begun = started.map_or(Begun::Not, |started| {
+        let begun = started.map_or(PhaseStart::Not, |started| {
             let since = started.last_transition_time.0;
             match (&*started.status, started.reason.parse()) {
-                ("True", Ok(Reason::Stopping)) => Begun::Stopping(since),
-                ("True", _) => Begun::Yes(since),
-                (_, Ok(Reason::Skipped)) => Begun::Skipped,
-                _ => Begun::Not,
+                ("True", Ok(Reason::Stopping)) => PhaseStart::Stopping(since),
+                ("True", _) => PhaseStart::Yes(since),
+                (_, Ok(Reason::Skipped)) => PhaseStart::Skipped,
+                _ => PhaseStart::Not,
             }
         });
         // A phase that has not begun may be refused for a reason that is not its own, such as a
         // closed cluster.
-        let is_checked = begun != Begun::Not
+        let is_checked = begun != PhaseStart::Not
             || started.is_some_and(|started| started.reason == Reason::PreflightError);
         let available = find_current(conditions, AVAILABLE, generation);
         let is_refusal =
@@ -78,7 +82,7 @@ impl PhaseState {
             begun,
             is_available: available.is_some_and(|it| it.status == "True"),
             is_refused: is_checked && available.is_some_and(is_refusal),
-            stopped: find_true(conditions, STOPPED).map(|it| it.message.clone()),
+            stopped_for: find_true(conditions, STOPPED).and_then(|_| status.stopped_for.clone()),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The beginning of phases, by table.
 
-use baton_apis::UpgradeWindow;
+use baton_apis::{ObjectSetPhaseStatus, UpgradeWindow};
 
 use super::*;
-use crate::terms::{Hold, OwnerTerms};
+use crate::terms::{OwnerTerms, StartObstacle};
 
 /// Noon.
 const NOW: &str = "2026-01-01T12:00:00Z";
@@ -22,8 +22,8 @@ fn seconds_ago(seconds: i64) -> Timestamp {
 /// stop, `run` begun a minute ago, `ok` available, `no` refused, `still` stopped for the last
 /// revision. Marks: `edit`, `rollback`, `leaving`, `other` for another application, `all` and `svc`
 /// for the workloads to stop.
-fn chain(lines: &[&str]) -> Vec<Member> {
-    let mut chain: Vec<Member> = (1..)
+fn chain(lines: &[&str]) -> Vec<ActiveRevision> {
+    let mut chain: Vec<ActiveRevision> = (1..)
         .zip(lines)
         .map(|(number, line)| {
             let words: Vec<_> = line.split(' ').collect();
@@ -33,7 +33,7 @@ fn chain(lines: &[&str]) -> Vec<Member> {
                 (_, true) => SiteStop::Services(vec![format!("s{number}")]),
                 _ => SiteStop::None,
             };
-            Member {
+            ActiveRevision {
                 uid: format!("u{number}").into(),
                 name: format!("v{number}").into(),
                 number,
@@ -52,10 +52,10 @@ fn chain(lines: &[&str]) -> Vec<Member> {
             }
         })
         .collect();
-    let done = chain.last().unwrap().stopped_for();
+    let newest = chain.last().unwrap().uid.to_string();
     let states = chain.iter_mut().flat_map(|member| &mut member.phases);
-    for state in states.filter(|state| state.stopped.is_some()) {
-        state.stopped = Some(done.clone());
+    for state in states.filter(|state| state.stopped_for.is_some()) {
+        state.stopped_for = Some(newest.clone());
     }
     chain
 }
@@ -64,14 +64,14 @@ fn state(word: &str) -> PhaseState {
     let since = seconds_ago(60);
     PhaseState {
         begun: match word {
-            "-" | "bad" => Begun::Not,
-            "skip" => Begun::Skipped,
-            "stop" => Begun::Stopping(since),
-            _ => Begun::Yes(since),
+            "-" | "bad" => PhaseStart::Not,
+            "skip" => PhaseStart::Skipped,
+            "stop" => PhaseStart::Stopping(since),
+            _ => PhaseStart::Yes(since),
         },
         is_available: word == "ok",
         is_refused: matches!(word, "no" | "bad"),
-        stopped: (word == "still").then(String::new),
+        stopped_for: (word == "still").then(String::new),
     }
 }
 
@@ -111,7 +111,7 @@ fn check(lines: &[&str], phase: usize, terms: &Terms, expected: &str) {
 }
 
 #[track_caller]
-fn check_at(chain: &[Member], own: usize, phase: usize, terms: &Terms, expected: &str) {
+fn check_at(chain: &[ActiveRevision], own: usize, phase: usize, terms: &Terms, expected: &str) {
     let question = Question {
         chain,
         own,
@@ -408,10 +408,10 @@ fn no_revision_of_a_deleted_deployment_starts() {
         (&["1.0.0 ok ok", "1.1.0 run -"], 0, "start"),
         (&["1.0.0 ok ok", "1.1.0 ok -"], 1, "start"),
     ] {
-        terms.owner.hold = Some(Hold::Leaving);
+        terms.owner.hold = Some(StartObstacle::Leaving);
         check(lines, phase, &terms, expected);
         // An unknown hold does not end a phase that waits for others to stop.
-        terms.owner.hold = Some(Hold::Unknown);
+        terms.owner.hold = Some(StartObstacle::Unknown);
         let expected = match expected {
             "start" => expected,
             _ if lines[1..].iter().any(|line| line.contains("stop")) => "start",
@@ -550,11 +550,8 @@ fn older_revisions_stop_until_they_are_archived_or_the_newer_one_is_deleted() {
         let demand =
             question
                 .demand()
-                .map_or("none".to_owned(), |Demand { stop, message, .. }| {
-                    let by = chain
-                        .iter()
-                        .find(|member| member.stopped_for() == message)
-                        .unwrap();
+                .map_or("none".to_owned(), |StopRequest { stop, uid, .. }| {
+                    let by = chain.iter().find(|member| member.uid == uid).unwrap();
                     format!("{stop:?} by {}", by.number)
                 });
         assert_eq!(demand, expected, "{lines:?}");
@@ -581,14 +578,22 @@ fn states_by_their_conditions() {
         observed_generation: Some(generation),
         last_transition_time: Time(now()),
     };
+    let read = |conditions: &[Condition]| {
+        let status = ObjectSetPhaseStatus {
+            conditions: conditions.to_vec(),
+            stopped_for: Some("u9".to_owned()),
+            ..ObjectSetPhaseStatus::default()
+        };
+        PhaseState::of(&status, 2)
+    };
     for (status, reason, expected) in [
-        ("True", Reason::Started, Begun::Yes(now())),
-        ("True", Reason::Stopping, Begun::Stopping(now())),
-        ("False", Reason::Skipped, Begun::Skipped),
-        ("False", Reason::Other, Begun::Not),
+        ("True", Reason::Started, PhaseStart::Yes(now())),
+        ("True", Reason::Stopping, PhaseStart::Stopping(now())),
+        ("False", Reason::Skipped, PhaseStart::Skipped),
+        ("False", Reason::Other, PhaseStart::Not),
     ] {
         // The result does not depend on the generation.
-        let found = PhaseState::of(&[condition(STARTED, status, reason.as_str(), 1)], 2);
+        let found = read(&[condition(STARTED, status, reason.as_str(), 1)]);
         assert_eq!(found.begun, expected, "{status} {reason}");
     }
     // A revision that has not begun may be refused because of its cluster, which is no error of its
@@ -602,18 +607,21 @@ fn states_by_their_conditions() {
             condition(STARTED, started.0, started.1.as_str(), 1),
             condition(AVAILABLE, "False", Reason::CollisionDetected.as_str(), 2),
         ];
-        assert_eq!(PhaseState::of(&list, 2).is_refused, expected, "{started:?}");
-        assert!(!PhaseState::of(&list[1..], 2).is_refused);
+        assert_eq!(read(&list).is_refused, expected, "{started:?}");
+        assert!(!read(&list[1..]).is_refused);
     }
     for (status, generation, expected) in
         [("True", 2, true), ("True", 1, false), ("False", 2, false)]
     {
-        let found = PhaseState::of(&[condition(AVAILABLE, status, "x", generation)], 2);
+        let found = read(&[condition(AVAILABLE, status, "x", generation)]);
         assert_eq!(found.is_available, expected, "{status} {generation}");
     }
-    for (status, expected) in [("True", Some("text".to_owned())), ("False", None)] {
-        let found = PhaseState::of(&[condition(STOPPED, status, "x", 2)], 2);
-        assert_eq!(found.stopped, expected);
+    for (status, expected) in [("True", Some("u9".to_owned())), ("False", None)] {
+        let found = read(&[condition(STOPPED, status, "x", 2)]);
+        assert_eq!(found.stopped_for, expected);
     }
-    assert_eq!(PhaseState::of(&[], 2), PhaseState::default());
+    assert_eq!(
+        PhaseState::of(&ObjectSetPhaseStatus::default(), 2),
+        PhaseState::default()
+    );
 }

@@ -31,7 +31,7 @@ use baton_typed::key::Key;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::{SiteDeployments, events, observe::Seen};
+use super::{SiteDeployments, events, observe::ObservedState};
 use crate::{
     controllers::sites::{owner_reference, versions::Version},
     delivery::shared::{AtStep as _, Error, Refusal},
@@ -55,7 +55,7 @@ impl SiteDeployments {
         &self,
         key: &Key,
         deployment: &SiteDeployment,
-        seen: &Seen,
+        seen: &ObservedState,
         actions: &[Action],
     ) -> Result<(), Error> {
         let site_of = |action: &Action| self.site_of(key, action);
@@ -103,9 +103,8 @@ impl SiteDeployments {
             } = version;
             let id = (version.name(), snapshot.edit.as_str());
             if wanted.contains(&id) {
-                let owner = owner_reference(deployment, false);
                 self.context
-                    .settle_version(record, owner, record.revision)
+                    .settle_version(record, deployment, false, record.revision)
                     .await?;
                 found.insert(id, snapshot);
             }
