@@ -309,3 +309,32 @@ impl PartialEq<Reason> for String {
         self == reason.as_str()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_parsed_and_others_are_no_reason() {
+        for reason in Reason::ALL {
+            assert_eq!(reason.as_str().parse(), Ok(*reason));
+        }
+        for other in ["", "available", "FromAnotherVersion"] {
+            assert!(other.parse::<Reason>().is_err(), "{other}");
+            assert!(!Reason::is_in(other, Reason::ALL), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_reason_that_contradicts_the_status_is_other() {
+        for (status, text, expected) in [
+            ("True", "FromAnotherVersion", Reason::Available),
+            ("False", "ProbeFailure", Reason::ProbeFailure),
+            ("False", "Available", Reason::Other),
+            ("False", "Idle", Reason::Other),
+            ("Unknown", "FromAnotherVersion", Reason::Other),
+        ] {
+            assert_eq!(Reason::of_state(status, text), expected, "{status} {text}");
+        }
+    }
+}
