@@ -65,7 +65,11 @@ async fn a_chart_is_adopted_and_packed() {
 #[tokio::test]
 async fn argo_cd_gets_the_script_and_the_columns_show_the_states() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    ns.create(&configmap("argocd-cm")).await;
+    let home = object("v1", "Namespace", "argocd").manifest;
+    let settings = configmap("argocd-cm").within("argocd").manifest;
+    for object in [&home, &settings] {
+        ns.cluster().apply(object, "tests").await.unwrap();
+    }
     let content = |image: &str| {
         let probe = cel_probe("", "ConfigMap", "self.data.k != 'bad'", "it is bad");
         ns.content()
@@ -80,11 +84,8 @@ async fn argo_cd_gets_the_script_and_the_columns_show_the_states() {
     let store = store.content(content("good")).create().await;
     store.concluded_as(1).await;
     store.edit(content("bad")).await;
-    let page = Page::open(&ns, "docs/guides/gitops.md").await;
-    page.stands_for("-n argocd", &format!("-n {}", ns.name()))
-        .run()
-        .await;
-    let live = ns.live(&configmap("argocd-cm")).await;
+    Page::open(&ns, "docs/guides/gitops.md").await.run().await;
+    let live = ns.cluster().get(&settings).await.unwrap();
     assert!(
         live["data"]["resource.customizations"].is_string(),
         "{live}"
@@ -125,6 +126,7 @@ async fn clusters_join_are_assigned_and_are_abandoned() {
     clusters
         .run_through("Phases for other controllers and other clusters")
         .await;
+    ns.reaches("web-v1", &[Is("Available", "True")]).await;
     // The page ends with a command for a cluster that does not come back.
     ns.delete_set("web-v1", "Background").await;
     let delivered = site.live(&ns, &configmap("web")).await;
@@ -162,6 +164,10 @@ async fn an_application_is_rolled_out_to_two_clusters() {
         .afterwards("baton cluster remove eu-1 --force");
     page.run_through("Set up").await;
     page.reader("kubectl wait --for=create rel -l shipper-app=web --timeout=60s");
+    let staged = "jsonpath='{.status.achievedStep.name}'=staging";
+    page.reader(&format!(
+        "kubectl wait --for={staged} rel -l shipper-app=web --timeout=60s"
+    ));
     page.reader("kubectl baton promote web --full --timeout 60s");
     page.run().await;
     site.forget(ns.name()).await;
