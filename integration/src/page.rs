@@ -109,20 +109,21 @@ impl Page {
         let mut all = Kubeconfig::default();
         for (name, path) in contexts {
             let mut config = Kubeconfig::read_from(path).unwrap();
-            config.clusters[0].name = (*name).to_owned();
-            config.auth_infos[0].name = (*name).to_owned();
+            let name = (*name).to_owned();
+            config.clusters[0].name.clone_from(&name);
+            config.auth_infos[0].name.clone_from(&name);
             let context = kube::config::Context {
-                cluster: (*name).to_owned(),
-                user: Some((*name).to_owned()),
+                cluster: name.clone(),
+                user: Some(name.clone()),
                 namespace: Some(self.namespace.clone()),
                 ..Default::default()
             };
             config.contexts = vec![NamedContext {
-                name: (*name).to_owned(),
+                name: name.clone(),
                 context: Some(context),
                 ..Default::default()
             }];
-            config.current_context = Some((*name).to_owned());
+            config.current_context = Some(name);
             all = all.merge(config).unwrap();
         }
         let text = serde_json::to_string(&all).unwrap();
@@ -202,9 +203,8 @@ impl Page {
             }
             "yaml" => {
                 let first = text.lines().next().unwrap_or_default();
-                let named = first
-                    .strip_prefix("# ")
-                    .filter(|name| name.ends_with(".yaml"));
+                let named = first.strip_prefix("# ");
+                let named = named.filter(|name| !name.contains(' ') && name.contains(".yaml"));
                 let file = named.unwrap_or(".block.yaml");
                 fs::write(self.folder().join(file), &text).unwrap();
                 if named.is_none() {

@@ -204,9 +204,9 @@ fn pictured(ns: &TestNamespace, mut tree: String) -> String {
     for ((number, city), letter) in (1..).zip(cities).zip(["a", "b", "c", "d", "e", "f"]) {
         tree = tree.replace(&site(ns, letter), &format!("store-{city}-{number:03}"));
     }
-    let age = Regex::new(r"\b\d+[smhdy][0-9a-z]*\b").unwrap();
+    let age = Regex::new(r" \d+[smhdy][0-9a-z]*").unwrap();
     let tree = age.replace_all(&tree, |age: &Captures<'_>| {
-        format!("{:1$}", "3m", age[0].len())
+        format!("{:1$}", " 3m", age[0].len())
     });
     tree.into_owned()
 }

@@ -17,8 +17,7 @@ async fn the_first_revision_is_rolled_out_and_replaced() {
 async fn a_deployment_is_rolled_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let mut page = Page::open(&ns, "docs/start/deployments.md").await;
-    page.run_blocks(1).await;
-    page.reader("kubectl apply -f cafe.yaml");
+    page.run_blocks(2).await;
     let cafe = ns.existing("cafe");
     cafe.concluded_as(1).await;
 
@@ -33,7 +32,7 @@ async fn a_deployment_is_rolled_back() {
             changes.map(|(path, value)| json!({ "op": "add", "path": path, "value": value }));
         format!(
             "kubectl patch od cafe --type=json -p '{}'",
-            Value::from_iter(changes)
+            changes.collect::<Value>()
         )
     };
     let menu = vec![(format!("{}/data/today", path(0)), json!("tea and cake"))];
@@ -47,7 +46,9 @@ async fn a_deployment_is_rolled_back() {
     page.reader(&change("a new kitchen", kitchen));
     let tree = || ns.plugin(&["tree", "cafe", "--color=always"]).fine();
     ns.eventually("the new kitchen to be unavailable", async || {
-        tree().contains("is False")
+        let tree = tree();
+        let parts = ["NotReady", "is False", "Latest Revision is Unavailable"];
+        parts.iter().all(|part| tree.contains(part))
     })
     .await;
     assert_picture("handover", &tree());
