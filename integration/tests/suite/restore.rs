@@ -1,7 +1,7 @@
 //! A cluster whose etcd is restored from a backup, while the manager has observed later changes.
 
 use baton_integration::exclusive::Exclusive;
-use baton_integration::namespace::PATIENCE;
+use baton_integration::namespace::TIMEOUT;
 use baton_integration::prelude::*;
 
 /// Number of changes of each object after the restore. Each change is an event.
@@ -68,7 +68,7 @@ async fn objects_of_a_restored_revision_are_no_strays(scope: Scope) {
     // The manager continues with the restored objects.
     ns.revision(2).phase("a", objects(2)).available().await;
     ns.set_lifecycle("v1", "Archived").await;
-    ns.within(2 * PATIENCE)
+    ns.within(2 * TIMEOUT)
         .reaches("v1", &[Is("Archived", "True")])
         .await;
     ns.gone(&objects(1)[1]).await;

@@ -547,7 +547,7 @@ fn older_revisions_stop_until_they_are_archived_or_the_newer_one_is_deleted() {
             phase: 0,
             in_touch_since: seconds_ago(3600),
         };
-        let demand = question.demand().map_or(
+        let demand = question.stop_request().map_or(
             "none".to_owned(),
             |StopRequest { stop, message, .. }| {
                 let by = chain
