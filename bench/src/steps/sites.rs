@@ -110,13 +110,14 @@ impl Steps {
         self.measure_idle(CONNECTED).await?;
 
         let (all, lost) = (shape.sites, shape.lost().count());
-        self.roll_out(field, FIRST, 1, Strategy::AllAtOnce, all)
+        self.roll_out_version(field, FIRST, 1, Strategy::AllAtOnce, all)
             .await?;
-        self.roll_out(field, WAVES, 2, Strategy::Waves, all).await?;
-        self.roll_out(field, AT_ONCE, 3, Strategy::AllAtOnce, all)
+        self.roll_out_version(field, WAVES, 2, Strategy::Waves, all)
+            .await?;
+        self.roll_out_version(field, AT_ONCE, 3, Strategy::AllAtOnce, all)
             .await?;
         self.lose(field, lost).await?;
-        self.roll_out(field, OTHERS, 4, Strategy::AllAtOnce, all - lost)
+        self.roll_out_version(field, OTHERS, 4, Strategy::AllAtOnce, all - lost)
             .await?;
         self.come_back(field, lost).await?;
 
@@ -176,7 +177,7 @@ impl Steps {
     }
 
     /// Rolls a version out, and waits until this number of sites has it.
-    async fn roll_out(
+    async fn roll_out_version(
         &mut self,
         field: &mut Field<'_>,
         step: &'static str,
