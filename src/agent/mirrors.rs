@@ -320,7 +320,7 @@ impl Mirrors {
             Some((known, phase))
         });
         let Some((known, phase)) = found else { return };
-        let noted_state = PhaseState::of(&noted.conditions, phase.generation);
+        let noted_state = PhaseState::of(noted, phase.generation);
         let is_latest = noted_state.begun.is_after(site_chain::state(&phase).begun);
         if known.status_differs(saved) && !is_latest {
             return;

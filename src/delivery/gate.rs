@@ -244,15 +244,12 @@ fn begun_pass(old: &ObjectSetPhaseStatus, demand: Option<StopRequest>) -> SitePa
             message: found.message.clone(),
         })
     };
-    let stopped = find(STOPPED);
-    let is_asked = |it: &MappedCondition| {
-        let demand = demand.as_ref();
-        demand.is_some_and(|demand| demand.message == it.message)
-    };
+    let stopped_for = find_true(&old.conditions, STOPPED).and(old.stopped_for.as_deref());
+    let newest = demand.as_ref().map(|demand| &*demand.uid);
     SitePass::Begun {
         // A phase that had begun before it was handed to an agent does not have the condition.
         started: find(STARTED).unwrap_or_else(started),
-        has_stopped: stopped.as_ref().is_some_and(is_asked),
+        has_stopped: newest.is_some_and(|newest| stopped_for == Some(newest)),
         demand,
     }
 }

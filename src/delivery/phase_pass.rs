@@ -298,6 +298,10 @@ impl PhasePass<'_> {
             let mut conditions = Conditions::new(&old.conditions, self.record.generation, now);
             conditions.set_place(&[place]);
             old.conditions = conditions.into_list();
+            old.stopped_for = self
+                .site
+                .stop_request()
+                .map(|demand| demand.uid.to_string());
         }
         let available = ("False", refusal.reason);
         let revision = &seen.loaded.revision;

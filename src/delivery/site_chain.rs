@@ -29,7 +29,7 @@ pub(crate) fn has_site(phase: &PhaseRecord) -> bool {
 /// The state of a phase in its chain.
 pub(crate) fn state(phase: &PhaseRecord) -> PhaseState {
     let status = phase.status().unwrap_or_default();
-    let mut state = PhaseState::of(&status.conditions, phase.generation);
+    let mut state = PhaseState::of(&status, phase.generation);
     if state.begun == PhaseStart::Not && had_begun(phase) {
         state.begun = PhaseStart::Yes(Timestamp::UNIX_EPOCH);
     }

@@ -91,6 +91,7 @@ impl Stopping<'_> {
         };
         let (text, again) = if running.is_empty() {
             outcome.mapped.insert(1, stopped(demand));
+            outcome.stopped_for = Some(demand.uid.to_string());
             (MAKES_WAY.to_owned(), None)
         } else {
             let text = format!(

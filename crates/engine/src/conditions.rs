@@ -168,7 +168,10 @@ pub fn report_phase(
         conditions.map(outcome.mapped);
     }
     set_paused(&mut conditions, revision, true);
-    let status = into_phase_status(conditions, previous, outcome.controller_of);
+    let status = ObjectSetPhaseStatus {
+        stopped_for: outcome.stopped_for,
+        ..into_phase_status(conditions, previous, outcome.controller_of)
+    };
     (status, requeue)
 }
 
@@ -198,6 +201,7 @@ fn into_phase_status(
         conditions: conditions.into_list(),
         controller_of,
         content_hash: previous.content_hash.clone(),
+        stopped_for: previous.stopped_for.clone(),
     }
 }
 

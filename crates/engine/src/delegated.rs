@@ -192,6 +192,7 @@ impl Delegated {
             namespace: (!self.namespace.is_empty()).then(|| self.namespace.clone()),
             reason: reason.to_owned(),
             message: message.to_owned(),
+            cause: None,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Bounds of reported texts: a status can be written, whatever the texts of users, servers and
 //! other controllers.
 //!
-//! The texts of a status take at most 64 KiB: 32 KiB for the message of the condition that reports
-//! the fault, 22 KiB for the objects that are waited for, 10 KiB for mapped conditions. That leaves
+//! The texts of a status take at most 68 KiB: 32 KiB for the message of the condition that reports
+//! the fault, 26 KiB for the objects that are waited for, 10 KiB for mapped conditions. That leaves
 //! nearly all of etcd's 1.5 MiB for the spec.
 
 use std::borrow::Cow;
@@ -15,6 +15,8 @@ use crate::mapping::MappedCondition;
 pub(crate) const MAX_WAITING_FOR: usize = 16;
 /// Greatest length of an object's message, in bytes.
 const MAX_WAITING_MESSAGE: usize = 512;
+/// Greatest length of the cause of an object's failed probes, in bytes.
+pub(crate) const MAX_CAUSE: usize = 256;
 /// Greatest length of any name in bytes, which is that of the API server.
 const MAX_NAME: usize = 253;
 /// Greatest length of the name of a kind, a namespace or a phase; those of kinds and namespaces
@@ -110,6 +112,7 @@ pub fn waiting_for(mut objects: Vec<WaitingForObject>) -> Vec<WaitingForObject> 
             namespace,
             reason,
             message,
+            cause,
         } = object;
         let texts = [
             (Some(phase), MAX_SHORT_NAME),
@@ -119,6 +122,7 @@ pub fn waiting_for(mut objects: Vec<WaitingForObject>) -> Vec<WaitingForObject> 
             (namespace.as_mut(), MAX_SHORT_NAME),
             (Some(reason), MAX_SHORT_NAME),
             (Some(message), MAX_WAITING_MESSAGE),
+            (cause.as_mut(), MAX_CAUSE),
         ];
         for (text, most) in texts {
             if let Some(text) = text {
@@ -238,14 +242,15 @@ mod tests {
                 namespace: Some(text.clone()),
                 reason: text.clone(),
                 message: text.clone(),
+                cause: Some(text.clone()),
             };
             let list = waiting_for(vec![object; 100]);
             let bytes = |object: &WaitingForObject| {
-                let WaitingForObject { phase, group, kind, name, namespace, reason, message } = object;
+                let WaitingForObject { phase, group, kind, name, namespace, reason, message, cause } = object;
                 [phase, group, kind, name, reason, message].map(String::len).iter().sum::<usize>()
-                    + namespace.as_ref().map_or(0, String::len)
+                    + [namespace, cause].map(|text| text.as_ref().map_or(0, String::len)).iter().sum::<usize>()
             };
-            prop_assert!(list.iter().map(bytes).sum::<usize>() <= 22 * 1024 + 3 * 1024);
+            prop_assert!(list.iter().map(bytes).sum::<usize>() <= 26 * 1024 + 3 * 1024);
             let conditions = vec![condition(1, text.len()); 100];
             let bytes = |condition: MappedCondition| condition.type_.len() + condition.message.len();
             prop_assert!(mapped(conditions).map(bytes).sum::<usize>() <= MAX_MAPPED);

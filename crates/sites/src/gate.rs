@@ -73,11 +73,6 @@ impl ActiveRevision {
     fn takes_part(&self) -> bool {
         !self.is_leaving && self.begun() != PhaseStart::Skipped
     }
-
-    /// The message of older revisions when their workloads have stopped for this one.
-    pub fn stopped_for(&self) -> String {
-        format!("Nothing of it runs any more, for {} [{}].", self, self.uid)
-    }
 }
 
 /// The decision if a phase of a site may begin.
@@ -132,7 +127,9 @@ pub struct Question<'a> {
 pub struct StopRequest {
     /// Workloads to stop.
     pub stop: SiteStop,
-    /// Message to report when the workloads have stopped: see [`ActiveRevision::stopped_for`].
+    /// UID of the newest of the requesting revisions.
+    pub uid: Arc<str>,
+    /// Message to report when the workloads have stopped.
     pub message: String,
     /// Time since which the newest of the requesting revisions waits.
     pub since: Timestamp,
@@ -319,12 +316,11 @@ impl<'a> Question<'a> {
         if own.entry.stop.is_none() {
             return None;
         }
-        let done = own.stopped_for();
         let running = self.older().flat_map(|older| {
             let states = older.entry.phases.iter().zip(&older.phases);
             let running = states.filter(|(_, state)| {
                 let runs = matches!(state.begun, PhaseStart::Yes(_));
-                runs && state.stopped.as_ref() != Some(&done)
+                runs && state.stopped_for.as_deref() != Some(&*own.uid)
             });
             running.map(move |(phase, _)| format!("phase \"{phase}\" of {older}"))
         });
@@ -359,7 +355,8 @@ impl<'a> Question<'a> {
             } else {
                 SiteStop::Services(services.into_iter().collect())
             },
-            message: newest.stopped_for(),
+            uid: Arc::clone(&newest.uid),
+            message: format!("Its workloads have stopped for {newest}."),
             since,
         })
     }

@@ -211,12 +211,11 @@ impl SiteApplications {
         let snapshot = &content.snapshot;
         let name = record_name(&key.name, &snapshot.version, &snapshot.edit);
         let stores = &self.context.stores;
-        let owner = owner_reference(application, true);
         let mut wrote = false;
         let record = if let Some(record) = stores.versions.get(&key.namespace, &name) {
             wrote |= self
                 .context
-                .settle_version(&record, owner, revision)
+                .settle_version(&record, application, true, revision)
                 .await?;
             record
         } else {
@@ -227,7 +226,7 @@ impl SiteApplications {
                     name: Some(name),
                     namespace: Some(key.namespace.to_string()),
                     labels: Some(labels.into()),
-                    owner_references: Some(vec![owner]),
+                    owner_references: Some(vec![owner_reference(application, true)]),
                     ..ObjectMeta::default()
                 },
                 data: Some(RawExtension(json!(snapshot))),
@@ -311,10 +310,9 @@ impl SiteApplications {
                 deleted.at_step("deleting the record of a version")?;
                 wrote = true;
             } else {
-                let owner = owner_reference(application, true);
                 wrote |= self
                     .context
-                    .settle_version(&record, owner, record.revision)
+                    .settle_version(&record, application, true, record.revision)
                     .await?;
             }
         }

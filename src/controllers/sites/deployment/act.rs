@@ -103,9 +103,8 @@ impl SiteDeployments {
             } = version;
             let id = (version.name(), snapshot.edit.as_str());
             if wanted.contains(&id) {
-                let owner = owner_reference(deployment, false);
                 self.context
-                    .settle_version(record, owner, record.revision)
+                    .settle_version(record, deployment, false, record.revision)
                     .await?;
                 found.insert(id, snapshot);
             }
