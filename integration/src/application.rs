@@ -43,7 +43,7 @@ pub const VANGUARD: &[Step] = &[
 static CHARTS: OnceCell<Repository> = OnceCell::const_new();
 
 /// Returns the repository that all tests share.
-async fn charts() -> &'static Repository {
+pub async fn charts() -> &'static Repository {
     CHARTS
         .get_or_init(async || {
             // The repository outlives the runtime of the first test that needs it.

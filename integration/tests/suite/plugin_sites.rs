@@ -5,7 +5,9 @@ use std::process::Stdio;
 
 use baton_integration::plugin::dated_snapshots;
 use baton_integration::prelude::*;
+use baton_integration::svg::assert_picture;
 use baton_integration::unmanaged;
+use regex::{Captures, Regex};
 
 const API: &str = "baton.run/v1alpha1";
 const OURS: &str = "package-operator.run/v1alpha1";
@@ -196,12 +198,29 @@ async fn mid_rollout(ns: &TestNamespace) {
     ns.create(&placement).await;
 }
 
+/// Replaces the names of sites and the ages by constants of the same width.
+fn pictured(ns: &TestNamespace, mut tree: String) -> String {
+    let cities = ["berlin", "lisbon", "madrid", "prague", "vienna", "warsaw"];
+    for ((number, city), letter) in (1..).zip(cities).zip(["a", "b", "c", "d", "e", "f"]) {
+        tree = tree.replace(&site(ns, letter), &format!("store-{city}-{number:03}"));
+    }
+    let age = Regex::new(r" \d+[smhdy][0-9a-z]*").unwrap();
+    let tree = age.replace_all(&tree, |age: &Captures<'_>| {
+        format!("{:1$}", " 3m", age[0].len())
+    });
+    tree.into_owned()
+}
+
 #[tokio::test]
 async fn a_rollout_over_sites_is_shown() {
     let ns = unmanaged::namespace().await;
     mid_rollout(&ns).await;
     let tree = ns.plugin(&["tree", "sitedeploy/shop"]).success();
     assert_shows!(ns, "sites_tree", tree);
+    let colored = ns
+        .plugin(&["tree", "sitedeploy/shop", "--color=always"])
+        .fine();
+    assert_picture("fleet", &pictured(&ns, colored));
     let json = ns
         .plugin(&["tree", "sitedeployment", "shop", "-o", "json"])
         .success();

@@ -52,7 +52,7 @@ impl System {
                 }
                 Some(Delegation::Get) if record.exists() => said = PhaseAnswer::Is(*record),
                 Some(Delegation::Pause(_) | Delegation::Delete { .. }) => {
-                    said = PhaseAnswer::Changed
+                    said = PhaseAnswer::Changed;
                 }
                 _ => {}
             }

@@ -82,7 +82,7 @@ impl Pass<'_> {
                     | NextAction::Prepare(_)
                     | NextAction::Write(_) => {}
                     NextAction::Check(request) | NextAction::DryRun(request) => {
-                        checks.push((at, request))
+                        checks.push((at, request));
                     }
                     NextAction::Blocked(Problem::Collision, text) => {
                         // Only the first collision is reported, as in a phase.

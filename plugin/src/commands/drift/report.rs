@@ -74,7 +74,7 @@ impl DriftReport {
         match judged {
             ObjectComparison::AsWanted => {}
             ObjectComparison::Differs(drift, remark) => {
-                self.rows.push(row(revision, desired, drift, remark))
+                self.rows.push(row(revision, desired, drift, remark));
             }
             ObjectComparison::Conflicting => self.warnings.push(format!(
                 "{} not compared: it was changed again and again meanwhile",
