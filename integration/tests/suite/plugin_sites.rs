@@ -219,7 +219,7 @@ async fn a_rollout_over_sites_is_shown() {
     assert_shows!(ns, "sites_tree", tree);
     let colored = ns
         .plugin(&["tree", "sitedeploy/shop", "--color=always"])
-        .fine();
+        .success();
     assert_picture("fleet", &pictured(&ns, colored));
     let json = ns
         .plugin(&["tree", "sitedeployment", "shop", "-o", "json"])

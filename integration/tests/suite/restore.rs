@@ -104,7 +104,7 @@ async fn objects_of_a_lost_revision_in_a_site_are_taken_over() {
 
     let collides = [Because("Available", "False", "CollisionDetected")];
     set().create().await;
-    ns.within(2 * PATIENCE).reaches("v1", &collides).await;
+    ns.within(2 * TIMEOUT).reaches("v1", &collides).await;
     let taken = delivered.clone().collision("None");
     ns.revision(2)
         .delegated("a", &class, [taken])

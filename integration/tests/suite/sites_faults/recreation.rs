@@ -234,7 +234,7 @@ async fn a_deleted_deployment_adopts_no_revisions() {
         faults.end_watches(path, WatchEnd::Close);
         held.used(1).await;
     }
-    let earlier = faults.seen().len();
+    let earlier = faults.requests().len();
     let application = Fleet::kind("SiteApplication", APPLICATION);
     let reference = ns.reference(&application);
     ns.cluster().delete(&reference, "Orphan").await;
