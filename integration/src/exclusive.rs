@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::faults::Faults;
 use crate::guard::Guard;
 use crate::manager::Manager;
-use crate::namespace::{LABEL_TEST, PATIENCE, Scope, TestNamespace};
+use crate::namespace::{LABEL_TEST, Scope, TIMEOUT, TestNamespace};
 use crate::program::temporary;
 use crate::work;
 
@@ -290,7 +290,7 @@ async fn sweep(cluster: &Cluster) {
         release(cluster).await;
         forget_clusters(cluster).await;
         assert!(
-            asked.elapsed() < PATIENCE * 2,
+            asked.elapsed() < TIMEOUT * 2,
             "the test before has left something that does not go"
         );
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;

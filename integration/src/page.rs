@@ -28,7 +28,7 @@ use regex::{NoExpand, Regex};
 use tempfile::TempDir;
 
 use crate::guard::beside_tests;
-use crate::namespace::{INTERVAL, PATIENCE, TestNamespace};
+use crate::namespace::{INTERVAL, TIMEOUT, TestNamespace};
 
 /// The values that differ per run, and their masks.
 const MASKS: [(&str, &str); 6] = [
@@ -229,7 +229,7 @@ impl Page {
             }
             let may_change = READERS.iter().any(|reader| command.starts_with(reader));
             assert!(
-                may_change && asked.elapsed() < PATIENCE,
+                may_change && asked.elapsed() < TIMEOUT,
                 "{place}: the page shows for `{command}`\n{}\nand it prints\n{}",
                 expected.join("\n"),
                 printed.join("\n")

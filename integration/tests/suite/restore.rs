@@ -1,7 +1,7 @@
 //! A cluster whose etcd is restored from a backup, while the manager has observed later changes.
 
 use baton_integration::exclusive::Exclusive;
-use baton_integration::namespace::PATIENCE;
+use baton_integration::namespace::TIMEOUT;
 use baton_integration::prelude::*;
 use baton_integration::sites::{PUSH, Site};
 
@@ -69,7 +69,7 @@ async fn objects_of_a_restored_revision_are_no_strays(scope: Scope) {
     // The manager continues with the restored objects.
     ns.revision(2).phase("a", objects(2)).available().await;
     ns.set_lifecycle("v1", "Archived").await;
-    ns.within(2 * PATIENCE)
+    ns.within(2 * TIMEOUT)
         .reaches("v1", &[Is("Archived", "True")])
         .await;
     ns.gone(&objects(1)[1]).await;
@@ -104,7 +104,7 @@ async fn objects_of_a_lost_revision_in_a_site_are_taken_over() {
 
     let collides = [Because("Available", "False", "CollisionDetected")];
     set().create().await;
-    ns.within(2 * PATIENCE).reaches("v1", &collides).await;
+    ns.within(2 * TIMEOUT).reaches("v1", &collides).await;
     let taken = delivered.clone().collision("None");
     ns.revision(2)
         .delegated("a", &class, [taken])

@@ -44,7 +44,7 @@ async fn a_deployment_is_rolled_back() {
         (format!("{}/data/today", path(0)), json!("coffee")),
     ];
     page.reader(&change("a new kitchen", kitchen));
-    let tree = || ns.plugin(&["tree", "cafe", "--color=always"]).fine();
+    let tree = || ns.plugin(&["tree", "cafe", "--color=always"]).success();
     ns.eventually("the new kitchen to be unavailable", async || {
         let tree = tree();
         let parts = ["NotReady", "is False", "Latest Revision is Unavailable"];
