@@ -40,7 +40,11 @@ pub(crate) fn state(phase: &PhaseRecord) -> PhaseState {
 fn had_begun(phase: &PhaseRecord) -> bool {
     let is_asked = has_site(phase) && phase.class() == CLASS_AGENT;
     let origin = is_asked.then(|| Origin::read(phase).ok()).flatten();
-    origin.is_some_and(|origin| origin.place().is_some_and(QueuePosition::has_begun))
+    origin.is_some_and(|origin| {
+        origin
+            .queue_position()
+            .is_some_and(QueuePosition::has_begun)
+    })
 }
 
 /// True if a phase object is the one for the phase `name` of a revision.

@@ -30,17 +30,17 @@ pub enum EventReason {
     ApplicationConditionChanged,
     /// Conditions of a Release changed.
     ReleaseConditionChanged,
-    /// Conditions of an InstallationTarget changed.
+    /// Conditions of an `InstallationTarget` changed.
     InstallationTargetConditionChanged,
-    /// Conditions of a CapacityTarget changed.
+    /// Conditions of a `CapacityTarget` changed.
     CapacityTargetConditionChanged,
-    /// Conditions of a TrafficTarget changed.
+    /// Conditions of a `TrafficTarget` changed.
     TrafficTargetConditionChanged,
-    /// Conditions of a cluster of an InstallationTarget changed.
+    /// Conditions of a cluster of an `InstallationTarget` changed.
     ClusterInstallationConditionChanged,
-    /// Conditions of a cluster of a CapacityTarget changed.
+    /// Conditions of a cluster of a `CapacityTarget` changed.
     ClusterCapacityConditionChanged,
-    /// Conditions of a cluster of a TrafficTarget changed.
+    /// Conditions of a cluster of a `TrafficTarget` changed.
     ClusterTrafficConditionChanged,
     /// The clusters of a Release were chosen.
     ClustersSelected,

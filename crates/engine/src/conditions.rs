@@ -24,7 +24,7 @@ use crate::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 pub use requeue::{
-    FIRST_LOOK, MISCONFIGURATION_RETRY, Requeue, failing_since, next_look, requeue_refused,
+    FIRST_POLL, MISCONFIGURATION_RETRY, Requeue, failing_since, next_look, requeue_refused,
 };
 
 /// Number of failed passes in a row before the status reports the failure. A single refused

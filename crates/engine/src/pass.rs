@@ -255,7 +255,7 @@ impl<'a> Pass<'a> {
         let mut problems = Vec::new();
         for (object, pass) in self.objects[phase].iter().enumerate() {
             let at = Position { phase, object };
-            match pass.need() {
+            match pass.next_action() {
                 NextAction::Nothing | NextAction::Wait(_) => {}
                 NextAction::Check(request) => checks.push((at, request)),
                 NextAction::DryRun(request) => dry_runs.push((at, request)),
@@ -284,8 +284,8 @@ impl<'a> Pass<'a> {
         }
         if let Some((at, _)) = leader {
             let pass = &mut self.objects[at.phase][at.object];
-            pass.lead();
-            if let NextAction::Write(request) = pass.need() {
+            pass.write_first();
+            if let NextAction::Write(request) = pass.next_action() {
                 return vec![(at, request)];
             }
         }
@@ -365,7 +365,7 @@ impl<'a> Pass<'a> {
     /// The reason why an object does not pass its probes; `None` if it passes.
     fn probe(&mut self, at: Position) -> Option<Failure> {
         let object = &self.objects[at.phase][at.object];
-        if let NextAction::Wait(text) = object.need() {
+        if let NextAction::Wait(text) = object.next_action() {
             return Some(text.into());
         }
         let Some(live) = object.live() else {

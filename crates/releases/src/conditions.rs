@@ -6,7 +6,7 @@ use baton_apis::{
     ConditionStatus, ShipperCondition,
     conditions::{MAX_MESSAGE_LENGTH, Reason},
 };
-use baton_engine::texts::cut;
+use baton_engine::texts::truncate;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -62,7 +62,7 @@ impl Conditions {
             status: status.into(),
             last_transition_time: Some(Time(self.now)),
             reason: reason.into().map_or("", Reason::as_str).to_owned(),
-            message: cut(message, MAX_MESSAGE_LENGTH).into_owned(),
+            message: truncate(message, MAX_MESSAGE_LENGTH).into_owned(),
         };
         let place = self
             .list
@@ -225,9 +225,9 @@ mod tests {
         conditions.set("C", ConditionStatus::Unknown, None, "text");
         conditions.remove("A");
         conditions.remove("A");
-        let told =
+        let reported =
             "[B False] -> [B True ChartError with a text], [] -> [C Unknown text], [A False] -> []";
-        assert_eq!(conditions.take_changes().as_deref(), Some(told));
+        assert_eq!(conditions.take_changes().as_deref(), Some(reported));
         assert_eq!(conditions.take_changes(), None);
     }
 

@@ -101,7 +101,7 @@ pub enum Decision {
 }
 
 /// Requeue time for a phase that is held: the end of the hold may cause no event.
-const HELD: Duration = Duration::from_secs(10);
+const REQUEUE: Duration = Duration::from_secs(10);
 
 fn wait(message: String) -> Decision {
     let until = None;
@@ -190,7 +190,7 @@ impl<'a> Question<'a> {
         if let Some(hold) = terms.owner.hold.filter(|_| self.phase == 0) {
             return Decision::Wait {
                 message: message(hold),
-                until: Some(now + HELD),
+                until: Some(now + REQUEUE),
             };
         }
         if let Some(before) = self.phase.checked_sub(1) {
@@ -335,7 +335,7 @@ impl<'a> Question<'a> {
 
     /// The request of newer revisions that have begun. It stays until this revision is archived, or
     /// the newer ones are deleted.
-    pub fn demand(self) -> Option<StopRequest> {
+    pub fn stop_request(self) -> Option<StopRequest> {
         let mut services = BTreeSet::new();
         let mut all = false;
         let mut newest = None;

@@ -169,7 +169,7 @@ async fn revisions_are_adopted_before_their_orphaning_is_observed() {
     held.used(1).await;
     web.delete("Orphan").await;
     web.gone().await;
-    let earlier = faults.seen().len();
+    let earlier = faults.requests().len();
     ns.deployment("web").content(content()).create().await;
     let is_write = |seen: &&ObservedRequest| seen.is_write() && seen.path.contains("/objectsets");
     let seen = faults
@@ -207,7 +207,7 @@ async fn a_deleted_deployment_adopts_no_revisions() {
     let held = faults.inject(watches, Answer::Held(gate.clone()));
     faults.end_watches("/objectdeployments$", WatchEnd::Close);
     held.used(1).await;
-    let earlier = faults.seen().len();
+    let earlier = faults.requests().len();
     web.delete("Orphan").await;
     web.gone().await;
     let is_get = |seen: &ObservedRequest| {

@@ -4,7 +4,7 @@ use baton_apis::{
     ConditionStatus, StrategyCondition, StrategyState,
     conditions::{MAX_MESSAGE_LENGTH, Reason},
 };
-use baton_engine::texts::cut;
+use baton_engine::texts::truncate;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -89,7 +89,7 @@ impl StrategyConditions {
             reason: unsatisfied
                 .map_or("", |_| Reason::ClustersNotReady.as_str())
                 .to_owned(),
-            message: cut(unsatisfied.unwrap_or_default(), MAX_MESSAGE_LENGTH).into_owned(),
+            message: truncate(unsatisfied.unwrap_or_default(), MAX_MESSAGE_LENGTH).into_owned(),
             step: self.step,
         };
         let place = self

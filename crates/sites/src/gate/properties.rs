@@ -156,7 +156,7 @@ proptest! {
                 }
                 Event::Stop(at, phase) => {
                     let own = at % chain.len();
-                    let demand = question(&chain, own, phase).demand();
+                    let demand = question(&chain, own, phase).stop_request();
                     chain[own].phases[phase].stopped_for = demand.map(|demand| demand.uid.to_string());
                 }
                 Event::Ask(at, phase) => {
@@ -226,7 +226,7 @@ proptest! {
             for own in 0..chain.len() {
                 for phase in 0..2 {
                     let question = question(&chain, own, phase);
-                    let demand = question.demand().map(|demand| demand.uid.to_string());
+                    let demand = question.stop_request().map(|demand| demand.uid.to_string());
                     let decision = question.decide(&terms(true, skips), now);
                     let state = &mut chain[own].phases[phase];
                     state.stopped_for = demand.clone();

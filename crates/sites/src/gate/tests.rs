@@ -547,13 +547,13 @@ fn older_revisions_stop_until_they_are_archived_or_the_newer_one_is_deleted() {
             phase: 0,
             in_touch_since: seconds_ago(3600),
         };
-        let demand =
-            question
-                .demand()
-                .map_or("none".to_owned(), |StopRequest { stop, uid, .. }| {
-                    let by = chain.iter().find(|member| member.uid == uid).unwrap();
-                    format!("{stop:?} by {}", by.number)
-                });
+        let demand = question.stop_request().map_or(
+            "none".to_owned(),
+            |StopRequest { stop, uid, .. }| {
+                let by = chain.iter().find(|member| member.uid == uid).unwrap();
+                format!("{stop:?} by {}", by.number)
+            },
+        );
         assert_eq!(demand, expected, "{lines:?}");
     }
 }

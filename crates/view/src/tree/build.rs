@@ -166,7 +166,7 @@ impl Sources<'_> {
             let drawn = objects.map(|object| self.object(revision, object, probes, budget));
             drawn.collect()
         } else {
-            let drawn = objects.map(|object| far(object, &phase.class, available));
+            let drawn = objects.map(|object| unread_object(object, &phase.class, available));
             drawn.collect()
         };
         let is_ready = |object: &&ObjectPicture| object.is_ready();
@@ -302,7 +302,7 @@ fn identity(
 
 /// The picture of an object that cannot be read from here. If the phase is available, the object is
 /// healthy. If the phase is not, any of its objects may be the cause.
-fn far(object: &Desired, class: &str, available: Health) -> ObjectPicture {
+fn unread_object(object: &Desired, class: &str, available: Health) -> ObjectPicture {
     let healthy = match available {
         Health::True => Health::True,
         Health::False | Health::Unknown => Health::Unknown,

@@ -159,10 +159,10 @@ async fn an_invalid_recreated_deployment_leaves_the_running_version() {
     let mistake = json!({ "matchSiteLabels": "a ~ b" });
     let fields = json!({ "placement": mistake, "applicationVersion": "1.0.0" });
     fleet.deployment("web", fields).await;
-    let told = |live: &Value| {
+    let reported = |live: &Value| {
         reason(live, "Placed")[0] == "InvalidExpression" && live["status"]["counts"]["sites"] == 2
     };
-    fleet.becomes("web", "told of the mistake", told).await;
+    fleet.becomes("web", "told of the mistake", reported).await;
     let after = revisions(&fleet, &sites).await;
     assert_eq!(uids(&after), uids(&before));
     assert!(
@@ -234,7 +234,7 @@ async fn a_deleted_deployment_adopts_no_revisions() {
         faults.end_watches(path, WatchEnd::Close);
         held.used(1).await;
     }
-    let earlier = faults.seen().len();
+    let earlier = faults.requests().len();
     let application = Fleet::kind("SiteApplication", APPLICATION);
     let reference = ns.reference(&application);
     ns.cluster().delete(&reference, "Orphan").await;

@@ -8,7 +8,7 @@ use baton_typed::key::Key;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::ResourceExt as _;
 
-use super::{SiteDeployments, act::AT_ONCE};
+use super::{SiteDeployments, act::MAX_CONCURRENT};
 use crate::{
     controllers::sites::owner_reference,
     delivery::shared::{AtStep as _, Error},
@@ -59,7 +59,7 @@ impl SiteDeployments {
         };
         let adopted = stream::iter(orphans)
             .map(|orphan| async move { api.adopt(&orphan, owner, is_left).await })
-            .buffer_unordered(AT_ONCE)
+            .buffer_unordered(MAX_CONCURRENT)
             .try_fold(false, async |any, adopted| Ok(any | adopted));
         adopted.await.at_step("adopting a revision")
     }
