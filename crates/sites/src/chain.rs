@@ -298,6 +298,10 @@ mod tests {
 
     #[test]
     fn the_state_of_a_revision_follows_from_its_report() {
+        use Reason::{
+            Available, ClusterUnreachable, ListFailed, Other, PreflightError, ProbeFailure, Queued,
+            Skipped, Stopping, WriteError,
+        };
         let [one, two, three] = [1, 2, 3].map(|it| Timestamp::from_second(it).unwrap());
         let text: Arc<str> = "why".into();
         let report = |availability, started: Option<Timestamp>, has_succeeded: bool| Reported {
@@ -319,43 +323,31 @@ mod tests {
         };
         let archived = |started| Reported {
             is_archived: true,
-            ..report(Some(Reason::Other), started, false)
+            ..report(Some(Other), started, false)
         };
         let available = RevisionState::Available(two);
-        let (unreachable, unlisted) = (Some(Reason::ClusterUnreachable), Some(Reason::ListFailed));
+        let (unreachable, unlisted) = (Some(ClusterUnreachable), Some(ListFailed));
         for (reported, expected, is_begun) in [
             (report(None, None, false), RevisionState::Queued, false),
             (report(None, Some(one), false), started(one), true),
             (
-                report(Some(Reason::Queued), None, false),
+                report(Some(Queued), None, false),
                 RevisionState::Queued,
                 false,
             ),
+            (report(Some(Queued), Some(one), false), started(one), true),
             (
-                report(Some(Reason::Queued), Some(one), false),
-                started(one),
-                true,
-            ),
-            (
-                report(Some(Reason::Skipped), None, false),
+                report(Some(Skipped), None, false),
                 RevisionState::Skipped,
                 false,
             ),
+            (report(Some(Stopping), Some(one), false), started(one), true),
             (
-                report(Some(Reason::Stopping), Some(one), false),
-                started(one),
-                true,
-            ),
-            (
-                report(Some(Reason::Available), Some(one), true),
+                report(Some(Available), Some(one), true),
                 available.clone(),
                 true,
             ),
-            (
-                report(Some(Reason::Available), None, false),
-                available,
-                true,
-            ),
+            (report(Some(Available), None, false), available, true),
             (
                 report(unreachable, None, false),
                 RevisionState::Unknown,
@@ -373,29 +365,21 @@ mod tests {
                 true,
             ),
             (
-                report(Some(Reason::ProbeFailure), Some(one), false),
+                report(Some(ProbeFailure), Some(one), false),
                 started(one),
                 true,
             ),
             // No controller has checked the phases of the revision yet, or the hub accepts none.
+            (report(Some(ProbeFailure), None, false), started(two), false),
+            (report(Some(WriteError), None, false), started(two), false),
             (
-                report(Some(Reason::ProbeFailure), None, false),
-                started(two),
-                false,
-            ),
-            (
-                report(Some(Reason::WriteError), None, false),
-                started(two),
-                false,
-            ),
-            (
-                report(Some(Reason::ProbeFailure), Some(one), true),
-                failing(Reason::ProbeFailure),
+                report(Some(ProbeFailure), Some(one), true),
+                failing(ProbeFailure),
                 true,
             ),
             (
-                report(Some(Reason::PreflightError), None, false),
-                failing(Reason::PreflightError),
+                report(Some(PreflightError), None, false),
+                failing(PreflightError),
                 false,
             ),
             (archived(Some(one)), RevisionState::Archived, true),
