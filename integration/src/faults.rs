@@ -146,7 +146,7 @@ impl Faults {
     /// Adds an injection, which applies to all further requests.
     #[expect(
         clippy::must_use_candidate,
-        reason = "what it returns is for those who want to wait"
+        reason = "a caller that does not wait needs no result"
     )]
     pub fn inject(&self, on: On, answer: Answer) -> Injection {
         let text = format!("{on:?} to meet {answer:?}");

@@ -350,8 +350,8 @@ async fn a_rollout_is_watched_and_promoted() {
         watched.stderr,
         "release shop-new-0 waits for capacity at step 1 (50/50): release \"shop-new-0\" hasn't achieved capacity in \
          clusters: north: InProgress\n\
-         here: capacity 50% of 50% (3/3 pods), traffic 50 of 50\n\
-         north: capacity 34% of 50% (2/3 pods), traffic 0 of 50\n\
+         here: capacity 3/3 pods (50%), traffic 50 of 50\n\
+         north: capacity 2/3 pods (50%), traffic 0 of 50\n\
          error: not complete after 1s\n"
     );
 

@@ -96,13 +96,13 @@ async fn the_overview_shows_one_line_each_and_filters_by_labels() {
     let fine = ns.plugin(&["status", "-l", "app=api", "--unhealthy"]);
     assert_eq!(
         (fine.code, &*fine.stderr),
-        (0, "All is well with 1 of 1.\n"),
+        (0, "All 1 are rolled out.\n"),
         "{fine:?}"
     );
     let fine = ns.plugin(&["tree", "-l", "app=api", "--unhealthy"]);
     assert_eq!(
         (fine.code, &*fine.stderr),
-        (0, "There is nothing unhealthy.\n"),
+        (0, "No unhealthy objects found.\n"),
         "{fine:?}"
     );
     for (args, expected) in [

@@ -155,11 +155,11 @@ async fn only_events_of_the_chain_are_shown() {
     assert!(place("as revision 2") < place("TookOver"), "{events}");
 
     let mut follower = ns.plugin_started(&["events", "web", "-w"]);
-    follower.writes("what there is", |lines| {
+    follower.writes("the existing events", |lines| {
         lines.iter().any(|line| line.contains("TookOver"))
     });
     ns.annotate_with_name(&configmap(FAILING)).await;
-    follower.writes("what is new", |lines| {
+    follower.writes("the new events", |lines| {
         lines
             .iter()
             .any(|line| line.contains("Revision 2 is rolled out"))
@@ -245,7 +245,7 @@ async fn delegated_phases_are_shown() {
     let there = ns.phase_object("v1", "there").await.unwrap();
     assert_shows!(ns, "tree_delegated", ns.plugin(&["tree", "os/v1"]).fine());
     let status = ns.plugin(&["status", "os/v1"]);
-    let hint = "Nobody has reported on phase there: its class elsewhere is for another controller; Baton serves the \
+    let hint = "No controller has reported on phase there, which has the class elsewhere; Baton serves only the \
                 classes default and cluster.NAME\n";
     assert!(status.stdout.contains(hint), "{status:?}");
     let live = ns.plugin(&["diff", "os/v1", "--live"]).fine();
@@ -527,7 +527,7 @@ async fn deletions_are_waited_for() {
     let wait = ["wait", "os/v1", "--for=deleted", "--timeout=1s"];
     let ran = ns.plugin(&wait);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.stderr.contains("nobody has deleted it"), "{ran:?}");
+    assert!(ran.stderr.contains("is not being deleted"), "{ran:?}");
     assert!(ns.cluster().delete(&ns.set_ref("v1"), "Background").await);
     let ran = ns.plugin(&wait);
     assert_eq!(ran.code, 1, "{ran:?}");

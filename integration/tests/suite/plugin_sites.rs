@@ -306,7 +306,7 @@ async fn versions_for_sites_are_compared() {
     assert_shows!(ns, "sites_forecast", new.stdout);
     let unchanged = file(template("1.1.0")).fine();
     assert!(
-        unchanged.contains("version 1.1.0 is what it is already"),
+        unchanged.contains("version 1.1.0 is unchanged"),
         "{unchanged}"
     );
     let mut edit = template("1.1.0");
@@ -377,10 +377,10 @@ async fn a_rollout_over_sites_is_paused_resumed_and_aborted() {
     let same = ns
         .plugin(&["rollback", "sitedeploy/shop", "--to-version=1.0.0"])
         .fine();
-    assert!(same.contains("not rolled back: version 1.0.0 is what it asks for now"));
+    assert!(same.contains("not rolled back: it asks for version 1.0.0 already"));
 
     let redeployed = ns.plugin(&["redeploy", "shop"]).fine();
-    assert_eq!(redeployed, format!("{name} chooses its sites anew\n"));
+    assert_eq!(redeployed, format!("{name} selects its sites again\n"));
     assert!(spec().await["redeploy"].is_string());
     let refused = ns.plugin(&["redeploy", "siteapp/shop"]).failed();
     assert!(refused.contains("does not know \"siteapp\""), "{refused}");
@@ -469,7 +469,7 @@ async fn a_user_who_may_not_read_clusters_sees_sites_with_revisions() {
         .await;
     let tree = tree().fine();
     assert!(
-        tree.contains("Clusters cannot be read, so that sites that are offline may be missed"),
+        tree.contains("Clusters cannot be read, so sites that are offline may be missing"),
         "{tree}"
     );
     assert!(

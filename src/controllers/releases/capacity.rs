@@ -167,7 +167,7 @@ impl CapacityTargets {
                 Ok(()) => done.note(PassOutcome::Written),
                 Err(RequestError::Changed) => done.note(PassOutcome::Outdated),
                 Err(RequestError::Failed(message)) => {
-                    let message = format!("scaling {}: {message}", found.shown());
+                    let message = format!("cannot scale {}: {message}", found.shown());
                     failure = Some(Failure::new(Cause::Write, message));
                 }
             }

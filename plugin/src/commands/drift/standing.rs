@@ -75,7 +75,7 @@ impl Standing {
             Judged::AsWanted => {}
             Judged::Differs(drift, remark) => self.rows.push(row(revision, desired, drift, remark)),
             Judged::Restless => self.warnings.push(format!(
-                "{} not compared: it was changed again and again meanwhile",
+                "{} not compared: it has changed during each attempt",
                 super::render::object(&desired.key)
             )),
         }
@@ -190,9 +190,9 @@ async fn judge_once(cluster: &Cluster, desired: &Desired, live: &Value) -> Resul
         }
         Err(error) if error.is_code(409) => return Err(error),
         Err(error) if forecast::is_lack_of_rights(&error) => {
-            "perhaps only in another form: no right to patch it"
+            "perhaps only in another form; to check this, the right to patch it is missing"
         }
-        Err(Error::Refused(_)) => "the server would refuse to put it right",
+        Err(Error::Refused(_)) => "the server would refuse the repair",
         Err(error) => return Err(error),
     };
     Ok(Judged::Differs(Drift::at(&path), why))
@@ -329,7 +329,7 @@ mod tests {
         standing.add(revision, desired, refused(409).unwrap());
         assert_eq!(
             standing.warnings,
-            ["ConfigMap/own not compared: it was changed again and again meanwhile"]
+            ["ConfigMap/own not compared: it has changed during each attempt"]
         );
         assert!(refused(500).is_err());
         standing.add(revision, desired, settled(Ok(Judged::AsWanted)).unwrap());

@@ -67,7 +67,7 @@ fn look(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> Reache
         Goal::Deleted if deployment.metadata.deletion_timestamp.is_some() => {
             Reached::No(format!("{name} is being deleted"))
         }
-        Goal::Deleted => Reached::No(format!("{name} exists, and nobody has deleted it")),
+        Goal::Deleted => Reached::No(format!("{name} exists, and is not being deleted")),
         _ => {
             let verdict = judge(deployment);
             let message = format!("{target}: {}", fleet::message(&verdict));

@@ -20,6 +20,7 @@ pub(crate) fn fate(fate: &Fate) -> String {
         Fate::Created | Fate::Recreated | Fate::HandedOver | Fate::Adopted => {
             group(fate.group()).to_owned()
         }
+        Fate::TakenOver(Owner::Nobody) => "taken over, had no controller".to_owned(),
         Fate::TakenOver(owner) => format!("taken over from {}", controller(owner)),
         Fate::Restarted => "changed, and its pods are replaced".to_owned(),
         Fate::Left(newer) => format!("left to revision {newer}"),
@@ -36,8 +37,8 @@ pub(crate) fn fate(fate: &Fate) -> String {
             )
         }
         Fate::Protected { owner, protection } => format!(
-            "collides: it exists, controlled by {}; collisionProtection {protection:?} leaves it alone",
-            controller(owner)
+            "collides: it exists, {}; collisionProtection {protection:?} does not allow a take-over",
+            controlled(owner)
         ),
         Fate::Twice => "refused: it is in the revision already".to_owned(),
         Fate::NotServed(gvk) => {
@@ -50,7 +51,7 @@ pub(crate) fn fate(fate: &Fate) -> String {
         Fate::Invalid(why) => format!("the server would refuse that: {why}"),
         Fate::Unreadable(why) => format!("cannot be read: {why}"),
         Fate::NotRendered(release) => {
-            format!("those of release {release} are not there (yet)")
+            format!("those of release {release} do not exist (yet)")
         }
         Fate::Revision(groups) if groups.is_empty() => "no objects".to_owned(),
         Fate::Revision(groups) => {
@@ -66,10 +67,10 @@ fn group(group: Group) -> &'static str {
         Group::Created => "created",
         Group::Adopted => "taken over unchanged",
         Group::Changed => "changed",
-        Group::Recreated => "deleted and created anew",
+        Group::Recreated => "deleted and created again",
         Group::HandedOver => "handed over unchanged",
         // Objects that newer revisions control.
-        Group::Left => "left alone",
+        Group::Left => "left to newer revisions",
         Group::NotCompared => "not compared",
         Group::Kept => "kept",
         Group::Deleted => "deleted",
@@ -77,12 +78,20 @@ fn group(group: Group) -> &'static str {
     }
 }
 
-/// The controller of an object in words: `ObjectSet web-v1`, or `nobody`.
-pub(super) fn controller(owner: &Owner) -> String {
+/// The control of an object in words: `controlled by ObjectSet web-v1`.
+pub(super) fn controlled(owner: &Owner) -> String {
+    match owner {
+        Owner::Nobody => "without a controller".to_owned(),
+        owner => format!("controlled by {}", controller(owner)),
+    }
+}
+
+/// The controller of an object in words: `ObjectSet web-v1`.
+fn controller(owner: &Owner) -> String {
     match owner {
         Owner::Stranger { kind, name } => format!("{kind} {name}"),
         Owner::Revision { name, .. } => format!("revision {name}"),
-        Owner::Nobody => "nobody".to_owned(),
+        Owner::Nobody => "no controller".to_owned(),
     }
 }
 
@@ -122,7 +131,7 @@ mod tests {
         for (verdict, expected) in [
             (Fate::Created, "created"),
             (Fate::HandedOver, "handed over unchanged"),
-            (Fate::Recreated, "deleted and created anew"),
+            (Fate::Recreated, "deleted and created again"),
             (Fate::Left("new-v4".to_owned()), "left to revision new-v4"),
             (
                 Fate::SameNumber(owner("twin-v3")),
@@ -130,18 +139,21 @@ mod tests {
             ),
             (
                 protected(Owner::Nobody, Prevent),
-                "collides: it exists, controlled by nobody; collisionProtection Prevent leaves it alone",
+                "collides: it exists, without a controller; collisionProtection Prevent does not allow a take-over",
             ),
             (
                 protected(owner("stranger"), IfNoController),
-                "collides: it exists, controlled by ObjectSet stranger; collisionProtection IfNoController leaves \
-                 it alone",
+                "collides: it exists, controlled by ObjectSet stranger; collisionProtection IfNoController does not \
+                 allow a take-over",
             ),
             (
                 Fate::TakenOver(owner("stranger")),
                 "taken over from ObjectSet stranger",
             ),
-            (Fate::TakenOver(Owner::Nobody), "taken over from nobody"),
+            (
+                Fate::TakenOver(Owner::Nobody),
+                "taken over, had no controller",
+            ),
             (
                 Fate::Refused("exceeded quota".to_owned()),
                 "refused: exceeded quota",
@@ -183,7 +195,7 @@ mod tests {
                     (1, Group::Kept),
                     (1, Group::Deleted),
                 ]),
-                "1 created, 2 handed over unchanged, 1 left alone, 1 kept, 1 deleted",
+                "1 created, 2 handed over unchanged, 1 left to newer revisions, 1 kept, 1 deleted",
             ),
         ] {
             assert_eq!(fate(&verdict), expected);

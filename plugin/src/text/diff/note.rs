@@ -6,7 +6,7 @@ use baton_view::{
 };
 
 use super::{
-    fate::{controller, unseen},
+    fate::{controlled, unseen},
     object_title,
 };
 use crate::output::format::first;
@@ -20,7 +20,7 @@ pub(crate) fn note(note: &Note) -> String {
         Note::Changed { field, from, to } => format!("{field}: {} -> {}", list(from), list(to)),
         Note::Origin(origin) => origin.clone(),
         Note::Paused(target) => {
-            format!("paused: nothing of this happens before `kubectl baton resume {target}`")
+            format!("paused: this is rolled out after `kubectl baton resume {target}`")
         }
         Note::NoPrevious(names) => format!("previous: there is no {}", names.join(", no ")),
         Note::NotListed(count) => {
@@ -30,7 +30,7 @@ pub(crate) fn note(note: &Note) -> String {
         Note::KindIsNew => "not checked: its kind is defined by the revision".to_owned(),
         Note::KindChanges => "not checked: its kind is changed by the revision".to_owned(),
         Note::NamespaceIsNew => {
-            "not checked whole: its namespace is made by the revision".to_owned()
+            "checked only in part: the revision creates its namespace".to_owned()
         }
         Note::Unchecked => {
             "not checked by the server, for lack of the right to patch it".to_owned()
@@ -39,26 +39,28 @@ pub(crate) fn note(note: &Note) -> String {
             "compared as it is written, for lack of the right to patch it".to_owned()
         }
         Note::Refused(why) => format!("the server would refuse that: {why}"),
-        Note::Unseen(why) => format!("not looked at: {}", unseen(why)),
-        Note::RunsOnce => "a content that an older revision has run is not run again".to_owned(),
+        Note::Unseen(why) => format!("not read: {}", unseen(why)),
+        Note::RunsOnce => {
+            "it is not run again, because an older revision has run the same content".to_owned()
+        }
         Note::DeletedNow => "being deleted now".to_owned(),
         Note::Deleting => "being deleted".to_owned(),
-        Note::ControlledBy(owner) => format!("controlled by {}", controller(owner)),
+        Note::ControlledBy(owner) => controlled(owner),
         Note::Phase(it) if it.status == "True" => {
-            "its phase object says that it is available".to_owned()
+            "its phase object reports that it is available".to_owned()
         }
-        Note::Phase(it) => format!("its phase object says {}: {}", it.reason, it.message),
+        Note::Phase(it) => format!("its phase object reports {}: {}", it.reason, it.message),
         Note::Removes {
             tools,
             paths,
             unchecked,
         } => removes(tools, paths, unchecked.as_deref()),
         Note::SetBy(manager, paths) => {
-            format!("set by {manager}, and left alone: {}", first(paths, NAMED))
+            format!("set by {manager}, and not changed: {}", first(paths, NAMED))
         }
         Note::SetByKubernetes(count) => {
             let fields = if *count == 1 { "field" } else { "fields" };
-            format!("{count} {fields} more by controllers of Kubernetes")
+            format!("{count} more {fields} set by controllers of Kubernetes")
         }
         Note::Was(key) => format!("in the first release it is {}", object_title(key)),
         Note::Release(note) => of_release(note),
@@ -71,16 +73,18 @@ fn of_release(note: &ReleaseNote) -> String {
         ReleaseNote::Resolved(range, version) => {
             format!("version {range} was {version} the last time; it is looked up again")
         }
-        ReleaseNote::First(hash) => format!("it makes the first release, of hash {hash}"),
-        ReleaseNote::Same(name) => format!("release {name} is what it asks for: no new release"),
+        ReleaseNote::First(hash) => format!("it creates the first release, with hash {hash}"),
+        ReleaseNote::Same(name) => {
+            format!("release {name} has this environment already, so no release is created")
+        }
         ReleaseNote::New(generation, hash) => {
-            format!("it makes a release of generation {generation} and hash {hash}")
+            format!("it creates a release with generation {generation} and hash {hash}")
         }
         ReleaseNote::GivenUp(name) => {
-            format!("release {name}, which is being rolled out, is given up")
+            format!("the rollout of release {name} is given up")
         }
         ReleaseNote::HadTheSame(name, generation) => format!(
-            "release {name} (generation {generation}) had the same: its manifests are shown"
+            "release {name} (generation {generation}) had the same environment: its manifests are shown"
         ),
         ReleaseNote::NotRendered => "its manifests are rendered when it is applied".to_owned(),
     }
@@ -102,9 +106,9 @@ fn removes(tools: &[String], paths: &[String], unchecked: Option<&str>) -> Strin
     };
     let paths = first(paths, NAMED);
     match unchecked {
-        None => format!("the take-over removes what {tools} applied: {paths}"),
+        None => format!("the take-over removes fields that {tools} applied: {paths}"),
         Some(why) => format!(
-            "the take-over may remove what {tools} applied, which is not checked ({why}): {paths}"
+            "the take-over may remove fields that {tools} applied, which cannot be checked ({why}): {paths}"
         ),
     }
 }
@@ -112,13 +116,13 @@ fn removes(tools: &[String], paths: &[String], unchecked: Option<&str>) -> Strin
 /// The effect on a version, and the deployments that bring the version to sites.
 fn of_version(version: &str, effect: Effect, deployments: &[(String, i32)]) -> String {
     let text = match effect {
-        Effect::Unchanged => return format!("version {version} is what it is already"),
+        Effect::Unchanged => return format!("version {version} is unchanged"),
         Effect::Edited { in_windows } => format!(
             "version {version} stays: the change reaches the sites that run it at once{}",
             if in_windows {
                 ", in their upgrade windows"
             } else {
-                ", without waves and whatever upgrade windows there are"
+                ", without waves, and outside of upgrade windows too"
             }
         ),
         Effect::Restored => format!("version {version} comes back"),
@@ -175,7 +179,7 @@ mod tests {
             ),
             (
                 Note::Paused(target),
-                "paused: nothing of this happens before `kubectl baton resume od/web`",
+                "paused: this is rolled out after `kubectl baton resume od/web`",
             ),
             (
                 Note::NoPrevious(vec!["gone".to_owned(), "lost".to_owned()]),
@@ -186,15 +190,16 @@ mod tests {
                 "the 21 objects that are handed over unchanged are not listed",
             ),
             (Note::ControlledBy(owner), "controlled by ObjectSet web-v3"),
-            (Note::ControlledBy(Owner::Nobody), "controlled by nobody"),
+            (Note::ControlledBy(Owner::Nobody), "without a controller"),
             (Note::Deleting, "being deleted"),
             (
                 removed(&["helm", "kubectl"], None),
-                "the take-over removes what helm, kubectl applied: .data.a",
+                "the take-over removes fields that helm, kubectl applied: .data.a",
             ),
             (
                 removed(&[], Some("no")),
-                "the take-over may remove what an earlier release applied, which is not checked (no): .data.a",
+                "the take-over may remove fields that an earlier release applied, which cannot be checked (no): \
+                 .data.a",
             ),
         ] {
             assert_eq!(note(&one), expected);
@@ -226,14 +231,11 @@ mod tests {
 
     #[test]
     fn the_future_of_versions() {
-        assert_eq!(
-            noted("1.1.0", false, "*"),
-            "version 1.1.0 is what it is already"
-        );
+        assert_eq!(noted("1.1.0", false, "*"), "version 1.1.0 is unchanged");
         assert_eq!(
             noted("1.1.0", true, "*"),
-            "version 1.1.0 stays: the change reaches the sites that run it at once, without waves and whatever \
-             upgrade windows there are; brought to sites by shop (10 sites)"
+            "version 1.1.0 stays: the change reaches the sites that run it at once, without waves, and outside of \
+             upgrade windows too; brought to sites by shop (10 sites)"
         );
         assert_eq!(
             noted("1.2.0", true, "*"),

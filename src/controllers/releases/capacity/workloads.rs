@@ -196,7 +196,7 @@ impl Found {
         let scale = scale.map_err(|error| {
             Failure::new(
                 Cause::Read,
-                format!("reading the scale of {}: {error}", self.shown()),
+                format!("cannot read the scale of {}: {error}", self.shown()),
             )
         })?;
         let status = scale.status.as_ref();
