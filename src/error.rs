@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 use baton_charts::SetupError;
 use baton_kubernetes::{
     client::ServerError,
-    lease::{AcquireError, Lost},
+    lease::{AcquireError, LeaseLost},
 };
 use baton_records::api::ApiError;
 use baton_runtime::server::BindError;
@@ -52,7 +52,7 @@ pub(crate) enum Error {
     Acquire(#[from] AcquireError),
     /// The lease was lost. If the process continued, two managers would write.
     #[error("stopping at once: {0}")]
-    Lost(Lost),
+    Lost(LeaseLost),
     /// The state of an agent cannot be stored.
     #[error("{0}; --state-dir names a directory that the agent can write to")]
     State(#[from] StateError),

@@ -14,7 +14,7 @@ const CALM: Duration = Duration::from_secs(1);
 /// for one second no reconcile has ended, no request about a revision or its objects was sent, and
 /// no watch has begun.
 #[derive(Debug)]
-pub(crate) struct Calm {
+pub(crate) struct IdleDetector {
     /// Number of reconciles that have to come first. A manager that has just started is inactive
     /// before it begins.
     at_least: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Calm {
     since: Instant,
 }
 
-impl Calm {
+impl IdleDetector {
     /// Starts the detection at `now`.
     pub(crate) fn new(at_least: u64, now: Instant) -> Self {
         Self {
@@ -77,7 +77,7 @@ mod tests {
     fn an_idle_period_starts_at_the_last_change() {
         let start = Instant::now();
         let at = |tenths: u64| start + Duration::from_millis(100 * tenths);
-        let mut calm = Calm::new(2, start);
+        let mut calm = IdleDetector::new(2, start);
         let looks = [
             (0, metrics(0, 0, 0, 0)),
             (20, metrics(0, 0, 0, 0)), // it does not lead yet

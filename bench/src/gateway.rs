@@ -50,11 +50,11 @@ pub(crate) enum Error {
 pub(crate) struct Gateway {
     /// The CA of their certificate, as PEM.
     ca: String,
-    sites: BTreeMap<String, Switch>,
+    sites: BTreeMap<String, SiteSwitch>,
     _doors: JoinSet<()>,
 }
 
-struct Switch {
+struct SiteSwitch {
     url: String,
     is_open: watch::Sender<bool>,
 }
@@ -84,7 +84,7 @@ impl Gateway {
             let url = format!("https://{}", door.address());
             let listener = door.listen().map_err(Error::Listen)?;
             doors.spawn(door.run(listener));
-            sites.insert(name, Switch { url, is_open });
+            sites.insert(name, SiteSwitch { url, is_open });
         }
         Ok(Self {
             ca,

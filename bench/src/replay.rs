@@ -26,7 +26,7 @@ use super::error::Error;
 use super::figures::{Replayed, Timing, ratio};
 use super::load::{Shape, base, set_name};
 use super::process::Servers;
-use super::target::{Built, SIDE_BY_SIDE, Target};
+use super::target::{BuiltRequest, SIDE_BY_SIDE, Target};
 
 const NAMESPACE: &str = "bench-replay";
 
@@ -54,7 +54,7 @@ struct Replay<'a> {
 
 /// The fields that are read of an answer.
 #[derive(Deserialize)]
-struct Written {
+struct WrittenObject {
     metadata: Metadata,
 }
 
@@ -265,14 +265,14 @@ impl<'a> Replay<'a> {
             .await
     }
 
-    async fn send(&self, request: Built) -> Result<(), Error> {
+    async fn send(&self, request: BuiltRequest) -> Result<(), Error> {
         self.sent.fetch_add(1, Ordering::Relaxed);
         let request = request.map(|mut request| {
             let headers = request.headers_mut();
             headers.insert(header::ACCEPT, METADATA_ONLY);
             request
         });
-        let Written { metadata } = self.target.send(request).await?;
+        let WrittenObject { metadata } = self.target.send(request).await?;
         let Metadata {
             name,
             resource_version,

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use baton_apis::conditions::{ARCHIVED, AVAILABLE, PROGRESSING, reasons};
 use tokio::time::Instant;
 
-use super::watch::{Object, Sight};
+use super::watch::{Object, ObjectEvent};
 
 /// The state that a chain has to reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct ExpectedChain {
     /// The minimum generation in which its deployment has to be idle.
     pub(crate) generation: i64,
     /// The number of its newest revision.
@@ -27,16 +27,16 @@ pub(crate) struct Chains {
 
 impl Chains {
     /// Records an event of a deployment, and returns its name.
-    pub(crate) fn deployment(&mut self, sight: Sight) -> String {
-        let Sight { name, at, object } = sight;
+    pub(crate) fn deployment(&mut self, sight: ObjectEvent) -> String {
+        let ObjectEvent { name, at, object } = sight;
         self.observed(&name, at);
         replace(&mut self.deployments, &name, object);
         name
     }
 
     /// Records an event of a revision, and returns the name of its deployment.
-    pub(crate) fn revision(&mut self, sight: Sight) -> String {
-        let Sight { name, at, object } = sight;
+    pub(crate) fn revision(&mut self, sight: ObjectEvent) -> String {
+        let ObjectEvent { name, at, object } = sight;
         // The rest of the name is the hash of the template.
         let deployment = name.rsplit_once('-').map_or("", |(name, _)| name);
         self.observed(deployment, at);
@@ -46,7 +46,7 @@ impl Chains {
 
     /// The time when a chain reached the wanted state; `None` if it has not. The state is reached
     /// when its deployment is idle, its newest revision available, and every older one archived.
-    pub(crate) fn settled(&self, deployment: &str, wanted: Wanted) -> Option<Instant> {
+    pub(crate) fn settled(&self, deployment: &str, wanted: ExpectedChain) -> Option<Instant> {
         let object = self.deployments.get(deployment)?;
         let revisions = || self.revisions(deployment).map(|(_, revision)| revision);
         let newest = revisions().max_by_key(|revision| revision.spec.revision)?;
@@ -135,9 +135,9 @@ mod tests {
     use super::*;
 
     /// An event of that second.
-    fn sight(second: u64, start: Instant, object: serde_json::Value) -> Sight {
+    fn sight(second: u64, start: Instant, object: serde_json::Value) -> ObjectEvent {
         let object: Object = serde_json::from_value(object).unwrap();
-        Sight {
+        ObjectEvent {
             name: object.metadata.name.clone(),
             at: start + Duration::from_secs(second),
             object: Some(object),
@@ -170,7 +170,7 @@ mod tests {
     fn a_chain_has_settled_once_its_deployment_and_revisions_have() {
         let start = Instant::now();
         let mut chains = Chains::default();
-        let wanted = Wanted {
+        let wanted = ExpectedChain {
             generation: 2,
             newest: 2,
         };
@@ -216,7 +216,7 @@ mod tests {
         let mut chains = Chains::default();
         chains.revision(sight(0, start, revision("aa", 1, &["Archived"])));
         assert_eq!(chains.archived(), 1);
-        chains.revision(Sight {
+        chains.revision(ObjectEvent {
             name: "chain-1-aa".to_owned(),
             at: start,
             object: None,

@@ -15,7 +15,7 @@ use kube::Client;
 use tokio::time::{Instant, sleep};
 
 use super::bare;
-use super::calm::Calm;
+use super::calm::IdleDetector;
 use super::error::Error;
 use super::figures::{Figures, Step, Timing};
 use super::process::{Servers, Usage, reset_peak, usage};
@@ -35,7 +35,7 @@ const SLOWEST: u32 = 20;
 
 /// The state of the counters when a step began.
 #[derive(Default)]
-struct Before {
+struct StepStart {
     requests: Requests,
     usage: Option<Usage>,
     server: f64,
@@ -163,9 +163,9 @@ impl Steps {
         limit(self.figures.shape.objects())
     }
 
-    async fn begin(&self) -> Result<Before, Error> {
+    async fn begin(&self) -> Result<StepStart, Error> {
         reset_peak(self.manager.pid());
-        Ok(Before {
+        Ok(StepStart {
             requests: self.requests().await?,
             usage: usage(self.manager.pid()),
             server: self.servers.cpu(),
@@ -173,7 +173,7 @@ impl Steps {
     }
 
     /// Adds the activity and resources of the manager to a step, and reports the step.
-    async fn end(&mut self, step: Step, before: Before) -> Result<(), Error> {
+    async fn end(&mut self, step: Step, before: StepStart) -> Result<(), Error> {
         let usage = usage(self.manager.pid());
         let requests = self.requests().await?.since(&before.requests);
         let mut step = step.with_usage(before.usage, usage).with_requests(requests);
@@ -204,7 +204,7 @@ impl Steps {
     /// Waits until the manager has nothing left to do, and returns the beginning of that time.
     async fn calm(&mut self, what: &str, every: Duration, at_least: u64) -> Result<Instant, Error> {
         let endpoints = self.manager.endpoints();
-        let mut calm = Calm::new(at_least, Instant::now());
+        let mut calm = IdleDetector::new(at_least, Instant::now());
         let look = async {
             loop {
                 let metrics = endpoints.metrics().await?;

@@ -36,7 +36,7 @@ pub(crate) struct Answer {
 }
 
 /// A request, or the error if it is malformed.
-pub(crate) type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
+pub(crate) type BuiltRequest = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 
 /// Answers by the name of the object.
 pub(crate) type Answers = BTreeMap<String, Answer>;
@@ -168,7 +168,7 @@ impl Target {
     async fn write(
         &self,
         bodies: &BTreeMap<String, Value>,
-        request: impl Fn(&str, &Value) -> Built,
+        request: impl Fn(&str, &Value) -> BuiltRequest,
     ) -> kube::Result<Answers> {
         let write = async |(name, body): (&String, &Value)| {
             let written: Object = self.send(request(name, body)).await?;
@@ -225,7 +225,7 @@ impl Target {
 
     /// Sends a request. [`IgnoredAny`] is for answers of which only the success matters: processor
     /// time that the bench uses is missing for the measured processes.
-    pub(crate) async fn send<T: DeserializeOwned>(&self, request: Built) -> kube::Result<T> {
+    pub(crate) async fn send<T: DeserializeOwned>(&self, request: BuiltRequest) -> kube::Result<T> {
         let request = request.map_err(kube::Error::BuildRequest)?;
         self.client.request(request).await
     }

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 
 /// An object at a moment.
 #[derive(Debug, Clone)]
-pub(crate) struct Sight<T = Object> {
+pub(crate) struct ObjectEvent<T = Object> {
     pub(crate) name: String,
     pub(crate) at: Instant,
     /// `None` if it is deleted.
@@ -119,7 +119,7 @@ impl Object {
 /// A watch on the objects of a collection. It ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch<T = Object> {
-    sights: UnboundedReceiver<Sight<T>>,
+    sights: UnboundedReceiver<ObjectEvent<T>>,
     task: JoinHandle<()>,
 }
 
@@ -139,7 +139,7 @@ impl<T: Watched> Watch<T> {
     }
 
     /// The next event; `None` after the end of the watch, which does not occur.
-    pub(crate) async fn next(&mut self) -> Option<Sight<T>> {
+    pub(crate) async fn next(&mut self) -> Option<ObjectEvent<T>> {
         self.sights.recv().await
     }
 }
@@ -166,12 +166,12 @@ struct ListMeta {
 async fn follow<T: Watched>(
     client: &Client,
     path: &str,
-    sender: &UnboundedSender<Sight<T>>,
+    sender: &UnboundedSender<ObjectEvent<T>>,
     known: &mut BTreeSet<String>,
 ) -> Option<()> {
     let send = |name: String, object: Option<T>| {
         let at = Instant::now();
-        sender.send(Sight { name, at, object }).ok()
+        sender.send(ObjectEvent { name, at, object }).ok()
     };
     let list = Request::new(path).list(&ListParams::default()).ok()?;
     let Ok(list) = client.request::<List<T>>(list).await else {

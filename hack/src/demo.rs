@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use self::cluster::{Place, Programs, Way};
+use self::cluster::{ClusterAccess, DemoCluster, Programs};
 use self::kubelet::Kubelet;
 use crate::bed::{self, Afterwards, Bed};
 use crate::cargo;
@@ -79,18 +79,18 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
         (Some(own), _) => (
             own.hub.kubectl().as_std().get_program().into(),
             Cluster::Kubeconfig(own.hub.kubeconfig()),
-            Way::First(own.kubeconfigs()),
+            ClusterAccess::First(own.kubeconfigs()),
         ),
         (None, context) => {
             let name = context.clone().unwrap_or_default();
             (
                 "kubectl".into(),
                 Cluster::Context(name.clone()),
-                Way::Context(name),
+                ClusterAccess::Context(name),
             )
         }
     };
-    let mut place = Place::new(dirs, kubectl, way);
+    let mut place = DemoCluster::new(dirs, kubectl, way);
     place.inspect().await?;
     eprintln!("demo: building the manager and the kubectl plugin");
     // The same selection as for the tests, so that nothing is built twice.

@@ -64,7 +64,7 @@ pub(crate) enum Error {
 }
 
 /// The location of a target.
-struct Place {
+struct TargetLocation {
     name: &'static str,
     package: &'static str,
     /// The arguments that select the test's artifact in cargo.
@@ -76,51 +76,51 @@ struct Place {
 }
 
 impl Target {
-    const fn place(self) -> Place {
+    const fn place(self) -> TargetLocation {
         match self {
-            Self::Diff => Place {
+            Self::Diff => TargetLocation {
                 name: "diff",
                 package: "baton-engine",
                 artifact: &["--lib"],
                 test: "diff::fuzz::an_apply_settles_all_differences",
                 inputs: "crates/engine/src/diff/__fuzz__/diff",
             },
-            Self::Probes => Place {
+            Self::Probes => TargetLocation {
                 name: "probes",
                 package: "baton-probes",
                 artifact: &["--lib"],
                 test: "fuzz::probes_are_bounded_and_quote_nothing",
                 inputs: "crates/probes/src/__fuzz__/probes",
             },
-            Self::Cel => Place {
+            Self::Cel => TargetLocation {
                 name: "cel",
                 package: "baton-probes",
                 artifact: &["--lib"],
                 test: "cel::fuzz::rules_stay_within_their_limits_and_declared_types",
                 inputs: "crates/probes/src/cel/__fuzz__/cel",
             },
-            Self::Mapping => Place {
+            Self::Mapping => TargetLocation {
                 name: "mapping",
                 package: "baton-engine",
                 artifact: &["--lib"],
                 test: "mapping::fuzz::mapped_conditions_are_valid_in_a_status",
                 inputs: "crates/engine/src/mapping/__fuzz__/mapping",
             },
-            Self::Pack => Place {
+            Self::Pack => TargetLocation {
                 name: "pack",
                 package: "kubectl-baton",
                 artifact: &["--bin", "kubectl-baton"],
                 test: "pack::fuzz::packed_objects_equal_the_input",
                 inputs: "plugin/src/pack/__fuzz__/pack",
             },
-            Self::Archive => Place {
+            Self::Archive => TargetLocation {
                 name: "archive",
                 package: "baton-charts",
                 artifact: &["--lib"],
                 test: "fuzz::accepted_archives_stay_in_their_folder",
                 inputs: "crates/charts/src/__fuzz__/archive",
             },
-            Self::Index => Place {
+            Self::Index => TargetLocation {
                 name: "index",
                 package: "baton-charts",
                 artifact: &["--lib"],
@@ -181,7 +181,7 @@ async fn host(dirs: &Dirs) -> Result<String, Error> {
     host.map(str::to_owned).ok_or(Error::Host(text.clone()))
 }
 
-async fn build(dirs: &Dirs, place: &Place, host: &str) -> Result<PathBuf, Error> {
+async fn build(dirs: &Dirs, place: &TargetLocation, host: &str) -> Result<PathBuf, Error> {
     let mut command = cargo::command(dirs);
     command
         .args(["test", "--no-run", "--profile", "fuzz", "--locked"])
@@ -197,7 +197,7 @@ async fn build(dirs: &Dirs, place: &Place, host: &str) -> Result<PathBuf, Error>
 
 async fn fuzz(
     dirs: &Dirs,
-    place: &Place,
+    place: &TargetLocation,
     binary: &Path,
     minutes: u64,
 ) -> Result<ExitStatus, Error> {

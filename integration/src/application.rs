@@ -55,7 +55,7 @@ async fn charts() -> &'static Repository {
 }
 
 /// One of the clusters of an application.
-pub struct Place {
+pub struct TestCluster {
     /// The Cluster.
     pub joined: Joined,
     /// A connection to the cluster.
@@ -67,7 +67,7 @@ pub struct TestApplication<'a> {
     /// The namespace of the Application.
     pub ns: &'a TestNamespace,
     /// The clusters, the hub first.
-    pub places: Vec<Place>,
+    pub places: Vec<TestCluster>,
     name: String,
     region: String,
     repository: String,
@@ -126,7 +126,7 @@ impl<'a> TestApplication<'a> {
             (remote, site.cluster().await),
         ] {
             joined.becomes("Connected", "True").await;
-            places.push(Place { joined, cluster });
+            places.push(TestCluster { joined, cluster });
         }
         Self {
             ns,

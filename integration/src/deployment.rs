@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use crate::cluster::Refused;
 use crate::live::{controller, uid};
 use crate::namespace::{INTERVAL, LABEL_TEST, Scope, TestNamespace};
-use crate::revision::{Revision, Want};
+use crate::revision::{Expectation, Revision};
 use crate::set::SetBuilder;
 
 /// Time limit of a wait for a deployment.
@@ -130,10 +130,10 @@ impl<'a> DeploymentBuilder<'a> {
 }
 
 /// Conditions of a deployment whose newest content is rolled out.
-const CONCLUDED: [Want<'_>; 3] = [
-    Want::Because("Progressing", "False", "Idle"),
-    Want::Because("Available", "True", "Available"),
-    Want::Says("Available", "Latest Revision is Available."),
+const CONCLUDED: [Expectation<'_>; 3] = [
+    Expectation::Because("Progressing", "False", "Idle"),
+    Expectation::Because("Available", "True", "Available"),
+    Expectation::Says("Available", "Latest Revision is Available."),
 ];
 
 impl TestDeployment<'_> {
@@ -227,7 +227,7 @@ impl TestDeployment<'_> {
     }
 
     /// Waits until the deployment satisfies all conditions at the same time, and returns it.
-    pub async fn reaches(&self, wanted: &[Want<'_>]) -> Revision {
+    pub async fn reaches(&self, wanted: &[Expectation<'_>]) -> Revision {
         let asked = Instant::now();
         loop {
             let deployment = self.read().await;
@@ -251,7 +251,7 @@ impl TestDeployment<'_> {
     /// Waits until the newest content is rolled out as the revision of this number, and returns the
     /// deployment.
     pub async fn concluded_as(&self, number: i64) -> Revision {
-        let wanted = [&CONCLUDED[..], &[Want::Revision(number)]].concat();
+        let wanted = [&CONCLUDED[..], &[Expectation::Revision(number)]].concat();
         self.reaches(&wanted).await
     }
 
@@ -313,7 +313,7 @@ impl TestDeployment<'_> {
 
     /// Waits until the revision of a number satisfies all conditions at the same time, and returns
     /// it.
-    pub async fn set_reaches(&self, number: i64, wanted: &[Want<'_>]) -> Revision {
+    pub async fn set_reaches(&self, number: i64, wanted: &[Expectation<'_>]) -> Revision {
         let asked = Instant::now();
         loop {
             let mut sets = self.sets().await;

@@ -57,7 +57,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 pub use self::script::{Answer, Gate, On};
-pub use self::seen::{Seen, Verb};
+pub use self::seen::{ObservedRequest, Verb};
 pub use self::status::Status;
 pub use self::stream::WatchEnd;
 
@@ -83,7 +83,7 @@ pub struct Faults {
 #[derive(Debug)]
 struct Shared {
     script: Mutex<Script>,
-    seen: watch::Sender<Vec<Seen>>,
+    seen: watch::Sender<Vec<ObservedRequest>>,
     ends: broadcast::Sender<(String, WatchEnd)>,
 }
 
@@ -168,13 +168,17 @@ impl Faults {
 
     /// Returns all requests so far.
     #[must_use]
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<ObservedRequest> {
         self.shared.seen.borrow().clone()
     }
 
     /// Waits until the requests satisfy a predicate, and returns them. Fails after the usual time
     /// limit.
-    pub async fn until(&self, text: &str, holds: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
+    pub async fn until(
+        &self,
+        text: &str,
+        holds: impl Fn(&[ObservedRequest]) -> bool,
+    ) -> Vec<ObservedRequest> {
         self.until_within(PATIENCE, text, holds).await
     }
 
@@ -183,8 +187,8 @@ impl Faults {
         &self,
         patience: Duration,
         text: &str,
-        holds: impl Fn(&[Seen]) -> bool,
-    ) -> Vec<Seen> {
+        holds: impl Fn(&[ObservedRequest]) -> bool,
+    ) -> Vec<ObservedRequest> {
         let mut seen = self.shared.seen.subscribe();
         let found = timeout(patience, seen.wait_for(|seen| holds(seen))).await;
         let Ok(found) = found else {
@@ -254,7 +258,7 @@ impl Server {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Answered, Error> {
-        let mut seen = Seen::new(&request);
+        let mut seen = ObservedRequest::new(&request);
         let answer = self.shared.script.lock().unwrap().next(&seen);
         seen.injected = answer.is_some();
         let watches = seen.verb == Verb::Watch;
@@ -307,13 +311,13 @@ impl Server {
         Ok(answer)
     }
 
-    fn instead(&self, mut seen: Seen, status: &Status) -> Answered {
+    fn instead(&self, mut seen: ObservedRequest, status: &Status) -> Answered {
         seen.status = status.code();
         self.note(seen);
         status.answer()
     }
 
-    fn note(&self, seen: Seen) {
+    fn note(&self, seen: ObservedRequest) {
         self.shared.seen.send_modify(|all| all.push(seen));
     }
 }

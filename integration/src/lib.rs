@@ -72,8 +72,8 @@ pub mod prelude {
     pub use crate::namespace::{Scope, TestNamespace};
     pub use crate::recording::{Change, Recorded, Recording};
     pub use crate::revision::{
+        Expectation::{self, Because, Controls, Is, No, Phase, Says},
         Revision,
-        Want::{self, Because, Controls, Is, No, Phase, Says},
     };
     pub use serde_json::{Value, json};
     pub use std::time::Duration;

@@ -13,7 +13,7 @@ use crate::cluster::{Cluster, Refused};
 use crate::manager::Manager;
 use crate::manifest::{Entry, object};
 use crate::program::Log;
-use crate::revision::{Revision, Want};
+use crate::revision::{Expectation, Revision};
 use crate::work;
 
 /// The usual time limit of a wait. A machine that is shared with others may stand still for many
@@ -183,7 +183,7 @@ impl TestNamespace {
     }
 
     /// Waits until a revision satisfies all conditions at the same time, and returns it.
-    pub async fn reaches(&self, name: &str, wanted: &[Want<'_>]) -> Revision {
+    pub async fn reaches(&self, name: &str, wanted: &[Expectation<'_>]) -> Revision {
         self.within(PATIENCE).reaches(name, wanted).await
     }
 
@@ -376,7 +376,7 @@ impl TestNamespace {
 
 impl Patient<'_> {
     /// Waits until a revision satisfies all conditions at the same time, and returns it.
-    pub async fn reaches(&self, name: &str, wanted: &[Want<'_>]) -> Revision {
+    pub async fn reaches(&self, name: &str, wanted: &[Expectation<'_>]) -> Revision {
         let asked = Instant::now();
         loop {
             let revision = self.namespace.read_set(name).await;

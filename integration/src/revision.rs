@@ -76,12 +76,12 @@ impl Revision {
 
     /// True if the revision satisfies all expectations.
     #[must_use]
-    pub fn has(&self, wanted: &[Want<'_>]) -> bool {
+    pub fn has(&self, wanted: &[Expectation<'_>]) -> bool {
         wanted.iter().all(|want| want.holds(self))
     }
 
     /// Fails unless the revision satisfies all expectations.
-    pub fn assert(&self, wanted: &[Want<'_>]) {
+    pub fn assert(&self, wanted: &[Expectation<'_>]) {
         if let Some(want) = wanted.iter().find(|want| !want.holds(self)) {
             panic!(
                 "{} was to have {want}, and has\n{}",
@@ -100,7 +100,7 @@ impl Revision {
 
 /// An expectation of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want<'a> {
+pub enum Expectation<'a> {
     /// A condition of this type has this status, and observes the current generation.
     Is(&'a str, &'a str),
     /// A condition of this type has this status and this reason, and observes the current
@@ -120,7 +120,7 @@ pub enum Want<'a> {
     Revision(i64),
 }
 
-impl Want<'_> {
+impl Expectation<'_> {
     fn holds(&self, revision: &Revision) -> bool {
         let current = |type_: &str| {
             revision.condition(type_).is_some_and(|condition| {
@@ -150,7 +150,7 @@ impl Want<'_> {
     }
 }
 
-impl fmt::Display for Want<'_> {
+impl fmt::Display for Expectation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Is(type_, status) => write!(f, "a current condition {type_}={status}"),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Refused, is_namespaced};
 use crate::manifest::Entry;
 use crate::namespace::{Scope, TestNamespace};
-use crate::revision::{Revision, Want};
+use crate::revision::{Expectation, Revision};
 
 /// A revision that is not created yet.
 #[must_use]
@@ -148,7 +148,7 @@ impl<'a> SetBuilder<'a> {
     }
 
     /// Creates the revision and waits until it satisfies all conditions at the same time.
-    pub async fn reaching(self, wanted: &[Want<'_>]) -> Revision {
+    pub async fn reaching(self, wanted: &[Expectation<'_>]) -> Revision {
         let (namespace, name) = (self.namespace, self.name.clone());
         self.create().await;
         namespace.reaches(&name, wanted).await
@@ -156,7 +156,7 @@ impl<'a> SetBuilder<'a> {
 
     /// Creates the revision and waits until it is available.
     pub async fn available(self) -> Revision {
-        self.reaching(&[Want::Is("Available", "True")]).await
+        self.reaching(&[Expectation::Is("Available", "True")]).await
     }
 
     /// Creates the revision, or returns the server's refusal.

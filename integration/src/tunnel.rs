@@ -15,13 +15,13 @@ use crate::network::network;
 #[derive(Debug)]
 pub struct Tunnel {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<TunnelRequest>>>,
     listener: AbortHandle,
 }
 
 /// A request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct TunnelRequest {
     /// Host and port, as the client named them.
     pub target: String,
     /// The header `Proxy-Authorization`.
@@ -60,7 +60,7 @@ impl Tunnel {
 
     /// Returns the requests so far.
     #[must_use]
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<TunnelRequest> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.clone()
     }
@@ -75,7 +75,7 @@ impl Drop for Tunnel {
 async fn carry(
     client: TcpStream,
     server: SocketAddr,
-    noted: Arc<Mutex<Vec<Asked>>>,
+    noted: Arc<Mutex<Vec<TunnelRequest>>>,
 ) -> io::Result<()> {
     let mut client = BufReader::new(client);
     let mut head = Vec::new();
@@ -98,7 +98,7 @@ async fn carry(
         name.eq_ignore_ascii_case("Proxy-Authorization")
             .then(|| value.trim().to_owned())
     });
-    let asked = Asked {
+    let asked = TunnelRequest {
         target: target.split(' ').next().unwrap_or_default().to_owned(),
         authorization,
     };

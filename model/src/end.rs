@@ -16,8 +16,8 @@ use baton_engine::pass::PassResult;
 use crate::{
     state::{Cached, Life, Reported, State, Wish},
     system::{Action, System},
-    talk::{Ending, Fate},
-    world::{ACTORS, NAMES, OBJECTS, Wanted, World},
+    talk::{Ending, RequestOutcome},
+    world::{ACTORS, DesiredObject, NAMES, OBJECTS, World},
 };
 
 /// Maximum number of rounds over all revisions; a world with more does not settle.
@@ -164,7 +164,7 @@ fn reconcile(
             return Ok(None);
         }
         if system.talks.delegation(talk).is_some() {
-            *state = system.next(state, Action::Delegate(index, Fate::Answered));
+            *state = system.next(state, Action::Delegate(index, RequestOutcome::Answered));
             continue;
         }
         if system.talks.is_over(talk) {
@@ -175,7 +175,7 @@ fn reconcile(
                 Ending::Teardown { .. } => None,
             });
         }
-        *state = system.next(state, Action::Request(index, 0, Fate::Answered));
+        *state = system.next(state, Action::Request(index, 0, RequestOutcome::Answered));
     }
     Err(format!(
         "a pass over {} does not end",
@@ -227,7 +227,7 @@ fn documented(system: &System, state: &State, results: &Results) -> Result<(), S
         }
         let reached = reached(system, state, index);
         let should_pass = (0..OBJECTS)
-            .filter(|object| world.revisions[index][*object] != Wanted::Nothing)
+            .filter(|object| world.revisions[index][*object] != DesiredObject::Nothing)
             .all(|object| reached & (1 << object) != 0 && is_healthy(system, state, index, object));
         let passes = *result == Some(PassResult::Passed);
         if passes != should_pass {
@@ -312,7 +312,7 @@ fn of_object(system: &System, state: &State, object: usize) -> Result<(), String
         let set = state.sets[index];
         set.record.life == Life::Alive && set.wish != Wish::Archived
     };
-    let mentions = |index: usize| world.revisions[index][object] != Wanted::Nothing;
+    let mentions = |index: usize| world.revisions[index][object] != DesiredObject::Nothing;
     let wants = |index: usize| mentions(index) && !world.is_elsewhere(index, object);
     // Objects of phases before a phase that is not gone stay until it is gone.
     let is_held_up = |index: usize| {

@@ -12,7 +12,7 @@ use std::{
 
 use baton_model::{
     report,
-    search::{Found, search},
+    search::{SearchResult, search},
     world::World,
     worlds,
 };
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
 }
 
 /// Searches worlds in parallel; returns the results in the order of the worlds.
-fn search_all(worlds: &[World], cli: &Cli) -> Vec<(World, Found)> {
+fn search_all(worlds: &[World], cli: &Cli) -> Vec<(World, SearchResult)> {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
     thread::scope(|scope| {

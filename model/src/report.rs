@@ -5,16 +5,16 @@ use baton_terminal::table::{kubectl_table, render};
 
 use crate::{
     contents::Facts,
-    search::Found,
+    search::SearchResult,
     state::{Life, Reported, State, Wish},
-    system::{Action, Deed, System},
-    talk::Fate,
+    system::{Action, ForeignAction, System},
+    talk::RequestOutcome,
     world::{ACTORS, NAMES, OBJECTS, World},
 };
 
 /// A table with a line for each world.
 #[must_use]
-pub fn table(found: &[(World, Found)]) -> String {
+pub fn table(found: &[(World, SearchResult)]) -> String {
     let headings = [
         "WORLD",
         "TRANSITIONS",
@@ -48,7 +48,7 @@ pub fn table(found: &[(World, Found)]) -> String {
 
 /// The problems of a world, for people.
 #[must_use]
-pub fn problems(world: &World, found: &Found) -> Vec<String> {
+pub fn problems(world: &World, found: &SearchResult) -> Vec<String> {
     let mut problems = Vec::new();
     if let Some(violation) = &found.violation {
         let steps = violation.trace.join("\n  ");
@@ -153,23 +153,23 @@ fn act(system: &System, state: &State, action: Action) -> String {
     }
 }
 
-fn deed_text(deed: Deed) -> &'static str {
+fn deed_text(deed: ForeignAction) -> &'static str {
     match deed {
-        Deed::Hold => "others put a finalizer on",
-        Deed::LetGo => "others take the finalizer off",
-        Deed::Report(Reported::Nothing) => "others report an earlier generation of",
-        Deed::Report(Reported::Available) => "others report the availability of",
-        Deed::Report(Reported::Not) => "others report a failure of",
-        Deed::Pause => "others report the pause, or its end, of",
+        ForeignAction::Hold => "others put a finalizer on",
+        ForeignAction::Release => "others take the finalizer off",
+        ForeignAction::Report(Reported::Nothing) => "others report an earlier generation of",
+        ForeignAction::Report(Reported::Available) => "others report the availability of",
+        ForeignAction::Report(Reported::Not) => "others report a failure of",
+        ForeignAction::Pause => "others report the pause, or its end, of",
     }
 }
 
-fn fate_text(fate: Fate) -> &'static str {
+fn fate_text(fate: RequestOutcome) -> &'static str {
     match fate {
-        Fate::Answered | Fate::Late => "",
-        Fate::Unanswered => ", the answer is lost",
-        Fate::Lost => " gets lost",
-        Fate::GivenUp => " is given up on its way",
+        RequestOutcome::Answered | RequestOutcome::Late => "",
+        RequestOutcome::Unanswered => ", the answer is lost",
+        RequestOutcome::Lost => " gets lost",
+        RequestOutcome::GivenUp => " is given up on its way",
     }
 }
 

@@ -8,36 +8,36 @@ use baton_engine::{
 };
 use serde_json::{Value, json};
 
-use crate::world::Sabotage;
+use crate::world::EngineFault;
 
 /// A request, as a broken engine would send it.
 #[must_use]
-pub fn request(sabotage: Sabotage, request: Request, live: Option<&Value>) -> Request {
+pub fn request(sabotage: EngineFault, request: Request, live: Option<&Value>) -> Request {
     let version = live.map_or("", |live| metadata(live, "resourceVersion"));
     match (sabotage, request) {
-        (Sabotage::UnboundDelete, Request::Delete(mut seen)) => {
+        (EngineFault::UnboundDelete, Request::Delete(mut seen)) => {
             version.clone_into(&mut seen.resource_version);
             Request::Delete(seen)
         }
-        (Sabotage::UnboundDelete, Request::DeleteForRecreation(mut seen)) => {
+        (EngineFault::UnboundDelete, Request::DeleteForRecreation(mut seen)) => {
             version.clone_into(&mut seen.resource_version);
             Request::DeleteForRecreation(seen)
         }
-        (Sabotage::DeletesShared, Request::Release { live, .. }) => Request::Delete(live),
-        (Sabotage::DeletesKept, Request::Release { live: seen, .. })
+        (EngineFault::DeletesShared, Request::Release { live, .. }) => Request::Delete(live),
+        (EngineFault::DeletesKept, Request::Release { live: seen, .. })
             if live.is_some_and(|live| is_kept([live])) =>
         {
             Request::Delete(seen)
         }
-        (Sabotage::UnboundApply, Request::Apply(mut body)) => {
+        (EngineFault::UnboundApply, Request::Apply(mut body)) => {
             if let Some(metadata) = body["metadata"].as_object_mut() {
                 metadata.remove("resourceVersion");
                 metadata.remove("uid");
             }
             Request::Apply(body)
         }
-        (Sabotage::NeverReleases, Request::Release { .. }) => Request::Get,
-        (Sabotage::KeepsControllers, Request::Apply(mut body)) => {
+        (EngineFault::NeverReleases, Request::Release { .. }) => Request::Get,
+        (EngineFault::KeepsControllers, Request::Apply(mut body)) => {
             for reference in body["metadata"]["ownerReferences"]
                 .as_array_mut()
                 .into_iter()
@@ -53,8 +53,8 @@ pub fn request(sabotage: Sabotage, request: Request, live: Option<&Value>) -> Re
 
 /// A phase object, as a broken engine would see it.
 #[must_use]
-pub fn phase_state(sabotage: Sabotage, mut state: PhaseState) -> PhaseState {
-    if sabotage == Sabotage::BelievesSilence && state.report() == PhaseReport::Nothing {
+pub fn phase_state(sabotage: EngineFault, mut state: PhaseState) -> PhaseState {
+    if sabotage == EngineFault::BelievesSilence && state.report() == PhaseReport::Nothing {
         let available = json!({"type": "Available", "status": "True", "reason": "", "message": "",
             "observedGeneration": state.generation, "lastTransitionTime": "1970-01-01T00:00:00Z"});
         let available = serde_json::from_value(available);
@@ -65,10 +65,10 @@ pub fn phase_state(sabotage: Sabotage, mut state: PhaseState) -> PhaseState {
 
 /// An answer about a phase object, as a broken engine would interpret it.
 #[must_use]
-pub fn delegation_answer(sabotage: Sabotage, answer: DelegationAnswer) -> DelegationAnswer {
+pub fn delegation_answer(sabotage: EngineFault, answer: DelegationAnswer) -> DelegationAnswer {
     match answer {
         DelegationAnswer::Object(state)
-            if sabotage == Sabotage::ForgetsPhases && state.is_deleting =>
+            if sabotage == EngineFault::ForgetsPhases && state.is_deleting =>
         {
             DelegationAnswer::Gone
         }

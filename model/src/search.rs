@@ -20,7 +20,7 @@ use crate::{
 
 /// The result of a search.
 #[derive(Debug)]
-pub struct Found {
+pub struct SearchResult {
     /// Number of transitions.
     pub transitions: u64,
     /// Number of different states.
@@ -38,7 +38,7 @@ pub struct Found {
     /// True if the search is incomplete, because some states were not continued.
     pub is_cut_off: bool,
     /// Notable situations that the search found.
-    pub sights: Sights,
+    pub sights: NotableSituations,
 }
 
 /// A state that violates a rule, with its trace.
@@ -53,7 +53,7 @@ pub struct Violation {
 /// Notable situations that worlds should contain, so that their search is useful.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub struct Sights {
+pub struct NotableSituations {
     /// An object with two owners, which is a handover.
     pub handover: bool,
     /// A revision that is archived.
@@ -66,7 +66,7 @@ pub struct Sights {
     pub strays: bool,
 }
 
-impl Sights {
+impl NotableSituations {
     fn add(&mut self, system: &System, state: &State) {
         let owners = |id| system.talks.contents.facts(id).owners.count_ones();
         self.handover |= state
@@ -88,7 +88,7 @@ impl Sights {
 /// # Panics
 /// If the limit does not fit in 32 bits.
 #[must_use]
-pub fn search(world: World, limit: usize) -> Found {
+pub fn search(world: World, limit: usize) -> SearchResult {
     let begin = Instant::now();
     let mut system = System::new(world);
     let mut ends = Ends::default();
@@ -96,7 +96,7 @@ pub fn search(world: World, limit: usize) -> Found {
     // The depth of each state, and the action by which it was found first.
     let mut ways: Vec<(u32, Action)> = vec![(0, Action::Vanish)];
     states.insert(system.initial());
-    let mut found = Found {
+    let mut found = SearchResult {
         transitions: 0,
         states: 0,
         talks: 0,
@@ -105,7 +105,7 @@ pub fn search(world: World, limit: usize) -> Found {
         time: Duration::ZERO,
         violation: None,
         is_cut_off: false,
-        sights: Sights::default(),
+        sights: NotableSituations::default(),
     };
     let mut actions = Vec::new();
     let mut position = 0;

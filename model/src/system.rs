@@ -18,11 +18,11 @@ use crate::{
     contents::Contents,
     server::{self, Change},
     state::{Alarm, Cached, ContentId, Late, Life, Record, Reported, State, Status, Wish},
-    talk::{Ask, Ending, Fate, Said, Start, Talks, View},
+    talk::{ArrivedRequest, Dialogues, Ending, PhaseAnswer, RequestOutcome, Start, View},
     world::{ACTORS, OBJECTS, REVISIONS, World},
 };
 
-pub use foreign::Deed;
+pub use foreign::ForeignAction;
 
 use facts::{can_start, gone, is_busy, is_write, number, view, wish_of_phase};
 
@@ -48,7 +48,7 @@ pub enum Action {
     /// The slice of a revision is deleted, or created again.
     Lose(u8),
     /// A controller of others acts on its phase object.
-    Foreign(u8, Deed),
+    Foreign(u8, ForeignAction),
     /// Garbage collection handles an object whose owner is gone.
     Collect(u8),
     /// The watch delivers the present state of an object.
@@ -58,9 +58,9 @@ pub enum Action {
     /// A worker starts to reconcile a revision.
     Start(u8),
     /// A request of the pass over a revision has this fate.
-    Request(u8, u8, Fate),
+    Request(u8, u8, RequestOutcome),
     /// A request of the pass over a revision about its phase object has this fate.
-    Delegate(u8, Fate),
+    Delegate(u8, RequestOutcome),
     /// A pass is over, and its status is written.
     Report(u8),
     /// A pass is over, and the write of its status fails.
@@ -78,7 +78,7 @@ pub struct System {
     /// The world.
     pub world: World,
     /// The conversations of the engine.
-    pub talks: Talks,
+    pub talks: Dialogues,
 }
 
 const fn bit(index: usize) -> u8 {
@@ -94,7 +94,7 @@ impl System {
     /// A world without any event.
     #[must_use]
     pub fn new(world: World) -> Self {
-        let mut talks = Talks::new(world.clone());
+        let mut talks = Dialogues::new(world.clone());
         talks.contents.intern(None);
         Self { world, talks }
     }
@@ -140,11 +140,11 @@ impl System {
                 continue;
             }
             if let Some(delegation) = self.talks.delegation(set.talk) {
-                actions.push(Action::Delegate(number, Fate::Answered));
+                actions.push(Action::Delegate(number, RequestOutcome::Answered));
                 if faults.losses {
-                    actions.push(Action::Delegate(number, Fate::Lost));
+                    actions.push(Action::Delegate(number, RequestOutcome::Lost));
                     if *delegation != Delegation::Get {
-                        actions.push(Action::Delegate(number, Fate::Unanswered));
+                        actions.push(Action::Delegate(number, RequestOutcome::Unanswered));
                     }
                 }
                 continue;
@@ -152,15 +152,15 @@ impl System {
             let pending = self.talks.pending(set.talk);
             for (which, pending) in pending.iter().enumerate() {
                 let which = small(which);
-                actions.push(Action::Request(number, which, Fate::Answered));
+                actions.push(Action::Request(number, which, RequestOutcome::Answered));
                 if !faults.losses {
                     continue;
                 }
-                actions.push(Action::Request(number, which, Fate::Lost));
+                actions.push(Action::Request(number, which, RequestOutcome::Lost));
                 if is_write(&pending.request) {
-                    actions.push(Action::Request(number, which, Fate::Unanswered));
+                    actions.push(Action::Request(number, which, RequestOutcome::Unanswered));
                     if state.delays > 0 && state.late.talk == 0 {
-                        actions.push(Action::Request(number, which, Fate::GivenUp));
+                        actions.push(Action::Request(number, which, RequestOutcome::GivenUp));
                     }
                 }
             }
@@ -391,10 +391,10 @@ impl System {
         state.sets[index].current = if is_over { 0 } else { current };
     }
 
-    fn request(&mut self, state: &mut State, index: usize, which: u8, fate: Fate) {
+    fn request(&mut self, state: &mut State, index: usize, which: u8, fate: RequestOutcome) {
         let set = state.sets[index];
         let object = self.talks.pending(set.talk)[usize::from(which)].object;
-        let reply = self.talks.reply(&Ask {
+        let reply = self.talks.reply(&ArrivedRequest {
             talk: set.talk,
             which,
             live: state.objects[object].content,
@@ -416,7 +416,7 @@ impl System {
         let is_bound = !matches!(pending.request, Request::Create(_));
         // A request that is bound to a state that is gone for good would be refused whenever it
         // arrives.
-        if fate == Fate::GivenUp && (!is_bound || set.current & bit(object) != 0) {
+        if fate == RequestOutcome::GivenUp && (!is_bound || set.current & bit(object) != 0) {
             state.delays -= 1;
             state.late = Late {
                 talk: set.talk,
@@ -437,14 +437,14 @@ impl System {
         let late = std::mem::take(&mut state.late);
         let object = self.talks.pending(late.talk)[usize::from(late.which)].object;
         let index = usize::from(late.set);
-        let reply = self.talks.reply(&Ask {
+        let reply = self.talks.reply(&ArrivedRequest {
             talk: late.talk,
             which: late.which,
             live: state.objects[object].content,
             // A request that is bound to another state was dropped when the object changed.
             is_current: true,
             is_known: false,
-            fate: Fate::Late,
+            fate: RequestOutcome::Late,
             view: view(state, index),
             is_archived: state.sets[index].record.status.archived,
         });

@@ -20,7 +20,7 @@ use baton_engine::{
     delegated::{Delegated, Delegation, DelegationAnswer, PhaseState},
     handover::{Claim, Sibling, Siblings},
     object::controlled_reference,
-    object_pass::{Live, Settled},
+    object_pass::{AppliedFingerprints, Live},
     owners,
     pass::{Pass, PassResult, Position, Snapshot, Step},
     revision::{Delivery, Desired, KindScope, KindState, Kinds, Phase, Revision, prepare},
@@ -39,7 +39,7 @@ use crate::{
     sabotage,
     server::{self, Change},
     state::{Alarm, ContentId, Life, Record, Reported, SettledId, Status, TalkId, Wish},
-    world::{ACTORS, Class, NAMES, OBJECTS, REVISIONS, Sabotage, World},
+    world::{ACTORS, Class, EngineFault, NAMES, OBJECTS, REVISIONS, World},
 };
 
 #[derive(Clone, Debug)]
@@ -59,15 +59,15 @@ pub struct Pending {
     pub request: Request,
 }
 
-use known::{Known, object_of};
+use known::{ModelSiblings, object_of};
 use prepared::{Case, Prepared};
-pub use step::{Ask, Ending, Fate, Reply, Said, Start, View};
+pub use step::{ArrivedRequest, Ending, PhaseAnswer, Reply, RequestOutcome, Start, View};
 use translate::{
     at_present, at_present_in, controlled, delegated, kept, kept_of_phase, phase_status_of, phases,
     probes, status_of,
 };
 
-struct Talk {
+struct Dialogue {
     prepared: &'static Prepared,
     progress: Progress,
     pending: Vec<Pending>,
@@ -76,18 +76,18 @@ struct Talk {
 }
 
 /// All conversations of a world that the search found.
-pub struct Talks {
+pub struct Dialogues {
     world: World,
     /// All states of objects that the search found.
     pub contents: Contents,
-    all: Vec<Talk>,
+    all: Vec<Dialogue>,
     by_text: Map<(Case, String), TalkId>,
     starts: Map<Start, (TalkId, Option<Alarm>)>,
-    replies: Map<Ask, Reply>,
-    said: Map<(TalkId, Said, View), (TalkId, Option<Alarm>)>,
+    replies: Map<ArrivedRequest, Reply>,
+    said: Map<(TalkId, PhaseAnswer, View), (TalkId, Option<Alarm>)>,
     endings: Map<(TalkId, Status), Ending>,
     prepared: Map<Case, &'static Prepared>,
-    settled: IndexSet<Settled>,
+    settled: IndexSet<AppliedFingerprints>,
     probes: &'static Probes,
 }
 
@@ -97,7 +97,7 @@ fn keep<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-impl Talks {
+impl Dialogues {
     /// No conversations yet.
     #[must_use]
     pub fn new(world: World) -> Self {
@@ -128,7 +128,7 @@ impl Talks {
         self.all.is_empty()
     }
 
-    fn talk(&self, id: TalkId) -> &Talk {
+    fn talk(&self, id: TalkId) -> &Dialogue {
         &self.all[id as usize - 1]
     }
 
@@ -194,7 +194,7 @@ impl Talks {
             siblings,
             ..
         } = prepared;
-        let rolls_out = !start.is_teardown || self.world.sabotage == Sabotage::ArchivedWrites;
+        let rolls_out = !start.is_teardown || self.world.sabotage == EngineFault::ArchivedWrites;
         let progress = if rolls_out {
             let snapshot = Snapshot {
                 revision,
@@ -208,7 +208,7 @@ impl Talks {
             let observe = |at: Position| observe(at).0;
             Progress::Teardown(Teardown::new(revision, phases, kinds, observe))
         };
-        let result = self.go_on(Talk {
+        let result = self.go_on(Dialogue {
             prepared,
             progress,
             pending: Vec::new(),
@@ -219,11 +219,11 @@ impl Talks {
     }
 
     /// The effect of a request.
-    pub fn reply(&mut self, ask: &Ask) -> Reply {
+    pub fn reply(&mut self, ask: &ArrivedRequest) -> Reply {
         if let Some(known) = self.replies.get(ask) {
             return *known;
         }
-        let Talk {
+        let Dialogue {
             prepared,
             progress,
             pending,
@@ -266,10 +266,10 @@ impl Talks {
             after: written.map(|id| self.contents.facts(id)),
             view: &ask.view,
             // A late request cannot be called back. The object that it creates is taken away later.
-            is_archived: ask.is_archived && ask.fate != Fate::Late,
+            is_archived: ask.is_archived && ask.fate != RequestOutcome::Late,
         }
         .alarm();
-        if ask.fate == Fate::Late {
+        if ask.fate == RequestOutcome::Late {
             let reply = Reply {
                 written,
                 holds: None,
@@ -280,7 +280,7 @@ impl Talks {
             self.replies.insert(*ask, reply);
             return reply;
         }
-        let is_answered = ask.fate == Fate::Answered;
+        let is_answered = ask.fate == RequestOutcome::Answered;
         let is_dry = matches!(request, Request::DryRunCreate(_) | Request::DryRunApply(_));
         let holds = match &answer {
             _ if !is_answered => Some(false),
@@ -305,7 +305,7 @@ impl Talks {
             Progress::Pass(pass) => pass.answer(at, &request, answer),
             Progress::Teardown(teardown) => teardown.answer(at, &request, answer),
         }
-        let talk = Talk {
+        let talk = Dialogue {
             prepared,
             progress,
             pending,
@@ -331,7 +331,7 @@ impl Talks {
         if let Some(known) = self.endings.get(&(id, before)) {
             return known.clone();
         }
-        let Talk {
+        let Dialogue {
             prepared, progress, ..
         } = self.talk(id);
         let (prepared, progress) = (*prepared, progress.clone());
@@ -386,7 +386,7 @@ impl Talks {
     }
 
     /// Lets the engine decide if all answers are there; returns the next state of the conversation.
-    fn go_on(&mut self, mut talk: Talk) -> (TalkId, Option<Alarm>) {
+    fn go_on(&mut self, mut talk: Dialogue) -> (TalkId, Option<Alarm>) {
         let prepared = talk.prepared;
         let mut alarm = None;
         if talk.pending.is_empty() {

@@ -2,23 +2,23 @@
 
 use crate::{
     report::problems,
-    search::{Found, search},
+    search::{SearchResult, search},
     state::Alarm,
     world::{
-        Class, Faults, OBJECTS,
-        Power::{self, Archive, Delete, Edit, Lose, Pause, Remove},
-        REVISIONS, Sabotage,
-        Wanted::{self, Fixed, In, Kept, Nothing, Same},
+        Class,
+        DesiredObject::{self, Fixed, In, Kept, Nothing, Same},
+        EngineFault, Faults, OBJECTS, REVISIONS,
+        UserAction::{self, Archive, Delete, Edit, Lose, Pause, Remove},
         World,
     },
 };
 
 const LIMIT: usize = 2_000_000;
-const FIRST: [Wanted; OBJECTS] = [In(0), Nothing];
-const POWERS: [Power; 3] = [Archive(0), Delete(0), Remove(0)];
+const FIRST: [DesiredObject; OBJECTS] = [In(0), Nothing];
+const POWERS: [UserAction; 3] = [Archive(0), Delete(0), Remove(0)];
 
 /// A world with two revisions of one object.
-fn two_revisions(sabotage: Sabotage, wanted: [Wanted; OBJECTS]) -> World {
+fn two_revisions(sabotage: EngineFault, wanted: [DesiredObject; OBJECTS]) -> World {
     World {
         name: "two revisions",
         revisions: vec![wanted; 2],
@@ -38,13 +38,13 @@ fn two_revisions(sabotage: Sabotage, wanted: [Wanted; OBJECTS]) -> World {
     }
 }
 
-fn found(sabotage: Sabotage, wanted: [Wanted; OBJECTS]) -> (World, Found) {
+fn found(sabotage: EngineFault, wanted: [DesiredObject; OBJECTS]) -> (World, SearchResult) {
     let world = two_revisions(sabotage, wanted);
     let found = search(world.clone(), LIMIT);
     (world, found)
 }
 
-fn check(sabotage: Sabotage, reason: &str) {
+fn check(sabotage: EngineFault, reason: &str) {
     let (_, found) = found(sabotage, FIRST);
     let violation = found
         .violation
@@ -59,7 +59,7 @@ fn check(sabotage: Sabotage, reason: &str) {
 #[test]
 fn the_unchanged_engine_has_no_violation() {
     for wanted in [FIRST, [Same(0), Nothing], [Fixed(0), Nothing]] {
-        let (world, found) = found(Sabotage::None, wanted);
+        let (world, found) = found(EngineFault::None, wanted);
         assert_eq!(problems(&world, &found), Vec::<String>::new());
         assert!(found.states > 1_000, "{found:?}");
     }
@@ -70,7 +70,7 @@ fn the_unchanged_engine_has_no_violation() {
 fn two_controllers_in_another_cluster_are_found() {
     let world = World {
         is_remote: true,
-        ..two_revisions(Sabotage::KeepsControllers, FIRST)
+        ..two_revisions(EngineFault::KeepsControllers, FIRST)
     };
     let violation = search(world, LIMIT).violation;
     let reason = violation.expect("a second controller").reason;
@@ -81,11 +81,11 @@ fn two_controllers_in_another_cluster_are_found() {
 }
 
 /// Checks that a world without violations raises this alarm with the mistake.
-fn raises(world: impl Fn(Sabotage) -> World, sabotage: Sabotage, alarm: Alarm) {
+fn raises(world: impl Fn(EngineFault) -> World, sabotage: EngineFault, alarm: Alarm) {
     let violation = search(world(sabotage), LIMIT).violation;
     let reason = violation.expect("a violation").reason;
     assert!(reason.contains(&format!("{alarm:?}")), "{reason}");
-    let healthy = world(Sabotage::None);
+    let healthy = world(EngineFault::None);
     let found = search(healthy.clone(), LIMIT);
     assert_eq!(problems(&healthy, &found), Vec::<String>::new());
 }
@@ -99,11 +99,11 @@ fn a_phase_object_that_takes_an_object_back_is_found() {
         powers: vec![Archive(0)],
         ..two_revisions(sabotage, FIRST)
     };
-    raises(world, Sabotage::NobodyIsNewer, Alarm::WriteOfReplaced);
+    raises(world, EngineFault::NobodyIsNewer, Alarm::WriteOfReplaced);
 }
 
 /// A world with a revision of two phases; controllers of others may run one of them.
-fn others(sabotage: Sabotage, delegated: usize) -> World {
+fn others(sabotage: EngineFault, delegated: usize) -> World {
     World {
         revisions: vec![[In(0), In(1)]],
         powers: vec![Archive(0)],
@@ -117,19 +117,19 @@ fn others(sabotage: Sabotage, delegated: usize) -> World {
 #[test]
 fn a_revision_that_continues_without_a_report_is_found() {
     let world = |sabotage| others(sabotage, 0);
-    raises(world, Sabotage::BelievesSilence, Alarm::OutOfOrder);
+    raises(world, EngineFault::BelievesSilence, Alarm::OutOfOrder);
 }
 
 #[test]
 fn a_teardown_that_does_not_wait_for_others_is_found() {
     let world = |sabotage| others(sabotage, 1);
-    raises(world, Sabotage::ForgetsPhases, Alarm::OutOfOrder);
+    raises(world, EngineFault::ForgetsPhases, Alarm::OutOfOrder);
 }
 
 /// No phase is torn down afterwards, so only the end of the world shows the mistake.
 #[test]
 fn a_phase_object_that_is_never_removed_is_found() {
-    let violation = search(others(Sabotage::ForgetsPhases, 0), LIMIT).violation;
+    let violation = search(others(EngineFault::ForgetsPhases, 0), LIMIT).violation;
     let reason = violation.expect("a violation").reason;
     assert!(
         reason.contains("not served") && reason.contains("r1-phase is left behind"),
@@ -140,7 +140,7 @@ fn a_phase_object_that_is_never_removed_is_found() {
 /// A late object of an ended revision is taken away; nothing else would remove it.
 #[test]
 fn an_object_created_by_a_late_request_is_deleted() {
-    let mut world = two_revisions(Sabotage::None, FIRST);
+    let mut world = two_revisions(EngineFault::None, FIRST);
     world.faults.late = 1;
     world.powers = vec![Archive(0)];
     world.edits = 0;
@@ -152,7 +152,7 @@ fn an_object_created_by_a_late_request_is_deleted() {
 #[test]
 fn a_deletion_without_precondition_is_found() {
     check(
-        Sabotage::UnboundDelete,
+        EngineFault::UnboundDelete,
         &format!("{:?}", Alarm::DeletedOfOthers),
     );
 }
@@ -164,18 +164,18 @@ fn an_apply_without_precondition_is_found() {
         powers: vec![Edit(0)],
         ..two_revisions(sabotage, FIRST)
     };
-    raises(world, Sabotage::UnboundApply, Alarm::WriteOfReplaced);
+    raises(world, EngineFault::UnboundApply, Alarm::WriteOfReplaced);
 }
 
 #[test]
 fn an_archived_revision_that_writes_is_found() {
-    check(Sabotage::ArchivedWrites, "does not get archived");
+    check(EngineFault::ArchivedWrites, "does not get archived");
 }
 
 #[test]
 fn an_older_revision_that_takes_an_object_back_is_found() {
     check(
-        Sabotage::NobodyIsNewer,
+        EngineFault::NobodyIsNewer,
         &format!("{:?}", Alarm::WriteOfReplaced),
     );
 }
@@ -183,7 +183,7 @@ fn an_older_revision_that_takes_an_object_back_is_found() {
 #[test]
 fn an_older_revision_that_creates_an_object_again_is_found() {
     check(
-        Sabotage::ForgetsSuccessors,
+        EngineFault::ForgetsSuccessors,
         &format!("{:?}", Alarm::WriteOfReplaced),
     );
 }
@@ -196,26 +196,26 @@ fn an_older_revision_that_creates_what_a_newer_one_may_contain_is_found() {
         edits: 2,
         ..two_revisions(sabotage, FIRST)
     };
-    raises(world, Sabotage::IgnoresUnknown, Alarm::WriteOfReplaced);
+    raises(world, EngineFault::IgnoresUnknown, Alarm::WriteOfReplaced);
 }
 
 #[test]
 fn a_deletion_by_one_owner_among_others_is_found() {
     check(
-        Sabotage::DeletesShared,
+        EngineFault::DeletesShared,
         &format!("{:?}", Alarm::DeletedOfOthers),
     );
 }
 
 #[test]
 fn an_owner_that_is_never_released_is_found() {
-    check(Sabotage::NeverReleases, "does not end");
+    check(EngineFault::NeverReleases, "does not end");
 }
 
 #[test]
 fn a_takeover_that_leaves_two_controllers_is_found() {
     check(
-        Sabotage::KeepsControllers,
+        EngineFault::KeepsControllers,
         &format!("{:?}", Alarm::TwoControllers),
     );
 }
@@ -229,7 +229,7 @@ fn a_deletion_of_a_kept_object_is_found() {
         edits: 0,
         ..two_revisions(sabotage, FIRST)
     };
-    raises(world, Sabotage::DeletesKept, Alarm::DeletedKept);
+    raises(world, EngineFault::DeletesKept, Alarm::DeletedKept);
 }
 
 /// Revisions that check all phases first end like any others, after any failure or crash.
@@ -239,7 +239,7 @@ fn revisions_that_check_all_phases_first_end_like_others() {
         revisions: vec![[In(0), In(1)]],
         powers: vec![Archive(0), Remove(0)],
         looks_ahead: true,
-        ..two_revisions(Sabotage::None, FIRST)
+        ..two_revisions(EngineFault::None, FIRST)
     };
     let found = search(world.clone(), LIMIT);
     assert_eq!(problems(&world, &found), Vec::<String>::new());
@@ -253,5 +253,5 @@ fn a_deletion_for_recreation_without_precondition_is_found() {
         powers: vec![Edit(0)],
         ..two_revisions(sabotage, [Fixed(0), Nothing])
     };
-    raises(world, Sabotage::UnboundDelete, Alarm::WriteOfReplaced);
+    raises(world, EngineFault::UnboundDelete, Alarm::WriteOfReplaced);
 }

@@ -22,7 +22,7 @@ const NAMESPACE: &str = "ns";
 /// An action that a user may take, as often as they like unless it uses up an edit. Revisions are
 /// created in their order, at any time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Power {
+pub enum UserAction {
     /// Archive the revision with this index.
     Archive(usize),
     /// Delete the revision with this index, in the background.
@@ -71,7 +71,7 @@ pub struct Faults {
 
 /// A deliberate mistake in the engine, to show that the search finds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sabotage {
+pub enum EngineFault {
     /// No mistake.
     #[default]
     None,
@@ -103,7 +103,7 @@ pub enum Sabotage {
 
 /// An object in a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum DesiredObject {
     /// The object is not in the revision.
     Nothing,
     /// In the phase with this index, and available.
@@ -119,7 +119,7 @@ pub enum Wanted {
     Fixed(u8),
 }
 
-impl Wanted {
+impl DesiredObject {
     /// The index of the phase of the object.
     #[must_use]
     pub fn phase(self) -> Option<usize> {
@@ -140,15 +140,15 @@ pub struct World {
     /// Name of the world.
     pub name: &'static str,
     /// Objects of each revision.
-    pub revisions: Vec<[Wanted; OBJECTS]>,
+    pub revisions: Vec<[DesiredObject; OBJECTS]>,
     /// Actions that a user may take.
-    pub powers: Vec<Power>,
+    pub powers: Vec<UserAction>,
     /// Total number of changes to objects that a user may make.
     pub edits: u8,
     /// Faults that may happen.
     pub faults: Faults,
     /// Mistake in the engine.
-    pub sabotage: Sabotage,
+    pub sabotage: EngineFault,
     /// Class of the delegated phase of each revision. A phase object stands for the phase, and is
     /// reconciled by a controller of its own.
     pub classes: [Class; REVISIONS],
@@ -240,7 +240,7 @@ impl World {
     #[must_use]
     pub fn looks_after(&self, actor: usize, object: usize) -> bool {
         let revision = Self::revision(actor);
-        let is_wanted = self.revisions[revision][object] != Wanted::Nothing;
+        let is_wanted = self.revisions[revision][object] != DesiredObject::Nothing;
         let is_its_part = self.is_delegated(revision, object) == Self::is_phase(actor);
         is_wanted && is_its_part && !self.is_foreign(actor)
     }
@@ -249,12 +249,12 @@ impl World {
     #[must_use]
     pub fn content(&self, revision: usize, object: usize) -> Option<String> {
         match self.revisions[revision][object] {
-            Wanted::Nothing => None,
-            Wanted::In(_) | Wanted::Kept(_) | Wanted::Fixed(_) => {
+            DesiredObject::Nothing => None,
+            DesiredObject::In(_) | DesiredObject::Kept(_) | DesiredObject::Fixed(_) => {
                 Some(format!("v{}", revision + 1))
             }
-            Wanted::Broken(_) => Some(format!("broken{}", revision + 1)),
-            Wanted::Same(_) => Some("same".to_owned()),
+            DesiredObject::Broken(_) => Some(format!("broken{}", revision + 1)),
+            DesiredObject::Same(_) => Some("same".to_owned()),
         }
     }
 
@@ -276,14 +276,17 @@ impl World {
             "data": {"content": content},
         });
         match self.revisions[revision][object] {
-            Wanted::Kept(_) => {
+            DesiredObject::Kept(_) => {
                 manifest["metadata"]["annotations"] = json!({ ANNOTATION_DELETION: DELETION_KEEP });
             }
-            Wanted::Fixed(_) => {
+            DesiredObject::Fixed(_) => {
                 manifest["metadata"]["annotations"] = json!({ ANNOTATION_UPDATE: UPDATE_RECREATE });
                 manifest["immutable"] = true.into();
             }
-            Wanted::Nothing | Wanted::In(_) | Wanted::Broken(_) | Wanted::Same(_) => {}
+            DesiredObject::Nothing
+            | DesiredObject::In(_)
+            | DesiredObject::Broken(_)
+            | DesiredObject::Same(_) => {}
         }
         Some(manifest)
     }
@@ -292,7 +295,7 @@ impl World {
     #[must_use]
     pub fn recreated(&self, actor: usize) -> u8 {
         let wanted = self.revisions[Self::revision(actor)];
-        let is_fixed = |object: &usize| matches!(wanted[*object], Wanted::Fixed(_));
+        let is_fixed = |object: &usize| matches!(wanted[*object], DesiredObject::Fixed(_));
         let fixed =
             (0..OBJECTS).filter(|object| is_fixed(object) && self.looks_after(actor, *object));
         fixed.fold(0, |bits, object| bits | 1 << object)

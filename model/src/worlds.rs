@@ -5,10 +5,10 @@ mod careful;
 use careful::{quick_ahead, quick_kept, quick_lost, quick_recreated};
 
 use crate::world::{
-    Class, Faults, OBJECTS,
-    Power::{self, Archive, Delete, Edit, Hold, Pause, Remove, RemovePhase},
-    REVISIONS, Sabotage,
-    Wanted::{self, Broken, In, Nothing, Same},
+    Class,
+    DesiredObject::{self, Broken, In, Nothing, Same},
+    EngineFault, Faults, OBJECTS, REVISIONS,
+    UserAction::{self, Archive, Delete, Edit, Hold, Pause, Remove, RemovePhase},
     World,
 };
 
@@ -31,14 +31,14 @@ const ROUGH: Faults = Faults {
 /// again.
 const LATE: Faults = Faults { late: 1, ..LOSSY };
 
-const BOTH: [Wanted; OBJECTS] = [In(0), In(1)];
-const TOGETHER: [Wanted; OBJECTS] = [In(0), In(0)];
-const FIRST: [Wanted; OBJECTS] = [In(0), Nothing];
+const BOTH: [DesiredObject; OBJECTS] = [In(0), In(1)];
+const TOGETHER: [DesiredObject; OBJECTS] = [In(0), In(0)];
+const FIRST: [DesiredObject; OBJECTS] = [In(0), Nothing];
 
 fn world(
     name: &'static str,
-    revisions: &[[Wanted; OBJECTS]],
-    powers: &[Power],
+    revisions: &[[DesiredObject; OBJECTS]],
+    powers: &[UserAction],
     edits: u8,
     faults: Faults,
 ) -> World {
@@ -48,7 +48,7 @@ fn world(
         powers: powers.to_vec(),
         edits,
         faults,
-        sabotage: Sabotage::None,
+        sabotage: EngineFault::None,
         classes: [Class::None; REVISIONS],
         delegated: 0,
         is_remote: false,

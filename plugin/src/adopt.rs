@@ -33,7 +33,7 @@ use crate::{connect::Cluster, error::Error, pack::source_location::SourceLocatio
 
 /// An object to adopt.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Member {
+pub(crate) struct ObjectToAdopt {
     /// The place where the object was found.
     pub(crate) place: SourceLocation,
     pub(crate) gvk: Gvk,
@@ -46,7 +46,7 @@ pub(crate) struct Member {
     pub(crate) live: Option<Value>,
 }
 
-impl Member {
+impl ObjectToAdopt {
     /// A member from a manifest; missing fields are an error.
     pub(crate) fn of_manifest(place: SourceLocation, manifest: Value) -> Result<Self, String> {
         let member = Self::named(place, &manifest);
@@ -113,12 +113,12 @@ impl Member {
 
 /// The objects that a record, a selector or names lead to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct FoundObjects {
     /// The title for the history: `Helm release shop, revision 3`.
     pub(crate) title: String,
     /// The namespace of objects without one.
     pub(crate) namespace: String,
-    pub(crate) members: Vec<Member>,
+    pub(crate) members: Vec<ObjectToAdopt>,
     /// Remarks for the user.
     pub(crate) notes: Vec<String>,
     /// Errors in parts of the record.

@@ -12,12 +12,15 @@ pub(crate) mod losses;
 pub(crate) mod places;
 pub(crate) mod takeover;
 
-use baton_view::diff::revisions::Side;
+use baton_view::diff::revisions::RevisionSide;
 
 use crate::{error::Error, text::diff::gone};
 
 /// Returns an error for a side that names missing slices.
-pub(crate) fn complete(side: Side, title: impl FnOnce() -> String) -> Result<Side, Error> {
+pub(crate) fn complete(
+    side: RevisionSide,
+    title: impl FnOnce() -> String,
+) -> Result<RevisionSide, Error> {
     match side.missing_slices().as_slice() {
         [] => Ok(side),
         missing => Err(Error::Impossible(format!(

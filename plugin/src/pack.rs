@@ -43,7 +43,7 @@ use manifest::{Collected, Manifest};
 use source_location::{InputError, InputErrors};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum PackagedKind {
     /// A deployment, which makes revisions.
     Deployment {
         /// Number of archived revisions to keep.
@@ -62,7 +62,7 @@ pub(crate) enum Form {
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) name: String,
-    pub(crate) form: Form,
+    pub(crate) form: PackagedKind,
     pub(crate) scope: scope::ScopeOptions,
     /// The order of phases that the user asked for.
     pub(crate) phase_order: Vec<String>,
@@ -90,7 +90,7 @@ impl Options {
     pub(crate) fn named(name: String) -> Self {
         Self {
             name,
-            form: Form::Deployment {
+            form: PackagedKind::Deployment {
                 revision_history_limit: None,
                 progress_deadline_seconds: None,
             },

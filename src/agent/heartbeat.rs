@@ -23,7 +23,7 @@ use baton_runtime::clock::Clock;
 
 use super::mirrors::Mirrors;
 
-type Seen = watch::Receiver<Option<Arc<PhaseRecord>>>;
+type ObservedHeartbeat = watch::Receiver<Option<Arc<PhaseRecord>>>;
 
 /// The period if the hub does not set one.
 const PERIOD: Duration = Duration::from_mins(1);
@@ -80,7 +80,7 @@ pub(crate) async fn run(hub: Api, site: kube::Client, mirrors: Arc<Mirrors>, clo
 
 /// Resolves when the heartbeat object or its period has changed. The agent's own writes arrive as
 /// changes, too.
-async fn asked_again(seen: &mut Seen, object: &PhaseRecord) {
+async fn asked_again(seen: &mut ObservedHeartbeat, object: &PhaseRecord) {
     while seen.changed().await.is_ok() {
         let is_same = seen
             .borrow_and_update()

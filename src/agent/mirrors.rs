@@ -48,11 +48,11 @@ pub(crate) enum Change {
 }
 
 /// A phase to be reconciled, ordered by revision number: the newest comes first.
-type Wake = (Reverse<i64>, PhaseKey);
+type QueuedPhase = (Reverse<i64>, PhaseKey);
 
 /// A mirror that is stored on disk.
 #[derive(Clone, Debug)]
-pub(crate) struct Saved {
+pub(crate) struct SavedMirror {
     /// The mirror as the hub last sent it.
     pub mirror: Arc<PhaseRecord>,
     /// The status that the agent has recorded, if the hub does not have it.
@@ -108,8 +108,8 @@ impl Mirrors {
     }
 
     /// All mirrors as they are stored on disk.
-    pub(crate) fn saved(&self) -> Vec<Saved> {
-        let saved = |mirror: Arc<PhaseRecord>| Saved {
+    pub(crate) fn saved(&self) -> Vec<SavedMirror> {
+        let saved = |mirror: Arc<PhaseRecord>| SavedMirror {
             noted: self.noted(&mirror),
             mirror,
         };
@@ -233,7 +233,7 @@ impl Mirrors {
 
     /// The phases of sites that have not begun and may wait for a change. They are few, and each pass reads its whole
     /// chain anyway.
-    fn waiting(&self) -> Vec<Wake> {
+    fn waiting(&self) -> Vec<QueuedPhase> {
         let is_waiting = |phase: &PhaseRecord| {
             site_chain::has_site(phase) && site_chain::state(phase).begun.since().is_none()
         };
@@ -241,7 +241,7 @@ impl Mirrors {
     }
 
     /// The phases in the chain of a site's phase. All of them decide together which workloads stop.
-    fn chain(&self, of: &PhaseRecord) -> Vec<Wake> {
+    fn chain(&self, of: &PhaseRecord) -> Vec<QueuedPhase> {
         let label = of.labels.get(LABEL_CHAIN);
         let Some(label) = label.filter(|_| site_chain::has_site(of)) else {
             return Vec::new();
@@ -250,14 +250,14 @@ impl Mirrors {
         wakes_of(&phases)
     }
 
-    fn wake(&self, wakes: BTreeSet<Wake>) {
+    fn wake(&self, wakes: BTreeSet<QueuedPhase>) {
         for (_, key) in wakes {
             self.wakes.emit(&key);
         }
     }
 
     /// Applies changes. Returns the phases to wake.
-    fn absorb(&self, changes: impl IntoIterator<Item = Change>) -> BTreeSet<Wake> {
+    fn absorb(&self, changes: impl IntoIterator<Item = Change>) -> BTreeSet<QueuedPhase> {
         let mut wakes = BTreeSet::new();
         for change in changes {
             match change {
@@ -282,7 +282,7 @@ impl Mirrors {
     }
 
     /// The phases whose mirrors are being deleted.
-    fn deleted(&self) -> Vec<Wake> {
+    fn deleted(&self) -> Vec<QueuedPhase> {
         let deleted = self.items.filter(|mirror| mirror.deleting).into_iter();
         let origins = deleted.filter_map(|mirror| {
             let origin = Origin::read(&mirror).ok()?;
@@ -293,14 +293,14 @@ impl Mirrors {
 
     /// Restores the stored mirrors, unless the hub has sent a list since the start, and the statuses that the hub
     /// does not have.
-    pub(crate) fn recall(&self, saved: Vec<Saved>) {
+    pub(crate) fn recall(&self, saved: Vec<SavedMirror>) {
         let is_listed = self.is_listed.lock();
         if !*is_listed {
             let objects = saved.iter().map(|saved| PhaseRecord::clone(&saved.mirror));
             let wakes = self.absorb(objects.map(Change::There).collect::<Vec<_>>());
             self.wake(wakes);
         }
-        for Saved { mirror, noted } in saved {
+        for SavedMirror { mirror, noted } in saved {
             if let Some(noted) = noted {
                 self.recall_noted(&mirror, &noted);
             }
@@ -332,7 +332,7 @@ impl Mirrors {
     }
 
     /// Observes one object. An object that cannot be read does not stop the others.
-    fn found(&self, object: PhaseRecord) -> Vec<Wake> {
+    fn found(&self, object: PhaseRecord) -> Vec<QueuedPhase> {
         let key = object.key.clone();
         self.take_one(object).unwrap_or_else(|error| {
             error!(object = %key, %error, "a mirror cannot be used and is ignored");
@@ -340,7 +340,7 @@ impl Mirrors {
         })
     }
 
-    fn take_one(&self, object: PhaseRecord) -> Result<Vec<Wake>, ReadError> {
+    fn take_one(&self, object: PhaseRecord) -> Result<Vec<QueuedPhase>, ReadError> {
         if object.class() != CLASS_AGENT {
             return Ok(Vec::new());
         }
@@ -394,7 +394,7 @@ impl Mirrors {
     /// Removes a deleted mirror and its phase from the stores; the objects of the phase stay as they are.
     ///
     /// Returns the phases to wake: also the others of the chain, whose workloads may have stopped for this phase.
-    fn lost(&self, key: &PhaseKey) -> Vec<Wake> {
+    fn lost(&self, key: &PhaseKey) -> Vec<QueuedPhase> {
         if *key.name == *HEARTBEAT {
             self.heartbeat.send_replace(None);
         }
@@ -440,7 +440,7 @@ impl Mirrors {
         objects: Vec<PhaseRecord>,
         listed: &HashSet<PhaseKey>,
         version: u64,
-        wakes: &mut BTreeSet<Wake>,
+        wakes: &mut BTreeSet<QueuedPhase>,
     ) {
         let known = self.all();
         let has_gone_back = known.iter().any(|mirror| mirror.resource_version > version);
@@ -484,7 +484,7 @@ impl Mirrors {
     }
 }
 
-fn wakes_of(phases: &[Arc<PhaseRecord>]) -> Vec<Wake> {
+fn wakes_of(phases: &[Arc<PhaseRecord>]) -> Vec<QueuedPhase> {
     let wake = |phase: &Arc<PhaseRecord>| (Reverse(phase.revision_number()), phase.key.clone());
     phases.iter().map(wake).collect()
 }
@@ -503,7 +503,7 @@ pub(super) mod tests {
 
     use baton_apis::conditions::{STARTED, reasons};
     use baton_engine::revision::Reach;
-    use baton_fleet::mirror::Place;
+    use baton_fleet::mirror::QueuePosition;
     use baton_records::{
         phase::PhaseKind,
         record::Record,
@@ -536,7 +536,7 @@ pub(super) mod tests {
         metadata["annotations"] = json!({ANNOTATION_SITE: entry.to_string()});
         let phase = json!({"metadata": metadata, "spec": {"revision": number, "objects": []}});
         let phase = Record::read(PhaseKind(ObjectSet), &phase.to_string()).unwrap();
-        let place = Place::of(&phase, Terms::default(), false);
+        let place = QueuePosition::of(&phase, Terms::default(), false);
         let origin = Origin::of(&phase, has_revision.then_some(&set), &[], Reach::default());
         let key = mirror::key("edge", &phase);
         let mut object = mirror::manifest(&key, &phase, &origin.in_place(place)).unwrap();
@@ -628,7 +628,7 @@ pub(super) mod tests {
             let hub = Record::read(mirror::KIND, &object.to_string()).unwrap();
             mirrors.take([all(vec![hub], 3)]);
             let noted = serde_json::from_value(noted.clone()).unwrap();
-            mirrors.recall(vec![Saved {
+            mirrors.recall(vec![SavedMirror {
                 mirror: mirror(1, true).into(),
                 noted: Some(noted),
             }]);

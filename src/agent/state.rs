@@ -32,7 +32,7 @@ use tracing::warn;
 use baton_fleet::mirror::KIND;
 use baton_records::record::{ReadError, Record};
 
-use super::mirrors::{Mirrors, Saved};
+use super::mirrors::{Mirrors, SavedMirror};
 use crate::error::StateError;
 
 /// Changes within this time are written together.
@@ -56,7 +56,7 @@ struct Header {
 /// The field that the agent adds to the object of a mirror. Earlier versions neither write nor read
 /// it.
 #[derive(Deserialize)]
-struct Beside {
+struct AddedFields {
     #[serde(default)]
     noted: Option<ObjectSetPhaseStatus>,
 }
@@ -112,7 +112,7 @@ impl StateFile {
     ///
     /// # Errors
     /// When the state cannot be used.
-    pub(crate) fn load(&self) -> Result<Option<Vec<Saved>>, StateError> {
+    pub(crate) fn load(&self) -> Result<Option<Vec<SavedMirror>>, StateError> {
         let text = match fs::read(&*self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -153,7 +153,10 @@ impl StateFile {
     ///
     /// # Errors
     /// When the file cannot be written; the old one is unchanged then.
-    pub(crate) fn save(&self, mirrors: impl FnOnce() -> Vec<Saved>) -> Result<(), StateError> {
+    pub(crate) fn save(
+        &self,
+        mirrors: impl FnOnce() -> Vec<SavedMirror>,
+    ) -> Result<(), StateError> {
         let _writing = self.writing.lock();
         // Later changes are part of a later write.
         let objects = mirrors().into_iter().map(|saved| {
@@ -227,15 +230,15 @@ fn close_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-fn read(body: &[u8]) -> Result<Vec<Saved>, ReadError> {
+fn read(body: &[u8]) -> Result<Vec<SavedMirror>, ReadError> {
     let objects: Vec<&RawValue> =
         serde_json::from_slice(body).map_err(ReadError::of(KIND, "state"))?;
     let objects = objects.into_iter();
     objects
         .map(|object| {
             let beside = serde_json::from_str(object.get());
-            let Beside { noted } = beside.map_err(ReadError::of(KIND, "state"))?;
-            Ok(Saved {
+            let AddedFields { noted } = beside.map_err(ReadError::of(KIND, "state"))?;
+            Ok(SavedMirror {
                 mirror: Arc::new(Record::read(KIND, object.get())?),
                 noted,
             })
@@ -282,13 +285,13 @@ pub(crate) async fn save(file: &StateFile, mirrors: &Arc<Mirrors>) -> Result<(),
 mod tests {
     use super::*;
 
-    fn mirror(name: &str) -> Saved {
+    fn mirror(name: &str) -> SavedMirror {
         let object = json!({
             "metadata": {"name": name, "namespace": "baton-cluster-edge", "uid": "u", "resourceVersion": "9"},
             "spec": {"revision": 2, "objects": []},
             "status": {"conditions": []},
         });
-        Saved {
+        SavedMirror {
             mirror: Arc::new(Record::read(KIND, &object.to_string()).unwrap()),
             noted: None,
         }
@@ -311,7 +314,7 @@ mod tests {
             content_hash: Some("h".to_owned()),
             ..ObjectSetPhaseStatus::default()
         };
-        let noting = Saved {
+        let noting = SavedMirror {
             noted: Some(noted.clone()),
             ..mirror("b\n")
         };

@@ -22,7 +22,7 @@ use self::{
 use crate::delivery::{
     containers::{losses, on_container},
     delegated_phases::PhaseObjects,
-    executor::{Executor, Wanted, outcome_label},
+    executor::{Executor, RolloutInput, outcome_label},
     heirs::revisions_given,
     observed::Observed,
     owners::{Owners, Targets},
@@ -42,7 +42,7 @@ use baton_records::{
     phase::PhaseKey,
     record::ReadError,
     revision::{RevisionKey, RevisionKind, RevisionRecord},
-    siblings::KnownSiblings,
+    siblings::CachedSiblings,
 };
 use baton_runtime::{
     controller::{Controller, Reconciled},
@@ -276,10 +276,10 @@ impl ObjectSets {
         let record = &self.set_up(record, true).await?;
         // Setting the number has increased the generation.
         revision.generation = record.generation;
-        let siblings = KnownSiblings::of_set(record, self.observed.stores());
+        let siblings = CachedSiblings::of_set(record, self.observed.stores());
         let previous = record.previous.iter().map(ToString::to_string);
         let executor = self.executor(record, account, failures);
-        let mut wanted = Wanted {
+        let mut wanted = RolloutInput {
             revision: &revision,
             phases,
             probes: &probes,

@@ -178,7 +178,7 @@ impl Controller for ObjectSetPhases {
                 (target, Delivery::Remote)
             }
         };
-        let work = Work {
+        let work = PassInput {
             target,
             delivery,
             reach,
@@ -189,7 +189,7 @@ impl Controller for ObjectSetPhases {
 }
 
 /// The target and the limits of a pass over a phase.
-struct Work {
+struct PassInput {
     target: Target,
     delivery: Delivery,
     reach: Reach,
@@ -199,7 +199,11 @@ struct Work {
 impl ObjectSetPhases {
     /// Delivers or tears down the objects of a phase, unless the gate of its site holds the phase
     /// back.
-    async fn work_on(&self, record: Arc<PhaseRecord>, work: Work) -> Result<Reconciled, Error> {
+    async fn work_on(
+        &self,
+        record: Arc<PhaseRecord>,
+        work: PassInput,
+    ) -> Result<Reconciled, Error> {
         let (record, site) = match self.gate(record).await? {
             Gated::Open(record, site) => (record, site),
             Gated::Held(result) => return Ok(result),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use baton_apis::{ObjectSetTemplatePhase, constants::CLASS_DEFAULT};
 use baton_engine::{
     ObjectKey,
-    containers::{Container, Held},
+    containers::{Container, ManagedContainer},
     heirs::wants,
     keep::is_kept,
     object::{controller, text},
@@ -89,7 +89,7 @@ async fn held(
     api: &Api,
     home: &Target,
     record: &RevisionRecord,
-) -> Result<Vec<(String, Held)>, Error> {
+) -> Result<Vec<(String, ManagedContainer)>, Error> {
     let mut found = Vec::new();
     let revision = as_revision(record);
     for phase in observed.manifests(api, record).await? {
@@ -105,7 +105,7 @@ async fn held(
                 .as_ref()
                 .is_none_or(|live| is_controlled_by(observed, live, record));
             if is_its && !is_kept(live.iter().chain([&object.manifest])) {
-                let held = Held {
+                let held = ManagedContainer {
                     container,
                     key: object.key,
                     revision: record.key.name.to_string(),

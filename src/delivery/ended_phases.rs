@@ -16,7 +16,7 @@ use baton_kubernetes::{account::Account, target::Target};
 use baton_records::phase::{PhaseKey, PhaseRecord, Phases};
 use parking_lot::Mutex;
 
-use super::{owners::Targets, strays::Place};
+use super::{owners::Targets, strays::StrayCluster};
 
 /// The time in which a stray may appear: TCP repeats a request in a broken network for a quarter of
 /// an hour. The limit also bounds the memory, and the time for which two hubs restored from one
@@ -84,8 +84,8 @@ impl EndedPhases {
 
 impl EndedPhase {
     /// The place of the phase's strays.
-    pub(crate) fn place(self, targets: &Targets) -> Place {
-        Place {
+    pub(crate) fn place(self, targets: &Targets) -> StrayCluster {
+        StrayCluster {
             target: self.target(targets),
             account: self.account,
         }

@@ -22,15 +22,15 @@ use baton_engine::{
     diff::drift::Drifted,
     handover::Siblings,
     object::{controlled_reference, is_controller, owner_references, text},
-    object_pass::{Live, Settled, WriteResult},
+    object_pass::{AppliedFingerprints, Live, WriteResult},
     pass::{Outcome, Pass, PassResult, Position, Snapshot, Step},
     revision::{Desired, KindState, Kinds, Phase, Revision},
     teardown::{Teardown, TeardownOutcome},
 };
 use baton_kubernetes::{
     account::Account,
-    blockers::{Blocker, Seen},
-    events::{EventKind, Note},
+    blockers::{Blocker, LastObserved},
+    events::{EventKind, EventMessage},
     target::{Observation, ObserveError, Target},
 };
 use baton_probes::Probes;
@@ -56,14 +56,14 @@ pub(crate) struct Executor<'a, K: RecordKind> {
 }
 
 /// The input of a roll-out, without the cluster.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct RolloutInput<'a> {
     pub revision: &'a Revision,
     pub phases: Vec<Phase>,
     pub probes: &'a Probes,
     pub siblings: &'a dyn Siblings,
 }
 
-impl Wanted<'_> {
+impl RolloutInput<'_> {
     fn snapshot<'s>(&'s self, kinds: &'s Kinds) -> Snapshot<'s> {
         Snapshot {
             revision: self.revision,
@@ -109,7 +109,7 @@ impl<K: RecordKind> Executor<'_, K> {
     /// taken, and after a creation also those in `previous`.
     pub(crate) async fn roll_out(
         &self,
-        wanted: &mut Wanted<'_>,
+        wanted: &mut RolloutInput<'_>,
         kinds: &Kinds,
         by: RevisionKey,
         previous: impl Iterator<Item = String>,
@@ -126,8 +126,8 @@ impl<K: RecordKind> Executor<'_, K> {
 
     /// Adds to each object the reason that it may not be read, or does not become ready. Returns
     /// the missing storage classes.
-    async fn note_causes(&self, wanted: &mut Wanted<'_>, kinds: &Kinds) -> Vec<Blocker> {
-        let Wanted {
+    async fn note_causes(&self, wanted: &mut RolloutInput<'_>, kinds: &Kinds) -> Vec<Blocker> {
+        let RolloutInput {
             revision,
             phases,
             probes,
@@ -178,7 +178,7 @@ impl<K: RecordKind> Executor<'_, K> {
 
     /// Sends a dry run for every object that a roll-out would write, and writes nothing. Returns
     /// the outcome of the engine.
-    pub(crate) async fn check(&self, wanted: &mut Wanted<'_>, kinds: &Kinds) -> Outcome {
+    pub(crate) async fn check(&self, wanted: &mut RolloutInput<'_>, kinds: &Kinds) -> Outcome {
         self.hide(&mut wanted.phases, wanted.probes).await;
         let snapshot = wanted.snapshot(kinds);
         let pass = Pass::check(snapshot, |at| self.cached_at(snapshot, at));
@@ -188,7 +188,7 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 
     /// Rolls out objects that another pass has left out. Nothing is reported.
-    pub(super) async fn roll_out_alone(&self, wanted: &Wanted<'_>, kinds: &Kinds) {
+    pub(super) async fn roll_out_alone(&self, wanted: &RolloutInput<'_>, kinds: &Kinds) {
         let outcome = self.pass(wanted.snapshot(kinds)).await;
         self.settle(&wanted.phases, &outcome);
     }
@@ -199,7 +199,11 @@ impl<K: RecordKind> Executor<'_, K> {
         self.converse(pass, snapshot).await
     }
 
-    fn cached_at(&self, snapshot: Snapshot<'_>, at: Position) -> (Live, Option<Settled>) {
+    fn cached_at(
+        &self,
+        snapshot: Snapshot<'_>,
+        at: Position,
+    ) -> (Live, Option<AppliedFingerprints>) {
         self.objects(snapshot.kinds).cached(at.of(snapshot.phases))
     }
 
@@ -313,10 +317,14 @@ impl<K: RecordKind> Executor<'_, K> {
         let blockers = outcome.blockers.iter().map(|(at, version)| {
             let Desired { gvk, key, .. } = at.of(phases);
             let (gvk, key) = (gvk.clone(), key.clone());
-            let seen = version.parse().map_or(Seen::Somehow, Seen::Version);
+            let seen = version
+                .parse()
+                .map_or(LastObserved::Exists, LastObserved::Version);
             (Blocker { gvk, key }, seen)
         });
-        let missing = missing.into_iter().map(|blocker| (blocker, Seen::Absent));
+        let missing = missing
+            .into_iter()
+            .map(|blocker| (blocker, LastObserved::Absent));
         let user = user(&self.record.key, &self.record.uid);
         self.target.watch_blockers(&user, blockers.chain(missing));
         let refused = matches!(
@@ -419,7 +427,7 @@ impl<K: RecordKind> Executor<'_, K> {
         self.publish(reason, format!("{what}: {}", names.join(", ")));
     }
 
-    fn publish(&self, reason: &'static str, note: impl Into<Note>) {
+    fn publish(&self, reason: &'static str, note: impl Into<EventMessage>) {
         let (key, uid) = (&self.record.key, &self.record.uid);
         let events = &self.shared.events;
         events.publish(key, uid, EventKind::Normal, reason, note);

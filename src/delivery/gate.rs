@@ -22,7 +22,7 @@ use baton_engine::{
 use baton_records::{phase::PhaseRecord, record::ReadError};
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 use baton_sites::{
-    gate::{Begun, Decision, Demand, Member, Question},
+    gate::{ActiveRevision, Decision, PhaseStart, Question, StopRequest},
     terms::Terms,
 };
 use jiff::Timestamp;
@@ -59,7 +59,7 @@ pub(crate) enum SitePass {
     Begun {
         started: MappedCondition,
         /// The workloads that newer revisions ask the phase to stop.
-        demand: Option<Demand>,
+        demand: Option<StopRequest>,
         /// True if the phase has reported that they have stopped.
         has_stopped: bool,
     },
@@ -139,7 +139,7 @@ pub(crate) fn is_untouched(phase: &PhaseRecord) -> Result<bool, ReadError> {
     let status = phase.status()?;
     Ok(has_site(phase)
         && status.controller_of.is_empty()
-        && !matches!(state(phase).begun, Begun::Yes(_)))
+        && !matches!(state(phase).begun, PhaseStart::Yes(_)))
 }
 
 /// Decides if a phase may begin; `terms` returns the terms for its upgrades.
@@ -167,7 +167,7 @@ pub(crate) fn ask(
     };
     let entry: SiteEntry = match serde_json::from_str(text) {
         Ok(entry) => entry,
-        Err(_) if matches!(begun, Begun::Yes(_)) => {
+        Err(_) if matches!(begun, PhaseStart::Yes(_)) => {
             return Ok(Gate::Open(begun_pass(&old, None)));
         }
         Err(error) => return Ok(report.refused(&format!("annotation {ANNOTATION_SITE}: {error}"))),
@@ -179,7 +179,7 @@ pub(crate) fn ask(
     let Some(own) = own else {
         // No newer revision that asks the phase to stop is observed.
         return Ok(match begun {
-            Begun::Yes(_) => Gate::Open(begun_pass(&old, None)),
+            PhaseStart::Yes(_) => Gate::Open(begun_pass(&old, None)),
             _ => Gate::Unknown,
         });
     };
@@ -190,7 +190,7 @@ pub(crate) fn ask(
         .position(|name| is_named(phase, member, name));
     let Some(place) = place else {
         return Ok(match begun {
-            Begun::Yes(_) => Gate::Open(begun_pass(&old, None)),
+            PhaseStart::Yes(_) => Gate::Open(begun_pass(&old, None)),
             _ => report.refused(&format!(
                 "annotation {ANNOTATION_SITE}: phases: this phase is not listed"
             )),
@@ -202,18 +202,18 @@ pub(crate) fn ask(
         phase: place,
         in_touch_since,
     };
-    if begun == Begun::Not && member.is_leaving {
+    if begun == PhaseStart::Not && member.is_leaving {
         return Ok(Gate::Unknown);
     }
-    if begun == Begun::Not && phase.is_paused()? {
+    if begun == PhaseStart::Not && phase.is_paused()? {
         return Ok(report.queued("The phase is paused.", Requeue::OnEvent));
     }
     Ok(match question.decide(&terms(&entry), now) {
-        Decision::Start if matches!(begun, Begun::Yes(_)) => {
+        Decision::Start if matches!(begun, PhaseStart::Yes(_)) => {
             Gate::Open(begun_pass(&old, question.demand()))
         }
         Decision::Start => Gate::Begin(report.begun()),
-        Decision::StopFirst { message } if begun == Begun::Not => {
+        Decision::StopFirst { message } if begun == PhaseStart::Not => {
             Gate::Open(SitePass::Trial(Box::new(report.stopping(&message))))
         }
         Decision::StopFirst { message } => {
@@ -232,7 +232,7 @@ pub(crate) fn ask(
 }
 
 /// The position of a phase that has begun.
-fn begun_pass(old: &ObjectSetPhaseStatus, demand: Option<Demand>) -> SitePass {
+fn begun_pass(old: &ObjectSetPhaseStatus, demand: Option<StopRequest>) -> SitePass {
     let find = |type_: &str| {
         let found = find_true(&old.conditions, type_)?;
         Some(MappedCondition {
@@ -257,7 +257,7 @@ fn begun_pass(old: &ObjectSetPhaseStatus, demand: Option<Demand>) -> SitePass {
 
 impl SitePass {
     /// The workloads that newer revisions ask the phase to stop.
-    pub(crate) fn demand(&self) -> Option<&Demand> {
+    pub(crate) fn demand(&self) -> Option<&StopRequest> {
         match self {
             Self::Begun { demand, .. } => demand.as_ref(),
             Self::None | Self::Trial(_) => None,
@@ -281,7 +281,7 @@ impl SitePass {
 }
 
 /// The condition that the workloads of a phase have stopped, for the revision that asks for it.
-pub(crate) fn stopped(demand: &Demand) -> MappedCondition {
+pub(crate) fn stopped(demand: &StopRequest) -> MappedCondition {
     MappedCondition {
         type_: STOPPED.to_owned(),
         status: "True".to_owned(),
@@ -374,7 +374,7 @@ impl Report<'_> {
 /// The status of a phase that waits to be handed to an agent.
 pub(crate) fn not_handed_yet(
     phase: &PhaseRecord,
-    before: &Member,
+    before: &ActiveRevision,
     now: Timestamp,
 ) -> Result<ObjectSetPhaseStatus, ReadError> {
     let old = phase.status()?;

@@ -2,7 +2,7 @@
 
 use baton_engine::{
     Answer, Gvk, ObjectKey, Request,
-    object_pass::{Live, Settled},
+    object_pass::{AppliedFingerprints, Live},
     pass::Position,
     revision::{Desired, KindState, Kinds, Phase},
 };
@@ -22,7 +22,7 @@ pub(super) struct Objects<'a> {
 impl Objects<'_> {
     /// The cached state of a wanted object. There is none for a kind that is not served and
     /// therefore not watched.
-    pub(super) fn cached(&self, desired: &Desired) -> (Live, Option<Settled>) {
+    pub(super) fn cached(&self, desired: &Desired) -> (Live, Option<AppliedFingerprints>) {
         let Some(state @ KindState::Served { .. }) = self.kinds.get(&desired.gvk) else {
             return (Live::Uncached, None);
         };

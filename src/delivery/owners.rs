@@ -54,10 +54,10 @@ impl Targets {
 pub(crate) struct Owners<K: RecordKind> {
     /// The clusters in which owners use watches.
     pub targets: Targets,
-    memories: Mutex<HashMap<Key<K>, Memory>>,
+    states: Mutex<HashMap<Key<K>, OwnerState>>,
 }
 
-struct Memory {
+struct OwnerState {
     uid: Arc<str>,
     /// Compiled probes, if one is in CEL. They never change, and compiling a rule takes as long as
     /// a whole pass.
@@ -72,7 +72,7 @@ struct Memory {
     waits_for_kinds: bool,
 }
 
-impl Memory {
+impl OwnerState {
     fn new(uid: &Arc<str>) -> Self {
         Self {
             uid: uid.clone(),
@@ -88,7 +88,7 @@ impl<K: RecordKind> Owners<K> {
     pub(crate) fn new(targets: Targets) -> Self {
         Self {
             targets,
-            memories: Mutex::default(),
+            states: Mutex::default(),
         }
     }
 
@@ -96,13 +96,13 @@ impl<K: RecordKind> Owners<K> {
     /// released.
     pub(crate) fn user(&self, owner: &Record<K>) -> User {
         let (key, uid) = (&owner.key, &owner.uid);
-        let mut memories = self.memories.lock();
+        let mut memories = self.states.lock();
         let memory = memories
             .entry(key.clone())
-            .or_insert_with(|| Memory::new(uid));
+            .or_insert_with(|| OwnerState::new(uid));
         let before = std::mem::replace(&mut memory.uid, uid.clone());
         if before != *uid {
-            *memory = Memory::new(uid);
+            *memory = OwnerState::new(uid);
             drop(memories);
             self.targets.release(&user(key, &before));
         }
@@ -157,25 +157,29 @@ impl<K: RecordKind> Owners<K> {
 
     /// Drops the state of an owner that was deleted or has no objects, and releases its watches.
     pub(crate) fn forget(&self, key: &Key<K>) {
-        let memory = self.memories.lock().remove(key);
+        let memory = self.states.lock().remove(key);
         if let Some(memory) = memory {
             self.targets.release(&user(key, &memory.uid));
         }
     }
 
     /// Reads the state of an owner. State of another owner with the same name is ignored.
-    fn known<T>(&self, owner: &Record<K>, read: impl FnOnce(&Memory) -> Option<T>) -> Option<T> {
-        let memories = self.memories.lock();
+    fn known<T>(
+        &self,
+        owner: &Record<K>,
+        read: impl FnOnce(&OwnerState) -> Option<T>,
+    ) -> Option<T> {
+        let memories = self.states.lock();
         let memory = memories.get(&owner.key);
         read(memory.filter(|memory| memory.uid == owner.uid)?)
     }
 
     /// Changes the state of an owner, unless the state belongs to another owner with the same name.
-    fn note(&self, owner: &Record<K>, change: impl FnOnce(&mut Memory)) {
-        let mut memories = self.memories.lock();
+    fn note(&self, owner: &Record<K>, change: impl FnOnce(&mut OwnerState)) {
+        let mut memories = self.states.lock();
         let memory = memories
             .entry(owner.key.clone())
-            .or_insert_with(|| Memory::new(&owner.uid));
+            .or_insert_with(|| OwnerState::new(&owner.uid));
         if memory.uid == owner.uid {
             change(memory);
         }
@@ -202,7 +206,7 @@ impl<K: RecordKind> Owners<K> {
             TargetEvent::Listed { .. } => Vec::new(),
             TargetEvent::Blocker { user } => find(&user.uid).into_iter().map(Wake::now).collect(),
             TargetEvent::KindsChanged { .. } => {
-                let memories = self.memories.lock();
+                let memories = self.states.lock();
                 let waiting = memories.iter().filter(|(_, memory)| memory.waits_for_kinds);
                 waiting
                     .map(|(key, _)| Wake::after(BURST, key.clone()))

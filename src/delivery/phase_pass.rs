@@ -24,13 +24,13 @@ use baton_records::{
     key::OwnKind as _,
     phase::{PhaseKind, PhaseRecord},
     revision::RevisionRecord,
-    siblings::KnownSiblings,
+    siblings::CachedSiblings,
 };
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 
 use super::{
     containers::newer_wants,
-    executor::{Executor, Wanted, outcome_label},
+    executor::{Executor, RolloutInput, outcome_label},
     gate::SitePass,
     heirs::{heirs_by_mirror, heirs_elsewhere, heirs_here},
     observed::{AffectedSiblings, Observed},
@@ -73,14 +73,14 @@ pub(crate) struct PhasePass<'a> {
 }
 
 /// The parsed content of a phase.
-struct Loaded {
+struct ParsedPhase {
     revision: Revision,
     phases: Vec<Phase>,
     problems: Vec<String>,
 }
 
 /// The observations for a pass over a phase.
-struct Seen {
+struct ObservedPhase {
     spec: ObjectSetPhaseSpec,
     /// The status before the pass.
     old: ObjectSetPhaseStatus,
@@ -88,12 +88,12 @@ struct Seen {
     set: Option<Arc<RevisionRecord>>,
     /// The error if its manifests differ from those in the first pass.
     changed: Option<String>,
-    loaded: Loaded,
+    loaded: ParsedPhase,
     probes: Probes,
 }
 
 /// The decision whether any object of a phase may be delivered.
-enum Checked {
+enum PhaseDecision {
     /// The phase may be delivered; its objects have these kinds.
     Accepted(Kinds),
     Refused(Refusal),
@@ -137,16 +137,16 @@ impl PhasePass<'_> {
     pub(crate) async fn roll_out(&self) -> Result<PhaseOutcome, Error> {
         let mut seen = self.observe().await?;
         match self.check(&seen).await? {
-            Checked::Accepted(kinds) => {
+            PhaseDecision::Accepted(kinds) => {
                 let delivered = self.deliver(&mut seen, &kinds).await;
                 Ok(self.report(&seen, delivered))
             }
-            Checked::Refused(refusal) => Ok(self.report_refusal(&seen, &refusal)),
+            PhaseDecision::Refused(refusal) => Ok(self.report_refusal(&seen, &refusal)),
         }
     }
 
     /// Reads the phase and the objects that it depends on.
-    async fn observe(&self) -> Result<Seen, Error> {
+    async fn observe(&self) -> Result<ObservedPhase, Error> {
         let record = self.record;
         let spec = record.spec()?;
         let mut old = record.status()?;
@@ -169,7 +169,7 @@ impl PhasePass<'_> {
             loaded.problems.push(error.to_string());
             Probes::default()
         });
-        Ok(Seen {
+        Ok(ObservedPhase {
             spec,
             old,
             set,
@@ -180,8 +180,8 @@ impl PhasePass<'_> {
     }
 
     /// Decides if any object of the phase may be delivered.
-    async fn check(&self, seen: &Seen) -> Result<Checked, Error> {
-        let Loaded {
+    async fn check(&self, seen: &ObservedPhase) -> Result<PhaseDecision, Error> {
+        let ParsedPhase {
             phases, problems, ..
         } = &seen.loaded;
         let refusal = if let Some(text) = &seen.changed {
@@ -201,7 +201,7 @@ impl PhasePass<'_> {
         } else {
             let executor = self.executor();
             match executor.kinds(phases).await {
-                Ok(kinds) => return Ok(Checked::Accepted(kinds)),
+                Ok(kinds) => return Ok(PhaseDecision::Accepted(kinds)),
                 Err(error) if executor.is_stuck() => Refusal {
                     reason: reasons::WRITE_ERROR,
                     text: error.to_string(),
@@ -210,11 +210,11 @@ impl PhasePass<'_> {
                 Err(error) => return Err(error.into()),
             }
         };
-        Ok(Checked::Refused(refusal))
+        Ok(PhaseDecision::Refused(refusal))
     }
 
     /// Writes the objects as far as possible; on trial, only sends dry runs.
-    async fn deliver(&self, seen: &mut Seen, kinds: &Kinds) -> Delivered {
+    async fn deliver(&self, seen: &mut ObservedPhase, kinds: &Kinds) -> Delivered {
         let (record, executor) = (self.record, self.executor());
         let phases = std::mem::take(&mut seen.loaded.phases);
         let (revision, set) = (&seen.loaded.revision, seen.set.as_deref());
@@ -223,8 +223,8 @@ impl PhasePass<'_> {
             revision,
             workloads: workloads(&phases),
         };
-        let siblings = KnownSiblings::of_phase(record, &seen.spec, set, self.observed.stores());
-        let mut wanted = Wanted {
+        let siblings = CachedSiblings::of_phase(record, &seen.spec, set, self.observed.stores());
+        let mut wanted = RolloutInput {
             revision,
             phases,
             probes: &seen.probes,
@@ -257,7 +257,7 @@ impl PhasePass<'_> {
     }
 
     /// The new status of the phase, and the time of its next pass.
-    fn report(&self, seen: &Seen, delivered: Delivered) -> PhaseOutcome {
+    fn report(&self, seen: &ObservedPhase, delivered: Delivered) -> PhaseOutcome {
         let Delivered {
             mut outcome,
             affected,
@@ -291,7 +291,7 @@ impl PhasePass<'_> {
 
     /// The status of a phase that is refused as a whole, with the condition about the queue of its
     /// site.
-    fn report_refusal(&self, seen: &Seen, refusal: &Refusal) -> PhaseOutcome {
+    fn report_refusal(&self, seen: &ObservedPhase, refusal: &Refusal) -> PhaseOutcome {
         let now = self.shared.clock.now();
         let mut old = seen.old.clone();
         if let Some(place) = self.site.when_refused(!old.controller_of.is_empty()) {
@@ -317,7 +317,7 @@ impl PhasePass<'_> {
         let mut spec = record.spec()?;
         let left_out = left_out(&spec, &record.status()?);
         spec.objects.extend(left_out);
-        let Loaded {
+        let ParsedPhase {
             mut revision,
             phases,
             ..
@@ -398,7 +398,7 @@ impl PhasePass<'_> {
             .then_some(set)
     }
 
-    fn load(&self, set: Option<&RevisionRecord>, spec: &ObjectSetPhaseSpec) -> Loaded {
+    fn load(&self, set: Option<&RevisionRecord>, spec: &ObjectSetPhaseSpec) -> ParsedPhase {
         let record = self.record;
         let revision = Revision {
             identity: Identity {
@@ -444,7 +444,7 @@ impl PhasePass<'_> {
             &record.key,
             spec.service_account_name.as_ref(),
         ));
-        Loaded {
+        ParsedPhase {
             revision,
             phases,
             problems,

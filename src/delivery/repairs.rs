@@ -10,7 +10,7 @@ use std::{
 
 use baton_apis::constants::ANNOTATION_REPAIRS;
 use baton_engine::diff::drift::{Drift, Drifted, to_annotation};
-use baton_kubernetes::events::Note;
+use baton_kubernetes::events::EventMessage;
 use baton_records::key::{Key, OwnKind};
 use baton_runtime::metrics::Metrics;
 use parking_lot::Mutex;
@@ -168,9 +168,9 @@ fn text(repaired: &[Drifted]) -> String {
 }
 
 /// The event for repaired objects.
-pub(crate) fn note(mut repaired: Vec<Drifted>) -> Note {
+pub(crate) fn note(mut repaired: Vec<Drifted>) -> EventMessage {
     repaired.sort_by(|a, b| name(a).cmp(&name(b)));
-    Note {
+    EventMessage {
         text: text(&repaired),
         annotations: BTreeMap::from([(
             ANNOTATION_REPAIRS.to_owned(),

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use baton_apis::constants::API_VERSION;
 use baton_kubernetes::{
     account::Account,
-    events::{EventKind, EventPublisher, Note},
+    events::{EventKind, EventMessage, EventPublisher},
     target::ObserveError,
 };
 use baton_records::{
@@ -69,7 +69,7 @@ impl Events {
         uid: &str,
         kind: EventKind,
         reason: &'static str,
-        note: impl Into<Note>,
+        note: impl Into<EventMessage>,
     ) {
         let note = note.into();
         let Self::Publish(publisher) = self else {
@@ -96,7 +96,7 @@ impl Events {
         (key, object): (&TypedKey, &K),
         kind: EventKind,
         reason: &'static str,
-        note: impl Into<Note>,
+        note: impl Into<EventMessage>,
     ) {
         let Self::Publish(publisher) = self else {
             return;

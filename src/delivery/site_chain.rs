@@ -10,13 +10,13 @@ use baton_apis::{
     constants::{ANNOTATION_SITE, CLASS_AGENT, LABEL_CHAIN},
 };
 use baton_engine::delegated::names;
-use baton_fleet::mirror::{Origin, Place};
+use baton_fleet::mirror::{Origin, QueuePosition};
 use baton_records::{
     phase::{PhaseKey, PhaseRecord},
     revision::RevisionRecord,
 };
 use baton_runtime::source::Wake;
-use baton_sites::gate::{Begun, Member, PhaseState};
+use baton_sites::gate::{ActiveRevision, PhaseStart, PhaseState};
 use jiff::Timestamp;
 
 use super::{observed::Observed, shared::BURST};
@@ -30,8 +30,8 @@ pub(crate) fn has_site(phase: &PhaseRecord) -> bool {
 pub(crate) fn state(phase: &PhaseRecord) -> PhaseState {
     let status = phase.status().unwrap_or_default();
     let mut state = PhaseState::of(&status.conditions, phase.generation);
-    if state.begun == Begun::Not && had_begun(phase) {
-        state.begun = Begun::Yes(Timestamp::UNIX_EPOCH);
+    if state.begun == PhaseStart::Not && had_begun(phase) {
+        state.begun = PhaseStart::Yes(Timestamp::UNIX_EPOCH);
     }
     state
 }
@@ -40,11 +40,11 @@ pub(crate) fn state(phase: &PhaseRecord) -> PhaseState {
 fn had_begun(phase: &PhaseRecord) -> bool {
     let is_asked = has_site(phase) && phase.class() == CLASS_AGENT;
     let origin = is_asked.then(|| Origin::read(phase).ok()).flatten();
-    origin.is_some_and(|origin| origin.place().is_some_and(Place::has_begun))
+    origin.is_some_and(|origin| origin.place().is_some_and(QueuePosition::has_begun))
 }
 
 /// True if a phase object is the one for the phase `name` of a revision.
-pub(crate) fn is_named(phase: &PhaseRecord, member: &Member, name: &str) -> bool {
+pub(crate) fn is_named(phase: &PhaseRecord, member: &ActiveRevision, name: &str) -> bool {
     names(&member.name, name)
         .iter()
         .any(|name| *name == *phase.key.name)
@@ -52,7 +52,7 @@ pub(crate) fn is_named(phase: &PhaseRecord, member: &Member, name: &str) -> bool
 
 /// The revisions in the chain of a phase that are not archived, the oldest first. A revision whose
 /// site annotation cannot be read is left out.
-pub(crate) fn chain(observed: &Observed, phase: &PhaseRecord) -> Vec<Member> {
+pub(crate) fn chain(observed: &Observed, phase: &PhaseRecord) -> Vec<ActiveRevision> {
     let Some(label) = phase.labels.get(LABEL_CHAIN) else {
         return Vec::new();
     };
@@ -65,12 +65,12 @@ pub(crate) fn chain(observed: &Observed, phase: &PhaseRecord) -> Vec<Member> {
     chain
 }
 
-fn chain_of_revisions(observed: &Observed, namespace: &str, label: &str) -> Vec<Member> {
+fn chain_of_revisions(observed: &Observed, namespace: &str, label: &str) -> Vec<ActiveRevision> {
     let revisions = observed.revisions.of_chain(namespace, label).into_iter();
     let members = revisions.filter(|it| !it.archived).filter_map(|revision| {
         let phases = observed.phases.controlled_by(&revision);
         let is_refused = phases.is_empty() && is_refused(&revision);
-        let member = Member {
+        let member = ActiveRevision {
             uid: revision.uid.clone(),
             name: revision.key.name.clone(),
             // A revision without a number has no phase objects.
@@ -107,7 +107,7 @@ pub(crate) fn labelled_phases(
     })
 }
 
-fn chain_of_phases(observed: &Observed, namespace: &str, label: &str) -> Vec<Member> {
+fn chain_of_phases(observed: &Observed, namespace: &str, label: &str) -> Vec<ActiveRevision> {
     let mut by_revision: BTreeMap<Arc<str>, Vec<Arc<PhaseRecord>>> = BTreeMap::new();
     for phase in labelled_phases(observed, namespace, label) {
         if let Some(revision) = &phase.controller {
@@ -117,7 +117,7 @@ fn chain_of_phases(observed: &Observed, namespace: &str, label: &str) -> Vec<Mem
     let members = by_revision.into_iter().filter_map(|(uid, phases)| {
         let first = phases.first()?;
         let revision = observed.revisions.by_uid(&uid)?;
-        let member = Member {
+        let member = ActiveRevision {
             name: revision.key.name.clone(),
             uid,
             number: first.revision_number(),
@@ -131,7 +131,7 @@ fn chain_of_phases(observed: &Observed, namespace: &str, label: &str) -> Vec<Mem
 }
 
 /// Adds the states of a revision's phases. A phase without an object has not begun.
-fn with_phases(mut member: Member, phases: &[Arc<PhaseRecord>]) -> Member {
+fn with_phases(mut member: ActiveRevision, phases: &[Arc<PhaseRecord>]) -> ActiveRevision {
     let names = member.entry.phases.iter();
     let states = names.map(|name| {
         let phase = phases.iter().find(|phase| is_named(phase, &member, name));

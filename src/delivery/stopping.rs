@@ -11,7 +11,7 @@ use baton_engine::{
     revision::{Desired, Phase, Revision},
     stop::{Pods, is_stopped, pods},
 };
-use baton_sites::gate::Demand;
+use baton_sites::gate::StopRequest;
 use jiff::Timestamp;
 
 use super::{
@@ -45,7 +45,7 @@ pub(super) fn ended_early(outcome: &Outcome) -> bool {
 }
 
 /// The time until pods are checked again: the longer the stop lasts, the longer the pause.
-fn pause(demand: &Demand, now: Timestamp) -> Duration {
+fn pause(demand: &StopRequest, now: Timestamp) -> Duration {
     let lasts = now.duration_since(demand.since).unsigned_abs();
     (lasts / 4).clamp(Duration::from_secs(1), LONGEST_PAUSE)
 }

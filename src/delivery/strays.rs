@@ -41,7 +41,7 @@ struct Stray {
 }
 
 /// The cluster of an owner's strays, and the account that deletes them.
-pub(crate) struct Place {
+pub(crate) struct StrayCluster {
     /// `None` if the cluster cannot be reached at present.
     pub target: Option<Target>,
     pub account: Option<Account>,
@@ -72,7 +72,7 @@ impl<K: RecordKind> OwnerServer<'_, K> {
 }
 
 /// The outcome of an attempt to delete a stray.
-enum Fate {
+enum DeletionOutcome {
     Removed,
     /// The object does not exist any more, has changed, or has another owner.
     NoStray,
@@ -82,7 +82,7 @@ enum Fate {
     Unreachable,
 }
 
-impl Place {
+impl StrayCluster {
     /// Deletes a stray, if the servers confirm that it is one.
     ///
     /// # Errors
@@ -91,36 +91,36 @@ impl Place {
         &self,
         Stray { uid, gvk, object }: &Stray,
         server: &OwnerServer<'_, K>,
-    ) -> Result<Fate, String> {
+    ) -> Result<DeletionOutcome, String> {
         let Some(target) = &self.target else {
-            return Ok(Fate::Unreachable);
+            return Ok(DeletionOutcome::Unreachable);
         };
         // The cache is checked first, because that takes no request: most objects that an ended
         // owner still has are about to be released.
         let observed = target.get(gvk, &object.namespace, &object.name);
         let observed = observed.and_then(|stored| stored.parse().ok());
         if observed.is_none_or(|observed| teardown::stray(&observed, uid).is_none()) {
-            return Ok(Fate::NoStray);
+            return Ok(DeletionOutcome::NoStray);
         }
         let account = self.account.as_ref();
         let live = match target.send(account, gvk, object, &Request::Get).await {
             Answer::Object(live) => live,
-            Answer::NotFound | Answer::KindNotServed => return Ok(Fate::NoStray),
+            Answer::NotFound | Answer::KindNotServed => return Ok(DeletionOutcome::NoStray),
             answer => return Err(cause(answer)),
         };
         let Some(request) = teardown::stray(&live, uid) else {
-            return Ok(Fate::NoStray);
+            return Ok(DeletionOutcome::NoStray);
         };
         if !server.has_ended(uid).await? {
-            return Ok(Fate::Live);
+            return Ok(DeletionOutcome::Live);
         }
         match target.send(account, gvk, object, &request).await {
             answer @ (Answer::Refused(_) | Answer::Immutable(_) | Answer::Failed(_)) => {
                 Err(cause(answer))
             }
             // The object has changed meanwhile; if it is still a stray, the event of the change records it.
-            Answer::Conflict => Ok(Fate::NoStray),
-            _ => Ok(Fate::Removed),
+            Answer::Conflict => Ok(DeletionOutcome::NoStray),
+            _ => Ok(DeletionOutcome::Removed),
         }
     }
 }
@@ -185,7 +185,7 @@ impl<K: RecordKind> Strays<K> {
     pub(crate) async fn take_away(
         &self,
         owner: &Key<K>,
-        place: impl Fn(&str) -> Option<Place>,
+        place: impl Fn(&str) -> Option<StrayCluster>,
         server: OwnerServer<'_, K>,
     ) -> bool {
         let strays = self.0.lock().remove(owner).unwrap_or_default();
@@ -196,14 +196,14 @@ impl<K: RecordKind> Strays<K> {
             };
             let object = &stray.object;
             match place.take_away(&stray, &server).await {
-                Ok(Fate::Removed) => {
+                Ok(DeletionOutcome::Removed) => {
                     info!(%object, %owner, "removed an object that was created after its owner had ended");
                 }
-                Ok(Fate::Live) => {
+                Ok(DeletionOutcome::Live) => {
                     warn!(%object, %owner, "kept an object: on the server its owner has not ended");
                 }
-                Ok(Fate::NoStray) => {}
-                Ok(Fate::Unreachable) => {
+                Ok(DeletionOutcome::NoStray) => {}
+                Ok(DeletionOutcome::Unreachable) => {
                     left.insert(stray);
                 }
                 Err(cause) => {

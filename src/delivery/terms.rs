@@ -27,19 +27,19 @@ pub(crate) struct SiteTerms {
 pub(crate) struct SiteTermsChange {
     /// Namespace of the object whose terms changed.
     pub namespace: String,
-    pub by: Asker,
+    pub by: TermsSource,
 }
 
 /// The object whose terms changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
+pub(crate) enum TermsSource {
     /// The `SiteApplication` of this name.
     Application(String),
     /// The `SiteDeployment` of this name.
     Deployment(String),
 }
 
-impl Asker {
+impl TermsSource {
     /// True if the terms of this object apply to a revision.
     pub(crate) fn has(&self, entry: &SiteEntry) -> bool {
         match self {

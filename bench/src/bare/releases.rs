@@ -43,7 +43,7 @@ const TARGETS: [(&str, &str); 3] = [
 
 /// The fields that are read of pods and `EndpointSlices`.
 #[derive(Debug, Clone, Deserialize)]
-struct Part {
+struct ObservedObject {
     metadata: PartMeta,
     #[serde(default)]
     status: PartStatus,
@@ -76,7 +76,7 @@ struct AddressConditions {
     ready: Option<bool>,
 }
 
-impl Watched for Part {
+impl Watched for ObservedObject {
     fn name(&self) -> &str {
         &self.metadata.name
     }
@@ -84,23 +84,23 @@ impl Watched for Part {
 
 /// The observed state of an application.
 #[derive(Debug, Clone, Default)]
-struct Seen {
+struct ObservedApp {
     ready: BTreeSet<String>,
     /// Number of ready addresses, by `EndpointSlice`.
     addresses: BTreeMap<String, usize>,
 }
 
 /// The observed state of each application. The watches end when this is dropped.
-struct Parts {
-    seen: watch::Receiver<BTreeMap<String, Seen>>,
+struct AppWatches {
+    seen: watch::Receiver<BTreeMap<String, ObservedApp>>,
     task: JoinHandle<()>,
 }
 
-impl Parts {
+impl AppWatches {
     fn follow(client: &Client, namespace: &Target) -> Self {
-        let mut pods = Watch::<Part>::start(client, namespace.pods());
-        let mut slices = Watch::<Part>::start(client, namespace.endpoint_slices());
-        let (sender, seen) = watch::channel(BTreeMap::<String, Seen>::new());
+        let mut pods = Watch::<ObservedObject>::start(client, namespace.pods());
+        let mut slices = Watch::<ObservedObject>::start(client, namespace.endpoint_slices());
+        let (sender, seen) = watch::channel(BTreeMap::<String, ObservedApp>::new());
         let task = tokio::spawn(async move {
             loop {
                 let sight = tokio::select! {
@@ -122,7 +122,7 @@ impl Parts {
         &self,
         application: &str,
         what: &str,
-        holds: impl Fn(&Seen) -> bool,
+        holds: impl Fn(&ObservedApp) -> bool,
     ) -> Result<(Duration, BTreeSet<String>), Error> {
         let started = Instant::now();
         let mut seen = self.seen.clone();
@@ -138,13 +138,13 @@ impl Parts {
     }
 }
 
-impl Drop for Parts {
+impl Drop for AppWatches {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-fn note(seen: &mut BTreeMap<String, Seen>, part: Part) {
+fn note(seen: &mut BTreeMap<String, ObservedApp>, part: ObservedObject) {
     let Some(application) = part.metadata.labels.get(LABEL_APP) else {
         return;
     };
@@ -160,9 +160,9 @@ fn note(seen: &mut BTreeMap<String, Seen>, part: Part) {
 }
 
 /// A namespace of objects that only the bench writes.
-struct Place {
+struct BareNamespace {
     target: Target,
-    parts: Parts,
+    parts: AppWatches,
 }
 
 /// Writes the objects of the Releases of all steps with a plain client, in namespaces of that
@@ -176,8 +176,8 @@ pub(crate) async fn measure(
     round: usize,
 ) -> Result<Vec<Bare>, Error> {
     let target = Target::create(client, &format!("bench-bare-{round}")).await?;
-    let place = Place {
-        parts: Parts::follow(client, &target),
+    let place = BareNamespace {
+        parts: AppWatches::follow(client, &target),
         target,
     };
     let mut all = Vec::new();
@@ -217,7 +217,7 @@ pub(crate) async fn measure(
     Ok(all)
 }
 
-impl Place {
+impl BareNamespace {
     /// Writes all objects of one Application. Returns the time that it took, and the part of it
     /// that was spent on waiting for pods and addresses.
     async fn roll_out(
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn only_ready_pods_and_addresses_count_for_their_application() {
         let mut seen = BTreeMap::new();
-        let part = |name: &str, rest: &str| -> Part {
+        let part = |name: &str, rest: &str| -> ObservedObject {
             let text = format!(
                 r#"{{"metadata": {{"name": "{name}", "labels": {{"{LABEL_APP}": "a"}}}}, {rest}}}"#
             );

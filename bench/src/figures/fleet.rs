@@ -31,25 +31,25 @@ pub(crate) struct Fleet {
     /// The same after the restart, with the objects that were delivered.
     pub(crate) restarted: Option<f64>,
     /// Requests while the manager was idle with all Cluster objects.
-    pub(crate) idle: Sides,
+    pub(crate) idle: RequestCounts,
     /// Requests about the sets and their objects, without those of the bench.
-    pub(crate) create: Sides,
+    pub(crate) create: RequestCounts,
     /// Requests of the restart.
-    pub(crate) restart: Sides,
+    pub(crate) restart: RequestCounts,
     /// Seconds from the restart until the manager was ready.
     pub(crate) ready: f64,
 }
 
 /// Requests as the API servers counted them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Sides {
+pub(crate) struct RequestCounts {
     /// Requests to the hub.
     pub(crate) hub: Served,
     /// Requests to all clusters together.
     pub(crate) clusters: Served,
 }
 
-impl Sides {
+impl RequestCounts {
     /// The requests answered since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -93,8 +93,8 @@ pub(crate) mod tests {
             few: Some(20.0),
             all: Some(23.0),
             restarted: Some(24.5),
-            idle: Sides::default(),
-            create: Sides {
+            idle: RequestCounts::default(),
+            create: RequestCounts {
                 hub: served(&[
                     ("objectsetphases", "POST", 12),
                     ("objectsetphases/status", "PUT", 12),
@@ -102,7 +102,7 @@ pub(crate) mod tests {
                 ]),
                 clusters: served(&[("configmaps", "dry run", 60), ("configmaps", "APPLY", 63)]),
             },
-            restart: Sides {
+            restart: RequestCounts {
                 hub: served(&[("objectsets/status", "PUT", 1), ("objectsets", "GET", 3)]),
                 clusters: served(&[("configmaps", "APPLY", 2), ("configmaps", "dry run", 5)]),
             },

@@ -42,7 +42,7 @@ pub(crate) struct Releases {
     pub(crate) bare: Vec<Bare>,
     /// The requests of each step with Releases, as the API server counted them, without those of
     /// the bench.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<StepRequests>,
     /// The course of lone rollouts.
     pub(crate) profiles: Vec<Profile>,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Bare {
 
 /// The requests of a step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Asked {
+pub(crate) struct StepRequests {
     pub(crate) step: &'static str,
     pub(crate) served: Served,
 }
@@ -190,7 +190,7 @@ pub(crate) mod tests {
         };
         Releases {
             bare: vec![bare(true), bare(false), bare(false)],
-            asked: vec![Asked {
+            asked: vec![StepRequests {
                 step: at_once(Strategy::AllIn),
                 served,
             }],

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::fleet::Sides;
+use super::fleet::RequestCounts;
 use super::{number, ratio};
 use crate::load::sites::Sites as Shape;
 use crate::planner::Planned;
@@ -43,7 +43,7 @@ pub(crate) struct Sites {
     /// Resident memory of the idle manager in MiB, by step.
     pub(crate) memory: Vec<(&'static str, Option<f64>)>,
     /// Requests to the API servers, by step.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<StepRequests>,
     /// The largest status of the deployment, in bytes of JSON.
     pub(crate) status: usize,
     /// Timings of the planner.
@@ -52,11 +52,11 @@ pub(crate) struct Sites {
 
 /// The requests to the API servers in a step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Asked {
+pub(crate) struct StepRequests {
     pub(crate) step: &'static str,
     /// Number of sites that the step affects.
     pub(crate) sites: usize,
-    pub(crate) sides: Sides,
+    pub(crate) sides: RequestCounts,
     /// Bytes at the hub.
     pub(crate) traffic: Traffic,
 }
@@ -83,12 +83,12 @@ impl Sites {
         ))
     }
 
-    pub(crate) fn asked(&self, step: &str) -> Option<&Asked> {
+    pub(crate) fn asked(&self, step: &str) -> Option<&StepRequests> {
         self.asked.iter().find(|asked| asked.step == step)
     }
 }
 
-impl Asked {
+impl StepRequests {
     /// The given number, per affected site.
     pub(crate) fn per_site(&self, sent: u64) -> f64 {
         ratio(number(sent), number(self.sites))
@@ -113,10 +113,10 @@ pub(crate) mod tests {
             ("objectsetphases", "GET", 5),
             ("objectsets/status", "PUT", 60),
         ]);
-        let asked = Asked {
+        let asked = StepRequests {
             step: AT_ONCE,
             sites: 20,
-            sides: Sides {
+            sides: RequestCounts {
                 hub,
                 clusters: served(&[("configmaps", "APPLY", 40)]),
             },

@@ -1,7 +1,7 @@
 //! The figures of a fleet.
 
 use super::table::{fixed, or_empty, served, table};
-use crate::figures::fleet::{Fleet, Sides};
+use crate::figures::fleet::{Fleet, RequestCounts};
 use crate::figures::{number, ratio};
 
 /// The size of the fleet.
@@ -25,11 +25,11 @@ pub(super) const NOTES: &str = "\
 /// The tables about the fleet.
 pub(super) fn tables(fleet: &Fleet, objects: usize, sets: usize) -> String {
     let (hub, clusters) = fleet.requests_per_object(objects);
-    let of = |sides: &Sides, shown: &dyn Fn(u64) -> String| {
+    let of = |sides: &RequestCounts, shown: &dyn Fn(u64) -> String| {
         served(&[("hub", &sides.hub), ("clusters", &sides.clusters)], shown)
     };
     let per_set = |sent: u64| fixed(ratio(number(sent), number(sets)), 2);
-    let restart = if fleet.restart == Sides::default() {
+    let restart = if fleet.restart == RequestCounts::default() {
         String::new()
     } else {
         let table = of(&fleet.restart, &|sent| sent.to_string());

@@ -1,7 +1,7 @@
 //! The figures of Releases.
 
 use super::table::{fixed, or_empty, served, table};
-use crate::figures::releases::{Asked, Profile, Releases, cpu, seconds};
+use crate::figures::releases::{Profile, Releases, StepRequests, cpu, seconds};
 use crate::figures::{Figures, Step, number, ratio};
 
 /// The number and shape of the Applications.
@@ -70,7 +70,7 @@ fn beside_bare(figures: &Figures, releases: &Releases) -> String {
 
 /// The requests of a step per Release: as the manager counts them, and by resource as the server
 /// does.
-fn requests(figures: &Figures, asked: &Asked) -> String {
+fn requests(figures: &Figures, asked: &StepRequests) -> String {
     let step = figures.step(asked.step);
     let sets = step.map_or(0, |step| step.sets);
     let each = |sent: u64| fixed(ratio(number(sent), number(sets)), 2);

@@ -1,7 +1,7 @@
 //! The figures of sites.
 
 use super::table::{fixed, or_empty, served, table};
-use crate::figures::sites::{Asked, CONNECTED, NONE, Sites};
+use crate::figures::sites::{CONNECTED, NONE, Sites, StepRequests};
 use crate::traffic::Bytes;
 
 /// The number and shape of the sites.
@@ -50,7 +50,7 @@ fn memory(sites: &Sites) -> String {
     )
 }
 
-fn requests(asked: &Asked) -> String {
+fn requests(asked: &StepRequests) -> String {
     let per_site = |sent: u64| fixed(asked.per_site(sent), 2);
     let sides = [("hub", &asked.sides.hub), ("sites", &asked.sides.clusters)];
     format!(
@@ -62,7 +62,7 @@ fn requests(asked: &Asked) -> String {
     )
 }
 
-fn bytes(asked: &Asked) -> String {
+fn bytes(asked: &StepRequests) -> String {
     let row = |resource: &str, bytes: Bytes| {
         let Bytes {
             sent,

@@ -12,7 +12,7 @@ use crate::figures::{Step, Timing, chain};
 use crate::load::Shape;
 use crate::load::chains::Chains;
 use crate::served::Served;
-use crate::settle::{self, Wanted};
+use crate::settle::{self, ExpectedChain};
 use crate::target::{Answer, Answers, Target};
 use crate::watch::Watch;
 
@@ -146,7 +146,7 @@ impl Steps {
                 let Some(Answer { at, generation }) = waiting.get(&name).copied() else {
                     continue;
                 };
-                let wanted = Wanted { generation, newest };
+                let wanted = ExpectedChain { generation, newest };
                 if let Some(settled) = load.seen.settled(&name, wanted) {
                     waiting.remove(&name);
                     latencies.push(settled.saturating_duration_since(at));

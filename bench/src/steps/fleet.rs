@@ -6,10 +6,10 @@ use baton_apis::constants::shipper;
 use tokio::time::{Instant, sleep};
 
 use super::restart::Restart;
-use super::wait::{Wanted, until_met};
+use super::wait::{ExpectedState, until_met};
 use super::{LOOK, Steps, limit};
 use crate::error::Error;
-use crate::figures::fleet::{CONNECT, CREATE, Fleet, IDLE_ALL, IDLE_FEW, RESTART, Sides};
+use crate::figures::fleet::{CONNECT, CREATE, Fleet, IDLE_ALL, IDLE_FEW, RESTART, RequestCounts};
 use crate::figures::{Step, Timing};
 use crate::load::fleet::Fleet as Shape;
 use crate::served::Served;
@@ -92,7 +92,7 @@ impl Steps {
         clusters: &mut Watch,
         names: impl Iterator<Item = String>,
     ) -> Result<Option<Instant>, Error> {
-        let wanted = names.map(|name| (name, Wanted::Connected));
+        let wanted = names.map(|name| (name, ExpectedState::Connected));
         let wanted: std::collections::BTreeMap<_, _> = wanted.collect();
         let limit = CONNECTED + limit(wanted.len());
         let what = "clusters to be connected";
@@ -122,14 +122,14 @@ impl Steps {
 
     /// Creates the sets of all clusters concurrently, and waits until all are available. Returns
     /// the requests, without those of the bench.
-    async fn deliver(&mut self, shape: Shape, sites: &Sites) -> Result<Sides, Error> {
+    async fn deliver(&mut self, shape: Shape, sites: &Sites) -> Result<RequestCounts, Error> {
         let sets = shape.sets(&self.figures.shape);
-        let wanted = self.all(1, Wanted::Available).collect();
+        let wanted = self.all(1, ExpectedState::Available).collect();
         let own = u64::try_from(sets.len()).unwrap_or_default();
         let earlier = self.sides(sites).await?;
         self.roll_out(CREATE, sets, wanted).await?;
-        let Sides { hub, clusters } = self.sides(sites).await?.since(&earlier);
-        Ok(Sides {
+        let RequestCounts { hub, clusters } = self.sides(sites).await?.since(&earlier);
+        Ok(RequestCounts {
             hub: hub.without("objectsets", "POST", own),
             clusters,
         })
@@ -141,7 +141,7 @@ impl Steps {
         &mut self,
         shape: Shape,
         sites: &Sites,
-    ) -> Result<(Sides, Duration), Error> {
+    ) -> Result<(RequestCounts, Duration), Error> {
         let earlier = self.sides(sites).await?;
         let sets = self.figures.shape.sets;
         // Each revision is reconciled once, and each of its phase objects.
@@ -192,8 +192,8 @@ impl Steps {
         }
     }
 
-    pub(super) async fn sides(&self, sites: &Sites) -> Result<Sides, Error> {
-        Ok(Sides {
+    pub(super) async fn sides(&self, sites: &Sites) -> Result<RequestCounts, Error> {
+        Ok(RequestCounts {
             hub: Served::read(&self.client).await?,
             clusters: sites.served().await?,
         })

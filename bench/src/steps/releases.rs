@@ -20,12 +20,12 @@ use self::release::Release;
 use super::{LOOK, Steps};
 use crate::bare;
 use crate::error::Error;
-use crate::figures::releases::{Asked, FILL, FIRST, IDLE, Profile, RESTART, at_once, lone};
+use crate::figures::releases::{FILL, FIRST, IDLE, Profile, RESTART, StepRequests, at_once, lone};
 use crate::figures::{Step, Timing};
 use crate::load::releases::{Releases as Shape, Strategy, Template, names};
 use crate::served::Served;
 use crate::target::Target;
-use crate::watch::{Sight, Watch};
+use crate::watch::{ObjectEvent, Watch};
 
 /// The time for which the manager is left idle.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -177,7 +177,7 @@ impl Steps {
             .without("applications", "POST", count(names.len()))
             .without("releases", "PATCH", count(promotions));
         if let Some(releases) = &mut self.figures.releases {
-            releases.asked.push(Asked { step, served });
+            releases.asked.push(StepRequests { step, served });
         }
         Ok(())
     }
@@ -276,7 +276,7 @@ impl Waiting {
 
     /// Records an event of a Release. Returns the step that the Release is to be sent to, if it
     /// waits for that.
-    fn take(&mut self, sight: Sight<Release>) -> Option<(String, i64)> {
+    fn take(&mut self, sight: ObjectEvent<Release>) -> Option<(String, i64)> {
         let release = sight.object?;
         let application = release.application();
         let (last, sent) = self.open.get_mut(application)?;
@@ -307,14 +307,14 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    fn sight(application: &str, status: &Value) -> Sight<Release> {
+    fn sight(application: &str, status: &Value) -> ObjectEvent<Release> {
         let name = format!("{application}-1-0");
         let release = json!({
             "metadata": {"name": name, "labels": {"shipper-app": application}},
             "spec": {"targetStep": 0},
             "status": status,
         });
-        Sight {
+        ObjectEvent {
             name,
             at: Instant::now(),
             object: Some(serde_json::from_value(release).unwrap()),

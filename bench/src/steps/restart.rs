@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton_hack::manager::Manager;
 use tokio::time::Instant;
 
-use super::{Before, Steps};
+use super::{StepStart, Steps};
 use crate::error::Error;
 use crate::figures::{Step, Timing};
 
@@ -55,9 +55,9 @@ impl Steps {
         sets: usize,
         restart: &Restart,
     ) -> Result<(), Error> {
-        let before = Before {
+        let before = StepStart {
             server: restart.server,
-            ..Before::default()
+            ..StepStart::default()
         };
         let timing = Timing::of(0, restart.settled - restart.started);
         self.end(Step::new(step, sets, timing), before).await

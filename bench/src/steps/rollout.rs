@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::wait::{Wanted, until_met};
+use super::wait::{ExpectedState, until_met};
 use super::{LOOK, Steps};
 use crate::error::Error;
 use crate::figures::{Step, Timing};
@@ -19,15 +19,15 @@ const LONE: usize = 20;
 impl Steps {
     /// Rolls out first revisions, until all are available.
     pub(crate) async fn create(&mut self) -> Result<(), Error> {
-        let wanted = self.all(1, Wanted::Available).collect();
+        let wanted = self.all(1, ExpectedState::Available).collect();
         let sets = self.figures.shape.bodies(1);
         self.roll_out("create", sets, wanted).await
     }
 
     /// Rolls out second revisions, until all are available and the first ones control nothing.
     pub(crate) async fn handover(&mut self) -> Result<(), Error> {
-        let old = self.all(1, Wanted::ControlsNothing);
-        let wanted = old.chain(self.all(2, Wanted::Available)).collect();
+        let old = self.all(1, ExpectedState::ControlsNothing);
+        let wanted = old.chain(self.all(2, ExpectedState::Available)).collect();
         let sets = self.figures.shape.bodies(2);
         self.roll_out("handover", sets, wanted).await
     }
@@ -35,8 +35,8 @@ impl Steps {
     /// Rolls out third revisions with the same content, until all are available and the second ones
     /// control nothing.
     pub(crate) async fn unchanged(&mut self) -> Result<(), Error> {
-        let old = self.all(2, Wanted::ControlsNothing);
-        let wanted = old.chain(self.all(3, Wanted::Available)).collect();
+        let old = self.all(2, ExpectedState::ControlsNothing);
+        let wanted = old.chain(self.all(3, ExpectedState::Available)).collect();
         let sets = self.figures.shape.bodies(3);
         self.roll_out("unchanged", sets, wanted).await
     }
@@ -45,7 +45,7 @@ impl Steps {
         &mut self,
         step: &'static str,
         sets: BTreeMap<String, Value>,
-        wanted: BTreeMap<String, Wanted>,
+        wanted: BTreeMap<String, ExpectedState>,
     ) -> Result<(), Error> {
         let before = self.begin().await?;
         let limit = self.limit();
@@ -90,11 +90,11 @@ impl Steps {
                 let what = "the ObjectSets of lone";
                 until_met(&mut self.manager, &mut watch, what, wanted, limit).await
             };
-            let available = met(Wanted::Available).await?;
+            let available = met(ExpectedState::Available).await?;
             let at = available.values().zip(answers.values());
             latencies.extend(at.map(|(at, answer)| at.saturating_duration_since(answer.at)));
             target.delete_sets(std::slice::from_ref(&name)).await?;
-            met(Wanted::Gone).await?;
+            met(ExpectedState::Gone).await?;
         }
         self.calm("the manager to settle", LOOK, 0).await?;
         let timing = Timing::of(LONE * shape.objects(), latencies.iter().sum());
@@ -106,7 +106,7 @@ impl Steps {
     pub(crate) async fn teardown(&mut self) -> Result<(), Error> {
         // The older revisions are deleted first: without a successor they would take their objects
         // back.
-        let all = || (1..=3).flat_map(|revision| self.all(revision, Wanted::Gone));
+        let all = || (1..=3).flat_map(|revision| self.all(revision, ExpectedState::Gone));
         let names: Vec<String> = all().map(|(name, _)| name).collect();
         let wanted = all().collect();
         let before = self.begin().await?;
@@ -132,15 +132,15 @@ impl Steps {
     pub(super) fn all(
         &self,
         revision: u32,
-        wanted: Wanted,
-    ) -> impl Iterator<Item = (String, Wanted)> + use<> {
+        wanted: ExpectedState,
+    ) -> impl Iterator<Item = (String, ExpectedState)> + use<> {
         (0..self.figures.shape.sets).map(move |number| (set_name(number, revision), wanted))
     }
 
     async fn until_met(
         &mut self,
         step: &str,
-        wanted: BTreeMap<String, Wanted>,
+        wanted: BTreeMap<String, ExpectedState>,
     ) -> Result<BTreeMap<String, Instant>, Error> {
         let limit = self.limit();
         let what = format!("the ObjectSets of {step}");

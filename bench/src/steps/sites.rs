@@ -16,13 +16,13 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::fleet::{CONNECTED as PATIENCE, MEMORY_LOOKS};
-use super::wait::{Wanted, until_met};
-use super::{Before, LOOK, Steps, limit};
+use super::wait::{ExpectedState, until_met};
+use super::{LOOK, StepStart, Steps, limit};
 use crate::error::Error;
-use crate::figures::fleet::Sides;
+use crate::figures::fleet::RequestCounts;
 use crate::figures::sites::{
-    AT_ONCE, Asked, BACK, CONNECT, CONNECTED, FIRST, IDLE, LOST, NONE, OTHERS, RESTART, Sites,
-    WAVES,
+    AT_ONCE, BACK, CONNECT, CONNECTED, FIRST, IDLE, LOST, NONE, OTHERS, RESTART, Sites,
+    StepRequests, WAVES,
 };
 use crate::figures::{Figures, Step, Timing};
 use crate::gateway::Gateway;
@@ -71,8 +71,8 @@ struct Field<'a> {
 
 /// The counters when a step began.
 struct Counted {
-    before: Before,
-    sides: Sides,
+    before: StepStart,
+    sides: RequestCounts,
     traffic: Traffic,
 }
 
@@ -287,7 +287,7 @@ impl Steps {
         let wanted = field
             .shape
             .lost()
-            .map(|name| (name, Wanted::Lost))
+            .map(|name| (name, ExpectedState::Lost))
             .collect();
         let patience = PATIENCE + limit(lost);
         let met = until_met(
@@ -368,12 +368,12 @@ impl Steps {
         field: &Field<'_>,
         step: &'static str,
         sites: usize,
-        earlier: (&Sides, &Traffic),
+        earlier: (&RequestCounts, &Traffic),
     ) -> Result<(), Error> {
         let asked = self.sides(field.planes).await?.since(earlier.0);
         let traffic = Traffic::read(&self.client).await?.since(earlier.1);
         if let Some(figures) = &mut self.figures.sites {
-            figures.asked.push(Asked {
+            figures.asked.push(StepRequests {
                 step,
                 sites,
                 sides: asked,

@@ -7,11 +7,11 @@ use baton_hack::manager::Manager;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::watch::{Object, Sight, Watch};
+use crate::watch::{Object, ObjectEvent, Watch};
 
 /// The wanted state of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum ExpectedState {
     Available,
     ControlsNothing,
     Gone,
@@ -19,7 +19,7 @@ pub(super) enum Wanted {
     Lost,
 }
 
-impl Wanted {
+impl ExpectedState {
     /// The reason that an object is not in this state; `None` if it is.
     fn unmet(self, object: Option<&Object>) -> Option<String> {
         let is_met = object.map_or(self == Self::Gone, |object| match self {
@@ -42,12 +42,12 @@ impl Wanted {
 /// The objects to wait for, and those that were observed in the wanted state.
 struct Waiting {
     /// By name, with the last observed state.
-    wanted: BTreeMap<String, (Wanted, String)>,
+    wanted: BTreeMap<String, (ExpectedState, String)>,
     met: BTreeMap<String, Instant>,
 }
 
 impl Waiting {
-    fn new(wanted: BTreeMap<String, Wanted>) -> Self {
+    fn new(wanted: BTreeMap<String, ExpectedState>) -> Self {
         let unseen = |(name, wanted)| (name, (wanted, format!("not {wanted:?}")));
         Self {
             wanted: wanted.into_iter().map(unseen).collect(),
@@ -55,7 +55,7 @@ impl Waiting {
         }
     }
 
-    fn take(&mut self, Sight { name, at, object }: Sight) {
+    fn take(&mut self, ObjectEvent { name, at, object }: ObjectEvent) {
         let Some((wanted, last)) = self.wanted.get_mut(&name) else {
             return;
         };
@@ -73,7 +73,7 @@ pub(super) async fn until_met(
     manager: &mut Manager,
     watch: &mut Watch,
     what: &str,
-    wanted: BTreeMap<String, Wanted>,
+    wanted: BTreeMap<String, ExpectedState>,
     limit: Duration,
 ) -> Result<BTreeMap<String, Instant>, Error> {
     let all = wanted.len();
@@ -116,9 +116,9 @@ mod tests {
     fn an_expected_state_is_recorded_once() {
         let start = Instant::now();
         let mut waiting = Waiting::new(BTreeMap::from([
-            ("new".to_owned(), Wanted::Available),
-            ("old".to_owned(), Wanted::ControlsNothing),
-            ("gone".to_owned(), Wanted::Gone),
+            ("new".to_owned(), ExpectedState::Available),
+            ("old".to_owned(), ExpectedState::ControlsNothing),
+            ("gone".to_owned(), ExpectedState::Gone),
         ]));
         let state = |available: bool, controls: usize| {
             let status = if available { "True" } else { "False" };
@@ -139,7 +139,7 @@ mod tests {
             ("gone", None),
         ];
         for (second, (name, object)) in (0..).zip(sights) {
-            waiting.take(Sight {
+            waiting.take(ObjectEvent {
                 name: name.to_owned(),
                 at: start + Duration::from_secs(second),
                 object,
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_unmet_cluster_reports_why_it_is_not_connected() {
-        let unmet = |status: &Value| Wanted::Connected.unmet(Some(&object(status)));
+        let unmet = |status: &Value| ExpectedState::Connected.unmet(Some(&object(status)));
         let connected = |status: &str, reason: &str, message: &str| {
             json!({"conditions": [
                 {"type": "Audited", "status": "True", "reason": "Yes", "message": ""},

@@ -71,7 +71,7 @@ impl Container {
 
 /// A container that a revision manages, and deletes when the revision ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct ManagedContainer {
     /// The namespace or the definition.
     pub container: Container,
     /// Identity of the container object.
@@ -80,7 +80,7 @@ pub struct Held {
     pub revision: String,
 }
 
-impl Held {
+impl ManagedContainer {
     /// The reason why a newer revision must not be rolled out: it leaves the container out, but
     /// contains objects in it. `None` if no object would be lost.
     ///
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    fn held(manifest: &Value) -> Option<Held> {
+    fn held(manifest: &Value) -> Option<ManagedContainer> {
         let gvk = Gvk::new(text(manifest, "apiVersion"), text(manifest, "kind"));
         let container = Container::of(&gvk, manifest)?;
         let name = metadata(manifest, "name").to_owned();
@@ -136,7 +136,7 @@ mod tests {
             name,
         };
         let revision = "web-1".to_owned();
-        Some(Held {
+        Some(ManagedContainer {
             container,
             key,
             revision,

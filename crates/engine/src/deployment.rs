@@ -58,7 +58,7 @@ pub struct Deployment {
 
 /// One revision of a deployment.
 #[derive(Clone, Debug, Default)]
-pub struct Member {
+pub struct DeploymentRevision {
     /// Name.
     pub name: String,
     /// Revision number, if one is assigned.
@@ -95,7 +95,7 @@ pub struct Snapshot<'a> {
     /// The deployment.
     pub deployment: Deployment,
     /// The revisions of the deployment, oldest first: see [`sort`].
-    pub members: Vec<Member>,
+    pub members: Vec<DeploymentRevision>,
     /// True if the newest revision has the content that the template asks for.
     pub newest_fits: bool,
     /// Identities of the objects in the manifests of live revisions, slices included; revisions
@@ -149,14 +149,14 @@ pub enum Action {
 }
 
 /// Sorts revisions by their numbers, oldest first.
-pub fn sort(members: &mut [Member]) {
+pub fn sort(members: &mut [DeploymentRevision]) {
     members.sort_by(|a, b| {
-        let key = |m: &Member| (m.number.unwrap_or(0), m.created);
+        let key = |m: &DeploymentRevision| (m.number.unwrap_or(0), m.created);
         key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
     });
 }
 
-impl Member {
+impl DeploymentRevision {
     /// Returns a condition if it was observed at the present generation.
     pub fn condition(&self, type_: &str) -> Option<&Condition> {
         find_current(&self.status.conditions, type_, self.generation)
@@ -200,18 +200,18 @@ impl Member {
 
 impl Snapshot<'_> {
     /// The revision with the highest number.
-    pub fn newest(&self) -> Option<&Member> {
+    pub fn newest(&self) -> Option<&DeploymentRevision> {
         self.members.last()
     }
 
     /// The revision that the template asks for, if it was created already.
-    pub fn current(&self) -> Option<&Member> {
+    pub fn current(&self) -> Option<&DeploymentRevision> {
         self.newest()
             .filter(|newest| self.newest_fits && !newest.is_deleting)
     }
 
     /// A revision that has no number yet but will get one; no decision is possible before.
-    pub fn unnumbered(&self) -> Option<&Member> {
+    pub fn unnumbered(&self) -> Option<&DeploymentRevision> {
         self.members
             .iter()
             .find(|member| member.number.is_none() && member.is_live())
@@ -263,7 +263,7 @@ impl Snapshot<'_> {
         .collect()
     }
 
-    fn annotation(&self, current: &Member) -> Option<Action> {
+    fn annotation(&self, current: &DeploymentRevision) -> Option<Action> {
         let own = &self.deployment;
         let preflight = current.preflight.as_deref();
         let agrees = |wanted: Option<&str>, current| wanted.is_none() || wanted == current;

@@ -41,7 +41,7 @@ pub enum Live {
 
 /// Fingerprints of a wanted body and of the live fields in the server's answer to it. While both
 /// stay the same there is no difference, in whatever form the server stores a value.
-pub type Settled = (u64, u64);
+pub type AppliedFingerprints = (u64, u64);
 
 /// A `resourceVersion` that no object has: it is the version of an empty etcd. An apply with this
 /// version creates an object, and is refused if the object exists.
@@ -56,12 +56,12 @@ pub(super) struct ObjectPass<'a> {
     siblings: &'a dyn Siblings,
     pub desired: &'a Desired,
     live: Live,
-    settled: Option<Settled>,
+    settled: Option<AppliedFingerprints>,
     progress: Progress,
     rounds: u8,
     /// The live state is the answer to our own write, so it is not compared again.
     written: bool,
-    pub learned: Option<Settled>,
+    pub learned: Option<AppliedFingerprints>,
     pub write: Option<WriteResult>,
 }
 
@@ -116,7 +116,7 @@ pub(super) enum Problem {
 
 /// The next action on an object.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Need {
+pub(super) enum NextAction {
     /// The object is in the wanted state, or belongs to a newer revision.
     Nothing,
     /// A request that does not change the object's content, and precedes every write of the phase.
@@ -164,7 +164,7 @@ impl<'a> ObjectPass<'a> {
         revision: &'a Revision,
         siblings: &'a dyn Siblings,
         desired: &'a Desired,
-        (live, settled): (Live, Option<Settled>),
+        (live, settled): (Live, Option<AppliedFingerprints>),
     ) -> Self {
         Self {
             revision,
@@ -204,31 +204,31 @@ impl<'a> ObjectPass<'a> {
         }
     }
 
-    pub fn need(&self) -> Need {
+    pub fn need(&self) -> NextAction {
         match &self.progress {
-            Progress::MergedIntoStranger => Need::Check(Request::TakeBack),
-            Progress::RefusedOrTaken(_) => Need::Check(Request::Get),
-            Progress::Blocked(problem, text) => Need::Blocked(*problem, text.clone()),
+            Progress::MergedIntoStranger => NextAction::Check(Request::TakeBack),
+            Progress::RefusedOrTaken(_) => NextAction::Check(Request::Get),
+            Progress::Blocked(problem, text) => NextAction::Blocked(*problem, text.clone()),
             Progress::Immutable => self
                 .live()
-                .map_or(Need::Nothing, |it| self.need_to_recreate(it)),
+                .map_or(NextAction::Nothing, |it| self.need_to_recreate(it)),
             Progress::Fresh
             | Progress::Leading
             | Progress::Checked
             | Progress::RefusedUnmigrated => match &self.live {
-                Live::Unread => Need::Check(Request::Get),
+                Live::Unread => NextAction::Check(Request::Get),
                 Live::Uncached | Live::Gone => self.need_when_absent(),
                 Live::Present(live) => self.need_when_present(live),
             },
         }
     }
 
-    fn need_when_absent(&self) -> Need {
+    fn need_when_absent(&self) -> NextAction {
         if self.revision.is_paused() {
-            return Need::Wait("not found".to_owned());
+            return NextAction::Wait("not found".to_owned());
         }
         if let Some(claim) = self.siblings.taken_by_newer(&self.desired.key) {
-            return Need::Wait(format!("not found, {claim}"));
+            return NextAction::Wait(format!("not found, {claim}"));
         }
         let mut body = self.desired.manifest.clone();
         let fields = metadata_mut(&mut body);
@@ -236,39 +236,39 @@ impl<'a> ObjectPass<'a> {
         fields.insert("ownerReferences".to_owned(), vec![own].into());
         fields.insert("resourceVersion".to_owned(), NO_VERSION.into());
         match self.progress {
-            Progress::Leading | Progress::Checked => Need::Write(Request::Create(body)),
-            _ => Need::DryRun(Request::DryRunCreate(body)),
+            Progress::Leading | Progress::Checked => NextAction::Write(Request::Create(body)),
+            _ => NextAction::DryRun(Request::DryRunCreate(body)),
         }
     }
 
     /// Sends the write without its dry run, before every other write of its phase. May be called
-    /// only if the need is [`Need::DryRun`].
+    /// only if the need is [`NextAction::DryRun`].
     pub fn lead(&mut self) {
         self.progress = Progress::Leading;
     }
 
-    fn need_when_present(&self, live: &Value) -> Need {
+    fn need_when_present(&self, live: &Value) -> NextAction {
         let is_paused = self.revision.is_paused();
         let situation = classify(self.revision, self.siblings, live);
         match decide_adoption(self.revision, self.desired, &situation, live) {
-            Adoption::Leave(_) => Need::Nothing,
-            _ if is_paused && self.revision.delivery == Delivery::InProcess => Need::Nothing,
+            Adoption::Leave(_) => NextAction::Nothing,
+            _ if is_paused && self.revision.delivery == Delivery::InProcess => NextAction::Nothing,
             Adoption::Refuse(refusal) => {
                 let text = collision_message(self.desired, refusal);
-                Need::Blocked(Problem::Collision, text)
+                NextAction::Blocked(Problem::Collision, text)
             }
             // A write to a terminating object is lost with it; the object is created again when it
             // is gone.
-            _ if is_terminating(live) => Need::Wait(why_terminating(live)),
+            _ if is_terminating(live) => NextAction::Wait(why_terminating(live)),
             // A paused delegated phase is not available while an object differs from its manifest.
             Adoption::Keep if is_paused => match self.need_when_ours(live) {
-                Need::Write(_) | Need::Prepare(_) => {
-                    Need::Wait("paused, and not as it should be".to_owned())
+                NextAction::Write(_) | NextAction::Prepare(_) => {
+                    NextAction::Wait("paused, and not as it should be".to_owned())
                 }
                 need => need,
             },
             Adoption::Adopt(_) if is_paused => {
-                Need::Wait("paused, and not taken over yet".to_owned())
+                NextAction::Wait("paused, and not taken over yet".to_owned())
             }
             Adoption::Keep => self.need_when_ours(live),
             Adoption::Adopt(_) => {
@@ -280,10 +280,10 @@ impl<'a> ObjectPass<'a> {
                 match self.need_to_apply(body, live, is_checked || needs_no_check) {
                     // The write is certain to follow. An object to be migrated is excluded, because
                     // the server may refuse its dry run although the write is valid.
-                    Need::Check(request @ Request::DryRunApply(_))
+                    NextAction::Check(request @ Request::DryRunApply(_))
                         if !self.needs_migration(live) =>
                     {
-                        Need::DryRun(request)
+                        NextAction::DryRun(request)
                     }
                     need => need,
                 }
@@ -291,16 +291,16 @@ impl<'a> ObjectPass<'a> {
         }
     }
 
-    fn need_when_ours(&self, live: &Value) -> Need {
+    fn need_when_ours(&self, live: &Value) -> NextAction {
         let body = self.body(live, References::Owned);
         if self.written || diff::compare(&body, live) == Difference::None {
-            return Need::Nothing;
+            return NextAction::Nothing;
         }
         let wanted = diff::wanted_fingerprint(&self.desired.manifest);
         let known = self.learned.or(self.settled);
         let known = known.filter(|(settled_wanted, _)| *settled_wanted == wanted);
         if known.is_some_and(|(_, print)| diff::live_fingerprint(live) == Some(print)) {
-            return Need::Nothing;
+            return NextAction::Nothing;
         }
         // Without a recorded fingerprint, for instance after a restart, the difference may be only
         // in the form in which the server stores a value; a dry run shows that. With legacy entries
@@ -315,19 +315,19 @@ impl<'a> ObjectPass<'a> {
     /// the object is changed. It is not final if legacy entries own fields. Fields to be removed
     /// still exist then (a volume can change from one source to another, but not have two), and
     /// fields that the body lacks are not missing yet. So another dry run follows the migration.
-    fn need_to_apply(&self, body: Value, live: &Value, is_checked: bool) -> Need {
+    fn need_to_apply(&self, body: Value, live: &Value, is_checked: bool) -> NextAction {
         let migrate = || Request::Migrate {
             live: precondition(live),
             former: self.former_managers(live),
         };
         if self.progress == Progress::RefusedUnmigrated {
-            Need::Check(migrate())
+            NextAction::Check(migrate())
         } else if !is_checked {
-            Need::Check(Request::DryRunApply(versioned(body, live)))
+            NextAction::Check(Request::DryRunApply(versioned(body, live)))
         } else if self.needs_migration(live) {
-            Need::Prepare(migrate())
+            NextAction::Prepare(migrate())
         } else {
-            Need::Write(Request::Apply(versioned(body, live)))
+            NextAction::Write(Request::Apply(versioned(body, live)))
         }
     }
 
@@ -335,26 +335,26 @@ impl<'a> ObjectPass<'a> {
     ///
     /// The object is taken over first, and the status reports this to the older revisions: once the
     /// object is gone, they leave it to this revision.
-    fn need_to_recreate(&self, live: &Value) -> Need {
+    fn need_to_recreate(&self, live: &Value) -> NextAction {
         let revision = self.revision;
         match self.classify(live) {
-            Situation::Ours if revision.ran.contains(&self.desired.key) => Need::Nothing,
+            Situation::Ours if revision.ran.contains(&self.desired.key) => NextAction::Nothing,
             Situation::Ours
                 if revision
                     .reported
                     .contains(&controlled_reference(&self.desired.key)) =>
             {
-                Need::Write(Request::DeleteForRecreation(precondition(live)))
+                NextAction::Write(Request::DeleteForRecreation(precondition(live)))
             }
             Situation::Ours => {
                 let text = "taken over, to be deleted and created again".to_owned();
-                Need::Blocked(Problem::Failed, text)
+                NextAction::Blocked(Problem::Failed, text)
             }
             _ => {
                 let owners = References::All.list(live, revision);
                 let mut body = handed_over(live, &owners, revision.number);
                 body["metadata"]["labels"] = json!({ LABEL_CACHE: LABEL_CACHE_VALUE });
-                Need::Write(Request::HandOver(body))
+                NextAction::Write(Request::HandOver(body))
             }
         }
     }

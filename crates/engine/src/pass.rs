@@ -18,7 +18,7 @@ use crate::{
     handover::Siblings,
     mapping::{mapped, stopped_as_a_whole},
     object::{controlled_reference, metadata},
-    object_pass::{Live, Need, ObjectPass, Problem, Settled},
+    object_pass::{AppliedFingerprints, Live, NextAction, ObjectPass, Problem},
     revision::{Desired, Kinds, Phase, Revision, violations},
     texts::{Joined, MAX_WAITING_FOR},
     workload,
@@ -139,7 +139,7 @@ impl<'a> Pass<'a> {
     /// `observe` returns the cached state of an object and its recorded fingerprints.
     pub fn new(
         snapshot: Snapshot<'a>,
-        mut observe: impl FnMut(Position) -> (Live, Option<Settled>),
+        mut observe: impl FnMut(Position) -> (Live, Option<AppliedFingerprints>),
     ) -> Self {
         let Snapshot {
             revision, siblings, ..
@@ -172,7 +172,7 @@ impl<'a> Pass<'a> {
     /// objects of all phases are checked that can be checked.
     pub fn check(
         snapshot: Snapshot<'a>,
-        observe: impl FnMut(Position) -> (Live, Option<Settled>),
+        observe: impl FnMut(Position) -> (Live, Option<AppliedFingerprints>),
     ) -> Self {
         Self {
             ahead: Some(Ahead::all(&snapshot)),
@@ -241,17 +241,17 @@ impl<'a> Pass<'a> {
         for (object, pass) in self.objects[phase].iter().enumerate() {
             let at = Position { phase, object };
             match pass.need() {
-                Need::Nothing | Need::Wait(_) => {}
-                Need::Check(request) => checks.push((at, request)),
-                Need::DryRun(request) => dry_runs.push((at, request)),
-                Need::Prepare(request) => preparations.push((at, request)),
-                Need::Write(request) => writes.push((at, request)),
-                Need::Blocked(Problem::Collision, text) => {
+                NextAction::Nothing | NextAction::Wait(_) => {}
+                NextAction::Check(request) => checks.push((at, request)),
+                NextAction::DryRun(request) => dry_runs.push((at, request)),
+                NextAction::Prepare(request) => preparations.push((at, request)),
+                NextAction::Write(request) => writes.push((at, request)),
+                NextAction::Blocked(Problem::Collision, text) => {
                     problems.push((Problem::Collision, at, text));
                     // Objects after the first collision are skipped.
                     break;
                 }
-                Need::Blocked(problem, text) => {
+                NextAction::Blocked(problem, text) => {
                     let position = pass.desired.position(&self.snapshot.phases[phase].name);
                     problems.push((problem, at, format!("{position}: {text}")));
                 }
@@ -270,7 +270,7 @@ impl<'a> Pass<'a> {
         if let Some((at, _)) = leader {
             let pass = &mut self.objects[at.phase][at.object];
             pass.lead();
-            if let Need::Write(request) = pass.need() {
+            if let NextAction::Write(request) = pass.need() {
                 return vec![(at, request)];
             }
         }
@@ -348,7 +348,7 @@ impl<'a> Pass<'a> {
     /// The reason why an object does not pass its probes; `None` if it passes.
     fn probe(&mut self, at: Position) -> Option<String> {
         let object = &self.objects[at.phase][at.object];
-        if let Need::Wait(text) = object.need() {
+        if let NextAction::Wait(text) = object.need() {
             return Some(text);
         }
         let Some(live) = object.live() else {

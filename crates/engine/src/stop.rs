@@ -20,13 +20,13 @@ use crate::{
 
 /// The field that stops a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Switch {
+enum StopField {
     Replicas,
     Suspend,
     NodeSelector,
 }
 
-impl Switch {
+impl StopField {
     const ALL: [Self; 3] = [Self::Replicas, Self::Suspend, Self::NodeSelector];
 
     /// Returns the field that stops an object, if it is a workload.
@@ -73,7 +73,7 @@ impl Switch {
 /// Pods without a workload continue to run, because they can only be deleted.
 pub fn stop(objects: &mut [ObjectSetObject], which: &SiteStop) {
     for entry in objects {
-        let Some(switch) = Switch::of(&entry.object).filter(|_| concerns(which, &entry.object))
+        let Some(switch) = StopField::of(&entry.object).filter(|_| concerns(which, &entry.object))
         else {
             continue;
         };
@@ -125,7 +125,7 @@ pub fn is_stopped(object: &Value) -> bool {
 /// stopped the workload.
 pub fn is_switched_on(live: &Value, path: &FieldPath) -> bool {
     is_stopped(live)
-        && Switch::ALL
+        && StopField::ALL
             .iter()
             .any(|switch| path.overlaps(switch.path()))
 }

@@ -91,7 +91,7 @@ struct Attempts {
     problem: Option<String>,
 }
 
-enum Need<T> {
+enum NextAction<T> {
     Nothing,
     Send(T),
     Wait,
@@ -183,18 +183,18 @@ impl<'a> Teardown<'a> {
     pub fn step(&mut self) -> Step {
         while let Some(phase) = self.left.checked_sub(1) {
             match self.need_of_phase(phase) {
-                Need::Nothing => {}
-                Need::Send(delegation) => return Step::Delegate(phase, delegation),
-                Need::Wait => break,
+                NextAction::Nothing => {}
+                NextAction::Send(delegation) => return Step::Delegate(phase, delegation),
+                NextAction::Wait => break,
             }
             let mut requests = Vec::new();
             let mut waiting = false;
             for object in 0..self.objects[phase].len() {
                 let at = Position { phase, object };
                 match self.need(at) {
-                    Need::Nothing => {}
-                    Need::Wait => waiting = true,
-                    Need::Send(request) => requests.push((at, request)),
+                    NextAction::Nothing => {}
+                    NextAction::Wait => waiting = true,
+                    NextAction::Send(request) => requests.push((at, request)),
                 }
             }
             if !requests.is_empty() {
@@ -208,7 +208,7 @@ impl<'a> Teardown<'a> {
         Step::Done
     }
 
-    fn need(&self, at: Position) -> Need<Request> {
+    fn need(&self, at: Position) -> NextAction<Request> {
         let object = &self.objects[at.phase][at.object];
         let desired = at.of(self.phases);
         let may_be_there = match self.kinds.get(&desired.gvk) {
@@ -218,25 +218,25 @@ impl<'a> Teardown<'a> {
         };
         if !may_be_there || !desired.violations.is_empty() {
             // The revision has never written the object, or the object is gone with its kind.
-            return Need::Nothing;
+            return NextAction::Nothing;
         }
         if object.attempts.problem.is_some() {
             return if self.revision.is_abandoned {
-                Need::Nothing
+                NextAction::Nothing
             } else {
-                Need::Wait
+                NextAction::Wait
             };
         }
         let live = match &object.live {
-            Live::Gone => return Need::Nothing,
-            Live::Unread | Live::Uncached => return Need::Send(Request::Get),
+            Live::Gone => return NextAction::Nothing,
+            Live::Unread | Live::Uncached => return NextAction::Send(Request::Get),
             Live::Present(live) => live,
         };
         match removal(live, &self.revision.identity.uid) {
-            None if object.confirmed => Need::Nothing,
+            None if object.confirmed => NextAction::Nothing,
             // The cache may lag behind a write of ours whose answer was lost.
-            None => Need::Send(Request::Get),
-            Some(Request::Delete(_)) if object.deleting || is_terminating(live) => Need::Wait,
+            None => NextAction::Send(Request::Get),
+            Some(Request::Delete(_)) if object.deleting || is_terminating(live) => NextAction::Wait,
             Some(Request::Delete(seen)) => {
                 let is_kept = || {
                     is_kept([&desired.manifest, live])
@@ -245,9 +245,9 @@ impl<'a> Teardown<'a> {
                 };
                 let kept = || is_kept().then(|| release(live, &self.revision.identity.uid))?;
                 let request = hand_back(self.revision, desired, live).or_else(kept);
-                Need::Send(request.unwrap_or(Request::Delete(seen)))
+                NextAction::Send(request.unwrap_or(Request::Delete(seen)))
             }
-            Some(request) => Need::Send(request),
+            Some(request) => NextAction::Send(request),
         }
     }
 
@@ -258,21 +258,21 @@ impl<'a> Teardown<'a> {
         matches!(state, Some(KindState::Served { is_watched, .. }) if *is_watched)
     }
 
-    fn need_of_phase(&self, phase: usize) -> Need<Delegation> {
+    fn need_of_phase(&self, phase: usize) -> NextAction<Delegation> {
         let Some(delegate) = self.delegates[phase].as_ref().filter(|d| !d.gone) else {
-            return Need::Nothing;
+            return NextAction::Nothing;
         };
         let delegated = self.phases[phase].delegated.as_ref();
         let is_impossible = delegated.is_some_and(Delegated::is_impossible);
         match &delegate.state {
-            _ if delegate.attempts.problem.is_some() => Need::Wait,
+            _ if delegate.attempts.problem.is_some() => NextAction::Wait,
             // The phase object was never created.
-            None if is_impossible => Need::Nothing,
-            None => Need::Send(Delegation::Get),
+            None if is_impossible => NextAction::Nothing,
+            None => NextAction::Send(Delegation::Get),
             // The phase object is orphaned, or belongs to another owner.
-            Some(state) if !state.is_ours => Need::Nothing,
-            Some(state) if state.is_deleting => Need::Wait,
-            Some(state) => Need::Send(Delegation::Delete {
+            Some(state) if !state.is_ours => NextAction::Nothing,
+            Some(state) if state.is_deleting => NextAction::Wait,
+            Some(state) => NextAction::Send(Delegation::Delete {
                 uid: state.uid.clone(),
                 resource_version: state.resource_version,
             }),
@@ -371,7 +371,7 @@ impl<'a> Teardown<'a> {
                 phase: index,
                 object,
             };
-            if matches!(self.need(at), Need::Wait) {
+            if matches!(self.need(at), NextAction::Wait) {
                 let problem = teardown.attempts.problem.clone();
                 failed |= problem.is_some() || !self.is_watched(at);
                 let message = problem.unwrap_or_else(|| match &teardown.live {

@@ -32,7 +32,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 pub use self::decision::{Assignment, Decision, Subject, may_deliver};
-use self::known::Known;
+use self::known::AssignmentCache;
 
 /// The existing assignments; cheap to clone. The tasks end with the last clone.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ struct Shared {
     client: Client,
     /// True if a cluster that no assignment selects is closed as well.
     is_required: bool,
-    known: RwLock<Known>,
+    known: RwLock<AssignmentCache>,
     /// True once the API server has answered the first lists.
     is_listed: watch::Sender<bool>,
     changed: Box<dyn Fn(AssignmentChange) + Send + Sync>,

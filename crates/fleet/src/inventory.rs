@@ -59,8 +59,8 @@ pub use self::{
 };
 use self::{
     agent_reports::Heartbeats,
-    health::{Health, Standing},
-    registry::{Registry, Traits},
+    health::{ConnectionState, Health},
+    registry::{ClusterAttributes, Registry},
 };
 use baton_kubernetes::{
     collection::Extent,
@@ -307,7 +307,7 @@ struct Entry {
     online_since: Timestamp,
     /// The watched cluster, also while the link is down.
     target: Option<Target>,
-    traits: Traits,
+    traits: ClusterAttributes,
 }
 
 impl Shared {
@@ -360,7 +360,7 @@ impl Shared {
     }
 
     /// Adds a link, or replaces that of another entry.
-    fn insert(&self, name: &str, id: u64, link: ClusterLink, traits: Traits) {
+    fn insert(&self, name: &str, id: u64, link: ClusterLink, traits: ClusterAttributes) {
         let entry = Entry {
             id,
             link,
@@ -381,7 +381,7 @@ impl Shared {
     }
 
     /// Sets the labels and upgrade windows of a Cluster.
-    fn set_traits(&self, name: &str, traits: Traits) {
+    fn set_traits(&self, name: &str, traits: ClusterAttributes) {
         let mut links = self.links.write();
         let entry = links.get_mut(name);
         let Some(entry) = entry.filter(|entry| entry.traits != traits) else {
@@ -422,10 +422,10 @@ impl Shared {
         health: &watch::Sender<Health>,
     ) {
         if self.set(name, id, link, target) {
-            match &now.standing {
-                Standing::Connecting => tracing::info!(cluster = name, "connecting"),
-                Standing::Up => tracing::info!(cluster = name, "connected"),
-                Standing::Down { reason, message } => {
+            match &now.state {
+                ConnectionState::Connecting => tracing::info!(cluster = name, "connecting"),
+                ConnectionState::Up => tracing::info!(cluster = name, "connected"),
+                ConnectionState::Down { reason, message } => {
                     tracing::warn!(cluster = name, reason, cause = message, "not connected");
                 }
             }

@@ -71,13 +71,13 @@ pub struct Origin {
     heirs: Vec<String>,
     /// Place of the phase in the queue of a site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    site: Option<Place>,
+    site: Option<QueuePosition>,
 }
 
 /// The place of a phase in the queue of a site.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Place {
+pub struct QueuePosition {
     /// The annotation of its revision about the place, as it was written.
     entry: String,
     /// Label of the chain.
@@ -91,7 +91,7 @@ pub struct Place {
     has_begun: bool,
 }
 
-impl Place {
+impl QueuePosition {
     /// The place of a phase; `None` for a phase that is not of a site.
     pub fn of(phase: &PhaseRecord, terms: Terms, has_begun: bool) -> Option<Self> {
         Some(Self {
@@ -237,13 +237,13 @@ impl Origin {
 
     /// Sets the place in the queue of a site.
     #[must_use]
-    pub fn in_place(mut self, place: Option<Place>) -> Self {
+    pub fn in_place(mut self, place: Option<QueuePosition>) -> Self {
         self.site = place;
         self
     }
 
     /// The place in the queue of a site, if there is one.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&QueuePosition> {
         self.site.as_ref()
     }
 
@@ -323,7 +323,7 @@ impl Origin {
             self.generation,
             controller,
         );
-        if let Some(Place { entry, chain, .. }) = &self.site {
+        if let Some(QueuePosition { entry, chain, .. }) = &self.site {
             phase
                 .annotations
                 .insert(ANNOTATION_SITE.to_owned(), entry.clone());

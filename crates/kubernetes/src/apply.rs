@@ -42,7 +42,7 @@ use crate::{
     account::{Account, IMPERSONATE_USER},
     answer::{Operation, Subject, interpret},
     discovery::Resource,
-    object::Parts,
+    object::ObjectParts,
     target::Target,
     wire::{
         self,
@@ -189,7 +189,7 @@ impl Target {
                 return answer;
             };
             let text = String::from_utf8_lossy(&text);
-            match Parts::of(&text, child.gvk) {
+            match ObjectParts::of(&text, child.gvk) {
                 Ok(parts) if !parts.managed_by_us() => return Answer::Object(live),
                 Ok(parts) => {
                     let call = child.apply_nothing(&parts);
@@ -281,7 +281,7 @@ impl Child<'_> {
         Call { dry_run, ..call }
     }
 
-    fn apply_nothing(&self, live: &Parts<'_>) -> Call {
+    fn apply_nothing(&self, live: &ObjectParts<'_>) -> Call {
         let mut metadata = json!({
             "name": self.key.name,
             "uid": live.uid,
@@ -542,7 +542,7 @@ mod tests {
         ] {
             assert_eq!(user(account.as_ref(), &request), None, "{request:?}");
         }
-        let object = Parts::of(
+        let object = ObjectParts::of(
             r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}"#,
             &Gvk::new("apps/v1", "Deployment"),
         );

@@ -45,23 +45,23 @@ pub struct Blocker {
 
 /// The state in which a user last observed a blocker, before it is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum LastObserved {
     /// The blocker did not exist.
     Absent,
     /// The blocker had this `resourceVersion`.
     Version(u64),
     /// The blocker existed, in any state.
-    Somehow,
+    Exists,
 }
 
-impl Seen {
+impl LastObserved {
     /// True if the first list differs from this state. The list has the object in version `listed`,
     /// or not at all.
     fn differs(self, listed: Option<u64>) -> bool {
         match self {
             Self::Absent => listed.is_some(),
             Self::Version(seen) => listed != Some(seen),
-            Self::Somehow => listed.is_none(),
+            Self::Exists => listed.is_none(),
         }
     }
 }
@@ -90,7 +90,7 @@ impl Blockers {
 
     /// Watches exactly these objects for a user. Watches of objects that were watched before
     /// continue.
-    pub fn set(&self, user: &User, blockers: impl IntoIterator<Item = (Blocker, Seen)>) {
+    pub fn set(&self, user: &User, blockers: impl IntoIterator<Item = (Blocker, LastObserved)>) {
         let mut watched = self.watched.lock();
         let mut before = watched.remove(user).unwrap_or_default();
         let elsewhere: usize = watched.values().map(HashMap::len).sum();
@@ -112,7 +112,7 @@ impl Blockers {
         }
     }
 
-    fn start(&self, user: User, blocker: Blocker, seen: Seen) -> Task {
+    fn start(&self, user: User, blocker: Blocker, seen: LastObserved) -> Task {
         let client = self.client.clone();
         let (discovery, report) = (Arc::clone(&self.discovery), Arc::clone(&self.report));
         Task::spawn(async move {
@@ -144,7 +144,7 @@ impl Blockers {
 /// The observed state of a blocker.
 struct Observed {
     /// The state that the user had observed before the watch began.
-    seen: Seen,
+    seen: LastObserved,
     /// Fingerprint; `None` if the blocker does not exist.
     now: Option<u64>,
     listing: Option<(u64, u64)>,
@@ -152,7 +152,7 @@ struct Observed {
 }
 
 impl Observed {
-    fn new(seen: Seen) -> Self {
+    fn new(seen: LastObserved) -> Self {
         Self {
             seen,
             now: None,
@@ -223,7 +223,7 @@ mod tests {
         RawValue::from_string(object.to_string()).unwrap()
     }
 
-    fn listed(seen: Seen, found: Option<u64>) -> (Observed, bool) {
+    fn listed(seen: LastObserved, found: Option<u64>) -> (Observed, bool) {
         let mut observed = Observed::new(seen);
         assert!(!observed.changed_by(&Event::ListStarted));
         if let Some(found) = found {
@@ -238,13 +238,13 @@ mod tests {
     #[test]
     fn the_first_list_reports_changes_since_the_observed_version() {
         for (seen, found, expected) in [
-            (Seen::Version(5), Some(5), false),
-            (Seen::Version(5), Some(6), true),
-            (Seen::Version(5), None, true),
-            (Seen::Somehow, Some(5), false),
-            (Seen::Somehow, None, true),
-            (Seen::Absent, Some(5), true),
-            (Seen::Absent, None, false),
+            (LastObserved::Version(5), Some(5), false),
+            (LastObserved::Version(5), Some(6), true),
+            (LastObserved::Version(5), None, true),
+            (LastObserved::Exists, Some(5), false),
+            (LastObserved::Exists, None, true),
+            (LastObserved::Absent, Some(5), true),
+            (LastObserved::Absent, None, false),
         ] {
             assert_eq!(listed(seen, found).1, expected, "{seen:?} {found:?}");
         }
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn only_changes_that_affect_adoption_are_reported() {
-        let (mut observed, _) = listed(Seen::Version(5), Some(5));
+        let (mut observed, _) = listed(LastObserved::Version(5), Some(5));
         let labels = json!({"labels": {"x": "y"}});
         let steps = [
             (

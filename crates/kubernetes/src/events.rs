@@ -131,14 +131,14 @@ impl EventMetrics {
 
 /// The message of an event.
 #[derive(Clone, Debug, Default)]
-pub struct Note {
+pub struct EventMessage {
     /// Text for people; cut to 1024 bytes. Events with the same text are the same event.
     pub text: String,
     /// The same facts for programs, as annotations of the event.
     pub annotations: BTreeMap<String, String>,
 }
 
-impl From<String> for Note {
+impl From<String> for EventMessage {
     fn from(text: String) -> Self {
         let annotations = BTreeMap::new();
         Self { text, annotations }
@@ -231,7 +231,7 @@ impl EventPublisher {
         regarding: ObjectReference,
         kind: EventKind,
         reason: &'static str,
-        note: impl Into<Note>,
+        note: impl Into<EventMessage>,
     ) {
         self.publish_as(CONTROLLER, regarding, kind, reason, note);
     }
@@ -244,9 +244,9 @@ impl EventPublisher {
         regarding: ObjectReference,
         kind: EventKind,
         reason: &'static str,
-        note: impl Into<Note>,
+        note: impl Into<EventMessage>,
     ) {
-        let Note {
+        let EventMessage {
             text: mut note,
             annotations,
         } = note.into();
@@ -525,7 +525,7 @@ mod tests {
         let publisher = server.publisher(&metrics);
         let annotations = BTreeMap::from([("baton.run/x".to_owned(), "[]".to_owned())]);
         let text = "x".to_owned();
-        let note = Note { text, annotations };
+        let note = EventMessage { text, annotations };
         publisher.publish(set("web-1", Some("shop")), EventKind::Normal, "X", note);
         publisher.shutdown().await;
         let event = server.requests.lock()[0].1.clone();

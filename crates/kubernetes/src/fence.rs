@@ -80,7 +80,7 @@ pub struct Term {
 
 /// The right of this process to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum WriteAccess {
     /// This process may not write yet, or has given up its lease.
     Closed,
     /// This process may not write any more: it has lost the lease.
@@ -91,7 +91,7 @@ enum Standing {
     Open,
 }
 
-impl Standing {
+impl WriteAccess {
     /// Time limit of a write that is sent now; `None` if there is none. An error if no write may be
     /// sent.
     fn allows(self, now: Moment) -> Result<Option<Duration>, NotLeading> {
@@ -127,18 +127,18 @@ pub struct TermEnded;
 
 /// Decides if this process may write. Clones share their state.
 #[derive(Clone, Debug)]
-pub struct Fence(Arc<Mutex<Standing>>);
+pub struct Fence(Arc<Mutex<WriteAccess>>);
 
 impl Fence {
     /// Creates a fence that refuses writes until the lease is held.
     #[must_use]
     pub fn closed() -> Self {
-        Self(Arc::new(Mutex::new(Standing::Closed)))
+        Self(Arc::new(Mutex::new(WriteAccess::Closed)))
     }
 
     /// Allows all writes: for processes without a lease.
     pub fn open(&self) {
-        *self.0.lock() = Standing::Open;
+        *self.0.lock() = WriteAccess::Open;
     }
 
     /// Refuses all writes. To be called when none is under way: connections stay open, unless the
@@ -146,18 +146,18 @@ impl Fence {
     pub fn close(&self) {
         let mut standing = self.0.lock();
         if !standing.has_ended(Moment::now()) {
-            *standing = Standing::Closed;
+            *standing = WriteAccess::Closed;
         }
     }
 
     /// Refuses all writes, and ends the connections, whose buffers may contain some.
     pub fn lose(&self) {
-        *self.0.lock() = Standing::Lost;
+        *self.0.lock() = WriteAccess::Lost;
     }
 
     /// Allows writes within this term of a lease that was taken or renewed.
     pub fn hold(&self, term: Term) {
-        *self.0.lock() = Standing::Held(term);
+        *self.0.lock() = WriteAccess::Held(term);
     }
 
     /// Time limit of a write that is sent now; `None` if there is none.
@@ -341,10 +341,10 @@ mod tests {
 
     #[test]
     fn a_write_is_sent_and_limited_within_the_term_of_the_lease() {
-        let held = Standing::Held(term(at(100)));
+        let held = WriteAccess::Held(term(at(100)));
         for (standing, now, expected) in [
-            (Standing::Closed, 0, None),
-            (Standing::Open, 0, Some(None)),
+            (WriteAccess::Closed, 0, None),
+            (WriteAccess::Open, 0, Some(None)),
             (held, 100, Some(Some(15))),
             (held, 109, Some(Some(6))),
             (held, 110, None),

@@ -67,7 +67,7 @@ pub(crate) enum State {
 }
 
 /// A report of a watch: a change, or the end of the first list.
-pub(crate) enum Informed {
+pub(crate) enum WatchReport {
     /// An object changed.
     Changed(ObjectChange),
     /// The first list of a kind is complete.
@@ -79,7 +79,7 @@ pub(crate) struct Informers {
     client: Client,
     discovery: Arc<Discovery>,
     is_owner: IsOwner,
-    report: Arc<dyn Fn(Informed) + Send + Sync>,
+    report: Arc<dyn Fn(WatchReport) + Send + Sync>,
     registry: Mutex<Registry>,
 }
 
@@ -108,7 +108,7 @@ impl Informers {
         client: Client,
         discovery: Arc<Discovery>,
         is_owner: IsOwner,
-        report: Arc<dyn Fn(Informed) + Send + Sync>,
+        report: Arc<dyn Fn(WatchReport) + Send + Sync>,
     ) -> Self {
         Self {
             client,
@@ -207,7 +207,7 @@ impl Informers {
             Arc::new(gvk.clone()),
             Arc::clone(&self.is_owner),
             move |change| {
-                report(Informed::Changed(change));
+                report(WatchReport::Changed(change));
             },
         );
         let store = Arc::new(if awaited {
@@ -230,7 +230,7 @@ impl Informers {
                 Event::ListDone { .. } => {
                     tracing::debug!(%gvk, objects = sink.len(), "listed");
                     if progress.send_replace(State::Ready) != State::Ready {
-                        report(Informed::Listed(gvk.clone()));
+                        report(WatchReport::Listed(gvk.clone()));
                     }
                 }
                 Event::Unserved => {

@@ -6,17 +6,17 @@ use parking_lot::Mutex;
 
 /// Cached answers by question, each with the time at which it expires. At most `KEPT` answers:
 /// beyond that the expired ones are removed, or all if none has expired.
-pub(crate) struct Lately<K, V, const KEPT: usize>(Mutex<HashMap<K, (V, Instant)>>);
+pub(crate) struct ExpiringCache<K, V, const KEPT: usize>(Mutex<HashMap<K, (V, Instant)>>);
 
-impl<K, V, const KEPT: usize> Default for Lately<K, V, KEPT> {
+impl<K, V, const KEPT: usize> Default for ExpiringCache<K, V, KEPT> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K: Eq + Hash, V: Copy, const KEPT: usize> Lately<K, V, KEPT> {
+impl<K: Eq + Hash, V: Copy, const KEPT: usize> ExpiringCache<K, V, KEPT> {
     /// The answer to a question, unless it has expired.
-    pub fn known(&self, question: &K, now: Instant) -> Option<V> {
+    pub fn get(&self, question: &K, now: Instant) -> Option<V> {
         let answers = self.0.lock();
         let (answer, until) = answers.get(question)?;
         (now < *until).then_some(*answer)

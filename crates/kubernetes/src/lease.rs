@@ -38,8 +38,8 @@ use tokio::time::timeout;
 use tower::util::rng::{HasherRng, Rng as _};
 use tracing::{info, warn};
 
-use candidate::{Candidate, Grant, Round};
-use keeper::Keeper;
+use candidate::{AttemptOutcome, Candidate, WrittenLease};
+use keeper::LeaseRenewer;
 
 use crate::fence::Fence;
 
@@ -176,7 +176,7 @@ pub enum AcquireError {
 
 /// The reason that a leader has lost the lease.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lost {
+pub enum LeaseLost {
     /// Another process holds the lease.
     #[error(
         "the lease {lease} was taken over by {holder:?}; \
@@ -241,21 +241,21 @@ pub async fn acquire(
     );
     loop {
         match timeout(ATTEMPT, candidate.round()).await {
-            Ok(Ok(Round::Won(grant))) => {
+            Ok(Ok(AttemptOutcome::Won(grant))) => {
                 info!(lease = candidate.params.path(), "leading");
                 return Ok(Leadership::start(candidate, grant, fence));
             }
-            Ok(Ok(Round::Held { holder })) => {
+            Ok(Ok(AttemptOutcome::Held { holder })) => {
                 refusals = 0;
                 log_once(format!(
                     "the lease is held by {holder:?}, waiting until it is free"
                 ));
             }
-            Ok(Ok(Round::Restored)) => {
+            Ok(Ok(AttemptOutcome::Restored)) => {
                 let lease = candidate.params.path();
                 return Err(AcquireError::Restored { lease });
             }
-            Ok(Ok(Round::Raced)) => refusals = 0,
+            Ok(Ok(AttemptOutcome::Raced)) => refusals = 0,
             Ok(Err(error)) => match candidate.params.refusal(&error) {
                 Some(refusal) => {
                     refusals += 1;
@@ -280,18 +280,18 @@ pub async fn acquire(
 #[derive(Debug)]
 pub struct Leadership {
     path: String,
-    lost: watch::Receiver<Option<Lost>>,
+    lost: watch::Receiver<Option<LeaseLost>>,
     stop: Option<oneshot::Sender<()>>,
     fence: Fence,
-    keeper: JoinHandle<Option<Keeper>>,
+    keeper: JoinHandle<Option<LeaseRenewer>>,
 }
 
 impl Leadership {
-    fn start(candidate: Candidate, grant: Grant, fence: Fence) -> Self {
+    fn start(candidate: Candidate, grant: WrittenLease, fence: Fence) -> Self {
         let path = candidate.params.path();
         let (report, lost) = watch::channel(None);
         let (stop, stopped) = oneshot::channel();
-        let keeper = Keeper {
+        let keeper = LeaseRenewer {
             candidate,
             grant,
             fence: fence.clone(),
@@ -309,7 +309,7 @@ impl Leadership {
     }
 
     /// Resolves when the lease is lost. From then on the process must not write.
-    pub async fn lost(&self) -> Lost {
+    pub async fn lost(&self) -> LeaseLost {
         let mut lost = self.lost.clone();
         let reason = lost
             .wait_for(Option::is_some)
@@ -318,7 +318,7 @@ impl Leadership {
             .and_then(|reason| reason.clone());
         // Without a reason the task that renews the lease has ended.
         let cause = "the task that renews it has ended".to_owned();
-        reason.unwrap_or(Lost::NotRenewed {
+        reason.unwrap_or(LeaseLost::NotRenewed {
             lease: self.path.clone(),
             cause,
         })
@@ -388,7 +388,7 @@ mod tests {
 
     /// The behaviour of the server that holds the lease.
     #[derive(Clone, Copy, PartialEq)]
-    enum Mood {
+    enum ServerBehaviour {
         Well,
         Silent,
         Forbids,
@@ -399,18 +399,18 @@ mod tests {
     /// has no watches.
     #[derive(Clone)]
     struct Server {
-        state: Arc<Mutex<(Mood, Option<Lease>, u64)>>,
+        state: Arc<Mutex<(ServerBehaviour, Option<Lease>, u64)>>,
     }
 
     impl Server {
-        fn new(mood: Mood, lease: Option<Lease>) -> Self {
+        fn new(mood: ServerBehaviour, lease: Option<Lease>) -> Self {
             Self {
                 state: Arc::new(Mutex::new((mood, lease, 1))),
             }
         }
 
         fn held_by(holder: &str, duration: i32) -> Self {
-            let server = Self::new(Mood::Well, None);
+            let server = Self::new(ServerBehaviour::Well, None);
             server.write(Some(LeaseSpec {
                 holder_identity: Some(holder.to_owned()),
                 lease_duration_seconds: Some(duration),
@@ -420,7 +420,7 @@ mod tests {
             server
         }
 
-        fn set_mood(&self, mood: Mood) {
+        fn set_mood(&self, mood: ServerBehaviour) {
             self.state.lock().0 = mood;
         }
 
@@ -460,7 +460,7 @@ mod tests {
         async fn answer(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
             let (parts, body) = request.into_parts();
             let body = body.collect().await?.to_bytes();
-            if self.state.lock().0 == Mood::Silent {
+            if self.state.lock().0 == ServerBehaviour::Silent {
                 std::future::pending::<()>().await;
             }
             let (status, answer) = self.decide(&parts.method, parts.uri.path(), &body)?;
@@ -493,7 +493,7 @@ mod tests {
                 Ok((code, status))
             };
             let one = path.ends_with(LEASE_NAME);
-            if *mood == Mood::Forbids || (*method == Method::GET && !one) {
+            if *mood == ServerBehaviour::Forbids || (*method == Method::GET && !one) {
                 return refuse(403, "no right to leases");
             }
             if *method == Method::GET {
@@ -502,7 +502,7 @@ mod tests {
                     None => refuse(404, "no such lease"),
                 };
             }
-            if *mood == Mood::LacksNamespace {
+            if *mood == ServerBehaviour::LacksNamespace {
                 return refuse(404, "no such namespace");
             }
             let mut sent: Lease = serde_json::from_slice(body)?;
@@ -533,7 +533,7 @@ mod tests {
     }
 
     /// The reason of a loss of the lease within that time; `None` if the lease is not lost.
-    async fn lost_within(leadership: &Leadership, seconds: u64) -> Option<Lost> {
+    async fn lost_within(leadership: &Leadership, seconds: u64) -> Option<LeaseLost> {
         timeout(Duration::from_secs(seconds), leadership.lost())
             .await
             .ok()
@@ -541,7 +541,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_leader_renews_the_lease_and_releases_it() {
-        let server = Server::new(Mood::Well, None);
+        let server = Server::new(ServerBehaviour::Well, None);
         let first = lead(&server, "first").await;
         let acquired = server.spec().acquire_time;
         assert_eq!(lost_within(&first, 3600).await, None);
@@ -561,7 +561,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn writes_are_let_through_while_the_lease_is_held() {
-        let server = Server::new(Mood::Well, None);
+        let server = Server::new(ServerBehaviour::Well, None);
         let fence = Fence::closed();
         let lead = || acquire(server.client(), params("me"), fence.clone());
         let leadership = lead().await.unwrap();
@@ -586,7 +586,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_one_of_several_candidates_becomes_the_leader() {
-        let server = Server::new(Mood::Well, None);
+        let server = Server::new(ServerBehaviour::Well, None);
         let names = ["a", "b", "c", "d"];
         let fence = Fence::closed();
         let candidates =
@@ -623,7 +623,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_leader_notices_a_replacement_at_the_next_renewal() {
-        let server = Server::new(Mood::Well, None);
+        let server = Server::new(ServerBehaviour::Well, None);
         let leadership = lead(&server, "me").await;
         server.write(Some(LeaseSpec {
             holder_identity: Some("other".to_owned()),
@@ -633,7 +633,7 @@ mod tests {
         let lease = format!("baton-system/{LEASE_NAME}");
         assert_eq!(
             lost,
-            Some(Lost::TakenOver {
+            Some(LeaseLost::TakenOver {
                 lease,
                 holder: "other".to_owned()
             })
@@ -644,7 +644,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_release_does_not_change_the_lease_of_another_holder() {
-        let server = Server::new(Mood::Well, None);
+        let server = Server::new(ServerBehaviour::Well, None);
         let leadership = lead(&server, "me").await;
         server.write(Some(LeaseSpec {
             holder_identity: Some("other".to_owned()),
@@ -656,13 +656,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_leader_without_a_server_stops_before_the_lease_expires() {
-        let server = Server::new(Mood::Well, None);
+        let server = Server::new(ServerBehaviour::Well, None);
         let leadership = lead(&server, "me").await;
         assert_eq!(lost_within(&leadership, 60).await, None);
-        server.set_mood(Mood::Silent);
+        server.set_mood(ServerBehaviour::Silent);
         let start = Instant::now();
         let lost = lost_within(&leadership, 60).await;
-        assert!(matches!(lost, Some(Lost::NotRenewed { .. })), "{lost:?}");
+        assert!(
+            matches!(lost, Some(LeaseLost::NotRenewed { .. })),
+            "{lost:?}"
+        );
         assert!(
             start.elapsed() <= Duration::from_secs(10),
             "{:?}",
@@ -674,7 +677,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_cluster_that_was_restored_from_a_backup_is_noticed() {
         for lease_was_there in [true, false] {
-            let server = Server::new(Mood::Well, None);
+            let server = Server::new(ServerBehaviour::Well, None);
             server.write(Some(LeaseSpec::default()));
             let backup = server.state.lock().clone();
             let leader = lead(&server, "leader").await;
@@ -692,7 +695,11 @@ mod tests {
             let lease = format!("baton-system/{LEASE_NAME}");
             // Either may take the restored lease first; both detect the backup.
             let lost = lost_within(&leader, 5).await;
-            assert_eq!(lost, Some(Lost::Restored { lease }), "{lease_was_there}");
+            assert_eq!(
+                lost,
+                Some(LeaseLost::Restored { lease }),
+                "{lease_was_there}"
+            );
             let error = waiting.await.unwrap().unwrap_err();
             assert!(matches!(error, AcquireError::Restored { .. }), "{error}");
         }
@@ -700,12 +707,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_short_outage_does_not_end_the_leadership() {
-        let server = Server::new(Mood::Well, None);
+        let server = Server::new(ServerBehaviour::Well, None);
         let leadership = lead(&server, "me").await;
         for _ in 0..5 {
-            server.set_mood(Mood::Silent);
+            server.set_mood(ServerBehaviour::Silent);
             tokio::time::sleep(Duration::from_secs(5)).await;
-            server.set_mood(Mood::Well);
+            server.set_mood(ServerBehaviour::Well);
             assert_eq!(lost_within(&leadership, 10).await, None);
         }
         leadership.release().await;
@@ -714,7 +721,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_that_is_edited_or_deleted_is_written_again() {
-        let server = Server::new(Mood::Well, None);
+        let server = Server::new(ServerBehaviour::Well, None);
         let leadership = lead(&server, "me").await;
         for spec in [None, Some(LeaseSpec::default()), Some(server.spec())] {
             server.write(spec);
@@ -728,12 +735,12 @@ mod tests {
     async fn a_refused_lease_request_is_reported_with_a_remedy() {
         for (mood, expected) in [
             (
-                Mood::Forbids,
+                ServerBehaviour::Forbids,
                 "the lease baton-system/8a4hp84a6s.package-operator-lock cannot be used: no right to leases; \
                  apply config/rbac/leader-election.yaml or run with --leader-elect=false",
             ),
             (
-                Mood::LacksNamespace,
+                ServerBehaviour::LacksNamespace,
                 "the namespace \"baton-system\" for the lease does not exist; \
                  create it or choose another with --namespace",
             ),
@@ -755,13 +762,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_unreachable_server_is_waited_for() {
-        let server = Server::new(Mood::Silent, None);
+        let server = Server::new(ServerBehaviour::Silent, None);
         let client = server.client();
         let candidate =
             tokio::spawn(async move { acquire(client, params("me"), Fence::closed()).await });
         tokio::time::sleep(Duration::from_mins(10)).await;
         assert!(!candidate.is_finished());
-        server.set_mood(Mood::Well);
+        server.set_mood(ServerBehaviour::Well);
         candidate.await.unwrap().unwrap().release().await;
     }
 

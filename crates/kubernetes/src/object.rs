@@ -85,7 +85,7 @@ impl Stored {
 }
 
 /// The parts of an object's text, split as far as needed. Borrows from the text.
-pub(crate) struct Parts<'a> {
+pub(crate) struct ObjectParts<'a> {
     top: Vec<(Cow<'a, str>, &'a RawValue)>,
     metadata: Vec<(Cow<'a, str>, &'a RawValue)>,
     /// Empty for cluster-scoped objects.
@@ -97,7 +97,7 @@ pub(crate) struct Parts<'a> {
     pub is_owned: bool,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> ObjectParts<'a> {
     /// Splits an object that the server sent.
     pub fn of(text: &'a str, gvk: &Gvk) -> Result<Self, ObjectError> {
         let shape = |source| ObjectError {
@@ -172,9 +172,9 @@ impl<'a> Parts<'a> {
     fn strip(&self, gvk: &Gvk, is_unowned: bool) -> String {
         let metadata = self.metadata.iter().filter_map(|(key, value)| {
             let part = match key.as_ref() {
-                "managedFields" => Part::List(kept_entries(value, is_unowned)?),
+                "managedFields" => StrippedValue::List(kept_entries(value, is_unowned)?),
                 "annotations" => annotations(value)?,
-                _ => Part::Text(value),
+                _ => StrippedValue::Text(value),
             };
             Some((key.as_ref(), part))
         });
@@ -182,23 +182,24 @@ impl<'a> Parts<'a> {
         let api_version = gvk.api_version();
         // Items in lists of built-in kinds lack these two fields.
         let mut top = vec![
-            ("apiVersion", Part::Name(&api_version)),
-            ("kind", Part::Name(&gvk.kind)),
+            ("apiVersion", StrippedValue::Name(&api_version)),
+            ("kind", StrippedValue::Name(&gvk.kind)),
         ];
         for (key, value) in &self.top {
             match key.as_ref() {
                 "apiVersion" | "kind" => {}
-                "metadata" => top.push(("metadata", Part::Fields(&metadata))),
-                _ => top.push((key, Part::Text(value))),
+                "metadata" => top.push(("metadata", StrippedValue::Fields(&metadata))),
+                _ => top.push((key, StrippedValue::Text(value))),
             }
         }
-        let mut text = serde_json::to_string(&Part::Fields(&top)).expect("keys are strings");
+        let mut text =
+            serde_json::to_string(&StrippedValue::Fields(&top)).expect("keys are strings");
         text.shrink_to_fit();
         text
     }
 }
 
-impl Parts<'_> {
+impl ObjectParts<'_> {
     /// The owners in the same cluster, and those that the annotation lists.
     fn owners(&self, names: &mut Names) -> Box<[Owner]> {
         self.each_owner(|reference| {
@@ -285,13 +286,13 @@ fn kept_entries(list: &RawValue, is_unowned: bool) -> Option<Vec<&RawValue>> {
 
 /// The annotations without the one that is a second copy of the object; `None` if there is no
 /// other.
-fn annotations(value: &RawValue) -> Option<Part<'_>> {
+fn annotations(value: &RawValue) -> Option<StrippedValue<'_>> {
     match serde_json::from_str::<Fields<'_>>(value.get()) {
         Ok(Fields(mut fields)) if find(&fields, LAST_APPLIED).is_some() => {
             fields.retain(|(key, _)| key != LAST_APPLIED);
-            (!fields.is_empty()).then_some(Part::Kept(Fields(fields)))
+            (!fields.is_empty()).then_some(StrippedValue::Kept(Fields(fields)))
         }
-        _ => Some(Part::Text(value)),
+        _ => Some(StrippedValue::Text(value)),
     }
 }
 
@@ -320,15 +321,15 @@ fn string(value: &RawValue) -> Option<Cow<'_, str>> {
 }
 
 /// A part of a stripped object. Values are written as they stand in the response of the server.
-enum Part<'a> {
+enum StrippedValue<'a> {
     Name(&'a str),
     Text(&'a RawValue),
     List(Vec<&'a RawValue>),
     Kept(Fields<'a>),
-    Fields(&'a [(&'a str, Part<'a>)]),
+    Fields(&'a [(&'a str, StrippedValue<'a>)]),
 }
 
-impl Serialize for Part<'_> {
+impl Serialize for StrippedValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Name(name) => name.serialize(serializer),
@@ -419,7 +420,7 @@ mod tests {
     fn strip(object: &Value) -> Value {
         let text = object.to_string();
         let gvk = Gvk::new("v1", "ConfigMap");
-        let parts = Parts::of(&text, &gvk).unwrap();
+        let parts = ObjectParts::of(&text, &gvk).unwrap();
         let is_unowned = !parts.has_owner(|_| true);
         serde_json::from_str(&parts.strip(&gvk, is_unowned)).unwrap()
     }
@@ -546,7 +547,7 @@ mod tests {
         let text =
             r#"{"metadata":{"name":"a"},"spec":{"big":12345678901234567890123,"small":1.0}}"#;
         let gvk = Gvk::new("x/v1", "X");
-        let stripped = Parts::of(text, &gvk).unwrap().strip(&gvk, false);
+        let stripped = ObjectParts::of(text, &gvk).unwrap().strip(&gvk, false);
         assert!(
             stripped.contains(r#""spec":{"big":12345678901234567890123,"small":1.0}"#),
             "{stripped}"
@@ -569,7 +570,7 @@ mod tests {
             "1.7976931348623157e308",
         ] {
             let text = format!(r#"{{"metadata":{{"name":"a"}},"spec":{number}}}"#);
-            let mut parts = Parts::of(&text, &gvk).unwrap();
+            let mut parts = ObjectParts::of(&text, &gvk).unwrap();
             parts.is_owned = true;
             let stored = parts.pack(&gvk, &mut Names::default());
             let read = stored.parse().unwrap()["spec"].as_f64();
@@ -591,7 +592,7 @@ mod tests {
         .to_string();
         let gvk = Gvk::new("v1", "ConfigMap");
         let mut names = Names::default();
-        let mut parts = Parts::of(&text, &gvk).unwrap();
+        let mut parts = ObjectParts::of(&text, &gvk).unwrap();
         parts.is_owned = true;
         assert_eq!((parts.namespace.as_ref(), parts.name.as_ref()), ("n", "a"));
         assert!(parts.labelled());
@@ -599,7 +600,7 @@ mod tests {
         let update = json!({"metadata": {"name": "a", "managedFields": [
             entry("package-operator", "Update", None)]}})
         .to_string();
-        assert!(!Parts::of(&update, &gvk).unwrap().managed_by_us());
+        assert!(!ObjectParts::of(&update, &gvk).unwrap().managed_by_us());
         let stored = parts.pack(&gvk, &mut names);
         assert_eq!((stored.uid.as_ref(), stored.resource_version), ("u", 12));
         let owners: Vec<_> = stored
@@ -642,7 +643,7 @@ mod tests {
         ] {
             let text = json!({"metadata": {"name": "a", "labels": labels}}).to_string();
             assert_eq!(
-                Parts::of(&text, &gvk).unwrap().labelled(),
+                ObjectParts::of(&text, &gvk).unwrap().labelled(),
                 expected,
                 "{text}"
             );
@@ -661,7 +662,7 @@ mod tests {
             r#"{"metadata":{}}"#,
             r#"{"metadata":{"name":1}}"#,
         ] {
-            assert!(Parts::of(text, &gvk).is_err(), "{text}");
+            assert!(ObjectParts::of(text, &gvk).is_err(), "{text}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use baton_engine::Gvk;
 
-use crate::{blockers::Blocker, lately::Lately};
+use crate::{blockers::Blocker, lately::ExpiringCache};
 
 /// Time for which a storage class counts as existing after it was observed.
 const THERE: Duration = Duration::from_mins(5);
@@ -13,11 +13,11 @@ const KEPT: usize = 256;
 
 /// A cache of existing classes.
 #[derive(Default)]
-pub(crate) struct StorageClasses(Lately<String, (), KEPT>);
+pub(crate) struct StorageClasses(ExpiringCache<String, (), KEPT>);
 
 impl StorageClasses {
     pub(crate) fn is_there(&self, name: &str, now: Instant) -> bool {
-        self.0.known(&name.to_owned(), now).is_some()
+        self.0.get(&name.to_owned(), now).is_some()
     }
 
     pub(crate) fn note(&self, name: &str, now: Instant) {

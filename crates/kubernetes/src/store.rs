@@ -51,7 +51,7 @@ use parking_lot::Mutex;
 
 use self::table::{Changes, Id, Table, WriteEnd};
 use crate::{
-    object::{ObjectError, Owner, Parts, Stored},
+    object::{ObjectError, ObjectParts, Owner, Stored},
     watch::Event,
 };
 use baton_engine::{Gvk, ObjectKey};
@@ -212,8 +212,8 @@ impl Store {
     }
 
     /// Splits an object. `IsOwner` is called before the lock is taken.
-    fn parts<'a>(&self, object: &'a str) -> Result<Parts<'a>, ObjectError> {
-        let mut parts = Parts::of(object, &self.gvk)?;
+    fn parts<'a>(&self, object: &'a str) -> Result<ObjectParts<'a>, ObjectError> {
+        let mut parts = ObjectParts::of(object, &self.gvk)?;
         parts.is_owned = parts.has_owner(|uid| (self.is_owner)(uid));
         Ok(parts)
     }

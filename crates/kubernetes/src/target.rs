@@ -15,9 +15,9 @@ use tokio::{sync::mpsc::UnboundedSender, time::timeout};
 
 use crate::{
     account::rights::Rights,
-    blockers::{Blocker, Blockers, Seen},
+    blockers::{Blocker, Blockers, LastObserved},
     discovery::{Discovery, DiscoveryError, Location, Resource},
-    informers::{Informed, Informers, State, Task},
+    informers::{Informers, State, Task, WatchReport},
     key_locks::KeyLocks,
     kind_watch,
     object::Stored,
@@ -160,8 +160,8 @@ impl Target {
             is_owner,
             Arc::new(move |informed| {
                 let _ = changes.send(match informed {
-                    Informed::Changed(change) => TargetEvent::Changed(change),
-                    Informed::Listed(gvk) => TargetEvent::Listed { gvk },
+                    WatchReport::Changed(change) => TargetEvent::Changed(change),
+                    WatchReport::Listed(gvk) => TargetEvent::Listed { gvk },
                 });
             }),
         ));
@@ -342,7 +342,11 @@ impl Target {
 
     /// Watches exactly these objects, which block a user; none to stop. Each has the state in which
     /// the user observed it: if the present state differs, an event is sent at once.
-    pub fn watch_blockers(&self, user: &User, blockers: impl IntoIterator<Item = (Blocker, Seen)>) {
+    pub fn watch_blockers(
+        &self,
+        user: &User,
+        blockers: impl IntoIterator<Item = (Blocker, LastObserved)>,
+    ) {
         self.0.blockers.set(user, blockers);
     }
 

@@ -42,8 +42,8 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use self::{
-    error::{Next, WatchError},
-    stream::{Line, Lines, ListMeta, Page, Position, version_of},
+    error::{Recovery, WatchError},
+    stream::{Lines, ListMeta, Page, Position, WatchLine, version_of},
 };
 pub use crate::metadata::number;
 use crate::{
@@ -215,7 +215,7 @@ pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>
                 watch(&client, &spec, &mut position, &mut sink).await
             };
             // A silent server was asked already.
-            let was_silent = matches!(&end, Err(error) if error.next == Next::Reconnect);
+            let was_silent = matches!(&end, Err(error) if error.next == Recovery::Reconnect);
             let is_early = started.elapsed().as_secs_f64() < WATCH_SECONDS.start;
             is_in_doubt = is_early && !was_silent;
             let lasted = started.elapsed() >= HEALTHY_WATCH;
@@ -231,7 +231,7 @@ pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>
                 }
                 Err(error) => {
                     pause(&client, &mut failures, &error, &spec, &mut sink).await;
-                    let resumes = matches!(error.next, Next::Resume | Next::Reconnect);
+                    let resumes = matches!(error.next, Recovery::Resume | Recovery::Reconnect);
                     if !resumes || !spec.resumes {
                         break;
                     }
@@ -260,7 +260,7 @@ fn is_regular(end: &Result<(), WatchError>) -> bool {
         end,
         Ok(())
             | Err(WatchError {
-                next: Next::Reconnect,
+                next: Recovery::Reconnect,
                 ..
             })
     )
@@ -277,19 +277,19 @@ async fn pause(
     tracing::debug!(path = spec.path, next = ?error.next, cause = error.text, "watch interrupted");
     match error.next {
         // Expected after a long silence, and whenever the server has compacted its history.
-        Next::RelistNow | Next::Reconnect => {}
-        Next::Unserved => match defined(client, spec).await {
+        Recovery::RelistNow | Recovery::Reconnect => {}
+        Recovery::Unserved => match defined(client, spec).await {
             Some(cause) => sink(Event::Failed(&cause)),
             None => sink(Event::Unserved),
         },
         // A server that sends `Retry-After` is not failing: it starts, or limits its load. The
         // first list of a new custom resource gets that response for a second.
-        Next::Relist | Next::Resume if error.retry_after.is_some() => {}
+        Recovery::Relist | Recovery::Resume if error.retry_after.is_some() => {}
         _ if error.is_forbidden => sink(Event::Forbidden(&error.text)),
-        Next::Relist | Next::Resume => sink(Event::Failed(&error.text)),
+        Recovery::Relist | Recovery::Resume => sink(Event::Failed(&error.text)),
     }
     *failures = failures.saturating_add(1);
-    if *failures > 1 || !matches!(error.next, Next::RelistNow | Next::Reconnect) {
+    if *failures > 1 || !matches!(error.next, Recovery::RelistNow | Recovery::Reconnect) {
         let asked = error.retry_after.unwrap_or_default();
         sleep(BACKOFF.delay(*failures).max(asked.min(BACKOFF.longest))).await;
     }
@@ -473,7 +473,7 @@ fn event(
     sink: &mut (impl FnMut(Event<'_>) + Send),
 ) -> Result<(), WatchError> {
     let unreadable = |error| WatchError::unreadable("watch event", &error);
-    let Line { kind, object } = serde_json::from_slice(line).map_err(unreadable)?;
+    let WatchLine { kind, object } = serde_json::from_slice(line).map_err(unreadable)?;
     match kind {
         "ADDED" | "MODIFIED" => sink(Event::Upsert(object)),
         "DELETED" => sink(Event::Deleted(object)),
@@ -778,11 +778,11 @@ mod tests {
         let table = [
             (
                 r#"{"status":"Failure","message":"too old resource version: 1 (2)","reason":"Expired","code":410}"#,
-                Next::RelistNow,
+                Recovery::RelistNow,
             ),
             (
                 r#"{"status":"Failure","message":"etcd event received with PrevKv=nil","code":500}"#,
-                Next::Relist,
+                Recovery::Relist,
             ),
         ];
         for (status, next) in table {
@@ -826,7 +826,7 @@ mod tests {
             "\u{fffd}",
         ] {
             let error = event(line.as_bytes(), &mut Position::default(), &mut |_| {}).unwrap_err();
-            assert_eq!(error.next, Next::Relist, "{line}");
+            assert_eq!(error.next, Recovery::Relist, "{line}");
         }
     }
 

@@ -67,7 +67,7 @@ use crate::budget::Budget;
 use crate::cel::check::check;
 use crate::cel::error::{Aborted, EvaluationError, RuleError, describe};
 use crate::cel::meter::{Meter, weight};
-use crate::cel::object::Need;
+use crate::cel::object::ReadFields;
 use crate::cel::regex::{Patterns, Searches};
 use crate::cel::types::Ty;
 
@@ -92,7 +92,7 @@ const THREAD: u64 = 500;
 pub struct Rule {
     expression: IdedExpr,
     depth: usize,
-    need: Need,
+    need: ReadFields,
     patterns: Arc<Patterns>,
 }
 
@@ -133,7 +133,7 @@ impl Rule {
             Ty::Dyn | Ty::Free => return Err(RuleError::Dynamic),
             other => return Err(RuleError::NotBool(other.to_string())),
         }
-        let need = Need::of(&expression);
+        let need = ReadFields::of(&expression);
         let mut patterns = Patterns::default();
         ast::visit(&expression, &mut |node| {
             regex::constant_pattern(node).map_or(Ok(()), |pattern| patterns.add(pattern))

@@ -176,7 +176,7 @@ impl Probes {
     /// rule, or does not have exactly one check. Also returns an error if all rules together are
     /// too large.
     pub fn compile(specs: &[ObjectSetProbe]) -> Result<Self, CompileError> {
-        let mut room = Room {
+        let mut room = RuleBudget {
             rules: MAX_RULES,
             patterns: MAX_PATTERNS,
         };
@@ -250,14 +250,14 @@ impl Probes {
 }
 
 /// The remaining room for the rules of a revision.
-struct Room {
+struct RuleBudget {
     /// Bytes of text.
     rules: usize,
     /// Bytes of compiled patterns.
     patterns: usize,
 }
 
-impl Room {
+impl RuleBudget {
     fn compile(&mut self, rule: &str) -> Result<Rule, CompileErrorCause> {
         let left = self.rules.checked_sub(rule.len());
         self.rules = left.ok_or(CompileErrorCause::RulesTooLong)?;
@@ -272,7 +272,7 @@ impl Room {
 }
 
 impl Check {
-    fn compile(spec: &Probe, room: &mut Room) -> Result<Self, CompileErrorCause> {
+    fn compile(spec: &Probe, room: &mut RuleBudget) -> Result<Self, CompileErrorCause> {
         let Probe {
             condition,
             fields_equal,

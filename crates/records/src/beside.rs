@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A kind whose objects belong to revisions of one kind.
-pub trait BesideRevision: OwnKind {
+pub trait BelongsToRevision: OwnKind {
     /// The type of the spec.
     type Spec: DeserializeOwned;
     /// The type of the status.
@@ -39,7 +39,7 @@ pub struct Tags {
     pub annotations: BTreeMap<String, String>,
 }
 
-impl<K: BesideRevision> RecordKind for K {
+impl<K: BelongsToRevision> RecordKind for K {
     type Spec = K::Spec;
     type Status = K::Status;
     type Fields = Tags;
@@ -64,7 +64,7 @@ impl<K: BesideRevision> RecordKind for K {
     }
 }
 
-impl<K: BesideRevision> Key<K> {
+impl<K: BelongsToRevision> Key<K> {
     /// The key of an object with this name in the namespace of a revision.
     #[must_use]
     pub fn of(revision: &RevisionKey, name: &str) -> Self {

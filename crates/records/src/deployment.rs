@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    beside::BesideRevision,
+    beside::BelongsToRevision,
     key::{Key, OwnKind},
     record::{ReadError, Record},
     revision::{RevisionIndex, RevisionKind, RevisionRecord, Revisions},
@@ -30,7 +30,7 @@ impl OwnKind for DeploymentKind {
     }
 }
 
-impl BesideRevision for DeploymentKind {
+impl BelongsToRevision for DeploymentKind {
     type Spec = ObjectDeploymentSpec;
     type Status = ObjectDeploymentStatus;
 

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    beside::{BesideRevision, ByController},
+    beside::{BelongsToRevision, ByController},
     key::{Key, OwnKind},
     record::{ReadError, Record},
     revision::{RevisionKind, RevisionRecord},
@@ -34,7 +34,7 @@ impl OwnKind for PhaseKind {
     }
 }
 
-impl BesideRevision for PhaseKind {
+impl BelongsToRevision for PhaseKind {
     type Spec = ObjectSetPhaseSpec;
     type Status = ObjectSetPhaseStatus;
 

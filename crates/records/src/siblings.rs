@@ -37,7 +37,7 @@ pub struct Stores<'a> {
 }
 
 /// The siblings of one revision, or of one of its delegated phases.
-pub struct KnownSiblings<'a> {
+pub struct CachedSiblings<'a> {
     /// The revision itself; `None` for a phase object without a revision.
     record: Option<&'a RevisionRecord>,
     /// Kind and namespace of all siblings; the name is that of the revision, if there is one.
@@ -59,7 +59,7 @@ struct Content {
     doubt: Option<String>,
 }
 
-impl<'a> KnownSiblings<'a> {
+impl<'a> CachedSiblings<'a> {
     /// The siblings of a revision. Those that it lists are previous.
     #[must_use]
     pub fn of_set(record: &'a RevisionRecord, stores: Stores<'a>) -> Self {
@@ -212,7 +212,7 @@ impl Content {
     }
 }
 
-impl Siblings for KnownSiblings<'_> {
+impl Siblings for CachedSiblings<'_> {
     fn sibling(&self, uid: &str) -> Option<Sibling> {
         let other = self.revision(uid)?;
         let (own, key) = (&self.key, &other.key);

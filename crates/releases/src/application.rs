@@ -24,7 +24,7 @@ use jiff::Timestamp;
 
 use self::{
     error::{CreateError, Refusal, SyncError},
-    history::{CleanUp, History, Member},
+    history::{CleanUp, History, HistoryEntry},
 };
 use crate::{
     blocks::{self, Verdict},
@@ -291,7 +291,7 @@ impl Sync<'_> {
     }
 
     /// The newest Release was deleted: restores the template of the Release before it.
-    fn abort(&mut self, newest: &Member<'_>) {
+    fn abort(&mut self, newest: &HistoryEntry<'_>) {
         let environment = newest.release.spec.environment.clone();
         let version = environment.chart.version.clone();
         self.annotate(ANNOTATION_CHART_VERSION_RESOLVED, version);
@@ -303,7 +303,11 @@ impl Sync<'_> {
     }
 
     /// The generation of the Release after the newest one, which differs from the template.
-    fn generation_after(&self, newest: &Member<'_>, wanted: &str) -> Result<i64, CreateError> {
+    fn generation_after(
+        &self,
+        newest: &HistoryEntry<'_>,
+        wanted: &str,
+    ) -> Result<i64, CreateError> {
         if let Some(made) = release::repeated(newest, wanted) {
             let created = newest.release.metadata.creation_timestamp.as_ref();
             let many = usize::try_from(made).unwrap_or(usize::MAX);

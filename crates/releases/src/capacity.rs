@@ -16,7 +16,7 @@ use workload::Workload;
 
 /// A workload of a Release in a cluster.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct ReleaseWorkload<'a> {
     /// The observed workload.
     pub workload: &'a Workload,
     /// Number of pods that the chart requests.
@@ -98,7 +98,7 @@ pub fn achieved_percent(available: i32, total: i32) -> i32 {
 
 /// Decides about the workloads of a Release in a cluster. Each workload gets the percentage of its
 /// own total. A chart has one workload, unless its annotations name several.
-pub fn plan(percent: i32, parts: &[Part]) -> Plan {
+pub fn plan(percent: i32, parts: &[ReleaseWorkload]) -> Plan {
     let states: Vec<_> = parts.iter().map(|part| State::of(percent, part)).collect();
     let scale = states.iter().enumerate().filter_map(|(place, state)| {
         let replicas = state.desired;
@@ -156,7 +156,7 @@ struct State {
 }
 
 impl State {
-    fn of(percent: i32, part: &Part) -> Self {
+    fn of(percent: i32, part: &ReleaseWorkload) -> Self {
         let desired = part.workload.desired(part.total, percent);
         let is_scaled = part.workload.replicas != Some(desired);
         let is_settled = !is_scaled && part.workload.is_observed();

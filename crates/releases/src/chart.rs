@@ -176,7 +176,7 @@ pub fn content(documents: Vec<Value>, installation: Installation) -> Result<Cont
 /// The number of pods and the workloads that a chart requests, independent of the name of the
 /// Release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ChartRequest {
     /// Number of pods.
     pub replicas: i32,
     /// Annotation [`choice::ANNOTATION_WORKLOADS`] of the `CapacityTarget`.
@@ -188,14 +188,18 @@ pub struct Asked {
 ///
 /// # Errors
 /// If the chart does not have exactly one workload.
-pub fn asked(documents: Vec<Value>, chart: &Chart, scalable: &Scalable) -> Result<Asked, Error> {
+pub fn asked(
+    documents: Vec<Value>,
+    chart: &Chart,
+    scalable: &Scalable,
+) -> Result<ChartRequest, Error> {
     let objects = documents
         .into_iter()
         .map(Object::decode)
         .collect::<Result<Vec<_>, _>>()?;
     let workloads = workloads::find(&objects, chart, scalable)?;
     let replicas = workloads.iter().map(|workload| workload.replicas);
-    Ok(Asked {
+    Ok(ChartRequest {
         replicas: replicas.fold(0, i32::saturating_add),
         workloads: choice::annotation(&workloads),
     })

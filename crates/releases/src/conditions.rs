@@ -130,13 +130,13 @@ fn content_of(condition: &ShipperCondition) -> (&str, ConditionStatus, &str, &st
 }
 
 fn change(old: Option<&ShipperCondition>, new: Option<&ShipperCondition>) -> String {
-    format!("[{}] -> [{}]", Side(old), Side(new))
+    format!("[{}] -> [{}]", ConditionText(old), ConditionText(new))
 }
 
 /// A side of a change: the fields of the condition, separated by single spaces.
-struct Side<'a>(Option<&'a ShipperCondition>);
+struct ConditionText<'a>(Option<&'a ShipperCondition>);
 
-impl fmt::Display for Side<'_> {
+impl fmt::Display for ConditionText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(condition) = self.0 else {
             return Ok(());

@@ -31,11 +31,11 @@ use thiserror::Error;
 
 use crate::{conditions::Conditions, event::Event, texts::Quoted};
 use order::{Direction, Position};
-use party::Party;
+use party::ReleaseWithGoals;
 use stages::Pass;
 
 pub use conditions::{ConditionType, state};
-pub use reached::{Reached, reached};
+pub use reached::{AchievedShares, reached};
 
 /// Condition of a Release: the strategy can be followed.
 pub const STRATEGY_EXECUTED: &str = "StrategyExecuted";
@@ -46,7 +46,7 @@ pub const COMPLETE: &str = "Complete";
 
 /// A Release with the targets that exist.
 #[derive(Clone, Copy, Debug)]
-pub struct Member<'a> {
+pub struct ReleaseWithTargets<'a> {
     /// The Release.
     pub release: &'a Release,
     /// The `InstallationTarget` of the Release.
@@ -63,12 +63,12 @@ pub enum Neighbours<'a> {
     /// The Release is the newest, and replaces the one before it.
     Head {
         /// The Release before, if any.
-        previous: Option<Member<'a>>,
+        previous: Option<ReleaseWithTargets<'a>>,
     },
     /// Newer Releases exist.
     Follower {
         /// The next newer Release.
-        successor: Member<'a>,
+        successor: ReleaseWithTargets<'a>,
         /// True if the successor is the newest Release.
         successor_is_head: bool,
     },
@@ -205,7 +205,11 @@ pub fn neighbours<T, K: Ord>(
 ///
 /// # Errors
 /// If the strategy cannot be followed. Then only the conditions of the Release may be written.
-pub fn plan(own: Member, neighbours: Neighbours, now: Timestamp) -> Result<Plan, Error> {
+pub fn plan(
+    own: ReleaseWithTargets,
+    neighbours: Neighbours,
+    now: Timestamp,
+) -> Result<Plan, Error> {
     let targets = Targets::of(own)?;
     match neighbours {
         Neighbours::Head { previous } => {
@@ -235,7 +239,8 @@ pub fn plan(own: Member, neighbours: Neighbours, now: Timestamp) -> Result<Plan,
             let achieved = achieved(successor.release);
             // The head may have left the achieved step towards another one that it never reached.
             // Then this Release must not lose what the head still needs.
-            let left = successor_is_head && !Party::contender(leader, step.values).is_there();
+            let left =
+                successor_is_head && !ReleaseWithGoals::contender(leader, step.values).is_there();
             if achieved != Some(target) || left {
                 return Ok(waiting(own.release));
             }
@@ -249,10 +254,10 @@ pub fn plan(own: Member, neighbours: Neighbours, now: Timestamp) -> Result<Plan,
 
 /// The next change by which the Release before an unscheduled head grows to the step of that head.
 /// It does not wait for the contender, which may never get clusters.
-pub fn growth(head: &Release, previous: Member) -> Option<TargetPatch> {
+pub fn growth(head: &Release, previous: ReleaseWithTargets) -> Option<TargetPatch> {
     let step = step_at(steps(head), head.spec.target_step, head).ok()?;
     let targets = Targets::of(previous).ok()?;
-    Party::incumbent(targets, step.values).growth()
+    ReleaseWithGoals::incumbent(targets, step.values).growth()
 }
 
 /// Sets the conditions of the Release that report a pass.
@@ -286,8 +291,8 @@ struct Targets<'a> {
 }
 
 impl<'a> Targets<'a> {
-    fn of(member: Member<'a>) -> Result<Self, Error> {
-        let Member {
+    fn of(member: ReleaseWithTargets<'a>) -> Result<Self, Error> {
+        let ReleaseWithTargets {
             release,
             installation,
             capacity,

@@ -18,7 +18,7 @@ use crate::{
     conditions::{Conditions, find},
     event::Event,
 };
-use reasons::{Failure, Kind, Vocabulary, Words};
+use reasons::{Failure, FailureCondition, Kind, Vocabulary};
 
 pub use capacity::{CapacityOutcome, capacity};
 pub use installation::{InstallationOutcome, Progress, installation};
@@ -119,11 +119,11 @@ impl Clusters {
             Err(failure) => {
                 let message = failure.message.as_str();
                 match self.kind.failure(vocabulary, failure.cause) {
-                    Words::Inoperative(reason) => {
+                    FailureCondition::Inoperative(reason) => {
                         conditions.set(OPERATIONAL, false, reason, message);
                         conditions.set_plain(READY, ConditionStatus::Unknown);
                     }
-                    Words::Unready(reason) => {
+                    FailureCondition::Unready(reason) => {
                         conditions.set_plain(OPERATIONAL, true);
                         conditions.set(READY, false, reason, message);
                     }

@@ -184,7 +184,7 @@ impl Bound {
             Some(build) => BuildMetadata::new(build).ok()?,
             None => BuildMetadata::EMPTY,
         };
-        let mut numbers = numbers.split('.').map(Part::parse);
+        let mut numbers = numbers.split('.').map(VersionPart::parse);
         let (major, minor, patch) = (numbers.next()??, numbers.next(), numbers.next());
         if numbers.next().is_some() {
             return None;
@@ -193,19 +193,23 @@ impl Bound {
         let minor = minor.map_or(Some(None), |part| part.map(Some))?;
         let patch = patch.map_or(Some(None), |part| part.map(Some))?;
         let (precision, (major, minor, patch)) = match (major, minor, patch) {
-            (Part::Wildcard, _, _) => (Precision::Any, (0, 0, 0)),
-            (Part::Number(major), None | Some(Part::Wildcard), _) => {
+            (VersionPart::Wildcard, _, _) => (Precision::Any, (0, 0, 0)),
+            (VersionPart::Number(major), None | Some(VersionPart::Wildcard), _) => {
                 (Precision::Major, (major, 0, 0))
             }
-            (Part::Number(major), Some(Part::Number(minor)), Some(Part::Wildcard)) => {
-                (Precision::Minor, (major, minor, 0))
-            }
-            (Part::Number(major), Some(Part::Number(minor)), None) => {
+            (
+                VersionPart::Number(major),
+                Some(VersionPart::Number(minor)),
+                Some(VersionPart::Wildcard),
+            ) => (Precision::Minor, (major, minor, 0)),
+            (VersionPart::Number(major), Some(VersionPart::Number(minor)), None) => {
                 (Precision::Full, (major, minor, 0))
             }
-            (Part::Number(major), Some(Part::Number(minor)), Some(Part::Number(patch))) => {
-                (Precision::Full, (major, minor, patch))
-            }
+            (
+                VersionPart::Number(major),
+                Some(VersionPart::Number(minor)),
+                Some(VersionPart::Number(patch)),
+            ) => (Precision::Full, (major, minor, patch)),
         };
         let any = precision == Precision::Any;
         let version = Version {
@@ -277,12 +281,12 @@ impl Bound {
 
 /// A number of a version.
 #[derive(Clone, Copy, Debug)]
-enum Part {
+enum VersionPart {
     Number(u64),
     Wildcard,
 }
 
-impl Part {
+impl VersionPart {
     fn parse(text: &str) -> Option<Self> {
         match text {
             "x" | "X" | "*" => Some(Self::Wildcard),

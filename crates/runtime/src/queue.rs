@@ -47,16 +47,16 @@ pub struct Lane {
 /// A cluster or namespace that can slow down all its passes: a cluster by its connection, a
 /// namespace, for instance, by its webhooks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum Bottleneck {
     Cluster(Arc<str>),
     Namespace(Arc<str>),
 }
 
 impl Lane {
-    fn place(&self) -> Place {
+    fn bottleneck(&self) -> Bottleneck {
         match &self.cluster {
-            Some(cluster) => Place::Cluster(cluster.clone()),
-            None => Place::Namespace(self.namespace.clone()),
+            Some(cluster) => Bottleneck::Cluster(cluster.clone()),
+            None => Bottleneck::Namespace(self.namespace.clone()),
         }
     }
 }
@@ -113,9 +113,9 @@ struct State<K> {
     ready: Turns<Lane, (K, Instant)>,
     queued: HashSet<K>,
     /// The place of each running key, and the time at which its pass began.
-    running: HashMap<K, (Place, Instant)>,
+    running: HashMap<K, (Bottleneck, Instant)>,
     /// Number of running keys in each place.
-    busy: HashMap<Place, usize>,
+    busy: HashMap<Bottleneck, usize>,
     /// Keys that were added while they were running.
     again: HashSet<K>,
     due: HashMap<K, Instant>,
@@ -366,7 +366,7 @@ impl<K: Clone + Eq + Ord + Hash> State<K> {
         }
         let room = |lane: &Lane| has_room(&self.busy, lane, workers);
         let (lane, (key, since)) = self.ready.pop(room).ok_or(None)?;
-        let place = lane.place();
+        let place = lane.bottleneck();
         self.queued.remove(&key);
         *self.busy.entry(place.clone()).or_default() += 1;
         self.running.insert(key.clone(), (place, now));
@@ -387,8 +387,9 @@ impl<K: Clone + Eq + Ord + Hash> State<K> {
 }
 
 /// True if another pass may begin in the place of a lane.
-fn has_room(busy: &HashMap<Place, usize>, lane: &Lane, workers: usize) -> bool {
-    busy.get(&lane.place()).is_none_or(|busy| *busy < workers)
+fn has_room(busy: &HashMap<Bottleneck, usize>, lane: &Lane, workers: usize) -> bool {
+    busy.get(&lane.bottleneck())
+        .is_none_or(|busy| *busy < workers)
 }
 
 #[cfg(test)]

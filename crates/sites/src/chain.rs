@@ -10,7 +10,7 @@ use baton_engine::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::rollout::{Beginning, RevisionState};
+use crate::rollout::{RevisionStart, RevisionState};
 
 /// The prefix that distinguishes these chains from those of Releases.
 const MAKER: &str = "site-deployment/";
@@ -102,14 +102,14 @@ impl Reported {
     }
 
     /// Reports if the revision has begun in its site, even if it is archived now.
-    pub fn beginning(&self) -> Beginning {
+    pub fn beginning(&self) -> RevisionStart {
         let is_available = self.availability == Some(AVAILABLE);
         if self.is_stopping {
-            Beginning::Stopping
+            RevisionStart::Stopping
         } else if self.started.is_some() || self.succeeded.is_some() || is_available {
-            Beginning::Begun
+            RevisionStart::Begun
         } else {
-            Beginning::None
+            RevisionStart::None
         }
     }
 
@@ -374,9 +374,9 @@ mod tests {
         ] {
             assert_eq!(reported.state(None), expected, "{reported:?}");
             let expected = if is_begun {
-                Beginning::Begun
+                RevisionStart::Begun
             } else {
-                Beginning::None
+                RevisionStart::None
             };
             assert_eq!(reported.beginning(), expected, "{reported:?}");
         }

@@ -15,19 +15,19 @@ use baton_apis::{SiteEntry, SiteStop};
 use jiff::Timestamp;
 
 use crate::{
-    terms::{Hold, Terms},
+    terms::{StartObstacle, Terms},
     version::may_skip,
     window::{Windows, both},
 };
 
-pub use state::{Begun, PhaseState};
+pub use state::{PhaseStart, PhaseState};
 
 /// Time until windows that never open together, as far as the search goes, are checked again.
 const NEVER: Duration = Duration::from_hours(24);
 
 /// A revision of a site that is not archived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct ActiveRevision {
     /// UID of the revision.
     pub uid: Arc<str>,
     /// Name of the revision.
@@ -43,16 +43,16 @@ pub struct Member {
 }
 
 /// Prints the revision in the form of messages.
-impl fmt::Display for Member {
+impl fmt::Display for ActiveRevision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "version {} ({})", self.entry.version, self.name)
     }
 }
 
-impl Member {
-    fn begun(&self) -> Begun {
+impl ActiveRevision {
+    fn begun(&self) -> PhaseStart {
         let first = self.phases.first();
-        first.map_or(Begun::Yes(Timestamp::UNIX_EPOCH), |first| first.begun)
+        first.map_or(PhaseStart::Yes(Timestamp::UNIX_EPOCH), |first| first.begun)
     }
 
     /// Time at which the revision began, if it has begun.
@@ -71,7 +71,7 @@ impl Member {
 
     /// True if the revision takes part in the queue: it is neither leaving nor skipped.
     fn takes_part(&self) -> bool {
-        !self.is_leaving && self.begun() != Begun::Skipped
+        !self.is_leaving && self.begun() != PhaseStart::Skipped
     }
 
     /// The message of older revisions when their workloads have stopped for this one.
@@ -117,7 +117,7 @@ fn wait(message: String) -> Decision {
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The revisions of the chain that are not archived, the oldest first.
-    pub chain: &'a [Member],
+    pub chain: &'a [ActiveRevision],
     /// Index of the revision in the chain.
     pub own: usize,
     /// Index of the phase in the revision.
@@ -129,28 +129,28 @@ pub struct Question<'a> {
 
 /// The request of newer revisions that an older one stops its workloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Demand {
+pub struct StopRequest {
     /// Workloads to stop.
     pub stop: SiteStop,
-    /// Message to report when the workloads have stopped: see [`Member::stopped_for`].
+    /// Message to report when the workloads have stopped: see [`ActiveRevision::stopped_for`].
     pub message: String,
     /// Time since which the newest of the requesting revisions waits.
     pub since: Timestamp,
 }
 
 impl<'a> Question<'a> {
-    fn member(self) -> &'a Member {
+    fn member(self) -> &'a ActiveRevision {
         &self.chain[self.own]
     }
 
     /// The older revisions that take part in the queue, the newest first.
-    fn older(self) -> impl Iterator<Item = &'a Member> {
+    fn older(self) -> impl Iterator<Item = &'a ActiveRevision> {
         let older = self.chain[..self.own].iter().rev();
         older.filter(|member| member.takes_part())
     }
 
     /// The newer revisions that take part in the queue, the oldest first.
-    fn newer(self) -> impl Iterator<Item = &'a Member> {
+    fn newer(self) -> impl Iterator<Item = &'a ActiveRevision> {
         let newer = self.chain[self.own + 1..].iter();
         newer.filter(|member| member.takes_part())
     }
@@ -167,11 +167,11 @@ impl<'a> Question<'a> {
     pub fn decide(self, terms: &Terms, now: Timestamp) -> Decision {
         let own = self.member();
         let state = own.phases.get(self.phase);
-        let begun = state.map_or(Begun::Not, |state| state.begun);
-        if let Begun::Yes(_) = begun {
+        let begun = state.map_or(PhaseStart::Not, |state| state.begun);
+        if let PhaseStart::Yes(_) = begun {
             return Decision::Start;
         }
-        if own.begun() == Begun::Skipped || begun == Begun::Skipped {
+        if own.begun() == PhaseStart::Skipped || begun == PhaseStart::Skipped {
             let message =
                 "This version is left out, because a later version replaces it.".to_owned();
             return Decision::Skip { message };
@@ -179,9 +179,12 @@ impl<'a> Question<'a> {
         if let Some(newer) = self.newer().find(|newer| newer.since().is_some()) {
             return wait(format!("Does not begin: {newer} has begun already."));
         }
-        let message = |hold: Hold| hold.message(&own.entry.deployment);
-        if let Begun::Stopping(_) = begun {
-            let held = terms.owner.hold.filter(|hold| *hold == Hold::Leaving);
+        let message = |hold: StartObstacle| hold.message(&own.entry.deployment);
+        if let PhaseStart::Stopping(_) = begun {
+            let held = terms
+                .owner
+                .hold
+                .filter(|hold| *hold == StartObstacle::Leaving);
             let held = held.map(|hold| Decision::StopFirst {
                 message: message(hold),
             });
@@ -212,7 +215,8 @@ impl<'a> Question<'a> {
 
     /// The decision to wait, if an older revision has to come first.
     fn held_by_order(self, terms: &Terms, now: Timestamp) -> Option<Decision> {
-        let is_in_the_way = |older: &&Member| older.since().is_some() || !older.is_refused();
+        let is_in_the_way =
+            |older: &&ActiveRevision| older.since().is_some() || !older.is_refused();
         let nearest = self.older().find(is_in_the_way)?;
         let Some(since) = nearest.since() else {
             return Some(wait(format!("Waits for {nearest}, which has not begun.")));
@@ -299,7 +303,9 @@ impl<'a> Question<'a> {
         if !terms.owner.skip_patch_versions || entry.is_edit || entry.is_rollback {
             return None;
         }
-        let mut waiting = self.newer().filter(|newer| newer.begun() == Begun::Not);
+        let mut waiting = self
+            .newer()
+            .filter(|newer| newer.begun() == PhaseStart::Not);
         let later = waiting.find(|later| {
             later.entry.application == entry.application
                 && may_skip(&entry.version, &later.entry.version)
@@ -318,7 +324,7 @@ impl<'a> Question<'a> {
         let running = self.older().flat_map(|older| {
             let states = older.entry.phases.iter().zip(&older.phases);
             let running = states.filter(|(_, state)| {
-                let runs = matches!(state.begun, Begun::Yes(_));
+                let runs = matches!(state.begun, PhaseStart::Yes(_));
                 runs && state.stopped.as_ref() != Some(&done)
             });
             running.map(move |(phase, _)| format!("phase \"{phase}\" of {older}"))
@@ -334,7 +340,7 @@ impl<'a> Question<'a> {
 
     /// The request of newer revisions that have begun. It stays until this revision is archived, or
     /// the newer ones are deleted.
-    pub fn demand(self) -> Option<Demand> {
+    pub fn demand(self) -> Option<StopRequest> {
         let mut services = BTreeSet::new();
         let mut all = false;
         let mut newest = None;
@@ -348,7 +354,7 @@ impl<'a> Question<'a> {
             newest = Some((newer, since));
         }
         let (newest, since) = newest?;
-        Some(Demand {
+        Some(StopRequest {
             stop: if all {
                 SiteStop::All
             } else {

@@ -34,7 +34,7 @@ use jiff::{SignedDuration, Timestamp};
 pub use self::status::undecided;
 use self::{
     abort::Abort,
-    course::Course,
+    course::LatestRollout,
     current::CurrentRollout,
     fleet::{Fleet, earlier},
     order::Seed,
@@ -193,7 +193,7 @@ pub struct Revision {
     pub state: RevisionState,
     /// Reports if the revision has begun in its site, as far as known; also for an archived
     /// revision.
-    pub beginning: Beginning,
+    pub beginning: RevisionStart,
     /// True if the revision is being deleted.
     pub is_deleting: bool,
     /// True if the life cycle state is already `Archived`.
@@ -202,7 +202,7 @@ pub struct Revision {
 
 /// The beginning of a revision in its site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beginning {
+pub enum RevisionStart {
     /// The revision has not begun, as far as known.
     None,
     /// Older workloads stop for the revision. It has written nothing.
@@ -277,7 +277,7 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
         .filter(|site| site.is_placed)
         .count();
     let strategy = Strategy::of(observed, sites);
-    let course = Course::of(observed, strategy.as_ref());
+    let course = LatestRollout::of(observed, strategy.as_ref());
     let current = CurrentRollout {
         rollout: course.number,
         version: course.version,
@@ -326,9 +326,9 @@ fn again_at(fleet: &Fleet<'_>, step: &Step) -> Option<Timestamp> {
 /// The common entry of revisions that bring the same version to sites. It is shared, because there
 /// are thousands of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Brought(Arc<SiteEntry>);
+pub struct SharedEntry(Arc<SiteEntry>);
 
-impl Brought {
+impl SharedEntry {
     /// The entry for the revision of a site.
     pub fn to(&self, site: &str) -> SiteEntry {
         SiteEntry {
@@ -355,7 +355,7 @@ pub enum Action {
         /// Name of the revision.
         name: Arc<str>,
         /// Entry of the revision.
-        entry: Brought,
+        entry: SharedEntry,
         /// Names of the revisions that it takes objects over from, the newest first: all that are
         /// not archived, including those that the same plan gives or withdraws.
         previous: Vec<Arc<str>>,

@@ -21,7 +21,7 @@ use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use self::keep::{Kept, Record, keep, report, undecided};
+pub use self::keep::{Record, RecordsPlan, keep, report, undecided};
 use crate::{rollout, window::Windows};
 
 /// Maximum length of the start of a name, which leaves room for a hash in a label.
@@ -81,7 +81,7 @@ pub struct Slice {
 /// The reason that a version cannot be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// Reason of the condition `Kept`.
+    /// Reason of the condition `RecordsPlan`.
     pub reason: &'static str,
     /// Message for people.
     pub message: String,

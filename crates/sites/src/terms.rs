@@ -21,7 +21,7 @@ pub struct Terms {
 pub struct OwnerTerms {
     /// Reason that nothing begins for now, not even a first installation or a rollback.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub hold: Option<Hold>,
+    pub hold: Option<StartObstacle>,
     /// True if the `SiteApplication` does not exist, so that the terms of its owner are unknown.
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_gone: bool,
@@ -43,7 +43,7 @@ pub struct OwnerTerms {
 
 /// The reason that nothing begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub enum Hold {
+pub enum StartObstacle {
     /// The terms of the owner are not known yet.
     Unknown,
     /// The `SiteDeployment` of the revision is gone or being deleted, and its revisions are deleted
@@ -51,7 +51,7 @@ pub enum Hold {
     Leaving,
 }
 
-impl Hold {
+impl StartObstacle {
     /// The message of a waiting version of a deployment.
     pub(crate) fn message(self, deployment: &str) -> String {
         match self {

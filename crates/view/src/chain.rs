@@ -21,7 +21,7 @@ use serde_json::Value;
 use self::{
     group::group,
     kind::ChainKind,
-    member::{Deployment, Member, Reported, Revision},
+    member::{ChainObject, Deployment, Reported, Revision},
     target::Target,
 };
 
@@ -238,12 +238,12 @@ pub fn from_objects(
     (chains, left_out)
 }
 
-fn parse<S, T>(objects: Vec<Value>, left_out: &mut Vec<serde_json::Error>) -> Vec<Member<S, T>>
+fn parse<S, T>(objects: Vec<Value>, left_out: &mut Vec<serde_json::Error>) -> Vec<ChainObject<S, T>>
 where
     S: for<'de> Deserialize<'de> + Default,
     T: for<'de> Deserialize<'de> + Default + Reported,
 {
-    let parsed = objects.into_iter().map(Member::parse);
+    let parsed = objects.into_iter().map(ChainObject::parse);
     let fine = parsed.filter_map(|it| it.map_err(|error| left_out.push(error)).ok());
     fine.collect()
 }

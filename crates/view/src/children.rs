@@ -43,7 +43,7 @@ pub struct Children {
 
 /// The result of a lookup of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Found<'a> {
+pub enum LookupResult<'a> {
     /// The object as the server has it.
     Live(&'a Value),
     /// The object does not exist.
@@ -113,13 +113,13 @@ impl Children {
     }
 
     /// Looks up an object.
-    pub fn find(&self, key: &ObjectKey) -> Found<'_> {
+    pub fn find(&self, key: &ObjectKey) -> LookupResult<'_> {
         let kind = (key.group.clone(), key.kind.clone());
         match self.live.get(key) {
-            Some(object) => Found::Live(object),
+            Some(object) => LookupResult::Live(object),
             None => match self.unreadable.get(&kind) {
-                Some(why) => Found::Unreadable(why),
-                None => Found::Missing,
+                Some(why) => LookupResult::Unreadable(why),
+                None => LookupResult::Missing,
             },
         }
     }
@@ -207,8 +207,9 @@ impl Collection {
     /// Lists for the wanted objects that are not among the managed ones: a few by name, many by one
     /// list.
     fn others(&self, served: &Served, managed: &Children) -> Vec<ListRequest> {
-        let absent =
-            |key: &&ObjectKey| !key.name.is_empty() && matches!(managed.find(key), Found::Missing);
+        let absent = |key: &&ObjectKey| {
+            !key.name.is_empty() && matches!(managed.find(key), LookupResult::Missing)
+        };
         let keys: BTreeSet<&ObjectKey> = self.keys.iter().filter(absent).collect();
         let mut sources = Vec::new();
         for (path, keys) in served.paths(&keys) {

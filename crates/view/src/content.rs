@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{
     chain::member::Revision,
-    lists::{ListRequest, Lists, Need, NoAnswer, Question, together},
+    lists::{ListRequest, Lists, Necessity, NoAnswer, Question, together},
     object::place,
 };
 
@@ -233,7 +233,7 @@ pub fn identity(revision: &Revision) -> Identity {
 /// The slices of revisions; nothing is requested if the revisions name none.
 pub struct SlicesOf<'a> {
     revisions: Vec<&'a Revision>,
-    need: Need,
+    need: Necessity,
 }
 
 impl<'a> SlicesOf<'a> {
@@ -242,7 +242,7 @@ impl<'a> SlicesOf<'a> {
     pub fn required(revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
         Self {
             revisions: revisions.into_iter().collect(),
-            need: Need::Required,
+            need: Necessity::Required,
         }
     }
 
@@ -250,7 +250,7 @@ impl<'a> SlicesOf<'a> {
     #[must_use]
     pub fn optional(revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
         Self {
-            need: Need::Optional,
+            need: Necessity::Optional,
             ..Self::required(revisions)
         }
     }

@@ -20,8 +20,8 @@ use baton_engine::{Gvk, ObjectKey, revision::Desired};
 use serde_json::Value;
 
 use self::{
-    fate::{Fate, Group},
-    note::Note,
+    fate::{DiffOutcome, Group},
+    note::ObjectNote,
     warning::Warning,
 };
 use crate::chain::kind::ChainKind;
@@ -32,9 +32,9 @@ pub struct Section {
     /// The object.
     pub topic: Topic,
     /// The outcome for the object, or the difference of its two sides.
-    pub fate: Fate,
+    pub fate: DiffOutcome,
     /// Further facts about the object.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ObjectNote>,
     /// Losses that a user may not expect.
     pub warnings: Vec<Warning>,
     /// The content of the object on both sides, if it is shown.
@@ -81,7 +81,7 @@ impl Section {
     pub fn new(topic: Topic) -> Self {
         Self {
             topic,
-            fate: Fate::default(),
+            fate: DiffOutcome::default(),
             notes: Vec::new(),
             warnings: Vec::new(),
             pair: None,
@@ -101,19 +101,19 @@ impl Section {
     /// A section about the change of a topic; `None` if its two sides are equal.
     pub fn of_change(topic: Topic, before: Value, after: Value) -> Option<Self> {
         let pair = Pair::new(Some(before), Some(after));
-        (!pair.is_same()).then(|| Self::new(topic).fate(Fate::Changed).pair(pair))
+        (!pair.is_same()).then(|| Self::new(topic).fate(DiffOutcome::Changed).pair(pair))
     }
 
     /// Sets the fate.
     #[must_use]
-    pub fn fate(mut self, fate: Fate) -> Self {
+    pub fn fate(mut self, fate: DiffOutcome) -> Self {
         self.fate = fate;
         self
     }
 
     /// Adds notes.
     #[must_use]
-    pub fn notes(mut self, notes: impl IntoIterator<Item = Note>) -> Self {
+    pub fn notes(mut self, notes: impl IntoIterator<Item = ObjectNote>) -> Self {
         self.notes.extend(notes);
         self
     }
@@ -167,12 +167,12 @@ impl Pair {
     }
 
     /// The fate that follows from the difference of the sides.
-    pub fn fate(&self) -> Fate {
+    pub fn fate(&self) -> DiffOutcome {
         match (&self.before, &self.after) {
-            (None, Some(_)) => Fate::Added,
-            (Some(_), None) => Fate::Removed,
-            (before, after) if before == after => Fate::Unchanged,
-            _ => Fate::Changed,
+            (None, Some(_)) => DiffOutcome::Added,
+            (Some(_), None) => DiffOutcome::Removed,
+            (before, after) if before == after => DiffOutcome::Unchanged,
+            _ => DiffOutcome::Changed,
         }
     }
 }

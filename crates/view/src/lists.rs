@@ -167,14 +167,14 @@ pub enum NoAnswer {
     /// A requested list was not read yet.
     Unread,
     /// The object that the question is about does not exist.
-    Missing(Missing),
+    Missing(MissingObject),
     /// The object that the question is about cannot be parsed as its kind.
     Unreadable(String),
 }
 
 /// An object that was asked for, but does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingObject {
     /// An object.
     Object {
         /// The kinds that were searched, by their plurals.
@@ -189,7 +189,7 @@ pub enum Missing {
 }
 
 /// Prints the error in the words of kubectl.
-impl fmt::Display for Missing {
+impl fmt::Display for MissingObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Object {
@@ -210,7 +210,7 @@ impl fmt::Display for Missing {
 
 /// The consequence of a list that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Need {
+pub enum Necessity {
     /// The question receives the reason, and has an answer all the same.
     Optional,
     /// The question has no answer without the list.
@@ -223,14 +223,14 @@ pub struct Lists {
     read: BTreeMap<ListRequest, List>,
     /// The location where each kind is served, or the reason that it is unknown.
     served: BTreeMap<Gvk, Result<Served, Unserved>>,
-    asked: RefCell<Asked>,
+    asked: RefCell<ListsToRead>,
 }
 
-/// The requests of questions since the last call of [`Lists::take_asked`].
+/// The requests of questions since the last call of [`Lists::take_requests`].
 #[derive(Debug, Default)]
-pub struct Asked {
+pub struct ListsToRead {
     /// The requested lists, including those that were read already.
-    pub lists: BTreeMap<ListRequest, Need>,
+    pub lists: BTreeMap<ListRequest, Necessity>,
     /// Kinds without a known location.
     pub kinds: BTreeSet<Gvk>,
     /// Warnings to print besides the answer, such as objects that were left out.
@@ -253,7 +253,7 @@ impl Lists {
     /// # Errors
     /// If the list was not read yet.
     pub fn required(&self, request: &ListRequest) -> Result<&List, NoAnswer> {
-        self.ask(request, Need::Required)
+        self.ask(request, Necessity::Required)
     }
 
     /// A list that the answer can do without. [`List::trouble`] is the reason that it cannot be
@@ -262,14 +262,14 @@ impl Lists {
     /// # Errors
     /// If the list was not read yet.
     pub fn optional(&self, request: &ListRequest) -> Result<&List, NoAnswer> {
-        self.ask(request, Need::Optional)
+        self.ask(request, Necessity::Optional)
     }
 
     /// A list with this need.
     ///
     /// # Errors
     /// If the list was not read yet.
-    pub fn ask(&self, request: &ListRequest, need: Need) -> Result<&List, NoAnswer> {
+    pub fn ask(&self, request: &ListRequest, need: Necessity) -> Result<&List, NoAnswer> {
         let lists = &mut self.asked.borrow_mut().lists;
         let known = lists.entry(request.clone()).or_insert(need);
         *known = need.max(*known);
@@ -294,7 +294,7 @@ impl Lists {
     }
 
     /// The requests since the last call.
-    pub fn take_asked(&self) -> Asked {
+    pub fn take_requests(&self) -> ListsToRead {
         mem::take(&mut self.asked.borrow_mut())
     }
 
@@ -467,18 +467,18 @@ mod tests {
     fn a_question_sends_its_requests_in_concurrent_rounds() {
         let mut lists = Lists::default();
         assert_eq!(Follow.answer(&lists), Err(NoAnswer::Unread));
-        let asked = lists.take_asked().lists;
+        let asked = lists.take_requests().lists;
         let (extra, names) = (ListRequest::all("/extra"), ListRequest::all("/names"));
         let expected = [
-            (extra.clone(), Need::Optional),
-            (names.clone(), Need::Required),
+            (extra.clone(), Necessity::Optional),
+            (names.clone(), Necessity::Required),
         ];
         assert_eq!(asked, expected.into());
         lists.insert(extra, List::unreadable("forbidden".to_owned()));
         lists.insert(names.clone(), ["a", "b"].map(object).into_iter().collect());
         assert_eq!(Follow.answer(&lists), Err(NoAnswer::Unread));
         let values = ["a", "b"].map(|name| ListRequest::named("/values", name));
-        let asked = lists.take_asked();
+        let asked = lists.take_requests();
         assert!(
             values
                 .iter()
@@ -490,17 +490,21 @@ mod tests {
         assert_eq!(Follow.answer(&lists), Ok(expected.to_vec()));
         lists.insert(names, List::default());
         assert_eq!(Follow.answer(&lists).map(|it| it.len()), Ok(1));
-        let warnings = lists.take_asked().warnings;
+        let warnings = lists.take_requests().warnings;
         assert_eq!(warnings, ["there are no names".to_owned()].into());
     }
 
     #[test]
     fn a_list_is_required_if_any_request_requires_it() {
         let (lists, request) = (Lists::default(), ListRequest::all("/names"));
-        for need in [Need::Optional, Need::Required, Need::Optional] {
+        for need in [
+            Necessity::Optional,
+            Necessity::Required,
+            Necessity::Optional,
+        ] {
             assert!(lists.ask(&request, need).is_err());
         }
-        assert_eq!(lists.take_asked().lists[&request], Need::Required);
+        assert_eq!(lists.take_requests().lists[&request], Necessity::Required);
     }
 
     #[test]
@@ -527,6 +531,6 @@ mod tests {
         lists.forget_absent(&slices[..2]);
         let known: Vec<bool> = slices.iter().map(|it| lists.get(it).is_some()).collect();
         assert_eq!(known, [true, false, true]);
-        assert!(lists.served(&gvk).is_err() && lists.take_asked().kinds.contains(&gvk));
+        assert!(lists.served(&gvk).is_err() && lists.take_requests().kinds.contains(&gvk));
     }
 }

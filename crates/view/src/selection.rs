@@ -11,7 +11,7 @@ use crate::{
         question::{AllChains, OneChain, of_revisions},
         target::Target,
     },
-    lists::{ListRequest, Lists, Missing, NoAnswer, Question, together},
+    lists::{ListRequest, Lists, MissingObject, NoAnswer, Question, together},
 };
 
 /// The choice of any number of chains.
@@ -35,7 +35,7 @@ pub struct Selected {
     /// The chains, without duplicates.
     pub chains: Vec<Chain>,
     /// The first object that was named and does not exist.
-    pub missing: Option<Missing>,
+    pub missing: Option<MissingObject>,
 }
 
 impl Selection {

@@ -60,19 +60,19 @@ pub(crate) enum Error {
 }
 
 /// A cluster, and the kubectl for it.
-pub(crate) struct Place {
+pub(crate) struct DemoCluster {
     workspace: PathBuf,
     /// The directories of the custom resource definitions that the tour needs.
     crds: Vec<PathBuf>,
     kubectl: OsString,
-    way: Way,
+    way: ClusterAccess,
     /// True if the tour has created the namespace for the lease.
     created_home: bool,
 }
 
 /// The way in which commands find the cluster.
 #[derive(Debug, Clone)]
-pub(crate) enum Way {
+pub(crate) enum ClusterAccess {
     /// By a context of the user's kubeconfig.
     Context(String),
     /// As the first of these kubeconfigs, a value of `KUBECONFIG`. Applications and sites use the
@@ -88,11 +88,11 @@ pub(crate) struct Programs {
     pub(crate) plugin: PathBuf,
 }
 
-impl Place {
-    pub(crate) fn new(dirs: &Dirs, kubectl: OsString, way: Way) -> Self {
+impl DemoCluster {
+    pub(crate) fn new(dirs: &Dirs, kubectl: OsString, way: ClusterAccess) -> Self {
         let crds = match way {
-            Way::Context(_) => vec![dirs.crds()],
-            Way::First(_) => vec![dirs.crds(), dirs.release_crds()],
+            ClusterAccess::Context(_) => vec![dirs.crds()],
+            ClusterAccess::First(_) => vec![dirs.crds(), dirs.release_crds()],
         };
         Self {
             workspace: dirs.workspace.clone(),
@@ -105,7 +105,7 @@ impl Place {
 
     /// True if the tour has other clusters as well.
     pub(crate) fn has_others(&self) -> bool {
-        matches!(self.way, Way::First(_))
+        matches!(self.way, ClusterAccess::First(_))
     }
 
     /// Checks that no manager runs and that the namespace of the tour is free. Changes nothing.
@@ -249,8 +249,8 @@ impl Place {
         let mut command = Command::new(program);
         command.current_dir(&self.workspace);
         match &self.way {
-            Way::Context(name) => Cluster::Context(name.clone()).select(&mut command),
-            Way::First(kubeconfigs) => {
+            ClusterAccess::Context(name) => Cluster::Context(name.clone()).select(&mut command),
+            ClusterAccess::First(kubeconfigs) => {
                 command.env("KUBECONFIG", kubeconfigs);
             }
         }

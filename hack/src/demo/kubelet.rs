@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Secret;
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use super::cluster::{Error, Place};
+use super::cluster::{DemoCluster, Error};
 use super::sites::{EDGE, EDGE_CONTEXT};
 use crate::exec::{self, Group};
 
@@ -53,7 +53,7 @@ impl Kubelet {
     }
 
     /// Starts or ends the agent, depending on its Deployment.
-    pub(crate) async fn follow(&mut self, place: &Place) -> Result<(), Error> {
+    pub(crate) async fn follow(&mut self, place: &DemoCluster) -> Result<(), Error> {
         let deployments = place
             .get_in(EDGE_CONTEXT, &["deployments", "-n", NAMESPACE, AGENT])
             .await?;
@@ -71,14 +71,14 @@ impl Kubelet {
     }
 
     /// Follows the Deployment forever; returns only on an error.
-    pub(crate) async fn keep_following(&mut self, place: &Place) -> Result<(), Error> {
+    pub(crate) async fn keep_following(&mut self, place: &DemoCluster) -> Result<(), Error> {
         loop {
             self.follow(place).await?;
             sleep(LOOK).await;
         }
     }
 
-    async fn start(&mut self, place: &Place) -> Result<Group, Error> {
+    async fn start(&mut self, place: &DemoCluster) -> Result<Group, Error> {
         let secrets = place
             .get_in(EDGE_CONTEXT, &["secrets", "-n", NAMESPACE, HUB])
             .await?;

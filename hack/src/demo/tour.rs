@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::cluster::{self, Place, Programs};
+use super::cluster::{self, DemoCluster, Programs};
 use super::expect::Snapshot;
 use super::kubelet::Kubelet;
 use super::releases::{self, BAKERY, OTHER};
@@ -25,7 +25,7 @@ const KINDS: &str = "objectdeployments,objectsets,configmaps,deployments,service
 
 /// Runs all steps, up to the first that does not have the expected results.
 pub(crate) async fn run(
-    place: &Place,
+    place: &DemoCluster,
     programs: &Programs,
     (manager, mut kubelet): (&mut Manager, Option<&mut Kubelet>),
 ) -> Result<(), Error> {
@@ -75,7 +75,7 @@ enum About {
 
 impl About {
     /// The objects that the steps may check.
-    async fn look(self, place: &Place) -> Result<Snapshot, cluster::Error> {
+    async fn look(self, place: &DemoCluster) -> Result<Snapshot, cluster::Error> {
         let of = |kinds| [kinds, "--namespace", NAMESPACE];
         match self {
             Self::Revisions => Ok(Snapshot::new(place.get(&of(KINDS)).await?)),
@@ -111,7 +111,7 @@ impl About {
 async fn wait(
     about: About,
     step: &Step,
-    (place, manager, mut kubelet): (&Place, &mut Manager, Option<&mut Kubelet>),
+    (place, manager, mut kubelet): (&DemoCluster, &mut Manager, Option<&mut Kubelet>),
     before: &Snapshot,
 ) -> Result<Snapshot, Error> {
     let mut unmet = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use regex::Regex;
 use tokio::sync::{Semaphore, watch};
 
-use super::seen::{Seen, Verb};
+use super::seen::{ObservedRequest, Verb};
 use super::status::Status;
 use super::stream::WatchEnd;
 
@@ -82,7 +82,7 @@ impl On {
         self
     }
 
-    fn matches(&self, seen: &Seen) -> bool {
+    fn matches(&self, seen: &ObservedRequest) -> bool {
         let Self {
             verbs,
             path,
@@ -208,7 +208,7 @@ impl Script {
     }
 
     /// Returns the answer to a request, or `None` if the server is to answer it.
-    pub(super) fn next(&mut self, seen: &Seen) -> Option<Answer> {
+    pub(super) fn next(&mut self, seen: &ObservedRequest) -> Option<Answer> {
         for entry in &mut self.0 {
             if entry.on.times == 0 || !entry.on.matches(seen) {
                 continue;
@@ -231,8 +231,8 @@ mod tests {
 
     use super::*;
 
-    fn seen(uri: &str) -> Seen {
-        Seen::new(&Request::get(uri).body(()).unwrap())
+    fn seen(uri: &str) -> ObservedRequest {
+        ObservedRequest::new(&Request::get(uri).body(()).unwrap())
     }
 
     fn code(answer: Option<Answer>) -> u16 {
@@ -266,7 +266,7 @@ mod tests {
         let _ = script.add(On::writes(), Answer::internal_error());
         let mut ask = |uri| {
             let request = Request::patch(uri).body(()).unwrap();
-            code(script.next(&Seen::new(&request)))
+            code(script.next(&ObservedRequest::new(&request)))
         };
         assert_eq!(ask("/api/v1/namespaces/a/configmaps/b?dryRun=All"), 0);
         assert_eq!(ask("/api/v1/namespaces/a/configmaps/b"), 500);

@@ -29,7 +29,7 @@ pub enum Verb {
 
 /// A request and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedRequest {
     /// Verb of the request.
     pub verb: Verb,
     /// Path of the request.
@@ -44,7 +44,7 @@ pub struct Seen {
     pub carried_out: bool,
 }
 
-impl Seen {
+impl ObservedRequest {
     /// Starts the entry of a request whose answer is not determined yet.
     pub(super) fn new<B>(request: &Request<B>) -> Self {
         let path = request.uri().path().to_owned();
@@ -132,10 +132,10 @@ fn is_named(path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn seen(method: &str, uri: &str, content: &str) -> Seen {
+    fn seen(method: &str, uri: &str, content: &str) -> ObservedRequest {
         let request = Request::builder().method(method).uri(uri);
         let request = request.header(header::CONTENT_TYPE, content);
-        Seen::new(&request.body(()).unwrap())
+        ObservedRequest::new(&request.body(()).unwrap())
     }
 
     #[track_caller]

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use crate::endpoint::Endpoint;
-use crate::faults::{Faults, Seen};
+use crate::faults::{Faults, ObservedRequest};
 use crate::manifest::object;
 use crate::namespace::TestNamespace;
 use crate::sites::TemporaryKubeconfig;
@@ -54,7 +54,7 @@ impl SeenPlugin<'_> {
 
     /// Returns the requests so far.
     #[must_use]
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<ObservedRequest> {
         self.faults.seen()
     }
 
@@ -67,7 +67,8 @@ impl SeenPlugin<'_> {
         let ran = ran.await.unwrap();
         assert!(ran.status.code() < Some(2), "{ran:?}");
         let seen = self.seen();
-        let last = |seen: &Seen| seen.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let last =
+            |seen: &ObservedRequest| seen.path.rsplit('/').next().unwrap_or_default().to_owned();
         let mut paths: Vec<String> = seen[before..].iter().map(last).collect();
         paths.sort_unstable();
         paths

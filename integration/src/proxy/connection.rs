@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Facts;
 use super::line::{Line, PIECE};
-use super::switch::{Fate, Switch};
+use super::switch::{ConnectionFate, Switch};
 
 /// Number of bytes that may be in transit per direction. A slower reader blocks the sender.
 const ROOM: usize = 256 * 1024;
@@ -75,10 +75,10 @@ impl Connection {
     async fn open(&mut self, upstream: SocketAddr) -> Result<TcpStream, End> {
         loop {
             match self.fate() {
-                Fate::Reset => return Err(End::Reset),
-                Fate::Swallow => return Err(End::Lost),
-                Fate::Hold => changed(&mut self.switch).await?,
-                Fate::Flow { .. } => tokio::select! {
+                ConnectionFate::Reset => return Err(End::Reset),
+                ConnectionFate::Swallow => return Err(End::Lost),
+                ConnectionFate::Hold => changed(&mut self.switch).await?,
+                ConnectionFate::Flow { .. } => tokio::select! {
                     biased;
                     changed = changed(&mut self.switch) => changed?,
                     server = TcpStream::connect(upstream) => return Ok(server?),
@@ -87,7 +87,7 @@ impl Connection {
         }
     }
 
-    fn fate(&mut self) -> Fate {
+    fn fate(&mut self) -> ConnectionFate {
         self.switch.borrow_and_update().fate(self.born)
     }
 
@@ -125,7 +125,7 @@ impl Connection {
     async fn swallow(&mut self, client: &mut TcpStream) -> Result<(), End> {
         let mut lost = vec![0; 4096];
         loop {
-            if self.fate() == Fate::Reset {
+            if self.fate() == ConnectionFate::Reset {
                 return Err(End::Reset);
             }
             tokio::select! {
@@ -194,10 +194,10 @@ impl Pump {
         self.held = false;
         self.reset_after = None;
         match switch.fate(self.born) {
-            Fate::Reset => return Err(End::Reset),
-            Fate::Swallow => return Err(End::Lost),
-            Fate::Hold => self.held = true,
-            Fate::Flow { slow, reset_after } => {
+            ConnectionFate::Reset => return Err(End::Reset),
+            ConnectionFate::Swallow => return Err(End::Lost),
+            ConnectionFate::Hold => self.held = true,
+            ConnectionFate::Flow { slow, reset_after } => {
                 self.line.set(slow);
                 if slow.is_none() {
                     // A line that is fast again delivers delayed bytes at once.

@@ -42,7 +42,7 @@ pub(super) struct Switch {
 
 /// The fate of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Fate {
+pub(super) enum ConnectionFate {
     /// Bytes pass.
     Flow {
         /// The slow line, or `None` if bytes pass at once.
@@ -82,19 +82,19 @@ impl Switch {
     }
 
     /// Returns the fate of a connection that began after this number of turns.
-    pub(super) fn fate(&self, born: u64) -> Fate {
-        let flow = |slow, reset_after| Fate::Flow { slow, reset_after };
+    pub(super) fn fate(&self, born: u64) -> ConnectionFate {
+        let flow = |slow, reset_after| ConnectionFate::Flow { slow, reset_after };
         if born < self.reset_before {
-            return Fate::Reset;
+            return ConnectionFate::Reset;
         }
         if born < self.lost_before {
-            return Fate::Swallow;
+            return ConnectionFate::Swallow;
         }
         match self.mode {
             Mode::Pass => flow(None, None),
-            Mode::Cut => Fate::Reset,
-            Mode::BlackHole => Fate::Swallow,
-            Mode::Stall => Fate::Hold,
+            Mode::Cut => ConnectionFate::Reset,
+            Mode::BlackHole => ConnectionFate::Swallow,
+            Mode::Stall => ConnectionFate::Hold,
             Mode::Slow(slow) => flow(Some(slow), None),
             Mode::ResetLivingAfter(_) if born == self.turns => flow(None, None),
             Mode::ResetLivingAfter(bytes) | Mode::ResetEachAfter(bytes) => flow(None, Some(bytes)),
@@ -106,24 +106,24 @@ impl Switch {
 mod tests {
     use super::*;
 
-    const PASS: Fate = Fate::Flow {
+    const PASS: ConnectionFate = ConnectionFate::Flow {
         slow: None,
         reset_after: None,
     };
-    const AFTER_5: Fate = Fate::Flow {
+    const AFTER_5: ConnectionFate = ConnectionFate::Flow {
         slow: None,
         reset_after: Some(5),
     };
 
     /// Checks the fates of connections that began before these turns, between them, and after them.
     #[track_caller]
-    fn check(modes: &[Mode], expected: &[Fate]) {
+    fn check(modes: &[Mode], expected: &[ConnectionFate]) {
         let mut switch = Switch::default();
         for mode in modes {
             switch.turn(*mode);
         }
         let turns = u64::try_from(modes.len()).unwrap();
-        let fates: Vec<Fate> = (0..=turns).map(|born| switch.fate(born)).collect();
+        let fates: Vec<ConnectionFate> = (0..=turns).map(|born| switch.fate(born)).collect();
         assert_eq!(fates, expected, "{modes:?}");
     }
 
@@ -131,13 +131,26 @@ mod tests {
     fn the_fate_of_a_connection_follows_the_modes_of_the_proxy() {
         use Mode::{BlackHole, Cut, Pass, ResetEachAfter, ResetLivingAfter, Stall};
         check(&[], &[PASS]);
-        check(&[Cut], &[Fate::Reset, Fate::Reset]);
-        check(&[Cut, Pass], &[Fate::Reset, PASS, PASS]);
-        check(&[Stall], &[Fate::Hold, Fate::Hold]);
+        check(&[Cut], &[ConnectionFate::Reset, ConnectionFate::Reset]);
+        check(&[Cut, Pass], &[ConnectionFate::Reset, PASS, PASS]);
+        check(&[Stall], &[ConnectionFate::Hold, ConnectionFate::Hold]);
         check(&[Stall, Pass], &[PASS, PASS, PASS]);
-        check(&[BlackHole], &[Fate::Swallow, Fate::Swallow]);
-        check(&[BlackHole, Pass], &[Fate::Swallow, Fate::Swallow, PASS]);
-        check(&[BlackHole, Cut], &[Fate::Reset, Fate::Reset, Fate::Reset]);
+        check(
+            &[BlackHole],
+            &[ConnectionFate::Swallow, ConnectionFate::Swallow],
+        );
+        check(
+            &[BlackHole, Pass],
+            &[ConnectionFate::Swallow, ConnectionFate::Swallow, PASS],
+        );
+        check(
+            &[BlackHole, Cut],
+            &[
+                ConnectionFate::Reset,
+                ConnectionFate::Reset,
+                ConnectionFate::Reset,
+            ],
+        );
         check(&[ResetLivingAfter(5)], &[AFTER_5, PASS]);
         check(&[ResetLivingAfter(5), Pass], &[PASS, PASS, PASS]);
         check(&[ResetEachAfter(5)], &[AFTER_5, AFTER_5]);

@@ -4,7 +4,7 @@
 //! restart of the agent. Changes on the hub are carried out once the hub is reachable, and nothing
 //! beyond them.
 
-use baton_integration::faults::{Faults, Seen, Verb};
+use baton_integration::faults::{Faults, ObservedRequest, Verb};
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{PULL, PUSH, Site};
@@ -71,8 +71,9 @@ impl Remote {
     fn reports(&self) -> usize {
         let heartbeat = "/objectsetphases/agent/status";
         let seen = self.hub.seen();
-        let of =
-            |seen: &&Seen| seen.is_write() && seen.carried_out && !seen.path.ends_with(heartbeat);
+        let of = |seen: &&ObservedRequest| {
+            seen.is_write() && seen.carried_out && !seen.path.ends_with(heartbeat)
+        };
         seen.iter().filter(of).count()
     }
 
@@ -80,7 +81,9 @@ impl Remote {
     /// text.
     fn writes(&self, path: &str) -> usize {
         let seen = self.site.seen();
-        let of = |seen: &&Seen| seen.is_write() && seen.carried_out && seen.path.contains(path);
+        let of = |seen: &&ObservedRequest| {
+            seen.is_write() && seen.carried_out && seen.path.contains(path)
+        };
         seen.iter().filter(of).count()
     }
 }
@@ -242,7 +245,7 @@ async fn templates_replaced_while_offline_are_never_written() {
     remote.cut().await;
     for (number, value) in [(2, "2"), (3, "3"), (4, "4")] {
         deployment.edit(content(value)).await;
-        deployment.reaches(&[Want::Revision(number)]).await;
+        deployment.reaches(&[Expectation::Revision(number)]).await;
     }
     remote.restore().await;
     deployment.concluded_as(4).await;

@@ -45,7 +45,7 @@ async fn with_two_revisions() -> (Pulled, Value) {
     (pulled, before)
 }
 
-const UNREACHABLE: Want<'_> = Because("Available", "Unknown", "ClusterUnreachable");
+const UNREACHABLE: Expectation<'_> = Because("Available", "Unknown", "ClusterUnreachable");
 
 #[tokio::test]
 async fn an_agent_deletes_objects_that_the_manager_delivered() {

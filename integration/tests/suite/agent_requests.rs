@@ -1,7 +1,7 @@
 //! Requests of an agent to the hub and to its own cluster. They must be few: there are many sites,
 //! and their lines are slow.
 
-use baton_integration::faults::{Faults, Seen, Verb};
+use baton_integration::faults::{Faults, ObservedRequest, Verb};
 use baton_integration::prelude::*;
 use baton_integration::sites::{PULL, Site};
 
@@ -11,7 +11,7 @@ use crate::agent::Pulled;
 const OBJECTS: usize = 5;
 
 /// True for the heartbeat of an agent.
-fn is_heartbeat(seen: &Seen) -> bool {
+fn is_heartbeat(seen: &ObservedRequest) -> bool {
     seen.path.ends_with("/objectsetphases/agent/status")
 }
 
@@ -25,7 +25,7 @@ struct Cost {
 
 /// Returns the requests to both sides since the given number of requests to each.
 fn since(hub: &Faults, site: &Faults, (at_hub, at_site): (usize, usize)) -> Cost {
-    let of = |seen: &[Seen]| {
+    let of = |seen: &[ObservedRequest]| {
         let work = seen
             .iter()
             .filter(|seen| !is_heartbeat(seen) && seen.path != "/version");

@@ -8,8 +8,8 @@ use baton_integration::sites::{Joined, PUSH, Site};
 use crate::agent::Pulled;
 use crate::cluster_commands::{baton, messages, refused, turn};
 
-const AVAILABLE: [Want<'_>; 1] = [Is("Available", "True")];
-const REFUSED: [Want<'_>; 1] = [Because("Available", "False", "PreflightError")];
+const AVAILABLE: [Expectation<'_>; 1] = [Is("Available", "True")];
+const REFUSED: [Expectation<'_>; 1] = [Because("Available", "False", "PreflightError")];
 
 /// Creates a `SiteAssignment` that is deleted with the test's namespace.
 pub(crate) async fn assign(ns: &TestNamespace, name: &str, spec: Value) -> Value {

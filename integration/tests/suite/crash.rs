@@ -17,9 +17,9 @@ const ROUNDS: u64 = 8;
 const LATEST: u64 = 20;
 
 /// The disturbance of a rollout, if any.
-struct Fate(Option<StdRng>);
+struct Disturbance(Option<StdRng>);
 
-impl Fate {
+impl Disturbance {
     /// Kills the manager at a random moment of the stage that has just begun, and starts another
     /// one.
     async fn kill_at_random_moments(&mut self, bed: &mut Exclusive) -> u64 {
@@ -60,7 +60,7 @@ async fn create(ns: &TestNamespace, number: i64) {
 }
 
 /// Rolls out three revisions and archives each predecessor. Returns the number of kills.
-async fn roll_out(ns: &TestNamespace, bed: &mut Exclusive, fate: &mut Fate) -> u64 {
+async fn roll_out(ns: &TestNamespace, bed: &mut Exclusive, fate: &mut Disturbance) -> u64 {
     let done = [
         Is("Available", "True"),
         Is("Succeeded", "True"),
@@ -137,7 +137,7 @@ async fn rollouts_end_like_undisturbed_ones_when_managers_are_killed() {
     let first = first_seed();
     let mut bed = Exclusive::acquire().await;
     let calm = bed.namespace(Scope::Namespaced).await;
-    roll_out(&calm, &mut bed, &mut Fate(None)).await;
+    roll_out(&calm, &mut bed, &mut Disturbance(None)).await;
     settle(&calm, &bed).await;
     let expected = picture(&calm).await;
 
@@ -148,7 +148,7 @@ async fn rollouts_end_like_undisturbed_ones_when_managers_are_killed() {
     for seed in first..first + ROUNDS {
         println!("{SEED}={seed}");
         let ns = bed.namespace(Scope::Namespaced).await;
-        let mut fate = Fate(Some(StdRng::seed_from_u64(seed)));
+        let mut fate = Disturbance(Some(StdRng::seed_from_u64(seed)));
         kills += roll_out(&ns, &mut bed, &mut fate).await;
         settle(&ns, &bed).await;
         assert_same(&picture(&ns).await, &expected, &format!("{SEED}={seed}"));

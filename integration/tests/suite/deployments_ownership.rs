@@ -2,7 +2,7 @@
 
 use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
-use baton_integration::faults::{Answer, Faults, Gate, On, Seen, Verb, WatchEnd};
+use baton_integration::faults::{Answer, Faults, Gate, ObservedRequest, On, Verb, WatchEnd};
 use baton_integration::prelude::*;
 use baton_integration::set::SetBuilder;
 
@@ -171,7 +171,7 @@ async fn revisions_are_adopted_before_their_orphaning_is_observed() {
     web.gone().await;
     let earlier = faults.seen().len();
     ns.deployment("web").content(content()).create().await;
-    let is_write = |seen: &&Seen| seen.is_write() && seen.path.contains("/objectsets");
+    let is_write = |seen: &&ObservedRequest| seen.is_write() && seen.path.contains("/objectsets");
     let seen = faults
         .until("a revision to be adopted or made", |seen| {
             seen[earlier..].iter().any(|seen| is_write(&seen))

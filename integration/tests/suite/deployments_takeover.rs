@@ -3,7 +3,7 @@
 
 use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
-use baton_integration::faults::{Answer, Faults, Gate, On, Seen, Verb};
+use baton_integration::faults::{Answer, Faults, Gate, ObservedRequest, On, Verb};
 use baton_integration::manager::Manager;
 use baton_integration::namespace::PATIENCE;
 use baton_integration::prelude::*;
@@ -166,7 +166,7 @@ async fn the_mark_of_a_takeover_may_overlap_a_status_write() {
         .await;
     held.used(1).await;
     let status = format!("/objectsets/{}/status", set.name());
-    let is_reported = |seen: &Seen| seen.path.ends_with(&status) && seen.carried_out;
+    let is_reported = |seen: &ObservedRequest| seen.path.ends_with(&status) && seen.carried_out;
     faults
         .until("the first status", |seen| seen.iter().any(is_reported))
         .await;

@@ -7,7 +7,7 @@ use baton_integration::sites::{PULL, PUSH, Site};
 
 use crate::agent::settings;
 
-const CHANGED: Want<'_> = Because("Available", "False", "SpecChanged");
+const CHANGED: Expectation<'_> = Because("Available", "False", "SpecChanged");
 
 async fn label(ns: &TestNamespace, class: &str) {
     let labels = json!({ "package-operator.run/phase-class": class });

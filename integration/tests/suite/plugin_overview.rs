@@ -1,6 +1,6 @@
 //! The plugin's `status` and `tree` for many deployments, and shell completion.
 
-use baton_integration::faults::Seen;
+use baton_integration::faults::ObservedRequest;
 use baton_integration::plugin::snapshots;
 use baton_integration::prelude::*;
 
@@ -163,9 +163,9 @@ async fn commands_about_one_deployment_read_only_its_revisions() {
         let before = plugin.seen().len();
         plugin.asks_for(args).await;
         let seen = plugin.seen().split_off(before);
-        let is_list = |seen: &&Seen| seen.path.ends_with("/objectsets");
-        let lists: Vec<&Seen> = seen.iter().filter(is_list).collect();
-        let is_narrow = |seen: &&Seen| seen.query.contains("labelSelector=");
+        let is_list = |seen: &&ObservedRequest| seen.path.ends_with("/objectsets");
+        let lists: Vec<&ObservedRequest> = seen.iter().filter(is_list).collect();
+        let is_narrow = |seen: &&ObservedRequest| seen.query.contains("labelSelector=");
         assert!(!lists.is_empty(), "{args:?}: {seen:?}");
         assert!(lists.iter().all(is_narrow), "{args:?}: {lists:?}");
     }

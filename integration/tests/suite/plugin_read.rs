@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
 
-use baton_integration::faults::Seen;
+use baton_integration::faults::ObservedRequest;
 use baton_integration::plugin::snapshots;
 use baton_integration::prelude::*;
 use baton_integration::sites::{PUSH, Site};
@@ -557,7 +557,7 @@ async fn objects_in_slices_are_counted() {
     assert!(first.contains(", 0 of 3 objects ready"), "{first}");
 
     let plugin = ns.seen_plugin().await;
-    let reads = |seen: &[Seen]| {
+    let reads = |seen: &[ObservedRequest]| {
         let reads = seen.iter();
         reads
             .filter(|seen| seen.path.contains("/objectslices"))

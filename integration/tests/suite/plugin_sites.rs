@@ -54,9 +54,12 @@ async fn report(ns: &TestNamespace, created: &Value, status: Value) {
 }
 
 /// A revision of a site: letter of the site, number, version, rollout, wave and conditions.
-type Given<'a> = (&'a str, i64, &'a str, i64, i32, &'a [Value]);
+type SiteRevisionCase<'a> = (&'a str, i64, &'a str, i64, i32, &'a [Value]);
 
-async fn revision(ns: &TestNamespace, (letter, number, version, rollout, wave, said): Given<'_>) {
+async fn revision(
+    ns: &TestNamespace,
+    (letter, number, version, rollout, wave, said): SiteRevisionCase<'_>,
+) {
     let site = site(ns, letter);
     let entry = json!({
         "deployment": "shop", "site": site, "application": "shop", "version": version, "edit": "e",

@@ -9,7 +9,7 @@ fn refused_object() -> Entry {
     configmap("Bad").data("k", "v")
 }
 
-const REFUSED: Want<'static> = Because("Available", "False", "PreflightError");
+const REFUSED: Expectation<'static> = Because("Available", "False", "PreflightError");
 
 #[tokio::test]
 async fn a_revision_that_checks_all_phases_writes_nothing_if_one_is_refused() {

@@ -6,7 +6,7 @@ use baton_integration::endpoint::Endpoint;
 use baton_integration::guard::beside_tests;
 use baton_integration::prelude::*;
 use baton_integration::sites::TemporaryKubeconfig;
-use baton_integration::tunnel::{Asked, Tunnel};
+use baton_integration::tunnel::{Tunnel, TunnelRequest};
 use tokio::task::spawn_blocking;
 
 /// Returns a kubeconfig whose server name only the proxy can resolve.
@@ -57,7 +57,7 @@ async fn servers_are_reached_through_the_proxy_of_the_environment_or_the_kubecon
     let url = format!("http://baton:s3cret@{}", tunnel.address());
     let plain = kubeconfig(&ns, &json!({}));
     let own = kubeconfig(&ns, &json!({ "proxy-url": url }));
-    let asked = Asked {
+    let asked = TunnelRequest {
         target: "hub.example:6443".to_owned(),
         authorization: Some("Basic YmF0b246czNjcmV0".to_owned()),
     };

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_integration::faults::{Answer, Faults, On, Seen, Status, Verb, WatchEnd};
+use baton_integration::faults::{Answer, Faults, ObservedRequest, On, Status, Verb, WatchEnd};
 use baton_integration::picture::{assert_same, forget};
 use baton_integration::prelude::*;
 use baton_integration::sites::{Join, Joined, PUSH, Site};
@@ -282,12 +282,12 @@ pub(crate) fn watch_scripts(path: &str) -> Vec<Script> {
 }
 
 /// Returns the number of writes that the server has carried out.
-pub(crate) fn writes(seen: &[Seen]) -> usize {
+pub(crate) fn writes(seen: &[ObservedRequest]) -> usize {
     seen.iter().filter(|seen| is_done(seen)).count()
 }
 
 /// True if a request was a write that the server has carried out.
-pub(crate) fn is_done(seen: &Seen) -> bool {
+pub(crate) fn is_done(seen: &ObservedRequest) -> bool {
     seen.is_write() && seen.carried_out
 }
 

@@ -1,6 +1,8 @@
 //! The fixtures of tests with several clusters: sites, and networks that fail.
 
-use baton_integration::faults::{Answer, Faults, Gate, On, Seen, Status, Verb, WatchEnd};
+use baton_integration::faults::{
+    Answer, Faults, Gate, ObservedRequest, On, Status, Verb, WatchEnd,
+};
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{PULL, PUSH, Site, Stop, TemporaryKubeconfig};
@@ -138,7 +140,7 @@ async fn requests_are_answered_by_a_script() {
     let seen = faults.seen();
     let statuses: Vec<u16> = seen.iter().map(|seen| seen.status).collect();
     assert_eq!(statuses, [409, 500, 500, 429, 201, 201]);
-    assert!(seen.iter().all(Seen::is_write));
+    assert!(seen.iter().all(ObservedRequest::is_write));
     let done = seen.iter().filter(|seen| seen.carried_out).count();
     assert_eq!(done, 3);
     site.forget(ns.name()).await;
@@ -195,7 +197,7 @@ async fn scripted_faults_cut_answers_and_watches() {
     ] {
         let before = faults.seen().len();
         let end = async {
-            let open = |seen: &[Seen]| seen.len() > before;
+            let open = |seen: &[ObservedRequest]| seen.len() > before;
             faults.until("the watch to be open", open).await;
             faults.end_watches("/configmaps$", how.clone());
         };

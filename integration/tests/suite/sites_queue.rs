@@ -11,12 +11,12 @@ use baton_integration::sites::{Joined, PULL, PUSH, Site};
 use crate::agent::Pulled;
 
 /// Reasons of `Available=False`.
-const QUEUED: Want<'static> = Because("Available", "False", "Queued");
-pub(crate) const STOPPING: Want<'static> = Because("Available", "False", "Stopping");
-const FAILING: Want<'static> = Because("Available", "False", "ProbeFailure");
+const QUEUED: Expectation<'static> = Because("Available", "False", "Queued");
+pub(crate) const STOPPING: Expectation<'static> = Because("Available", "False", "Stopping");
+const FAILING: Expectation<'static> = Because("Available", "False", "ProbeFailure");
 /// The revision has begun, as its phases report.
-pub(crate) const STARTED: Want<'static> = Because("baton.run/Started", "True", "Started");
-pub(crate) const AVAILABLE: Want<'static> = Is("Available", "True");
+pub(crate) const STARTED: Expectation<'static> = Because("baton.run/Started", "True", "Started");
+pub(crate) const AVAILABLE: Expectation<'static> = Is("Available", "True");
 
 /// The label value of the chain.
 const CHAIN: &str = "site-queue-test";

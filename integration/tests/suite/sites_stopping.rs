@@ -5,7 +5,7 @@ use baton_integration::sites::{Joined, PUSH, Site};
 
 use crate::sites_queue::{AVAILABLE, STARTED, STOPPING, namespace, pods, revision, workload};
 
-const REFUSED: Want<'static> = Because("Available", "False", "PreflightError");
+const REFUSED: Expectation<'static> = Because("Available", "False", "PreflightError");
 
 /// Creates revision `number` with one phase: the workload with an image of that number, and
 /// additional objects.

@@ -15,9 +15,9 @@ use baton_integration::sites::{PUSH, Site};
 
 use crate::assignments::{assign, names};
 
-const AVAILABLE: [Want<'_>; 1] = [Is("Available", "True")];
-const REFUSED: [Want<'_>; 1] = [Because("Available", "False", "PreflightError")];
-const UNKNOWN: [Want<'_>; 1] = [Because("Available", "Unknown", "ListFailed")];
+const AVAILABLE: [Expectation<'_>; 1] = [Is("Available", "True")];
+const REFUSED: [Expectation<'_>; 1] = [Because("Available", "False", "PreflightError")];
+const UNKNOWN: [Expectation<'_>; 1] = [Because("Available", "Unknown", "ListFailed")];
 const UNLISTED: &str = "ListFailed";
 
 /// A control plane, and a manager behind a fault injector. The test creates the namespaces.

@@ -3,15 +3,15 @@
 use super::{
     Action, Life, OBJECTS, Record, Reported, State, System, World, bit, facts::gone, small,
 };
-use crate::world::Power;
+use crate::world::UserAction;
 
 /// An action of a controller of others on a phase object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum ForeignAction {
     /// Add the finalizer.
     Hold,
     /// Remove the finalizer; the object is gone.
-    LetGo,
+    Release,
     /// Report this; `Nothing` is a report on an earlier generation.
     Report(Reported),
     /// Report if the phase is paused.
@@ -33,32 +33,32 @@ impl System {
         for (actor, record) in self.foreign_phases(state) {
             let mut may = |deed| actions.push(Action::Foreign(small(actor), deed));
             match record.life {
-                Life::Alive if !record.is_held => may(Deed::Hold),
-                Life::Deleting => may(Deed::LetGo),
+                Life::Alive if !record.is_held => may(ForeignAction::Hold),
+                Life::Deleting => may(ForeignAction::Release),
                 _ => {}
             }
             // An earlier generation exists only if the object was paused or resumed.
-            let is_edited = powers.contains(&Power::Pause(World::revision(actor)));
+            let is_edited = powers.contains(&UserAction::Pause(World::revision(actor)));
             let earlier = is_edited.then_some(Reported::Nothing);
             [Reported::Available, Reported::Not]
                 .into_iter()
                 .chain(earlier)
                 .filter(|report| *report != record.status.reported)
-                .for_each(|report| may(Deed::Report(report)));
+                .for_each(|report| may(ForeignAction::Report(report)));
             if record.status.pauses != record.paused {
-                may(Deed::Pause);
+                may(ForeignAction::Pause);
             }
         }
     }
 
-    pub(super) fn foreign(&self, state: &mut State, actor: usize, deed: Deed) {
+    pub(super) fn foreign(&self, state: &mut State, actor: usize, deed: ForeignAction) {
         let revision = World::revision(actor);
         let record = &mut state.sets[actor].record;
         match deed {
-            Deed::Hold => record.is_held = true,
-            Deed::LetGo => *record = gone(),
-            Deed::Pause => record.status.pauses = record.paused,
-            Deed::Report(reported) => {
+            ForeignAction::Hold => record.is_held = true,
+            ForeignAction::Release => *record = gone(),
+            ForeignAction::Pause => record.status.pauses = record.paused,
+            ForeignAction::Report(reported) => {
                 record.status.reported = reported;
                 let delivered = (0..OBJECTS)
                     .filter(|object| self.world.is_elsewhere(revision, *object))
@@ -77,9 +77,13 @@ impl System {
     pub(crate) fn serve_foreign_phases(&self, state: &mut State) {
         let phases: Vec<_> = self.foreign_phases(state).collect();
         for (actor, record) in phases {
-            let deeds: &[Deed] = match record.life {
-                Life::Deleting => &[Deed::LetGo],
-                _ => &[Deed::Hold, Deed::Report(Reported::Available), Deed::Pause],
+            let deeds: &[ForeignAction] = match record.life {
+                Life::Deleting => &[ForeignAction::Release],
+                _ => &[
+                    ForeignAction::Hold,
+                    ForeignAction::Report(Reported::Available),
+                    ForeignAction::Pause,
+                ],
             };
             for deed in deeds {
                 self.foreign(state, actor, *deed);

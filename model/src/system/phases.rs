@@ -1,25 +1,25 @@
 //! Changes of phase objects.
 
 use super::{
-    Alarm, Delegation, Ending, Fate, Life, OBJECTS, Record, Reported, Said, State, Status, System,
-    Wish, World,
+    Alarm, Delegation, Ending, Life, OBJECTS, PhaseAnswer, Record, Reported, RequestOutcome, State,
+    Status, System, Wish, World,
     facts::{gone, view, wish_of_phase},
 };
 
 impl System {
     /// Carries out a request of a revision about its phase object. The cache for phase objects is
     /// never outdated here.
-    pub(super) fn delegate(&mut self, state: &mut State, index: usize, fate: Fate) {
+    pub(super) fn delegate(&mut self, state: &mut State, index: usize, fate: RequestOutcome) {
         let set = state.sets[index];
         let phase = World::phase_of(index);
         let record = &mut state.sets[phase].record;
         let asked = self.talks.delegation(set.talk).cloned();
         let mut said = if record.exists() {
-            Said::Changed
+            PhaseAnswer::Changed
         } else {
-            Said::Gone
+            PhaseAnswer::Gone
         };
-        if fate != Fate::Lost {
+        if fate != RequestOutcome::Lost {
             match asked {
                 Some(Delegation::Create(_)) if !record.exists() => {
                     *record = Record {
@@ -31,12 +31,12 @@ impl System {
                         is_lost: false,
                         status: Status::default(),
                     };
-                    said = Said::Is(*record);
+                    said = PhaseAnswer::Is(*record);
                 }
                 Some(Delegation::Pause(paused)) if record.exists() => {
                     record.paused = paused;
                     outdate(record);
-                    said = Said::Is(*record);
+                    said = PhaseAnswer::Is(*record);
                 }
                 Some(Delegation::Delete {
                     resource_version, ..
@@ -47,16 +47,18 @@ impl System {
                     };
                     delete(record);
                     // The answer does not reveal if a finalizer holds the object.
-                    said = Said::Is(going);
+                    said = PhaseAnswer::Is(going);
                     self.mind_order(state, index);
                 }
-                Some(Delegation::Get) if record.exists() => said = Said::Is(*record),
-                Some(Delegation::Pause(_) | Delegation::Delete { .. }) => said = Said::Changed,
+                Some(Delegation::Get) if record.exists() => said = PhaseAnswer::Is(*record),
+                Some(Delegation::Pause(_) | Delegation::Delete { .. }) => {
+                    said = PhaseAnswer::Changed
+                }
                 _ => {}
             }
         }
-        if fate != Fate::Answered {
-            said = Said::Failed;
+        if fate != RequestOutcome::Answered {
+            said = PhaseAnswer::Failed;
         }
         let view = view(state, index);
         let (talk, alarm) = self.talks.answer_delegation(set.talk, said, view);

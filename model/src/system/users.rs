@@ -2,7 +2,7 @@
 
 use crate::{
     state::{Life, Set, State, Wish},
-    world::{Power, World},
+    world::{UserAction, World},
 };
 
 use super::{Action, System, small};
@@ -19,37 +19,39 @@ impl System {
             let data = |index: usize| self.talks.contents.data(content(index));
             let may_touch = |index: usize| content(index) != 0 && state.edits > 0;
             match *power {
-                Power::Archive(index) | Power::Pause(index) | Power::Delete(index)
+                UserAction::Archive(index)
+                | UserAction::Pause(index)
+                | UserAction::Delete(index)
                     if state.sets[index].record.life != Life::Alive => {}
-                Power::Archive(index) if state.sets[index].wish != Wish::Archived => {
+                UserAction::Archive(index) if state.sets[index].wish != Wish::Archived => {
                     actions.push(Action::Wish(small(index), Wish::Archived));
                 }
-                Power::Pause(index) => match state.sets[index].wish {
+                UserAction::Pause(index) => match state.sets[index].wish {
                     Wish::Active => actions.push(Action::Wish(small(index), Wish::Paused)),
                     Wish::Paused => actions.push(Action::Wish(small(index), Wish::Active)),
                     Wish::Archived => {}
                 },
-                Power::Delete(index) => actions.push(Action::Delete(small(index))),
-                Power::Edit(index) if may_touch(index) && data(index) != "edited" => {
+                UserAction::Delete(index) => actions.push(Action::Delete(small(index))),
+                UserAction::Edit(index) if may_touch(index) && data(index) != "edited" => {
                     actions.push(Action::Edit(small(index)));
                 }
-                Power::Remove(index) if may_touch(index) && !facts(index).is_terminating => {
+                UserAction::Remove(index) if may_touch(index) && !facts(index).is_terminating => {
                     actions.push(Action::Remove(small(index)));
                 }
-                Power::Hold(index) if facts(index).is_held => {
+                UserAction::Hold(index) if facts(index).is_held => {
                     actions.push(Action::Unhold(small(index)));
                 }
-                Power::Hold(index) if may_touch(index) && !facts(index).is_terminating => {
+                UserAction::Hold(index) if may_touch(index) && !facts(index).is_terminating => {
                     actions.push(Action::Hold(small(index)));
                 }
-                Power::RemovePhase(index) => {
+                UserAction::RemovePhase(index) => {
                     let phase = World::phase_of(index);
                     let is_there = state.sets[phase].record.life == Life::Alive;
                     if is_there && state.edits > 0 {
                         actions.push(Action::RemovePhase(small(phase)));
                     }
                 }
-                Power::Lose(index) => {
+                UserAction::Lose(index) => {
                     let record = state.sets[index].record;
                     if record.is_lost || (record.exists() && state.edits > 0) {
                         actions.push(Action::Lose(small(index)));

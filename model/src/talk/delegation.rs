@@ -1,10 +1,11 @@
 //! Requests of passes about phase objects, and the answers.
 
 use super::{
-    Alarm, Delegation, Progress, Said, Talk, TalkId, Talks, View, translate::delegation_answer,
+    Alarm, Delegation, Dialogue, Dialogues, PhaseAnswer, Progress, TalkId, View,
+    translate::delegation_answer,
 };
 
-impl Talks {
+impl Dialogues {
     /// The request of a pass about its phase object.
     #[must_use]
     pub fn delegation(&self, id: TalkId) -> Option<&Delegation> {
@@ -19,7 +20,7 @@ impl Talks {
     pub fn answer_delegation(
         &mut self,
         id: TalkId,
-        said: Said,
+        said: PhaseAnswer,
         view: View,
     ) -> (TalkId, Option<Alarm>) {
         if let Some(known) = self.said.get(&(id, said, view)) {
@@ -34,7 +35,7 @@ impl Talks {
             Progress::Pass(pass) => pass.answer_delegation(phase, answer),
             Progress::Teardown(teardown) => teardown.answer_delegation(phase, answer),
         }
-        let next = self.go_on(Talk {
+        let next = self.go_on(Dialogue {
             prepared,
             progress,
             pending: Vec::new(),

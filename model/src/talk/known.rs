@@ -1,21 +1,21 @@
 //! The revisions that a revision can look up.
 
 use super::{
-    ACTORS, Claim, Mutex, NAMES, ObjectKey, PoisonError, REVISIONS, Sabotage, Sibling, Siblings,
+    ACTORS, Claim, EngineFault, Mutex, NAMES, ObjectKey, PoisonError, REVISIONS, Sibling, Siblings,
     View, World,
 };
 
-/// The present records of other revisions. The counterpart of `KnownSiblings` of the controllers.
-pub(super) struct Known {
+/// The present records of other revisions. The counterpart of `CachedSiblings` of the controllers.
+pub(super) struct ModelSiblings {
     pub(super) set: usize,
     pub(super) number: u8,
     /// Objects in each revision, one bit per object.
     pub(super) mentioned: [u8; REVISIONS],
     pub(super) view: Mutex<View>,
-    pub(super) sabotage: Sabotage,
+    pub(super) sabotage: EngineFault,
 }
 
-impl Known {
+impl ModelSiblings {
     pub(super) fn view(&self) -> View {
         *self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -25,7 +25,7 @@ impl Known {
     }
 }
 
-impl Siblings for Known {
+impl Siblings for ModelSiblings {
     fn sibling(&self, uid: &str) -> Option<Sibling> {
         let view = self.view();
         let actor = (0..ACTORS).find(|other| World::identity(*other).uid == uid)?;
@@ -35,8 +35,8 @@ impl Siblings for Known {
         (other != own && exists).then(|| Sibling {
             name: World::identity(other).name,
             number: view[other].number.into(),
-            is_previous: other < own || self.sabotage == Sabotage::NobodyIsNewer,
-            is_archived: view[other].status.archived || self.sabotage == Sabotage::NobodyIsNewer,
+            is_previous: other < own || self.sabotage == EngineFault::NobodyIsNewer,
+            is_archived: view[other].status.archived || self.sabotage == EngineFault::NobodyIsNewer,
         })
     }
 
@@ -53,7 +53,7 @@ impl Siblings for Known {
                 let has = |bits: u8| bits & (1 << object) != 0;
                 let phase = view[World::phase_of(*other)];
                 let may_contain = if view[*other].is_lost {
-                    self.sabotage != Sabotage::IgnoresUnknown
+                    self.sabotage != EngineFault::IgnoresUnknown
                 } else {
                     has(self.mentioned[*other])
                 };
@@ -61,7 +61,7 @@ impl Siblings for Known {
                     || (status.succeeded && may_contain)
                     || (phase.exists() && has(phase.status.controls))
             })
-            .filter(|_| self.sabotage != Sabotage::ForgetsSuccessors)
+            .filter(|_| self.sabotage != EngineFault::ForgetsSuccessors)
             .map(|other| Claim::of(&World::identity(other).name))
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn object_of(key: &ObjectKey) -> Option<usize> {
     NAMES.iter().position(|name| *name == key.name)
 }
 
-impl super::Talks {
+impl super::Dialogues {
     /// The request that takes an object away from a revision that has ended.
     #[must_use]
     pub fn stray(&self, content: super::ContentId, set: usize) -> Option<super::Request> {

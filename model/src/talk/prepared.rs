@@ -1,9 +1,9 @@
 //! The input that a pass over an actor borrows.
 
 use super::{
-    Class, Delivery, Desired, Gvk, KindScope, KindState, Kinds, Known, LifecycleState, Mutex,
-    OBJECTS, Phase, Position, Probes, REVISIONS, Record, Revision, Talks, Wish, World, controlled,
-    delegated, keep, phases, prepare,
+    Class, Delivery, Desired, Dialogues, Gvk, KindScope, KindState, Kinds, LifecycleState,
+    ModelSiblings, Mutex, OBJECTS, Phase, Position, Probes, REVISIONS, Record, Revision, Wish,
+    World, controlled, delegated, keep, phases, prepare,
 };
 
 /// The key of a prepared input.
@@ -26,7 +26,7 @@ pub(super) struct Prepared {
     pub phases: Vec<Phase>,
     pub probes: &'static Probes,
     pub kinds: Kinds,
-    pub siblings: Known,
+    pub siblings: ModelSiblings,
 }
 
 impl Prepared {
@@ -35,7 +35,7 @@ impl Prepared {
     }
 }
 
-impl Talks {
+impl Dialogues {
     /// The prepared input of a case, created once.
     pub(super) fn prepare(&mut self, case: Case) -> &'static Prepared {
         if let Some(known) = self.prepared.get(&case) {
@@ -95,7 +95,7 @@ impl Talks {
                 Gvk::new("v1", "ConfigMap"),
                 KindState::served(KindScope::Namespaced),
             )]),
-            siblings: Known {
+            siblings: ModelSiblings {
                 set,
                 number,
                 mentioned,

@@ -29,7 +29,7 @@ pub struct Start {
 
 /// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fate {
+pub enum RequestOutcome {
     /// The request is carried out and answered.
     Answered,
     /// The request is carried out, and the answer is lost.
@@ -42,7 +42,7 @@ pub enum Fate {
     Late,
 }
 
-impl Fate {
+impl RequestOutcome {
     pub(super) fn is_carried_out(self) -> bool {
         matches!(self, Self::Answered | Self::Unanswered | Self::Late)
     }
@@ -50,7 +50,7 @@ impl Fate {
 
 /// A request with the situation in which it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ask {
+pub struct ArrivedRequest {
     /// Pass that sent the request.
     pub talk: TalkId,
     /// Index of the request in the pass.
@@ -62,7 +62,7 @@ pub struct Ask {
     /// True if the cache contains the object.
     pub is_known: bool,
     /// Fate of the request.
-    pub fate: Fate,
+    pub fate: RequestOutcome,
     /// Present records of the other actors.
     pub view: View,
     /// True if the revision itself is archived by now.
@@ -71,7 +71,7 @@ pub struct Ask {
 
 /// An answer about the phase object of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Said {
+pub enum PhaseAnswer {
     /// The phase object has this record.
     Is(Record),
     /// The phase object does not exist.

@@ -4,8 +4,8 @@
 use super::{
     ARCHIVED, AVAILABLE, Answer, Condition, ControlledObjectReference, Delegated, DelegationAnswer,
     Life, OBJECTS, ObjectSetObject, ObjectSetPhaseStatus, ObjectSetStatus, ObjectSetTemplatePhase,
-    PAUSED, PRESENT, PhaseState, Probes, Record, Reported, SUCCEEDED, Said, Status, Value, World,
-    controlled_reference, json, sabotage,
+    PAUSED, PRESENT, PhaseAnswer, PhaseState, Probes, Record, Reported, SUCCEEDED, Status, Value,
+    World, controlled_reference, json, sabotage,
 };
 
 /// The phases of a revision, or the phase of a phase object; phases without objects are omitted.
@@ -161,12 +161,12 @@ fn phase_state(set: usize, record: Record) -> PhaseState {
     }
 }
 
-pub(super) fn delegation_answer(world: &World, set: usize, said: Said) -> DelegationAnswer {
+pub(super) fn delegation_answer(world: &World, set: usize, said: PhaseAnswer) -> DelegationAnswer {
     let answer = match said {
-        Said::Is(record) => DelegationAnswer::Object(phase_state(set, record)),
-        Said::Gone => DelegationAnswer::Gone,
-        Said::Changed => DelegationAnswer::Changed,
-        Said::Failed => DelegationAnswer::Failed("lost".to_owned()),
+        PhaseAnswer::Is(record) => DelegationAnswer::Object(phase_state(set, record)),
+        PhaseAnswer::Gone => DelegationAnswer::Gone,
+        PhaseAnswer::Changed => DelegationAnswer::Changed,
+        PhaseAnswer::Failed => DelegationAnswer::Failed("lost".to_owned()),
     };
     sabotage::delegation_answer(world.sabotage, answer)
 }

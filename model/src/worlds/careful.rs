@@ -4,8 +4,8 @@
 
 use super::{BOTH, CALM, FIRST, LOSSY, ROUGH, delegated, remote, world};
 use crate::world::{
-    Power::{Archive, Delete, Edit, Hold, Lose, Pause, Remove},
-    Wanted::{Fixed, In, Kept, Nothing},
+    DesiredObject::{Fixed, In, Kept, Nothing},
+    UserAction::{Archive, Delete, Edit, Hold, Lose, Pause, Remove},
     World,
 };
 

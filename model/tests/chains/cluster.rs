@@ -15,7 +15,7 @@ use baton_engine::{
     handover::{Claim, Sibling, Siblings},
     heirs::heir,
     object::{Identity, controlled_reference, controller, is_terminating, metadata, text},
-    object_pass::{Live, Settled},
+    object_pass::{AppliedFingerprints, Live},
     pass::{Outcome, Pass, Position, Snapshot, Step},
     revision::{Heir, KindScope, KindState, Kinds, Phase, Revision, prepare},
     teardown::{Teardown, TeardownOutcome},
@@ -93,7 +93,7 @@ pub struct World {
     /// The earlier states of an object that a lagging cache may still contain. Answers to own
     /// writes go into the cache at once, so the cache never lags behind them.
     history: BTreeMap<ObjectKey, Vec<Option<Value>>>,
-    settled: BTreeMap<ObjectKey, (String, Settled)>,
+    settled: BTreeMap<ObjectKey, (String, AppliedFingerprints)>,
     clock: u64,
     /// Number of real writes since the last reset.
     pub writes: usize,
@@ -211,7 +211,7 @@ impl World {
 
     /// The state of an object in a cache: the present one, or in a rough world sometimes an earlier
     /// one.
-    fn cached(&mut self, key: &ObjectKey) -> (Live, Option<Settled>) {
+    fn cached(&mut self, key: &ObjectKey) -> (Live, Option<AppliedFingerprints>) {
         let lags = self.is_rough && self.dice.roll(8) == 1;
         let past = self
             .history

@@ -4,27 +4,31 @@ use baton_engine::Gvk;
 use baton_view::object::text_at;
 use serde_json::Value;
 
-use super::{Found, Member, whole};
+use super::{FoundObjects, ObjectToAdopt, whole};
 use crate::{connect::Cluster, error::Error};
 
 /// The default namespace of Argo CD's Applications.
 pub(crate) const NAMESPACE: &str = "argocd";
 
-pub(crate) async fn read(cluster: &Cluster, namespace: &str, name: &str) -> Result<Found, Error> {
+pub(crate) async fn read(
+    cluster: &Cluster,
+    namespace: &str,
+    name: &str,
+) -> Result<FoundObjects, Error> {
     let gvk = Gvk::new("argoproj.io/v1alpha1", "Application");
     let object = super::custom(cluster, &gvk, namespace, name).await?;
     Ok(found(&object, name))
 }
 
-fn found(application: &Value, name: &str) -> Found {
+fn found(application: &Value, name: &str) -> FoundObjects {
     let source = format!("Argo CD Application {name}");
-    let mut found = Found {
+    let mut found = FoundObjects {
         title: match text_at(application, "/status/sync/revision") {
             "" => source.clone(),
             revision => format!("{source}, {revision}"),
         },
         namespace: text_at(application, "/spec/destination/namespace").to_owned(),
-        ..Found::default()
+        ..FoundObjects::default()
     };
     let resources = application.pointer("/status/resources");
     let resources = resources.and_then(Value::as_array).into_iter().flatten();
@@ -48,7 +52,7 @@ fn found(application: &Value, name: &str) -> Found {
             version: text("/version").to_owned(),
             kind: text("/kind").to_owned(),
         };
-        match Member::referred(whole(&source), &gvk, text("/namespace"), text("/name")) {
+        match ObjectToAdopt::referred(whole(&source), &gvk, text("/namespace"), text("/name")) {
             Ok(member) => found.members.push(member),
             Err(error) => found.errors.push(error),
         }

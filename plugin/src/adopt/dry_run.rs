@@ -7,7 +7,7 @@ use baton_engine::redact::with_short_values;
 use baton_view::diff::{clean::clean_live, mask::redact};
 use serde_json::Value;
 
-use super::{Member, content::Content};
+use super::{ObjectToAdopt, content::Content};
 use crate::{connect::Cluster, error::Error, output::format::first};
 
 /// The number of paths of a drift that are named.
@@ -25,7 +25,7 @@ pub(crate) enum Values {
 /// Chooses the content of an object in a revision. Returns a remark for the user besides.
 pub(crate) async fn settle(
     cluster: &Cluster,
-    member: &Member,
+    member: &ObjectToAdopt,
     live: &Value,
     content: &Content,
     values: Values,
@@ -49,7 +49,7 @@ pub(crate) async fn settle(
 /// True if the server would complete `without` to the live object. False if the server refuses.
 async fn is_restored(
     cluster: &Cluster,
-    member: &Member,
+    member: &ObjectToAdopt,
     live: &Value,
     without: &Value,
 ) -> Result<bool, Error> {
@@ -64,7 +64,7 @@ async fn is_restored(
 /// A note about the differences between the cluster and the record; `None` if there are none.
 async fn drift(
     cluster: &Cluster,
-    member: &Member,
+    member: &ObjectToAdopt,
     live: &Value,
     content: &Content,
 ) -> Result<Option<String>, Error> {

@@ -4,7 +4,7 @@ use baton_engine::Gvk;
 use baton_view::object::text_at;
 use serde_json::Value;
 
-use super::{Found, Member, whole};
+use super::{FoundObjects, ObjectToAdopt, whole};
 use crate::{connect::Cluster, error::Error};
 
 /// The default namespace of Flux.
@@ -19,20 +19,24 @@ struct Id {
     kind: String,
 }
 
-pub(crate) async fn read(cluster: &Cluster, namespace: &str, name: &str) -> Result<Found, Error> {
+pub(crate) async fn read(
+    cluster: &Cluster,
+    namespace: &str,
+    name: &str,
+) -> Result<FoundObjects, Error> {
     let gvk = Gvk::new("kustomize.toolkit.fluxcd.io/v1", "Kustomization");
     let object = super::custom(cluster, &gvk, namespace, name).await?;
     Ok(found(&object, name))
 }
 
-fn found(kustomization: &Value, name: &str) -> Found {
+fn found(kustomization: &Value, name: &str) -> FoundObjects {
     let source = format!("Flux Kustomization {name}");
-    let mut found = Found {
+    let mut found = FoundObjects {
         title: match text_at(kustomization, "/status/lastAppliedRevision") {
             "" => source.clone(),
             revision => format!("{source}, {revision}"),
         },
-        ..Found::default()
+        ..FoundObjects::default()
     };
     let entries = kustomization.pointer("/status/inventory/entries");
     let entries = entries.and_then(Value::as_array);
@@ -56,7 +60,7 @@ fn found(kustomization: &Value, name: &str) -> Found {
             version: version.to_owned(),
             kind: parsed.kind,
         };
-        match Member::referred(whole(&source), &gvk, &parsed.namespace, &parsed.name) {
+        match ObjectToAdopt::referred(whole(&source), &gvk, &parsed.namespace, &parsed.name) {
             Ok(member) => found.members.push(member),
             Err(error) => found.errors.push(error),
         }

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::{
-    Found, Member, core_path,
+    FoundObjects, ObjectToAdopt, core_path,
     record::{RecordError, base64, packed_json},
 };
 use crate::{
@@ -30,7 +30,7 @@ pub(crate) struct Release {
 const STORES: [(&str, bool); 2] = [("secrets", true), ("configmaps", false)];
 
 /// Reads the newest revision of a release in the namespace in use.
-pub(crate) async fn read(cluster: &Cluster, name: &str) -> Result<Found, Error> {
+pub(crate) async fn read(cluster: &Cluster, name: &str) -> Result<FoundObjects, Error> {
     let namespace = &cluster.namespace;
     let query = ListQuery {
         labels: Some(format!("owner=helm,name={name}")),
@@ -122,13 +122,13 @@ fn decode(payload: &[u8]) -> Result<Release, RecordError> {
 }
 
 impl Release {
-    fn found(self, name: &str, revision: u64) -> Found {
+    fn found(self, name: &str, revision: u64) -> FoundObjects {
         let source = format!("Helm release {name}");
         let parsed = documents::read(&InputText {
             name: source.as_str().into(),
             text: self.manifest,
         });
-        let mut found = Found {
+        let mut found = FoundObjects {
             title: match self.chart.as_str() {
                 "" => format!("{source}, revision {revision}"),
                 chart => format!("{source}, revision {revision} ({chart})"),
@@ -136,11 +136,11 @@ impl Release {
             namespace: self.namespace,
             errors: parsed.errors.iter().map(ToString::to_string).collect(),
             notes: parsed.notes,
-            ..Found::default()
+            ..FoundObjects::default()
         };
         for (place, document) in parsed.documents {
             for manifest in flat(document.value) {
-                match Member::of_manifest(place.clone(), manifest) {
+                match ObjectToAdopt::of_manifest(place.clone(), manifest) {
                     Ok(member) => found.members.push(member),
                     Err(error) => found.errors.push(error),
                 }

@@ -6,7 +6,7 @@ use baton_view::object::text_at;
 use serde_json::Value;
 
 use super::{
-    Found, core_path,
+    FoundObjects, core_path,
     record::{RecordError, json},
     selected::{Labels, gather, is_following},
 };
@@ -25,7 +25,11 @@ struct App {
     namespaces: Vec<String>,
 }
 
-pub(crate) async fn read(cluster: &Cluster, served: &[Served], name: &str) -> Result<Found, Error> {
+pub(crate) async fn read(
+    cluster: &Cluster,
+    served: &[Served],
+    name: &str,
+) -> Result<FoundObjects, Error> {
     let namespace = &cluster.namespace;
     let Some(record) = record(cluster, name).await? else {
         return Err(Error::NotFound(format!(
@@ -35,10 +39,10 @@ pub(crate) async fn read(cluster: &Cluster, served: &[Served], name: &str) -> Re
     let app = decode(text_at(&record, "/data/spec"))
         .map_err(|error| Error::Impossible(format!("the record of the kapp app {name} {error}")))?;
     let source = format!("kapp app {name}");
-    let mut found = Found {
+    let mut found = FoundObjects {
         title: source.clone(),
         namespace: namespace.clone(),
-        ..Found::default()
+        ..FoundObjects::default()
     };
     let is_used = |kind: &&Served| {
         let Gvk { group, kind, .. } = &kind.gvk;

@@ -9,7 +9,7 @@ use baton_engine::{
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
 
-use super::{Found, Member};
+use super::{FoundObjects, ObjectToAdopt};
 use crate::{
     connect::{Cluster, SIDE_BY_SIDE},
     error::Error,
@@ -21,14 +21,14 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Adoptable {
     /// The members, each with its live object.
-    pub(crate) members: Vec<(Member, Value)>,
+    pub(crate) members: Vec<(ObjectToAdopt, Value)>,
     pub(crate) scopes: Scopes,
     pub(crate) notes: Vec<String>,
     pub(crate) errors: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Choice {
+pub(crate) struct AdoptFilter {
     /// True if objects of a record that do not exist in the cluster are left out.
     pub(crate) skip_missing: bool,
     /// True if Secrets stay with the tool that made them.
@@ -36,7 +36,7 @@ pub(crate) struct Choice {
 }
 
 /// The result of reading an object to adopt.
-enum Looked {
+enum ReadResult {
     Live(Value),
     Missing,
     NotServed,
@@ -46,8 +46,8 @@ enum Looked {
 /// Reads the members that were not read yet: one request per object.
 pub(crate) async fn read(
     cluster: &Cluster,
-    found: Vec<Found>,
-    choice: Choice,
+    found: Vec<FoundObjects>,
+    choice: AdoptFilter,
 ) -> Result<Adoptable, Error> {
     let mut adoptable = Adoptable::default();
     let mut seen = BTreeSet::new();
@@ -77,16 +77,16 @@ pub(crate) async fn read(
         .into_iter()
         .map(|(mut member, resource)| async move {
             let looked = match (member.live.take(), resource) {
-                (Some(live), _) => Ok(Looked::Live(live)),
-                (None, None) => Ok(Looked::NotServed),
+                (Some(live), _) => Ok(ReadResult::Live(live)),
+                (None, None) => Ok(ReadResult::NotServed),
                 (None, Some(resource)) => match resource.path_of(&member.key()) {
                     Ok(path) => match cluster.get_at(&path).await {
-                        Ok(Some(live)) => Ok(Looked::Live(live)),
-                        Ok(None) => Ok(Looked::Missing),
+                        Ok(Some(live)) => Ok(ReadResult::Live(live)),
+                        Ok(None) => Ok(ReadResult::Missing),
                         Err(error @ Error::Unreachable { .. }) => Err(error),
-                        Err(error) => Ok(Looked::Failed(error.to_string())),
+                        Err(error) => Ok(ReadResult::Failed(error.to_string())),
                     },
-                    Err(error) => Ok(Looked::Failed(error.to_string())),
+                    Err(error) => Ok(ReadResult::Failed(error.to_string())),
                 },
             };
             (member, looked)
@@ -99,11 +99,11 @@ pub(crate) async fn read(
 }
 
 impl Adoptable {
-    fn take(&mut self, member: Member, looked: Looked, choice: Choice) {
-        let Member { place, .. } = &member;
+    fn take(&mut self, member: ObjectToAdopt, looked: ReadResult, choice: AdoptFilter) {
+        let ObjectToAdopt { place, .. } = &member;
         let title = object_title(&member.key());
         match looked {
-            Looked::Live(live) => {
+            ReadResult::Live(live) => {
                 if let Some(refusal) = refusal(&live) {
                     self.errors.push(format!("{title} {refusal}"));
                 } else if is_secret(&member) && choice.no_secrets {
@@ -114,24 +114,24 @@ impl Adoptable {
                     self.members.push((member, live));
                 }
             }
-            Looked::Missing if choice.skip_missing => self
+            ReadResult::Missing if choice.skip_missing => self
                 .notes
                 .push(format!("{place}: {title} does not exist; it is left out")),
-            Looked::Missing => self.errors.push(format!(
+            ReadResult::Missing => self.errors.push(format!(
                 "{place}: {title} does not exist; --skip-missing leaves it out"
             )),
-            Looked::NotServed => {
+            ReadResult::NotServed => {
                 let version = member.gvk.api_version();
                 self.errors.push(format!(
                     "{place}: {title} is of {version}, which the API server does not serve"
                 ));
             }
-            Looked::Failed(why) => self.errors.push(format!("{place}: {title}: {why}")),
+            ReadResult::Failed(why) => self.errors.push(format!("{place}: {title}: {why}")),
         }
     }
 }
 
-fn is_secret(member: &Member) -> bool {
+fn is_secret(member: &ObjectToAdopt) -> bool {
     member.gvk.group.is_empty() && member.gvk.kind == "Secret"
 }
 
@@ -159,15 +159,15 @@ mod tests {
     use super::*;
     use crate::adopt::whole;
 
-    fn taken(live: Looked, choice: Choice) -> (usize, Vec<String>, Vec<String>) {
+    fn taken(live: ReadResult, choice: AdoptFilter) -> (usize, Vec<String>, Vec<String>) {
         let manifest = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "shop"}});
-        let member = Member::of_manifest(whole("Helm release shop"), manifest).unwrap();
+        let member = ObjectToAdopt::of_manifest(whole("Helm release shop"), manifest).unwrap();
         let mut adoptable = Adoptable::default();
         adoptable.take(member, live, choice);
         (adoptable.members.len(), adoptable.notes, adoptable.errors)
     }
 
-    const ALL: Choice = Choice {
+    const ALL: AdoptFilter = AdoptFilter {
         skip_missing: false,
         no_secrets: false,
     };
@@ -181,21 +181,21 @@ mod tests {
         let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
         for (looked, expected) in [
             (
-                Looked::Live(owned),
+                ReadResult::Live(owned),
                 "Secret shop/db is controlled by Cart.shop.example c, which also writes it; adopt that object instead, \
                  or leave this one out",
             ),
-            (Looked::Live(deleted), "Secret shop/db is being deleted"),
+            (ReadResult::Live(deleted), "Secret shop/db is being deleted"),
             (
-                Looked::Missing,
+                ReadResult::Missing,
                 "Helm release shop: Secret shop/db does not exist; --skip-missing leaves it out",
             ),
             (
-                Looked::NotServed,
+                ReadResult::NotServed,
                 "Helm release shop: Secret shop/db is of v1, which the API server does not serve",
             ),
             (
-                Looked::Failed("secrets is forbidden".to_owned()),
+                ReadResult::Failed("secrets is forbidden".to_owned()),
                 "Helm release shop: Secret shop/db: secrets is forbidden",
             ),
         ] {
@@ -205,24 +205,24 @@ mod tests {
             );
         }
         assert_eq!(
-            taken(Looked::Live(json!({})), ALL),
+            taken(ReadResult::Live(json!({})), ALL),
             (1, Vec::new(), Vec::new())
         );
     }
 
     #[test]
     fn missing_objects_and_secrets_are_left_out_on_request() {
-        let choice = Choice {
+        let choice = AdoptFilter {
             skip_missing: true,
             no_secrets: true,
         };
         for (looked, expected) in [
             (
-                Looked::Missing,
+                ReadResult::Missing,
                 "Helm release shop: Secret shop/db does not exist; it is left out",
             ),
             (
-                Looked::Live(json!({})),
+                ReadResult::Live(json!({})),
                 "Secret shop/db is left out because of --no-secrets, and is not changed",
             ),
         ] {

@@ -3,7 +3,7 @@
 use baton_apis::constants::ANNOTATION_FORMER_MANAGERS;
 use baton_view::diff::{
     Pair, Section,
-    fate::{Fate, Group},
+    fate::{DiffOutcome, Group},
 };
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(crate) fn preview(mut sections: Vec<Section>) -> Vec<Section> {
         })
         .collect();
     if let Some(revision) = sections.get_mut(1) {
-        revision.fate = Fate::count(groups);
+        revision.fate = DiffOutcome::count(groups);
     }
     sections
 }
@@ -41,15 +41,15 @@ fn of_object(section: &mut Section) {
     // Masked values differ exactly if the hidden values differ.
     let after = without_own(after.clone());
     (section.fate, section.pair) = if differences(before, &after).is_empty() {
-        (Fate::Adopted, None)
+        (DiffOutcome::Adopted, None)
     } else {
         let restarts = restarts(before, &after);
         let pair = Pair::new(Some(before.clone()), Some(after));
         (
             if restarts {
-                Fate::Restarted
+                DiffOutcome::Restarted
             } else {
-                Fate::Changed
+                DiffOutcome::Changed
             },
             Some(pair),
         )
@@ -107,12 +107,13 @@ mod tests {
                 phase: Some("workloads".to_owned()),
             };
             Section::new(topic)
-                .fate(Fate::TakenOver(Owner::Nobody))
+                .fate(DiffOutcome::TakenOver(Owner::Nobody))
                 .pair(pair)
         });
         let own = [Topic::Settings, Topic::Revision(1)];
-        let own =
-            own.map(|topic| Section::new(topic).fate(Fate::Revision(vec![(1, Group::Changed)])));
+        let own = own.map(|topic| {
+            Section::new(topic).fate(DiffOutcome::Revision(vec![(1, Group::Changed)]))
+        });
         own.into_iter().chain(of_objects).collect()
     }
 
@@ -133,7 +134,9 @@ mod tests {
 
     fn restarting(sections: &[Section]) -> usize {
         let sections = sections.iter();
-        sections.filter(|it| it.fate == Fate::Restarted).count()
+        sections
+            .filter(|it| it.fate == DiffOutcome::Restarted)
+            .count()
     }
 
     #[test]
@@ -142,10 +145,10 @@ mod tests {
         let other = WEB.replace("[a]", "[b]");
         let found = preview(forecast(&[(WEB, &scaled), (WEB, &other)]));
         assert_eq!(fate(&found[1].fate), "2 changed");
-        assert_eq!(found[2].fate, Fate::Changed);
-        assert_eq!(found[3].fate, Fate::Restarted);
+        assert_eq!(found[2].fate, DiffOutcome::Changed);
+        assert_eq!(found[3].fate, DiffOutcome::Restarted);
         let mut refused = forecast(&[(WEB, WEB)]);
-        refused.push(Section::new(Topic::Slices).fate(Fate::Refused("no".to_owned())));
+        refused.push(Section::new(Topic::Slices).fate(DiffOutcome::Refused("no".to_owned())));
         let found = preview(refused);
         assert!(found.iter().any(Section::is_refused));
         assert_eq!(fate(&found[1].fate), "1 taken over unchanged, 1 refused");

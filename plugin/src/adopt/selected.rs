@@ -7,7 +7,7 @@ use baton_engine::object::controller;
 use baton_view::{lists::ListQuery, object::text_at};
 use serde_json::Value;
 
-use super::{Found, Member, managers::is_of_kubernetes, whole};
+use super::{FoundObjects, ObjectToAdopt, managers::is_of_kubernetes, whole};
 use crate::{
     cluster::lists::list_all,
     connect::Cluster,
@@ -52,11 +52,15 @@ pub(crate) struct Labels<'a> {
 }
 
 /// Finds objects by names such as `deployment/web`.
-pub(crate) fn named(served: &[Served], namespace: &str, names: &[String]) -> Result<Found, Error> {
-    let mut found = Found {
+pub(crate) fn named(
+    served: &[Served],
+    namespace: &str,
+    names: &[String],
+) -> Result<FoundObjects, Error> {
+    let mut found = FoundObjects {
         title: names.join(", "),
         namespace: namespace.to_owned(),
-        ..Found::default()
+        ..FoundObjects::default()
     };
     for text in names {
         let (word, name) = text
@@ -71,7 +75,7 @@ pub(crate) fn named(served: &[Served], namespace: &str, names: &[String]) -> Res
         let manifest = serde_json::json!({
             "apiVersion": kind.gvk.api_version(), "kind": kind.gvk.kind, "metadata": {"name": name},
         });
-        let member = Member::named(whole("the command line"), &manifest);
+        let member = ObjectToAdopt::named(whole("the command line"), &manifest);
         found.members.push(member);
     }
     Ok(found)
@@ -89,7 +93,7 @@ pub(crate) async fn selected(
     cluster: &Cluster,
     served: &[Served],
     selection: &Selection,
-) -> Result<Found, Error> {
+) -> Result<FoundObjects, Error> {
     let Selection { labels, kinds } = selection;
     let mut wanted = Vec::new();
     if kinds.is_empty() {
@@ -100,10 +104,10 @@ pub(crate) async fn selected(
             wanted.push(kind(served, word)?);
         }
     }
-    let mut found = Found {
+    let mut found = FoundObjects {
         title: format!("objects with the labels {labels}"),
         namespace: cluster.namespace.clone(),
-        ..Found::default()
+        ..FoundObjects::default()
     };
     let source = format!("-l {labels}");
     let labels_of = Labels {
@@ -131,7 +135,7 @@ pub(crate) async fn gather(
     cluster: &Cluster,
     kinds: &[&Served],
     labels: Labels<'_>,
-    found: &mut Found,
+    found: &mut FoundObjects,
 ) -> Result<(), Error> {
     let query = ListQuery::labelled(labels.selector.to_owned());
     let namespace = Some(cluster.namespace.as_str());
@@ -151,7 +155,7 @@ pub(crate) async fn gather(
             }
             found
                 .members
-                .push(Member::of_live(whole(labels.source), live));
+                .push(ObjectToAdopt::of_live(whole(labels.source), live));
         }
     }
     if !left.is_empty() {

@@ -22,7 +22,7 @@ use baton_view::{
         member::{Deployment, Revision},
         target::Target,
     },
-    children::{Detail, Found, Owner, owner},
+    children::{Detail, LookupResult, Owner, owner},
     content::RevisionContent,
     delegates::Delegates,
 };
@@ -44,7 +44,7 @@ use crate::{
 };
 
 /// A deployment with everything that belongs to it.
-pub(crate) struct Holding {
+pub(crate) struct AdoptedDeployment {
     /// The deployment, which may be deleted already.
     pub(crate) target: Target,
     kind: ChainKind,
@@ -57,7 +57,11 @@ pub(crate) struct Holding {
 
 /// Reads a deployment with everything that belongs to it, or the rest of one whose deletion was
 /// interrupted.
-pub(crate) async fn read(cluster: &Cluster, kind: ChainKind, name: &str) -> Result<Holding, Error> {
+pub(crate) async fn read(
+    cluster: &Cluster,
+    kind: ChainKind,
+    name: &str,
+) -> Result<AdoptedDeployment, Error> {
     let target = Target::new(kind, name);
     let chains = lists::chains(cluster, kind, cluster.namespace_of(kind)).await?;
     let chain = chain_of(chains, name);
@@ -67,7 +71,7 @@ pub(crate) async fn read(cluster: &Cluster, kind: ChainKind, name: &str) -> Resu
         return Err(not_found(&target, cluster.namespace_of(kind)));
     }
     let objects = objects(cluster, &chain).await?;
-    Ok(Holding {
+    Ok(AdoptedDeployment {
         target,
         kind,
         chain,
@@ -135,13 +139,13 @@ async fn objects(cluster: &Cluster, chain: &Chain) -> Result<Vec<(Gvk, ObjectKey
     let mut objects = Vec::new();
     for object in contents.iter().flat_map(|(_, content)| content.objects()) {
         match children.find(&object.key) {
-            Found::Live(live) if is_held(live, chain) => {
+            LookupResult::Live(live) if is_held(live, chain) => {
                 if seen.insert(&object.key) {
                     objects.push((object.gvk.clone(), object.key.clone()));
                 }
             }
-            Found::Live(_) | Found::Missing => {}
-            Found::Unreadable(why) => {
+            LookupResult::Live(_) | LookupResult::Missing => {}
+            LookupResult::Unreadable(why) => {
                 let title = object_title(&object.key);
                 return Err(Error::Impossible(format!("{title}: {why}")));
             }
@@ -168,7 +172,7 @@ fn uids(chain: &Chain) -> BTreeSet<&str> {
         .collect()
 }
 
-impl Holding {
+impl AdoptedDeployment {
     /// Undoes the adoption: pauses the deployment, gives the objects back, and deletes the
     /// deployment, its revisions and its slices. `report` is called after each step.
     ///

@@ -55,7 +55,7 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
 
 #[cfg(test)]
 mod tests {
-    use baton_view::{applications::observed::Observed, diff::fate::Fate};
+    use baton_view::{applications::observed::Observed, diff::fate::DiffOutcome};
 
     use super::*;
     use crate::{
@@ -75,7 +75,7 @@ mod tests {
     fn what_is_there_already_makes_no_release() {
         let observed = observed(&mid_rollout());
         let change = Change::of(Some(&observed), &application(&observed));
-        assert_eq!(change.fate(), Fate::Unchanged);
+        assert_eq!(change.fate(), DiffOutcome::Unchanged);
         assert_eq!(
             notes(&change),
             ["release shop-new-0 has this environment already, so no release is created"]
@@ -88,7 +88,7 @@ mod tests {
         let mut wanted = application(&observed);
         wanted.spec.template.chart.version = "~1".to_owned();
         let change = Change::of(Some(&observed), &wanted);
-        assert_eq!(change.fate(), Fate::Unchanged);
+        assert_eq!(change.fate(), DiffOutcome::Unchanged);
         assert_eq!(
             notes(&change)[0],
             "version ~1 was 1.1.0 the last time; it is looked up again"
@@ -96,7 +96,7 @@ mod tests {
         wanted.spec.template.chart.name = "other".to_owned();
         let change = Change::of(Some(&observed), &wanted);
         assert_eq!(change.after.chart.version, "~1");
-        assert_eq!(change.fate(), Fate::Changed);
+        assert_eq!(change.fate(), DiffOutcome::Changed);
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
     fn a_new_application_is_added() {
         let wanted = application(&observed(&mid_rollout()));
         let change = Change::of(None, &wanted);
-        assert_eq!(change.fate(), Fate::Added);
+        assert_eq!(change.fate(), DiffOutcome::Added);
         assert!(notes(&change)[0].starts_with("it creates the first release"));
     }
 }

@@ -13,7 +13,9 @@ use baton_view::{
     },
     children::{Children, ChildrenOf, Detail},
     content::{Slices, SlicesOf, WantedRevision},
-    lists::{List, ListQuery, ListRequest, Lists, Missing, Need, NoAnswer, Question, requests},
+    lists::{
+        List, ListQuery, ListRequest, Lists, MissingObject, Necessity, NoAnswer, Question, requests,
+    },
     selection::Selection,
     served::{Served, Unserved},
 };
@@ -46,7 +48,7 @@ pub(crate) async fn answer<Q: Question>(
 ) -> Result<Q::Answer, Error> {
     loop {
         let answer = question.answer(lists);
-        let mut asked = lists.take_asked();
+        let mut asked = lists.take_requests();
         asked.warnings.iter().for_each(|text| warn(text));
         match answer {
             Ok(answer) => return Ok(answer),
@@ -56,7 +58,7 @@ pub(crate) async fn answer<Q: Question>(
         }
         discover(cluster, lists, asked.kinds).await;
         asked.lists.retain(|it, _| lists.get(it).is_none());
-        let is_required = |it: &ListRequest| asked.lists[it] == Need::Required;
+        let is_required = |it: &ListRequest| asked.lists[it] == Necessity::Required;
         let mut reads = read(cluster, asked.lists.keys().cloned(), Q::trim);
         while let Some((requests, list)) = reads.next().await {
             let list = match list {
@@ -156,7 +158,7 @@ pub(crate) async fn selected(
 }
 
 /// The error for an object that does not exist, if there is one.
-pub(crate) fn found(missing: Option<Missing>) -> Result<(), Error> {
+pub(crate) fn found(missing: Option<MissingObject>) -> Result<(), Error> {
     match missing {
         Some(missing) => Err(Error::NotFound(missing.to_string())),
         None => Ok(()),
@@ -165,7 +167,7 @@ pub(crate) fn found(missing: Option<Missing>) -> Result<(), Error> {
 
 /// The error for an object that does not exist, in the words of kubectl.
 pub(crate) fn not_found(target: &Target, namespace: Option<&str>) -> Error {
-    Error::NotFound(Missing::target(target, namespace).to_string())
+    Error::NotFound(MissingObject::target(target, namespace).to_string())
 }
 
 /// The slices of revisions; no request is sent if the revisions name none.

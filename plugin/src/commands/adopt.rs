@@ -6,22 +6,22 @@ mod make;
 pub(crate) use self::args::AdoptArgs;
 use baton_view::{
     chain::{kind::ChainKind, target::Target},
-    diff::{Section, fate::Fate, note::Note},
+    diff::{Section, fate::DiffOutcome, note::ObjectNote},
 };
 
 use self::args::SourceArgs;
 use super::{Exit, conclude, pack::print};
 use crate::{
     adopt::{
-        Found, argocd, flux, helm, kapp,
-        live::{self, Choice},
+        FoundObjects, argocd, flux, helm, kapp,
+        live::{self, AdoptFilter},
         preview::preview,
         selected::{Selection, named, selected},
         undo,
     },
     args::GlobalArgs,
     connect::Cluster,
-    diff::{forecast::forecast, input::place, places::Places},
+    diff::{forecast::forecast, input::place, places::PhaseClusters},
     error::Error,
     output::report,
     pack::{
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &AdoptArgs, global: &GlobalArgs) -> Result<Exit, E
     let found = find(&args.source, &cluster).await?;
     let title = found.iter().map(|found| found.title.as_str());
     let title = title.collect::<Vec<_>>().join(" and ");
-    let choice = Choice {
+    let choice = AdoptFilter {
         skip_missing: args.choice.skip_missing,
         no_secrets: args.choice.no_secrets,
     };
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &AdoptArgs, global: &GlobalArgs) -> Result<Exit, E
 }
 
 /// Finds the objects of all given sources.
-async fn find(args: &SourceArgs, cluster: &Cluster) -> Result<Vec<Found>, Error> {
+async fn find(args: &SourceArgs, cluster: &Cluster) -> Result<Vec<FoundObjects>, Error> {
     let mut found = Vec::new();
     if let Some(release) = &args.helm {
         found.push(helm::read(cluster, release).await?);
@@ -120,7 +120,7 @@ async fn take_over(
     let target = Target::new(kind, &args.name);
     let within = object["metadata"]["namespace"].as_str();
     let there = within.map_or_else(|| cluster.clone(), |namespace| cluster.within(namespace));
-    let places = Places::only(there);
+    let places = PhaseClusters::only(there);
     if places.home.get(kind, &args.name).await?.is_some() {
         return Err(Error::Impossible(format!(
             "{target} exists already; choose another name, or change that one with `kubectl baton pack --apply`"
@@ -128,7 +128,7 @@ async fn take_over(
     }
     let mut sections = preview(forecast(&places, object, kind, &package.slices).await?);
     if let Some(revision) = sections.get_mut(1) {
-        revision.notes.push(Note::Origin(title.to_owned()));
+        revision.notes.push(ObjectNote::Origin(title.to_owned()));
     }
     let labels = Labels::new("live", "taken over");
     output.print(&render(&sections, &labels, output))?;
@@ -136,7 +136,9 @@ async fn take_over(
         report("error: nothing was changed, because some objects cannot be taken over");
         return Ok(Exit::Refused);
     }
-    let restarting = sections.iter().filter(|it| it.fate == Fate::Restarted);
+    let restarting = sections
+        .iter()
+        .filter(|it| it.fate == DiffOutcome::Restarted);
     let restarting: Vec<String> = restarting.map(|it| diff::title(&it.topic)).collect();
     if !restarting.is_empty() && !args.choice.allow_restart {
         report(&format!(

@@ -26,7 +26,7 @@ const QUESTION: &str = "__complete";
 type Candidates = Vec<(String, String)>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Next {
+enum Completion {
     /// One of these words.
     Words(Candidates),
     /// The name of a deployment or a revision.
@@ -71,19 +71,23 @@ pub(crate) async fn run(words: &[String], root: &Command) -> Result<Exit, Error>
         None => (&[][..], ""),
     };
     let (next, last) = next(root, before, last);
-    let directive = if next == Next::File { ":0\n" } else { ":4\n" };
+    let directive = if next == Completion::File {
+        ":0\n"
+    } else {
+        ":4\n"
+    };
     let global = global(root, before);
     let words = match next {
-        Next::Words(words) => words,
-        Next::Target => ask(ask::named(&global, last, &ALL, "od")).await,
-        Next::Application => ask(ask::named(&global, last, &ALL[1..], "app")).await,
-        Next::SiteDeployment => ask(ask::named(&global, last, &ALL[2..], "sitedeploy")).await,
-        Next::Site => ask(ask::sites(&global)).await,
-        Next::Version(of) => ask(ask::versions(&global, &of)).await,
-        Next::Release => ask(ask::releases(&global)).await,
-        Next::Namespace => ask(ask::namespaces(&global)).await,
-        Next::Revision(of) => ask(ask::revisions(&global, &of)).await,
-        Next::Goal => match last.strip_prefix("revision=") {
+        Completion::Words(words) => words,
+        Completion::Target => ask(ask::named(&global, last, &ALL, "od")).await,
+        Completion::Application => ask(ask::named(&global, last, &ALL[1..], "app")).await,
+        Completion::SiteDeployment => ask(ask::named(&global, last, &ALL[2..], "sitedeploy")).await,
+        Completion::Site => ask(ask::sites(&global)).await,
+        Completion::Version(of) => ask(ask::versions(&global, &of)).await,
+        Completion::Release => ask(ask::releases(&global)).await,
+        Completion::Namespace => ask(ask::namespaces(&global)).await,
+        Completion::Revision(of) => ask(ask::revisions(&global, &of)).await,
+        Completion::Goal => match last.strip_prefix("revision=") {
             Some(_) => {
                 let words = positionals(root, before);
                 let numbers = ask(ask::revisions(&global, &words)).await.into_iter();
@@ -93,12 +97,12 @@ pub(crate) async fn run(words: &[String], root: &Command) -> Result<Exit, Error>
             }
             None => goals(last),
         },
-        Next::Context => ask::contexts(&global, ""),
-        Next::ClusterContext => match last.split_once('=') {
+        Completion::Context => ask::contexts(&global, ""),
+        Completion::ClusterContext => match last.split_once('=') {
             Some((name, _)) => ask::contexts(&global, &format!("{name}=")),
             None => Vec::new(),
         },
-        Next::File | Next::Anything => Vec::new(),
+        Completion::File | Completion::Anything => Vec::new(),
     };
     let mut text = String::new();
     for (word, help) in words {
@@ -173,10 +177,10 @@ impl<'a> Typed<'a> {
     }
 
     /// The possible values of an argument.
-    fn value(&self, argument: &Arg) -> Next {
+    fn value(&self, argument: &Arg) -> Completion {
         match value(argument) {
-            Next::Revision(_) => Next::Revision(self.positionals.clone()),
-            Next::Version(_) => Next::Version(self.positionals.clone()),
+            Completion::Revision(_) => Completion::Revision(self.positionals.clone()),
+            Completion::Version(_) => Completion::Version(self.positionals.clone()),
             next => next,
         }
     }
@@ -189,7 +193,7 @@ fn positionals(root: &Command, before: &[String]) -> Vec<String> {
 
 /// The possible values of the last word, and the typed part of it: for `--flag=value` only the
 /// value, as shells expect.
-fn next<'w>(root: &Command, before: &[String], last: &'w str) -> (Next, &'w str) {
+fn next<'w>(root: &Command, before: &[String], last: &'w str) -> (Completion, &'w str) {
     let typed = Typed::new(root, before);
     if let Some(argument) = typed.value_of {
         return (typed.value(argument), last);
@@ -199,14 +203,17 @@ fn next<'w>(root: &Command, before: &[String], last: &'w str) -> (Next, &'w str)
     {
         let argument = option(typed.command, &typed.globals, last);
         let next = argument.filter(|argument| takes_value(argument));
-        return (next.map_or(Next::Anything, |it| typed.value(it)), begun);
+        return (
+            next.map_or(Completion::Anything, |it| typed.value(it)),
+            begun,
+        );
     }
     (typed.next(last), last)
 }
 
 impl Typed<'_> {
     /// The possible words at this place, except values of an option.
-    fn next(&self, last: &str) -> Next {
+    fn next(&self, last: &str) -> Completion {
         let Self {
             command,
             globals,
@@ -216,7 +223,7 @@ impl Typed<'_> {
         let positional = positionals.len();
         if last.starts_with('-') {
             let own = command.get_arguments().chain(globals.iter().copied());
-            return Next::Words(own.filter_map(flag).collect());
+            return Completion::Words(own.filter_map(flag).collect());
         }
         if command.has_subcommands() {
             let commands = command
@@ -228,12 +235,12 @@ impl Typed<'_> {
                     help(subcommand.get_about()),
                 )
             };
-            return Next::Words(commands.map(named).collect());
+            return Completion::Words(commands.map(named).collect());
         }
         let positionals: Vec<&Arg> = command.get_positionals().collect();
         // The last positional argument may have several values.
         let argument = positionals.get(positional).or(positionals.last()).copied();
-        argument.map_or(Next::Anything, value)
+        argument.map_or(Completion::Anything, value)
     }
 }
 
@@ -253,32 +260,32 @@ fn takes_value(argument: &Arg) -> bool {
 }
 
 /// The possible values of an argument.
-fn value(argument: &Arg) -> Next {
+fn value(argument: &Arg) -> Completion {
     let possible = argument.get_possible_values();
     if !possible.is_empty() {
         let words = possible
             .iter()
             .map(|value| (value.get_name().to_owned(), help(value.get_help())));
-        return Next::Words(words.collect());
+        return Completion::Words(words.collect());
     }
     let name = argument
         .get_value_names()
         .and_then(|names| names.first())
         .map(|name| name.to_ascii_uppercase());
     match (argument.get_id().as_str(), name.as_deref()) {
-        ("namespace", _) => Next::Namespace,
-        ("context", _) => Next::Context,
-        ("cluster_context", _) => Next::ClusterContext,
-        ("what", Some("WHAT")) => Next::Goal,
-        (_, Some("NUMBER")) => Next::Revision(Vec::new()),
-        (_, Some("TARGET")) => Next::Target,
-        (_, Some("APPLICATION")) => Next::Application,
-        (_, Some("RELEASE")) => Next::Release,
-        (_, Some("SITEDEPLOYMENT")) => Next::SiteDeployment,
-        (_, Some("SITE")) => Next::Site,
-        (_, Some("VERSION")) => Next::Version(Vec::new()),
-        (_, Some("FILE" | "PATH" | "SOURCE")) => Next::File,
-        _ => Next::Anything,
+        ("namespace", _) => Completion::Namespace,
+        ("context", _) => Completion::Context,
+        ("cluster_context", _) => Completion::ClusterContext,
+        ("what", Some("WHAT")) => Completion::Goal,
+        (_, Some("NUMBER")) => Completion::Revision(Vec::new()),
+        (_, Some("TARGET")) => Completion::Target,
+        (_, Some("APPLICATION")) => Completion::Application,
+        (_, Some("RELEASE")) => Completion::Release,
+        (_, Some("SITEDEPLOYMENT")) => Completion::SiteDeployment,
+        (_, Some("SITE")) => Completion::Site,
+        (_, Some("VERSION")) => Completion::Version(Vec::new()),
+        (_, Some("FILE" | "PATH" | "SOURCE")) => Completion::File,
+        _ => Completion::Anything,
     }
 }
 
@@ -333,7 +340,7 @@ mod tests {
         line.split(' ').map(str::to_owned).collect()
     }
 
-    fn of(line: &str) -> Next {
+    fn of(line: &str) -> Completion {
         let words = words(line);
         let (last, before) = words.split_last().unwrap();
         next(&root(), before, last).0
@@ -341,7 +348,7 @@ mod tests {
 
     fn has(line: &str, word: &str) -> bool {
         match of(line) {
-            Next::Words(words) => words.iter().any(|(found, _)| found == word),
+            Completion::Words(words) => words.iter().any(|(found, _)| found == word),
             _ => false,
         }
     }
@@ -350,25 +357,26 @@ mod tests {
     fn words_are_completed_by_their_place() {
         assert!(has("", "tree") && has("tr", "status"));
         assert!(has("-n shop ", "tree"), "a value is no command");
-        assert_eq!(of("tree "), Next::Target);
-        assert_eq!(of("tree web od/w"), Next::Target);
-        assert_eq!(of("drift "), Next::Target);
+        assert_eq!(of("tree "), Completion::Target);
+        assert_eq!(of("tree web od/w"), Completion::Target);
+        assert_eq!(of("drift "), Completion::Target);
         assert!(has("drift -o ", "yaml") && has("drift -", "--all-namespaces"));
-        assert_eq!(of("tree -w "), Next::Target);
-        assert_eq!(of("tree -n "), Next::Namespace);
-        assert_eq!(of("adopt shop --helm "), Next::Release);
-        assert_eq!(of("tree --namespace "), Next::Namespace);
-        assert_eq!(of("--kubeconfig "), Next::File);
+        assert_eq!(of("tree -w "), Completion::Target);
+        assert_eq!(of("tree -n "), Completion::Namespace);
+        assert_eq!(of("adopt shop --helm "), Completion::Release);
+        assert_eq!(of("tree --namespace "), Completion::Namespace);
+        assert_eq!(of("--kubeconfig "), Completion::File);
         assert!(has("tree -", "--archived") && has("tree --arch", "--context"));
         assert!(has("tree -o ", "yaml"));
         assert!(has("tree --color ", "never"));
         assert!(has("completion ", "zsh"));
-        assert_eq!(of("status --timeout "), Next::Anything);
+        assert_eq!(of("status --timeout "), Completion::Anything);
     }
 
     #[test]
     fn values_of_flags_are_completed_by_their_type() {
-        let revision = |of: &[&str]| Next::Revision(of.iter().map(ToString::to_string).collect());
+        let revision =
+            |of: &[&str]| Completion::Revision(of.iter().map(ToString::to_string).collect());
         for (line, expected) in [
             ("rollback web --to-revision ", revision(&["web"])),
             ("rollback od web --to-revision=1", revision(&["od", "web"])),
@@ -376,25 +384,28 @@ mod tests {
             ("history --revision ", revision(&[])),
             (
                 "rollback sitedeploy/shop --to-version ",
-                Next::Version(vec!["sitedeploy/shop".to_owned()]),
+                Completion::Version(vec!["sitedeploy/shop".to_owned()]),
             ),
-            ("tree sitedeploy/shop --site ", Next::Site),
-            ("sites ", Next::Site),
-            ("redeploy ", Next::SiteDeployment),
-            ("pause sitedeploy/", Next::Target),
-            ("pack a.yaml --revision=", Next::Anything),
-            ("wait web --for ", Next::Goal),
-            ("wait web --for=av", Next::Goal),
-            ("--context ", Next::Context),
-            ("tree --context=e", Next::Context),
+            ("tree sitedeploy/shop --site ", Completion::Site),
+            ("sites ", Completion::Site),
+            ("redeploy ", Completion::SiteDeployment),
+            ("pause sitedeploy/", Completion::Target),
+            ("pack a.yaml --revision=", Completion::Anything),
+            ("wait web --for ", Completion::Goal),
+            ("wait web --for=av", Completion::Goal),
+            ("--context ", Completion::Context),
+            ("tree --context=e", Completion::Context),
             (
                 "diff web --live --cluster-context eu=",
-                Next::ClusterContext,
+                Completion::ClusterContext,
             ),
-            ("diff web --cluster-context=eu=a", Next::ClusterContext),
-            ("tree --namespace=", Next::Namespace),
-            ("tree --unknown=", Next::Anything),
-            ("tree --watch=", Next::Anything),
+            (
+                "diff web --cluster-context=eu=a",
+                Completion::ClusterContext,
+            ),
+            ("tree --namespace=", Completion::Namespace),
+            ("tree --unknown=", Completion::Anything),
+            ("tree --watch=", Completion::Anything),
         ] {
             assert_eq!(of(line), expected, "{line}");
         }
@@ -457,6 +468,6 @@ mod tests {
             assert_eq!(answer(&format!("__complete {line}")), Some(words(line)));
         }
         assert_eq!(answer("status __complete"), None);
-        assert_eq!(of("-n "), Next::Namespace);
+        assert_eq!(of("-n "), Completion::Namespace);
     }
 }

@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use baton_engine::revision::{Desired, Revision as Next};
 use baton_view::{
     chain::{Chain, kind::ChainKind, member::Revision, target::Target},
-    children::Found,
+    children::LookupResult,
     delegates::DelegatesOf,
     diff::{
         Section,
         apply::ChainSiblings,
-        fate::{Fate, Unseen},
+        fate::{DiffOutcome, UnreadReason},
         live,
         mask::redact,
-        note::Note,
+        note::ObjectNote,
         plan::as_next,
-        revisions::{Side, compare},
+        revisions::{RevisionSide, compare},
     },
     served::Unserved,
 };
@@ -37,7 +37,7 @@ use crate::{
         complete,
         external::External,
         forecast, input, losses,
-        places::{ClusterContext, Places},
+        places::{ClusterContext, PhaseClusters},
         takeover,
     },
     error::Error,
@@ -150,7 +150,7 @@ pub(crate) async fn run(args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Er
 }
 
 async fn of_chain(target: &Target, args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let places = Places::connect(global, &args.cluster_context).await?;
+    let places = PhaseClusters::connect(global, &args.cluster_context).await?;
     let cluster = &places.home;
     let chain = lists::chain(cluster, target).await?;
     let to = second(&chain, args.to)?;
@@ -167,7 +167,7 @@ async fn of_chain(target: &Target, args: &DiffArgs, global: &GlobalArgs) -> Resu
 
 /// Prints the effect of applying a file.
 async fn with_file(path: &Path, args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let places = Places::connect(global, &args.cluster_context).await?;
+    let places = PhaseClusters::connect(global, &args.cluster_context).await?;
     let cluster = &places.home;
     let mut given = input::read(cluster, global, path, args.name.as_deref()).await?;
     for slice in &mut given.slices {
@@ -258,7 +258,7 @@ async fn between(
 ) -> Result<Vec<Section>, Error> {
     let slices = lists::slices(cluster, [from, to]).await?;
     let side = |revision| {
-        let side = Side::of_revision(revision, slices.content(revision));
+        let side = RevisionSide::of_revision(revision, slices.content(revision));
         complete(side, || title(revision))
     };
     let (from, to) = (side(from)?, side(to)?);
@@ -269,13 +269,13 @@ async fn between(
 }
 
 async fn with_cluster(
-    places: &Places,
+    places: &PhaseClusters,
     chain: &Chain,
     revision: &Revision,
 ) -> Result<Vec<Section>, Error> {
     let slices = lists::slices(&places.home, [revision]).await?;
     let content = slices.content(revision);
-    let side = Side::of_revision(revision, content.clone());
+    let side = RevisionSide::of_revision(revision, content.clone());
     complete(side, || title(revision))?;
     let wanted = [(revision, &content)];
     let children = places.children(&wanted).await?;
@@ -286,9 +286,13 @@ async fn with_cluster(
         async move {
             let Some(cluster) = places.of(phase) else {
                 let section = Section::of(object, &phase.name);
-                let section = section.fate(Fate::NotCompared(Unseen::Class(phase.class.clone())));
+                let section = section.fate(DiffOutcome::NotCompared(UnreadReason::Class(
+                    phase.class.clone(),
+                )));
                 let available = delegates.available(revision, phase);
-                return Ok(Some(section.notes(available.cloned().map(Note::Phase))));
+                return Ok(Some(
+                    section.notes(available.cloned().map(ObjectNote::Phase)),
+                ));
             };
             let next = Next {
                 identity: delegates.controller(revision, phase),
@@ -323,17 +327,17 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    async fn section(&self, found: Found<'_>) -> Result<Option<Section>, Error> {
+    async fn section(&self, found: LookupResult<'_>) -> Result<Option<Section>, Error> {
         let (cluster, object) = (self.cluster, self.object);
         let live = match found {
-            Found::Live(live) => Some(live),
-            Found::Missing => None,
-            Found::Unreadable(why @ Unserved::Unreadable(_)) => {
+            LookupResult::Live(live) => Some(live),
+            LookupResult::Missing => None,
+            LookupResult::Unreadable(why @ Unserved::Unreadable(_)) => {
                 return Err(Error::Impossible(why.to_string()));
             }
-            Found::Unreadable(Unserved::Absent) => {
+            LookupResult::Unreadable(Unserved::Absent) => {
                 let section = self.plain(None, None);
-                return Ok(section.map(|section| section.notes([Note::NotServed])));
+                return Ok(section.map(|section| section.notes([ObjectNote::NotServed])));
             }
         };
         let look = async |live: Option<&Value>| match live {
@@ -365,11 +369,13 @@ impl Compared<'_> {
                 let (answer, note) = settled.await?;
                 (self.plain(Some(seen), Some(&answer)), note)
             }
-            Err(error) if forecast::is_lack_of_rights(&error) => (plain, Some(Note::AsWritten)),
+            Err(error) if forecast::is_lack_of_rights(&error) => {
+                (plain, Some(ObjectNote::AsWritten))
+            }
             Err(error) if error.is_code(409) => return Err(error),
             Err(error @ Error::Refused(_)) => {
                 let why = redact(&error.to_string(), &object.manifest);
-                (plain, Some(Note::Refused(why)))
+                (plain, Some(ObjectNote::Refused(why)))
             }
             Err(error) => return Err(error),
         };
@@ -377,8 +383,8 @@ impl Compared<'_> {
     }
 
     /// Adds notes to the differences. An object without differences gets a section if it has notes.
-    fn noted(&self, section: Option<Section>, notes: Vec<Note>) -> Option<Section> {
-        let as_wanted = || Section::of(self.object, self.phase).fate(Fate::AsWanted);
+    fn noted(&self, section: Option<Section>, notes: Vec<ObjectNote>) -> Option<Section> {
+        let as_wanted = || Section::of(self.object, self.phase).fate(DiffOutcome::AsWanted);
         let section = section.or_else(|| (!notes.is_empty()).then(as_wanted));
         section.map(|section| section.notes(notes))
     }
@@ -415,8 +421,11 @@ mod tests {
     #[test]
     fn exit_codes_tell_differences_and_refusals_apart() {
         let section = |fate| Section::new(Topic::Slices).fate(fate);
-        let (same, changed) = (section(Fate::Unchanged), section(Fate::Changed));
-        let refused = section(Fate::Refused("no".to_owned()));
+        let (same, changed) = (
+            section(DiffOutcome::Unchanged),
+            section(DiffOutcome::Changed),
+        );
+        let refused = section(DiffOutcome::Refused("no".to_owned()));
         assert_eq!(exit(std::slice::from_ref(&same), false), Exit::Fine);
         assert_eq!(exit(&[same.clone(), changed.clone()], true), Exit::Negative);
         for differs in [false, true] {

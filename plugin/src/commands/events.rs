@@ -5,7 +5,7 @@ mod render;
 use std::{cell::RefCell, collections::BTreeMap};
 
 use baton_view::{
-    lists::{List, Lists, Missing, NoAnswer, Question, together},
+    lists::{List, Lists, MissingObject, NoAnswer, Question, together},
     object::text_at,
     selection::Selection,
 };
@@ -90,24 +90,24 @@ struct EventsOf {
     about: RefCell<Subjects>,
 }
 
-struct Found {
+struct EventList {
     events: Vec<Value>,
     /// True if the events are of several namespaces.
     is_wide: bool,
-    missing: Option<Missing>,
+    missing: Option<MissingObject>,
 }
 
 impl Question for EventsOf {
-    type Answer = Found;
+    type Answer = EventList;
 
-    fn answer(&self, lists: &Lists) -> Result<Found, NoAnswer> {
+    fn answer(&self, lists: &Lists) -> Result<EventList, NoAnswer> {
         let selected = self.selection.answer(lists)?;
         let mut about = self.about.borrow_mut();
         about.add(lists, &selected.chains)?;
         let sources = about.sources();
         let events = together(sources.iter().map(|source| lists.required(source)))?;
         let events = events.into_iter().flat_map(List::objects);
-        Ok(Found {
+        Ok(EventList {
             events: events.filter(|event| about.has(event)).cloned().collect(),
             is_wide: self.selection.all_namespaces || about.is_wide(),
             missing: selected.missing,

@@ -16,11 +16,11 @@ use super::Exit;
 use crate::{
     args::GlobalArgs,
     connect::Cluster,
-    diff::losses::Coming,
+    diff::losses::PendingApply,
     error::Error,
     output::{Output, format::DocumentFormat, report},
     pack::{
-        self, Form, Options,
+        self, Options, PackagedKind,
         apply::{self, Mode},
         build::Package,
         emit,
@@ -311,7 +311,7 @@ pub(crate) async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Er
         return Ok(Exit::Fine);
     };
     let Package { object, slices } = &packed.package;
-    let next = Coming::read(&cluster, object).await?;
+    let next = PendingApply::read(&cluster, object).await?;
     for note in secrets::check(&cluster, &packed.secrets, &next).await? {
         report(&format!("note: {note}"));
     }
@@ -421,11 +421,11 @@ impl PackArgs {
             result, content, ..
         } = self;
         let form = match result.revision {
-            Some(Number(number)) => Form::Revision {
+            Some(Number(number)) => PackagedKind::Revision {
                 number,
                 previous: result.previous.clone(),
             },
-            None => Form::Deployment {
+            None => PackagedKind::Deployment {
                 revision_history_limit: result.history_limit,
                 progress_deadline_seconds: result.progress_deadline,
             },

@@ -13,7 +13,7 @@ use baton_view::{
         target::Target,
     },
     content::Slices,
-    diff::revisions::{Side, compare},
+    diff::revisions::{RevisionSide, compare},
     rollout::Rollout,
 };
 use clap::Args;
@@ -130,8 +130,8 @@ fn refuse_version(args: &RollbackArgs) -> Result<(), Error> {
 }
 
 impl RollbackArgs {
-    fn wanted(&self) -> Wanted {
-        Wanted {
+    fn wanted(&self) -> RollbackOptions {
+        RollbackOptions {
             to_revision: self.to_revision,
             force: self.force,
             name: self.name.clone(),
@@ -143,7 +143,7 @@ impl RollbackArgs {
 
 /// The revision to go back to, and options.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct RollbackOptions {
     /// Number of the revision; `None` for the default choice.
     pub(crate) to_revision: Option<i64>,
     /// True if a revision that has never succeeded is allowed, and a paused deployment is changed.
@@ -152,17 +152,17 @@ pub(crate) struct Wanted {
     pub(crate) name: Option<String>,
     pub(crate) dry_run: bool,
     /// The only state of a deployment's spec that is replaced.
-    pub(crate) only: Option<Seen>,
+    pub(crate) only: Option<SpecVersion>,
 }
 
 /// The spec of a deployment at one time, by any author.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct SpecVersion {
     pub(crate) uid: String,
     pub(crate) generation: Option<i64>,
 }
 
-impl Seen {
+impl SpecVersion {
     fn of(deployment: &Deployment) -> Self {
         Self {
             uid: deployment.uid().to_owned(),
@@ -172,7 +172,7 @@ impl Seen {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Done {
+pub(crate) struct RollbackResult {
     pub(crate) line: String,
     /// The object to wait for; `None` if nothing is rolled out.
     pub(crate) follow: Option<Target>,
@@ -183,7 +183,7 @@ pub(crate) struct Done {
 /// Waits until the rollback is rolled out.
 pub(crate) async fn arrive(
     cluster: &Cluster,
-    done: &Done,
+    done: &RollbackResult,
     follow: &Target,
     timeout: Duration,
 ) -> Result<Rollout, Error> {
@@ -216,12 +216,12 @@ async fn forget(cluster: &Cluster, chain: &Chain, cause: &str) -> Result<(), Err
 ///
 /// # Guarantees
 /// A deployment is changed only in the state that was read, and only in the state of
-/// [`Wanted::only`] if there is one.
+/// [`RollbackOptions::only`] if there is one.
 pub(crate) async fn roll(
     cluster: &Cluster,
     target: &Target,
-    wanted: &Wanted,
-) -> Result<Done, Error> {
+    wanted: &RollbackOptions,
+) -> Result<RollbackResult, Error> {
     let mut round = 1;
     let mut seen = wanted.only.clone();
     loop {
@@ -229,7 +229,7 @@ pub(crate) async fn roll(
         let Some(deployment) = chain.asked_deployment() else {
             return roll_revisions(cluster, target, &chain, wanted).await;
         };
-        let now = Seen::of(deployment);
+        let now = SpecVersion::of(deployment);
         if seen.is_some_and(|seen| seen != now) {
             return Err(Error::Impossible(format!(
                 "{} has changed since it was read; nothing was rolled back",
@@ -251,8 +251,8 @@ async fn roll_deployment_once(
     cluster: &Cluster,
     deployment: &Deployment,
     chain: &Chain,
-    wanted: &Wanted,
-) -> Result<Done, Error> {
+    wanted: &RollbackOptions,
+) -> Result<RollbackResult, Error> {
     let named = name(&deployment.object);
     if let Some(own) = &wanted.name {
         return Err(Error::Usage(format!(
@@ -284,7 +284,7 @@ async fn roll_deployment_once(
         note(wanted.dry_run)
     );
     let follow = (!deployment.spec.paused).then(|| deployment.target());
-    Ok(Done {
+    Ok(RollbackResult {
         line,
         follow,
         cause: Some(cause(&revision.object, ROLLBACK)),
@@ -296,8 +296,8 @@ async fn roll_revisions(
     cluster: &Cluster,
     target: &Target,
     chain: &Chain,
-    wanted: &Wanted,
-) -> Result<Done, Error> {
+    wanted: &RollbackOptions,
+) -> Result<RollbackResult, Error> {
     standalone::check(chain, target)?;
     let named = chain.newest().map(|newest| name(&newest.object));
     let Some((revision, _)) = chosen(cluster, chain, wanted).await? else {
@@ -314,7 +314,7 @@ async fn roll_revisions(
         note(wanted.dry_run)
     );
     let new = next["metadata"]["name"].as_str().unwrap_or_default();
-    Ok(Done {
+    Ok(RollbackResult {
         line,
         follow: Some(Target::new(revision.kind, new)),
         cause: None,
@@ -336,12 +336,12 @@ fn check(deployment: &Deployment, force: bool) -> Result<(), Error> {
     Ok(())
 }
 
-fn already(chain: &Chain, named: &str, wanted: &Wanted) -> Done {
+fn already(chain: &Chain, named: &str, wanted: &RollbackOptions) -> RollbackResult {
     let revision = wanted
         .to_revision
         .and_then(|number| chain.by_number(number));
     let revision = revision.or(chain.current()).map(title);
-    Done {
+    RollbackResult {
         line: format!(
             "{named} not rolled back: it has the content of {} already",
             revision.unwrap_or_default()
@@ -356,7 +356,7 @@ fn already(chain: &Chain, named: &str, wanted: &Wanted) -> Done {
 async fn chosen<'a>(
     cluster: &Cluster,
     chain: &'a Chain,
-    wanted: &Wanted,
+    wanted: &RollbackOptions,
 ) -> Result<Option<(&'a Revision, Slices)>, Error> {
     let template = chain.deployment.as_ref().map(as_revision).transpose()?;
     let slices = lists::slices(cluster, chain.revisions.iter().chain(&template)).await?;
@@ -406,7 +406,7 @@ fn without_nulls(mut object: Value) -> Value {
 
 /// The revisions that have a number, with their content compared with the wanted one.
 fn candidates(chain: &Chain, template: Option<&Revision>, slices: &Slices) -> Vec<Candidate> {
-    let side = |revision: &Revision| Side::of_revision(revision, slices.content(revision));
+    let side = |revision: &Revision| RevisionSide::of_revision(revision, slices.content(revision));
     // Without a deployment the content of the newest revision is the wanted one, unless that
     // revision is archived.
     let is_wanted = |revision: &&Revision| template.is_some() || !revision.is_archived();

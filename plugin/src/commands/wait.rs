@@ -133,7 +133,7 @@ impl FromStr for Goal {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Reached {
+enum GoalState {
     /// The goal is reached; the text is printed.
     Yes(String),
     /// The goal is not reached; the text says why.
@@ -153,7 +153,7 @@ pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Er
     let (_, reached) = watch_until(&cluster, &target, args.timeout, async |chain| {
         let reached = match chain {
             Some(chain) => look(chain, &args.what),
-            None if args.what == Goal::Deleted => Reached::Yes(format!("{target} is deleted")),
+            None if args.what == Goal::Deleted => GoalState::Yes(format!("{target} is deleted")),
             None => return None,
         };
         wait.look(reached)
@@ -178,11 +178,11 @@ impl Wait {
     }
 
     /// The text at the end of the wait, once the goal is reached, or cannot be reached any more.
-    fn look(&mut self, reached: Reached) -> Option<Result<String, String>> {
+    fn look(&mut self, reached: GoalState) -> Option<Result<String, String>> {
         match reached {
-            Reached::Yes(message) => Some(Ok(message)),
-            Reached::Never(message) => Some(Err(message)),
-            Reached::No(message) => {
+            GoalState::Yes(message) => Some(Ok(message)),
+            GoalState::Never(message) => Some(Err(message)),
+            GoalState::No(message) => {
                 self.shown.count(0, 0, &message);
                 self.missing = message;
                 None
@@ -213,7 +213,7 @@ impl Wait {
     }
 }
 
-impl Reached {
+impl GoalState {
     /// The answer to a wait for a rollout with this outcome.
     fn of(outcome: Outcome, message: String) -> Self {
         match outcome {
@@ -246,7 +246,7 @@ fn remains(chain: &Chain) -> String {
 }
 
 /// Checks if a chain has reached a goal.
-fn look(chain: &Chain, goal: &Goal) -> Reached {
+fn look(chain: &Chain, goal: &Goal) -> GoalState {
     let of_deployment = chain.asked_deployment();
     let subject = chain.subject();
     let object = of_deployment
@@ -265,10 +265,10 @@ fn look(chain: &Chain, goal: &Goal) -> Reached {
         Goal::RolledOut => {
             // The number of ready objects is not shown here, so no slices are read.
             let rollout = judge(chain, &Slices::default());
-            Reached::of(rollout.outcome, message(&rollout))
+            GoalState::of(rollout.outcome, message(&rollout))
         }
         Goal::Available => match condition(conditions::AVAILABLE, "True") {
-            Reached::Yes(_) => Reached::Yes(format!("{name} is available")),
+            GoalState::Yes(_) => GoalState::Yes(format!("{name} is available")),
             other => other,
         },
         Goal::Condition { type_, status } => condition(type_, status),
@@ -280,13 +280,15 @@ fn look(chain: &Chain, goal: &Goal) -> Reached {
                 None => chain.newest().and_then(Revision::number),
             };
             match own {
-                Some(own) if own >= *number => Reached::Yes(format!("{name} is at revision {own}")),
-                Some(own) => Reached::No(format!("{name} is at revision {own}")),
-                None => Reached::No(format!("{name} has no revision yet")),
+                Some(own) if own >= *number => {
+                    GoalState::Yes(format!("{name} is at revision {own}"))
+                }
+                Some(own) => GoalState::No(format!("{name} is at revision {own}")),
+                None => GoalState::No(format!("{name} has no revision yet")),
             }
         }
         // This chain was read, so it exists.
-        Goal::Deleted => Reached::No(remains(chain)),
+        Goal::Deleted => GoalState::No(remains(chain)),
     }
 }
 
@@ -298,34 +300,34 @@ fn judge_condition(
     status: &str,
     found: Option<&Condition>,
     generation: Option<i64>,
-) -> Reached {
+) -> GoalState {
     let Some(found) = found else {
-        return Reached::No(format!("{name} has no condition {type_}"));
+        return GoalState::No(format!("{name} has no condition {type_}"));
     };
     let stale = matches!((found.observed_generation, generation), (Some(seen), Some(now)) if seen != 0 && seen < now);
     if stale {
-        return Reached::No(format!(
+        return GoalState::No(format!(
             "the condition {type_} of {name} is about an earlier spec"
         ));
     }
     if found.status.eq_ignore_ascii_case(status) {
-        return Reached::Yes(format!("{name} has the condition {type_}={}", found.status));
+        return GoalState::Yes(format!("{name} has the condition {type_}={}", found.status));
     }
     let because = [found.reason.as_str(), found.message.as_str()]
         .into_iter()
         .filter(|text| !text.is_empty())
         .collect::<Vec<_>>()
         .join(": ");
-    Reached::No(format!(
+    GoalState::No(format!(
         "{name} has {type_}={} because of {because}",
         found.status
     ))
 }
 
-fn succeeded(chain: &Chain, name: &str) -> Reached {
+fn succeeded(chain: &Chain, name: &str) -> GoalState {
     match chain.subject() {
         Some(revision) if revision.has_succeeded() => {
-            Reached::Yes(format!("{} of {name} has succeeded", title(revision)))
+            GoalState::Yes(format!("{} of {name} has succeeded", title(revision)))
         }
         _ => {
             // The number of ready objects is not shown here, so no slices are read.
@@ -336,27 +338,29 @@ fn succeeded(chain: &Chain, name: &str) -> Reached {
                 // underway.
                 Outcome::Done => String::new(),
             };
-            Reached::No(format!("{name} has not succeeded: {message}"))
+            GoalState::No(format!("{name} has not succeeded: {message}"))
         }
     }
 }
 
 /// Checks if a revision is archived, or all revisions of a deployment but the current one.
-fn archived(chain: &Chain, name: &str) -> Reached {
+fn archived(chain: &Chain, name: &str) -> GoalState {
     let is_archived = |revision: &Revision| revision.is_true(conditions::ARCHIVED);
     if chain.named.is_some() || chain.deployment.is_none() {
         return match chain.subject() {
-            Some(revision) if is_archived(revision) => Reached::Yes(format!("{name} is archived")),
+            Some(revision) if is_archived(revision) => {
+                GoalState::Yes(format!("{name} is archived"))
+            }
             Some(revision) => {
                 let holds = revision.status.controller_of.len();
                 let state = revision.state().as_str();
-                Reached::No(format!("{name} is {state} and controls {holds} objects"))
+                GoalState::No(format!("{name} is {state} and controls {holds} objects"))
             }
-            None => Reached::No(format!("{name} has no revision yet")),
+            None => GoalState::No(format!("{name} has no revision yet")),
         };
     }
     let Some(current) = chain.current() else {
-        return Reached::No(format!("{name} has no revision for its template yet"));
+        return GoalState::No(format!("{name} has no revision for its template yet"));
     };
     let open: Vec<&str> = chain
         .newest_first()
@@ -364,11 +368,11 @@ fn archived(chain: &Chain, name: &str) -> Reached {
         .map(Revision::name)
         .collect();
     if open.is_empty() {
-        Reached::Yes(format!(
+        GoalState::Yes(format!(
             "all revisions of {name} but the current one are archived"
         ))
     } else {
-        Reached::No(format!(
+        GoalState::No(format!(
             "these revisions of {name} are not archived: {}",
             open.join(", ")
         ))
@@ -467,10 +471,10 @@ mod tests {
             (
                 &under_way,
                 "rolled-out",
-                Reached::No("not ready".to_owned()),
+                GoalState::No("not ready".to_owned()),
             ),
-            (&failed, "rolled-out", Reached::Never(late.to_owned())),
-            (&failed, "available", Reached::Yes(available)),
+            (&failed, "rolled-out", GoalState::Never(late.to_owned())),
+            (&failed, "available", GoalState::Yes(available)),
         ] {
             assert_eq!(verdict(progressing.clone(), goal), expected);
         }
@@ -479,9 +483,9 @@ mod tests {
     #[test]
     fn a_wait_reports_the_unmet_condition() {
         let words = |chain: &Chain, goal: &str| match look(chain, &goal.parse().unwrap()) {
-            Reached::Yes(message) => format!("yes: {message}"),
-            Reached::No(message) => message,
-            Reached::Never(message) => format!("never: {message}"),
+            GoalState::Yes(message) => format!("yes: {message}"),
+            GoalState::No(message) => message,
+            GoalState::Never(message) => format!("never: {message}"),
         };
         let name = "objectset.package-operator.run/web-1";
         let waiting = chain(2, "False");

@@ -1,7 +1,7 @@
 //! The check of an object of a file that does not make a revision itself, by the server.
 
 use baton_kubernetes::wire::MediaType;
-use baton_view::diff::{Section, fate::Fate, note::Note};
+use baton_view::diff::{Section, fate::DiffOutcome, note::ObjectNote};
 use serde_json::{Map, Value, json};
 
 use super::forecast::is_lack_of_rights;
@@ -38,8 +38,8 @@ pub(crate) async fn check_apply(
     };
     match cluster.write(path, write, &body).await {
         Ok(_) => Ok(section),
-        Err(error) if is_lack_of_rights(&error) => Ok(section.notes([Note::Unchecked])),
-        Err(error @ Error::Refused(_)) => Ok(section.fate(Fate::Invalid(error.to_string()))),
+        Err(error) if is_lack_of_rights(&error) => Ok(section.notes([ObjectNote::Unchecked])),
+        Err(error @ Error::Refused(_)) => Ok(section.fate(DiffOutcome::Invalid(error.to_string()))),
         Err(error) => Err(error),
     }
 }

@@ -120,7 +120,7 @@ mod tests {
     use baton_engine::Gvk;
     use baton_view::{
         chain::kind::ChainKind,
-        diff::{Topic, fate::Fate},
+        diff::{Topic, fate::DiffOutcome},
     };
     use serde_json::json;
 
@@ -135,7 +135,7 @@ mod tests {
         };
         let side = |text: Option<&str>| text.map(|text| json!({ "a": text }));
         Section::new(topic)
-            .fate(Fate::Changed)
+            .fate(DiffOutcome::Changed)
             .pair(Pair::new(side(before), side(after)))
     }
 

@@ -13,15 +13,15 @@ use baton_engine::{
 use baton_kubernetes::{answer::is_immutable, wire::MediaType};
 use baton_view::{
     chain::{kind::ChainKind, member::Revision},
-    children::Found,
+    children::LookupResult,
     content::RevisionContent,
     diff::{
         Section, Topic,
-        apply::{Bringing, ChainSiblings, Response, condense, evaluate, request},
-        fate::{Fate, Unseen},
-        note::Note,
+        apply::{ChainSiblings, NewContainers, Response, condense, evaluate, request},
+        fate::{DiffOutcome, UnreadReason},
+        note::ObjectNote,
         plan::{Plan, as_next, itself, last_applied, three_way},
-        revisions::{Side, settings},
+        revisions::{RevisionSide, settings},
     },
     served::Unserved,
 };
@@ -30,8 +30,8 @@ use http::Method;
 use serde_json::Value;
 
 use super::{
-    losses::{Leaving, with_warning},
-    places::{PlacedChildren, Places, read_again},
+    losses::{RemovalForecast, with_warning},
+    places::{PhaseClusters, PlacedChildren, read_again},
     takeover,
 };
 use crate::{
@@ -101,7 +101,7 @@ pub(crate) async fn retried<T>(
 /// The effects of applying a deployment or a revision. `given` are slices that are applied together
 /// with the object.
 pub(crate) async fn forecast(
-    places: &Places,
+    places: &PhaseClusters,
     object: &Value,
     kind: ChainKind,
     given: &[Value],
@@ -160,7 +160,11 @@ async fn dry_run_itself(
 }
 
 /// The effects of a revision on all objects that the revision and its predecessors want.
-async fn of_plan(places: &Places, plan: &Plan, given: &[Value]) -> Result<Vec<Section>, Error> {
+async fn of_plan(
+    places: &PhaseClusters,
+    plan: &Plan,
+    given: &[Value],
+) -> Result<Vec<Section>, Error> {
     let cluster = &places.home;
     let newest = plan.previous.last();
     let read = plan.live().chain(newest).chain([&plan.revision]);
@@ -176,19 +180,19 @@ async fn of_plan(places: &Places, plan: &Plan, given: &[Value]) -> Result<Vec<Se
     let children = places.children(&wanted).await?;
 
     let mut sections = Vec::new();
-    let side = Side::of_revision(&plan.revision, content.clone());
+    let side = RevisionSide::of_revision(&plan.revision, content.clone());
     let missing = side.missing_slices();
     if !missing.is_empty() {
-        sections.push(Section::new(Topic::Slices).fate(Fate::NoSlices(missing)));
+        sections.push(Section::new(Topic::Slices).fate(DiffOutcome::NoSlices(missing)));
     }
     let objects = of_objects(places, plan, &next, &content, &children).await?;
     sections.extend(objects);
     sections.extend(of_old_objects(places, plan, &content, &old, &children).await?);
-    let fates = Fate::count(sections.iter().map(|section| section.fate.group()));
+    let fates = DiffOutcome::count(sections.iter().map(|section| section.fate.group()));
     let (sections, left_out) = condense(sections);
     let first = Section::new(Topic::Revision(next.number)).fate(fates);
     let first = first.notes(plan.note.clone().into_iter().chain(left_out));
-    let before = newest.map(|newest| Side::of_revision(newest, slices.content(newest)));
+    let before = newest.map(|newest| RevisionSide::of_revision(newest, slices.content(newest)));
     let settings = before.and_then(|before| settings(&before, &side));
     Ok([first]
         .into_iter()
@@ -198,13 +202,13 @@ async fn of_plan(places: &Places, plan: &Plan, given: &[Value]) -> Result<Vec<Se
 }
 
 async fn of_objects(
-    places: &Places,
+    places: &PhaseClusters,
     plan: &Plan,
     next: &Next,
     content: &RevisionContent,
     children: &PlacedChildren,
 ) -> Result<Vec<Section>, Error> {
-    let bringing = Bringing::of(content);
+    let bringing = NewContainers::of(content);
     let mut seen = BTreeSet::new();
     let objects: Vec<_> = content
         .placed()
@@ -215,16 +219,18 @@ async fn of_objects(
         async move {
             let section = Section::of(object, &phase.name);
             if !is_first {
-                return Ok(section.fate(Fate::Twice));
+                return Ok(section.fate(DiffOutcome::Twice));
             }
             let Some(cluster) = places.of(phase) else {
-                return Ok(section.fate(Fate::NotCompared(Unseen::Class(phase.class.clone()))));
+                return Ok(section.fate(DiffOutcome::NotCompared(UnreadReason::Class(
+                    phase.class.clone(),
+                ))));
             };
             let live = match children.find(phase, &object.key) {
-                Found::Live(live) => Some(live),
+                LookupResult::Live(live) => Some(live),
                 // A kind that is not served has no objects.
-                Found::Missing | Found::Unreadable(Unserved::Absent) => None,
-                Found::Unreadable(why) => return Err(Error::Impossible(why.to_string())),
+                LookupResult::Missing | LookupResult::Unreadable(Unserved::Absent) => None,
+                LookupResult::Unreadable(why) => return Err(Error::Impossible(why.to_string())),
             };
             let next = &Next {
                 delivery: phase.delivery(),
@@ -255,7 +261,7 @@ async fn of_objects(
                 let section = evaluate(siblings, bringing, name, object, live, answer);
                 let section = section.notes(notes);
                 match live {
-                    Some(live) if section.fate == Fate::Recreated => {
+                    Some(live) if section.fate == DiffOutcome::Recreated => {
                         with_warning(cluster, section, object, live).await
                     }
                     _ => Ok(section),
@@ -278,7 +284,7 @@ async fn settled(
     live: Option<&Value>,
     body: &Value,
     response: Response,
-) -> Result<(Response, Vec<Note>), Error> {
+) -> Result<(Response, Vec<ObjectNote>), Error> {
     let (Some(live), Response::Object(answer)) = (live, &response) else {
         return Ok((response, Vec::new()));
     };
@@ -364,13 +370,13 @@ fn violation(next: &Next, object: &Desired, scope: KindScope) -> Option<String> 
 /// The fates of the objects that previous revisions want and the new revision does not, newest
 /// revision first.
 async fn of_old_objects(
-    places: &Places,
+    places: &PhaseClusters,
     plan: &Plan,
     content: &RevisionContent,
     old: &[(&Revision, RevisionContent)],
     children: &PlacedChildren,
 ) -> Result<Vec<Section>, Error> {
-    let leaving = Leaving::new(&plan.siblings, content, &plan.deletion);
+    let leaving = RemovalForecast::new(&plan.siblings, content, &plan.deletion);
     let wanted = content.placed();
     let mut seen: BTreeSet<_> = wanted.map(|(phase, it)| (phase.place(), &it.key)).collect();
     let mut sections = Vec::new();

@@ -12,7 +12,7 @@ pub(crate) use self::ask::warning;
 
 /// An object whose deletion deletes other objects or data as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Going {
+pub(crate) enum CascadingDeletion {
     Namespace(String),
     /// A definition of a kind, with the path of the objects of the kind; `None` if no version is
     /// served.
@@ -20,10 +20,10 @@ pub(crate) enum Going {
     /// A `PersistentVolumeClaim`, and the volume that it is bound to.
     Claim(Option<String>),
     /// A loss that the object describes completely.
-    Known(Warning),
+    Complete(Warning),
 }
 
-impl Going {
+impl CascadingDeletion {
     /// Classifies a live object by its own fields; `None` if nothing is deleted with the object.
     pub(crate) fn of(gvk: &Gvk, live: &Value) -> Option<Self> {
         let at = |pointer| live.pointer(pointer);
@@ -43,7 +43,7 @@ impl Going {
                 let names = names.filter_map(|it| it.pointer("/metadata/name")?.as_str());
                 let policy = at("/spec/persistentVolumeClaimRetentionPolicy/whenDeleted");
                 let pods = at("/status/replicas").or(at("/spec/replicas"));
-                Some(Self::Known(Warning::StatefulSet {
+                Some(Self::Complete(Warning::StatefulSet {
                     pods: pods.and_then(Value::as_u64).unwrap_or(1),
                     templates: names.map(str::to_owned).collect(),
                     with_claims: policy.is_some_and(|policy| policy == "Delete"),
@@ -74,10 +74,10 @@ mod tests {
     use super::*;
     use crate::text;
 
-    fn of(text: &str) -> Option<Going> {
+    fn of(text: &str) -> Option<CascadingDeletion> {
         let object: Value = serde_saphyr::from_str(text).unwrap();
         let field = |name| object[name].as_str().unwrap();
-        Going::of(&Gvk::new(field("apiVersion"), field("kind")), &object)
+        CascadingDeletion::of(&Gvk::new(field("apiVersion"), field("kind")), &object)
     }
 
     #[test]
@@ -90,25 +90,25 @@ mod tests {
         };
         let at = |version: &str| {
             let path = format!("/apis/example.com/{version}/tools");
-            Some(Going::Definition(Some(path)))
+            Some(CascadingDeletion::Definition(Some(path)))
         };
         let old = "[{name: v1, served: true}, {name: v2, served: true, storage: true}]";
         assert_eq!(definition(old), at("v2"));
         let moved = "[{name: v1, served: true}, {name: v2, served: false, storage: true}]";
         assert_eq!(definition(moved), at("v1"));
-        assert_eq!(definition("[]"), Some(Going::Definition(None)));
+        assert_eq!(definition("[]"), Some(CascadingDeletion::Definition(None)));
         // Names that would change the path.
         assert_eq!(
             definition("[{name: .., served: true}]"),
-            Some(Going::Definition(None))
+            Some(CascadingDeletion::Definition(None))
         );
         assert_eq!(
             of("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"),
-            Some(Going::Namespace("shop".to_owned()))
+            Some(CascadingDeletion::Namespace("shop".to_owned()))
         );
         assert_eq!(
             of("{apiVersion: v1, kind: PersistentVolumeClaim, spec: {volumeName: ''}}"),
-            Some(Going::Claim(None))
+            Some(CascadingDeletion::Claim(None))
         );
         for (text, expected) in [
             (
@@ -125,7 +125,7 @@ mod tests {
             let set = of(&format!(
                 "{{apiVersion: apps/v1, kind: StatefulSet, {text}}}"
             ));
-            let Some(Going::Known(set)) = set else {
+            let Some(CascadingDeletion::Complete(set)) = set else {
                 panic!("{set:?}");
             };
             assert_eq!(text::diff::warning::warning(&set), expected);

@@ -24,7 +24,7 @@ use crate::{
 const SLICES: [&str; 2] = ["ObjectSlice", "ClusterObjectSlice"];
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Given {
+pub(crate) struct DiffInput {
     pub(crate) subjects: Vec<Value>,
     pub(crate) slices: Vec<Value>,
     /// Applications of Shipper.
@@ -42,7 +42,7 @@ pub(crate) async fn read(
     global: &GlobalArgs,
     path: &Path,
     name: Option<&str>,
-) -> Result<Given, Error> {
+) -> Result<DiffInput, Error> {
     let inputs = [Input::Path(path.to_owned())];
     let sources = input::read_aside(inputs.to_vec(), false).await;
     let sources = sources.map_err(|errors| refuse(&errors))?;
@@ -83,10 +83,10 @@ pub(crate) async fn read(
     for note in &packed.notes {
         report(&format!("note: {note}"));
     }
-    Ok(Given {
+    Ok(DiffInput {
         subjects: vec![packed.package.object],
         slices: packed.package.slices,
-        ..Given::default()
+        ..DiffInput::default()
     })
 }
 
@@ -108,8 +108,8 @@ fn refuse(errors: &InputErrors) -> Error {
 
 /// Separates the objects of our kinds from all others. Returns the others as text: position, kind
 /// and name.
-fn sort(sources: &[InputText]) -> Result<(Given, Vec<String>), Error> {
-    let mut given = Given::default();
+fn sort(sources: &[InputText]) -> Result<(DiffInput, Vec<String>), Error> {
+    let mut given = DiffInput::default();
     let mut others = Vec::new();
     for source in sources {
         let found = documents::read(source);
@@ -192,7 +192,7 @@ fn settle(object: &mut Value, current: &str, asked: Option<&str>) -> Result<(), 
 mod tests {
     use super::*;
 
-    fn sorted(text: &str) -> Result<(Given, Vec<String>), Error> {
+    fn sorted(text: &str) -> Result<(DiffInput, Vec<String>), Error> {
         sort(&[InputText {
             name: "shop.yaml".into(),
             text: text.to_owned(),

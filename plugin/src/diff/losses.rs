@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_engine::{ObjectKey, revision::Desired};
 use baton_view::{
     chain::{Chain, kind::ChainKind, member::Revision},
-    children::Found,
+    children::LookupResult,
     content::{Phase, RevisionContent, Slices},
     diff::{
         Section,
         apply::{ChainSiblings, left_behind},
-        fate::{Fate, Group, Unseen, When},
-        note::Note,
+        fate::{DiffOutcome, Group, RemovalTime, UnreadReason},
+        note::ObjectNote,
         plan::{NoPlan, Plan},
         warning::Warning,
     },
@@ -31,17 +31,17 @@ use crate::{
 };
 
 /// An object that only older revisions want, with its phase.
-type Left<'a> = (&'a Phase, &'a Desired);
+type PhasedObject<'a> = (&'a Phase, &'a Desired);
 
 /// A deployment or a revision that is about to be applied.
-pub(crate) struct Coming {
+pub(crate) struct PendingApply {
     kind: ChainKind,
     object: Value,
     /// All chains in the scope of the object.
     pub(crate) chains: Result<Vec<Chain>, Error>,
 }
 
-impl Coming {
+impl PendingApply {
     /// Reads the chains in the scope of an object.
     ///
     /// An error of this read is stored in `chains`: only some callers need the chains.
@@ -146,8 +146,8 @@ async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<
     let content = plan.content(&slices);
     let old = plan.former(&slices).into_iter().rev();
     let old: Vec<RevisionContent> = old.map(|(_, content)| content).collect();
-    let left: Vec<Left<'_>> = left_out(&content, &old).collect();
-    let leaving = Leaving::new(&plan.siblings, &content, &plan.deletion);
+    let left: Vec<PhasedObject<'_>> = left_out(&content, &old).collect();
+    let leaving = RemovalForecast::new(&plan.siblings, &content, &plan.deletion);
     let sections = sections(cluster, &leaving, &left).await?;
     let lines = sections.iter().flat_map(|section| {
         let line = format!("{}: {}", title(&section.topic), fate(&section.fate));
@@ -173,8 +173,8 @@ pub(crate) async fn add_to_comparison(
     compared: &mut [Section],
 ) -> Result<(), Error> {
     let siblings = ChainSiblings::of(chain);
-    let left: Vec<Left<'_>> = left_out(to, std::slice::from_ref(from)).collect();
-    let leaving = Leaving::new(&siblings, to, &When::Archived(None));
+    let left: Vec<PhasedObject<'_>> = left_out(to, std::slice::from_ref(from)).collect();
+    let leaving = RemovalForecast::new(&siblings, to, &RemovalTime::Archived(None));
     for found in sections(cluster, &leaving, &left).await? {
         let mut removed = compared
             .iter_mut()
@@ -196,7 +196,7 @@ pub(crate) async fn add_to_comparison(
 fn left_out<'a>(
     content: &'a RevisionContent,
     old: &'a [RevisionContent],
-) -> impl Iterator<Item = Left<'a>> {
+) -> impl Iterator<Item = PhasedObject<'a>> {
     let mut seen: BTreeSet<(&str, &ObjectKey)> = placed_keys(content).collect();
     let placed = old.iter().flat_map(RevisionContent::placed);
     placed.filter(move |(phase, object)| {
@@ -205,7 +205,7 @@ fn left_out<'a>(
 }
 
 fn is_precious(object: &Desired) -> bool {
-    going::Going::of(&object.gvk, &object.manifest).is_some()
+    going::CascadingDeletion::of(&object.gvk, &object.manifest).is_some()
 }
 
 fn placed_keys(content: &RevisionContent) -> impl Iterator<Item = (&str, &ObjectKey)> {
@@ -214,19 +214,19 @@ fn placed_keys(content: &RevisionContent) -> impl Iterator<Item = (&str, &Object
 }
 
 /// Decides the fates of the objects that a revision leaves out.
-pub(crate) struct Leaving<'a> {
+pub(crate) struct RemovalForecast<'a> {
     siblings: &'a ChainSiblings,
     /// The objects that the revision wants, by place.
     wants: BTreeMap<&'a str, BTreeSet<ObjectKey>>,
     /// The time when the objects are deleted.
-    when: &'a When,
+    when: &'a RemovalTime,
 }
 
-impl<'a> Leaving<'a> {
+impl<'a> RemovalForecast<'a> {
     pub(crate) fn new(
         siblings: &'a ChainSiblings,
         content: &'a RevisionContent,
-        when: &'a When,
+        when: &'a RemovalTime,
     ) -> Self {
         let mut wants: BTreeMap<&str, BTreeSet<ObjectKey>> = BTreeMap::new();
         for (place, key) in placed_keys(content) {
@@ -245,15 +245,15 @@ impl<'a> Leaving<'a> {
     pub(crate) async fn section(
         &self,
         cluster: Option<&Cluster>,
-        (phase, object): Left<'_>,
-        found: Found<'_>,
+        (phase, object): PhasedObject<'_>,
+        found: LookupResult<'_>,
     ) -> Result<Option<Section>, Error> {
         let Some(cluster) = cluster else {
-            let why = Unseen::Class(phase.class.clone());
+            let why = UnreadReason::Class(phase.class.clone());
             return Ok(Some(self.unseen(phase, object, why)));
         };
         match (self.alone(phase, object, &found), found) {
-            (Some(section), Found::Live(live)) => {
+            (Some(section), LookupResult::Live(live)) => {
                 with_warning(cluster, section, object, live).await.map(Some)
             }
             (section, _) => Ok(section),
@@ -262,13 +262,13 @@ impl<'a> Leaving<'a> {
 
     /// The fate of an object, without the losses on its deletion. `None` if the object does not
     /// exist, or no previous revision controls it.
-    fn alone(&self, phase: &Phase, object: &Desired, found: &Found<'_>) -> Option<Section> {
+    fn alone(&self, phase: &Phase, object: &Desired, found: &LookupResult<'_>) -> Option<Section> {
         let live = match found {
-            Found::Live(live) => live,
+            LookupResult::Live(live) => live,
             // A kind that is not served has no objects.
-            Found::Missing | Found::Unreadable(Unserved::Absent) => return None,
-            Found::Unreadable(why) => {
-                let why = Unseen::Unreadable(why.to_string());
+            LookupResult::Missing | LookupResult::Unreadable(Unserved::Absent) => return None,
+            LookupResult::Unreadable(why) => {
+                let why = UnreadReason::Unreadable(why.to_string());
                 return Some(self.unseen(phase, object, why));
             }
         };
@@ -279,10 +279,10 @@ impl<'a> Leaving<'a> {
     }
 
     /// The fate of an object that cannot be read.
-    fn unseen(&self, phase: &Phase, object: &Desired, why: Unseen) -> Section {
+    fn unseen(&self, phase: &Phase, object: &Desired, why: UnreadReason) -> Section {
         let section = Section::of(object, &phase.name);
-        let section = section.fate(Fate::MaybeDeleted(self.when.clone()));
-        let mut section = section.notes([Note::Unseen(why.clone())]);
+        let section = section.fate(DiffOutcome::MaybeDeleted(self.when.clone()));
+        let mut section = section.notes([ObjectNote::Unseen(why.clone())]);
         if is_precious(object) {
             section.warnings.push(Warning::Unseen(why));
         }
@@ -293,12 +293,14 @@ impl<'a> Leaving<'a> {
 /// The fates of objects that are left out, with the losses on their deletion.
 async fn sections(
     cluster: &Cluster,
-    leaving: &Leaving<'_>,
-    left: &[Left<'_>],
+    leaving: &RemovalForecast<'_>,
+    left: &[PhasedObject<'_>],
 ) -> Result<Vec<Section>, Error> {
     let asked = left.iter().map(async |&(phase, object)| {
         if !phase.is_here() {
-            return leaving.section(None, (phase, object), Found::Missing).await;
+            return leaving
+                .section(None, (phase, object), LookupResult::Missing)
+                .await;
         }
         let live = match cluster.resource(&object.gvk).await? {
             Some(_) => read_again(cluster, object).await,
@@ -306,9 +308,9 @@ async fn sections(
         };
         let forbidden = Unserved::Unreadable("you have no right to read it".to_owned());
         let found = match &live {
-            Ok(Some(live)) => Found::Live(live),
-            Ok(None) => Found::Missing,
-            Err(Error::Refused(_)) => Found::Unreadable(&forbidden),
+            Ok(Some(live)) => LookupResult::Live(live),
+            Ok(None) => LookupResult::Missing,
+            Err(Error::Refused(_)) => LookupResult::Unreadable(&forbidden),
             Err(_) => return live.map(|_| None),
         };
         leaving.section(Some(cluster), (phase, object), found).await
@@ -354,9 +356,9 @@ mod tests {
         let (phase, object) = content.placed().next().unwrap();
         let siblings = ChainSiblings::new(&chains[0].revisions, &["web-1".to_owned()].into());
         let next = RevisionContent::default();
-        let leaving = Leaving::new(&siblings, &next, &When::Available(2));
+        let leaving = RemovalForecast::new(&siblings, &next, &RemovalTime::Available(2));
         let cannot = Unserved::Unreadable("cannot list".to_owned());
-        let section = leaving.alone(phase, object, &Found::Unreadable(&cannot));
+        let section = leaving.alone(phase, object, &LookupResult::Unreadable(&cannot));
         let section = section.unwrap();
         assert_eq!(section.fate.group(), Group::Deleted);
         let notes: Vec<String> = section.notes.iter().map(note).collect();
@@ -366,7 +368,10 @@ mod tests {
             warnings,
             ["other objects or data may be deleted with it (cannot list)"]
         );
-        for found in [Found::Missing, Found::Unreadable(&Unserved::Absent)] {
+        for found in [
+            LookupResult::Missing,
+            LookupResult::Unreadable(&Unserved::Absent),
+        ] {
             assert!(leaving.alone(phase, object, &found).is_none());
         }
     }

@@ -10,7 +10,7 @@ use baton_apis::constants::CLASS_CLUSTER_PREFIX;
 use baton_engine::{ObjectKey, owners, revision::Desired};
 use baton_terminal::kubeconfig::ConnectionArgs;
 use baton_view::{
-    children::{Children, Detail, Found},
+    children::{Children, Detail, LookupResult},
     content::{Phase, WantedRevision},
 };
 use serde_json::Value;
@@ -47,12 +47,12 @@ impl FromStr for ClusterContext {
 }
 
 /// The cluster of the revisions, and other clusters by the class of their phases.
-pub(crate) struct Places {
+pub(crate) struct PhaseClusters {
     pub(crate) home: Cluster,
     others: BTreeMap<String, Cluster>,
 }
 
-impl Places {
+impl PhaseClusters {
     /// The cluster of the revisions alone.
     pub(crate) fn only(home: Cluster) -> Self {
         Self {
@@ -116,10 +116,10 @@ pub(crate) struct PlacedChildren {
 
 impl PlacedChildren {
     /// Finds an object of a phase. Objects in clusters that are not read are missing.
-    pub(crate) fn find(&self, phase: &Phase, key: &ObjectKey) -> Found<'_> {
+    pub(crate) fn find(&self, phase: &Phase, key: &ObjectKey) -> LookupResult<'_> {
         match self.by_place.get(phase.place()) {
             Some(children) => children.find(key),
-            None => Found::Missing,
+            None => LookupResult::Missing,
         }
     }
 }

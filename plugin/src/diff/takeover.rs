@@ -14,7 +14,7 @@ use baton_engine::{
     owners,
     revision::{Desired, Revision as Next},
 };
-use baton_view::diff::{apply::ChainSiblings, mask::redact, note::Note};
+use baton_view::diff::{apply::ChainSiblings, mask::redact, note::ObjectNote};
 use serde_json::Value;
 
 use crate::{connect::Cluster, error::Error};
@@ -51,7 +51,7 @@ pub(crate) async fn settle(
     body: &Value,
     former: &[String],
     answer: Value,
-) -> Result<(Value, Option<Note>), Error> {
+) -> Result<(Value, Option<ObjectNote>), Error> {
     let dropped = Dropped::of(live, body, former);
     if dropped.is_empty() {
         return Ok((answer, None));
@@ -59,7 +59,7 @@ pub(crate) async fn settle(
     let mut after = answer.clone();
     dropped.remove_from(&mut after);
     let asked = replace(cluster, object, live, after.clone()).await;
-    let note = |paths, unchecked| Note::Removes {
+    let note = |paths, unchecked| ObjectNote::Removes {
         tools: tools(live, former),
         paths,
         unchecked,
@@ -109,17 +109,17 @@ fn tools(live: &Value, former: &[String]) -> Vec<String> {
 }
 
 /// Notes about the fields of an object that stay with other managers.
-pub(crate) fn stays(live: &Value, wanted: &Value, former: &[String]) -> Vec<Note> {
+pub(crate) fn stays(live: &Value, wanted: &Value, former: &[String]) -> Vec<ObjectNote> {
     let Others {
         by_manager,
         built_in,
     } = others(live, wanted, former);
     let notes = by_manager.into_iter();
-    let mut notes: Vec<Note> = notes
-        .map(|(manager, paths)| Note::SetBy(manager, paths))
+    let mut notes: Vec<ObjectNote> = notes
+        .map(|(manager, paths)| ObjectNote::SetBy(manager, paths))
         .collect();
     if !notes.is_empty() && built_in > 0 {
-        notes.push(Note::SetByKubernetes(built_in));
+        notes.push(ObjectNote::SetByKubernetes(built_in));
     }
     notes
 }

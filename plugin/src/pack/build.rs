@@ -9,7 +9,7 @@ use baton_apis::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Form, Options,
+    Options, PackagedKind,
     manifest::Manifest,
     phases::Phase,
     scope::Decision,
@@ -191,7 +191,7 @@ fn holder(
         .map(|cause| (ANNOTATION_CHANGE_CAUSE, cause));
     let metadata = metadata(&options.name, decision, &[], cause.as_slice());
     match &options.form {
-        Form::Deployment {
+        PackagedKind::Deployment {
             revision_history_limit,
             progress_deadline_seconds,
         } => {
@@ -215,7 +215,7 @@ fn holder(
                 "spec": spec,
             })
         }
-        Form::Revision { number, previous } => {
+        PackagedKind::Revision { number, previous } => {
             if let Some(number) = number {
                 content["revision"] = (*number).into();
             }

@@ -82,7 +82,7 @@ fn an_operator_is_packed_with_its_definitions() {
 #[test]
 fn a_revision_with_slices() {
     let options = Options {
-        form: Form::Revision {
+        form: PackagedKind::Revision {
             number: Some(2),
             previous: vec!["shop-v1".to_owned()],
         },

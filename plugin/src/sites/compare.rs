@@ -5,7 +5,7 @@ use baton_view::{
     chain::member::Revision,
     diff::{
         Section,
-        revisions::{Side, compare},
+        revisions::{RevisionSide, compare},
     },
     sites::{
         compare::upgrade,
@@ -56,7 +56,7 @@ async fn compared(
     let before = from.map(as_revision).transpose()?;
     let slices = lists::slices(cluster, before.iter().chain([after])).await?;
     let side = |revision: &Revision, record: Option<&Record>| {
-        let side = Side::of_revision(revision, slices.content(revision));
+        let side = RevisionSide::of_revision(revision, slices.content(revision));
         let Some(Record { version, name, .. }) = record else {
             return Ok(side);
         };

@@ -2,7 +2,7 @@
 
 use baton_apis::{SiteApplication, SiteDeployment, kinds};
 use baton_view::{
-    diff::{Section, Topic, fate::Fate, note::Note},
+    diff::{Section, Topic, fate::DiffOutcome, note::ObjectNote},
     object::text_at,
     sites::{
         compare::terms,
@@ -39,9 +39,9 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
     let deployments: Vec<SiteDeployment> = read(&cluster, &target).await?;
     let differs = !sections.is_empty();
     let fate = match &before {
-        None => Fate::Added,
-        Some(before) if before.spec != wanted.spec || differs => Fate::Changed,
-        Some(_) => Fate::Unchanged,
+        None => DiffOutcome::Added,
+        Some(before) if before.spec != wanted.spec || differs => DiffOutcome::Changed,
+        Some(_) => DiffOutcome::Unchanged,
     };
     let version = wanted.spec.version.clone();
     let found = Effect::of(&wanted.spec, &records, differs);
@@ -52,7 +52,7 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
         name.to_owned(),
     );
     let first = Section::new(topic).fate(fate);
-    let first = first.notes([Note::Version(version, found, deployments)]);
+    let first = first.notes([ObjectNote::Version(version, found, deployments)]);
     let path = target.path(namespace);
     let mut all = vec![check_apply(&cluster, object, &path, first).await?];
     all.extend(terms(before.as_ref(), &wanted));

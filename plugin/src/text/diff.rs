@@ -207,8 +207,8 @@ mod tests {
     use baton_view::{
         chain::kind::ChainKind,
         diff::{
-            fate::{Fate, When},
-            note::Note,
+            fate::{DiffOutcome, RemovalTime},
+            note::ObjectNote,
             warning::Warning,
         },
     };
@@ -216,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    fn section(fate: Fate) -> Section {
+    fn section(fate: DiffOutcome) -> Section {
         Section::new(object("v1", "ConfigMap", "shop", "web")).fate(fate)
     }
 
@@ -298,14 +298,15 @@ mod tests {
             json!({"a": "1", "b": "2", "c": "3", "d": value, "e": "5", "f": "6", "g": "7",
             "h": "8"})
         };
-        let changed = section(Fate::Changed)
-            .notes([Note::Changed {
+        let changed = section(DiffOutcome::Changed)
+            .notes([ObjectNote::Changed {
                 field: "phase",
                 from: vec!["a".to_owned()],
                 to: vec!["b".to_owned()],
             }])
             .pair(Pair::new(Some(object("x")), Some(object("y"))));
-        let same = section(Fate::HandedOver).pair(Pair::new(Some(object("x")), Some(object("x"))));
+        let same =
+            section(DiffOutcome::HandedOver).pair(Pair::new(Some(object("x")), Some(object("x"))));
         assert_eq!(
             rendered(&[same.clone(), changed, same.clone(), same], false),
             "\
@@ -333,8 +334,8 @@ ConfigMap shop/web: handed over unchanged
 
     #[test]
     fn warnings_follow_the_notes() {
-        let note = Note::Origin("a note".to_owned());
-        let mut removed = section(Fate::Deleted(When::Available(2))).notes([note]);
+        let note = ObjectNote::Origin("a note".to_owned());
+        let mut removed = section(DiffOutcome::Deleted(RemovalTime::Available(2))).notes([note]);
         removed.warnings.push(Warning::Definition(None));
         assert_eq!(
             rendered(&[removed], false),
@@ -346,8 +347,8 @@ ConfigMap shop/web: handed over unchanged
     #[test]
     fn objects_that_come_and_go() {
         let object = || Some(json!({"a": "b"}));
-        let added = section(Fate::Added).pair(Pair::new(None, object()));
-        let removed = section(Fate::Removed).pair(Pair::new(object(), None));
+        let added = section(DiffOutcome::Added).pair(Pair::new(None, object()));
+        let removed = section(DiffOutcome::Removed).pair(Pair::new(object(), None));
         assert_eq!(
             rendered(&[added, removed], false),
             "\
@@ -369,7 +370,7 @@ ConfigMap shop/web: removed
     #[test]
     fn verdicts_and_lines_are_coloured() {
         let side = |value: &str| Some(json!({ "a": value }));
-        let changed = section(Fate::Changed).pair(Pair::new(side("b"), side("c")));
+        let changed = section(DiffOutcome::Changed).pair(Pair::new(side("b"), side("c")));
         assert_eq!(
             rendered(&[changed], true),
             "\
@@ -382,7 +383,8 @@ ConfigMap shop/web: removed
 "
         );
         assert!(
-            rendered(&[section(Fate::Refused("no".to_owned()))], true).contains("\x1b[31mrefused")
+            rendered(&[section(DiffOutcome::Refused("no".to_owned()))], true)
+                .contains("\x1b[31mrefused")
         );
     }
 

@@ -19,7 +19,7 @@ use baton_view::sites::{
     fleet::{Counts, Fleet, Span},
     observed::{Observed, status},
     revision::Report,
-    state::{Note, SitePicture},
+    state::{SitePicture, StateReason},
     verdict::{Reason, Verdict, judge},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -304,13 +304,15 @@ fn numbers(span: &Span) -> String {
 fn note(site: &SitePicture) -> String {
     match &site.note {
         None => String::new(),
-        Some(Note::Leaving) => "not placed any more: its objects are being deleted".to_owned(),
-        Some(Note::Reported(report)) => why(report),
-        Some(Note::Late(deadline, report)) => {
+        Some(StateReason::Leaving) => {
+            "not placed any more: its objects are being deleted".to_owned()
+        }
+        Some(StateReason::Reported(report)) => why(report),
+        Some(StateReason::Late(deadline, report)) => {
             let deadline = duration(deadline.unsigned_abs());
             format!("not available after {deadline}: {}", why(report))
         }
-        Some(Note::Lost(report)) => format!("not available any more: {}", why(report)),
+        Some(StateReason::Lost(report)) => format!("not available any more: {}", why(report)),
     }
 }
 

@@ -9,7 +9,7 @@ use baton_view::{
         target::Target,
     },
     content::Slices,
-    lists::{Missing, Question},
+    lists::{MissingObject, Question},
     rollout::{Outcome, Rollout, judge, refusals::Refusals},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -98,7 +98,7 @@ async fn watch<A, Q: Question<Answer = Option<A>>, T>(
     cluster: &Cluster,
     target: &Target,
     question: Q,
-    missing: Missing,
+    missing: MissingObject,
     timeout: Duration,
     mut look: impl AsyncFnMut(Option<&A>) -> Option<T>,
 ) -> Result<(Option<A>, Option<T>), Error> {

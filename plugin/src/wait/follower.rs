@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use baton_view::lists::{Asked, List, ListRequest, Need, NoAnswer, Question};
+use baton_view::lists::{List, ListRequest, ListsToRead, Necessity, NoAnswer, Question};
 use futures::StreamExt as _;
 
 use crate::{
@@ -52,7 +52,7 @@ impl<Q: Question> Follower<Q> {
 
     /// Reads lists that are not watched, and watches the others. Existing watches go on, because
     /// their lists show which further lists are needed.
-    async fn read(&mut self, asked: Asked) {
+    async fn read(&mut self, asked: ListsToRead) {
         let lists = &mut self.watches.lists;
         discover(&self.cluster, lists, asked.kinds).await;
         let unread = asked.lists.keys().filter(|it| lists.get(it).is_none());
@@ -85,10 +85,10 @@ impl<Q: Question> Follower<Q> {
                 }
             }
             let answer = self.question.answer(&self.watches.lists);
-            let asked = self.watches.lists.take_asked();
+            let asked = self.watches.lists.take_requests();
             asked.warnings.iter().for_each(|text| warn(text));
             let required = asked.lists.iter();
-            let required = required.filter(|(_, need)| **need == Need::Required);
+            let required = required.filter(|(_, need)| **need == Necessity::Required);
             self.required = required.map(|(request, _)| request.clone()).collect();
             if matches!(answer, Err(NoAnswer::Unread)) {
                 self.read(asked).await;

@@ -9,7 +9,8 @@ use baton_apis::{
 };
 use baton_engine::{
     deployment::{
-        Deployment, Member, Objects, Snapshot, archival, sort, status::Creation, template,
+        Deployment, DeploymentRevision, Objects, Snapshot, archival, sort, status::Creation,
+        template,
     },
     object::manifest_reference,
 };
@@ -225,9 +226,9 @@ fn deployment(
     })
 }
 
-fn member(record: &RevisionRecord) -> Result<Member, ReadError> {
+fn member(record: &RevisionRecord) -> Result<DeploymentRevision, ReadError> {
     let notes = &record.notes;
-    Ok(Member {
+    Ok(DeploymentRevision {
         name: record.key.name.to_string(),
         number: record.number,
         generation: record.generation,

@@ -19,7 +19,7 @@ use crate::delivery::{
     containers::newer_wants,
     heirs::heirs_here,
     shared::{AtStep as _, Error},
-    strays::{OwnerServer, Place},
+    strays::{OwnerServer, StrayCluster},
 };
 
 impl ObjectSets {
@@ -124,7 +124,7 @@ impl ObjectSets {
         let account = record.service_account.as_deref();
         let account = self.shared.account(&record.key.namespace, account);
         let place = |uid: &str| {
-            let place = || Place {
+            let place = || StrayCluster {
                 target: Some(self.owners.targets.home.clone()),
                 account: account.clone(),
             };

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use baton_apis::ObjectSetPhaseStatus;
 use baton_engine::conditions::Requeue;
-use baton_fleet::mirror::{Origin, Place};
+use baton_fleet::mirror::{Origin, QueuePosition};
 use baton_records::phase::PhaseRecord;
 use baton_runtime::{
     controller::{Controller as _, Reconciled},
     outcomes::ReconcileOutcome,
 };
 use baton_sites::{
-    gate::{Begun, Member},
+    gate::{ActiveRevision, PhaseStart},
     terms::Terms,
 };
 
@@ -83,18 +83,22 @@ impl ObjectSetPhases {
 
     /// The position of a phase in the chain of its site, with its terms, for the agent; `None` if
     /// the phase has no site. `known` is its mirror.
-    pub(super) fn place(&self, record: &PhaseRecord, known: Option<&PhaseRecord>) -> Option<Place> {
+    pub(super) fn place(
+        &self,
+        record: &PhaseRecord,
+        known: Option<&PhaseRecord>,
+    ) -> Option<QueuePosition> {
         if !has_site(record) {
             return None;
         }
-        let has_begun = matches!(state(record).begun, Begun::Yes(_));
+        let has_begun = matches!(state(record).begun, PhaseStart::Yes(_));
         let origin = known.and_then(|known| Origin::read(known).ok());
         match origin.and_then(|origin| origin.place().cloned()) {
             // The terms do not matter any more.
             Some(reported) if has_begun => Some(reported),
             reported => {
                 let is_reported = reported.map_or(has_begun, |reported| reported.has_begun());
-                Place::of(record, self.terms(record), is_reported)
+                QueuePosition::of(record, self.terms(record), is_reported)
             }
         }
     }
@@ -103,7 +107,7 @@ impl ObjectSetPhases {
     ///
     /// Agents rely on having everything that comes before a phase. A refused revision without
     /// phases is skipped: it may never have any.
-    fn not_handed_before(&self, record: &PhaseRecord, cluster: &str) -> Option<Member> {
+    fn not_handed_before(&self, record: &PhaseRecord, cluster: &str) -> Option<ActiveRevision> {
         let chain = chain(&self.observed, record);
         let older = chain.into_iter();
         let mut older = older.take_while(|it| Some(&it.uid) != record.controller.as_ref());

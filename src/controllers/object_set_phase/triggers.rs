@@ -18,7 +18,7 @@ use baton_records::{
 };
 use baton_runtime::{controller::Controller as _, source::Wake};
 
-use baton_sites::gate::Begun;
+use baton_sites::gate::PhaseStart;
 
 use super::ObjectSetPhases;
 use crate::delivery::{
@@ -77,7 +77,7 @@ pub(super) fn on_terms(observed: &Observed, change: &SiteTermsChange) -> Vec<Wak
         let text = text.filter(|_| *phase.key.namespace == *change.namespace);
         let entry = text.and_then(|text| serde_json::from_str::<SiteEntry>(text).ok());
         let is_of_it = entry.is_some_and(|entry| change.by.has(&entry));
-        is_of_it && !matches!(state(phase).begun, Begun::Yes(_))
+        is_of_it && !matches!(state(phase).begun, PhaseStart::Yes(_))
     };
     let phases = observed.phases.filter(is_concerned).into_iter();
     phases

@@ -39,12 +39,12 @@ pub(crate) struct ClusterChange {
     /// The application that the object belongs to, by label.
     pub application: String,
     /// The changed object.
-    pub what: What,
+    pub what: ChangedObject,
 }
 
 /// The object that changed in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum ChangedObject {
     /// A workload of a Release.
     Workload {
         /// Name of the Release.
@@ -71,17 +71,17 @@ pub(crate) struct AppClusters {
     assignments: Assignments,
     /// Changes in any of these clusters.
     pub changes: Arc<Source<ClusterChange>>,
-    used: Mutex<Used>,
+    used: Mutex<UsedClusters>,
 }
 
 #[derive(Default)]
-struct Used {
+struct UsedClusters {
     clusters: HashMap<String, Arc<AppCluster>>,
     /// The clusters that each target uses.
     users: HashMap<Key, BTreeSet<String>>,
 }
 
-impl Used {
+impl UsedClusters {
     fn is_used(&self, cluster: &str) -> bool {
         self.users.values().any(|names| names.contains(cluster))
     }

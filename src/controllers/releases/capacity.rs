@@ -25,7 +25,7 @@ use baton_runtime::{
 use baton_typed::{debounce::Debounced, key::Key};
 use futures::future::join_all;
 
-use self::workloads::{Found, Wanted};
+use self::workloads::{FoundWorkload, WantedCapacity};
 use super::{
     Context, Error,
     app_clusters::{AppClusters, cluster::AppCluster, requests::RequestError},
@@ -137,13 +137,13 @@ impl CapacityTargets {
         cluster: &ClusterCapacityTarget,
         done: &mut PassOutcome,
     ) -> CapacityOutcome {
-        let wanted = Wanted::of(target, cluster)?;
+        let wanted = WantedCapacity::of(target, cluster)?;
         let cluster_name = &cluster.name;
         let percent = cluster.percent;
         let namespace = target.metadata.namespace.as_deref().unwrap_or_default();
         let cluster = self.clusters.reach(namespace, cluster_name)?;
         let found = workloads::find(&cluster, &wanted).await?;
-        let parts: Vec<_> = found.iter().map(Found::part).collect();
+        let parts: Vec<_> = found.iter().map(FoundWorkload::part).collect();
         let plan = plan(percent, &parts);
         self.scale(&cluster, &found, &plan, done).await?;
         Ok(plan)
@@ -153,7 +153,7 @@ impl CapacityTargets {
     async fn scale(
         &self,
         cluster: &AppCluster,
-        found: &[Found],
+        found: &[FoundWorkload],
         plan: &Plan,
         done: &mut PassOutcome,
     ) -> Result<(), Failure> {

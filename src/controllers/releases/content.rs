@@ -61,7 +61,7 @@ impl Content {
 }
 
 /// Creates the contents of charts.
-pub(super) struct Contents {
+pub(super) struct ContentWriter {
     /// Inventory, slices, and requests about them.
     pub context: Context,
     /// Rendered charts.
@@ -70,7 +70,7 @@ pub(super) struct Contents {
     pub writer: &'static str,
 }
 
-impl Contents {
+impl ContentWriter {
     /// The content of a Release: read from the annotation, or rendered and written now.
     pub(super) async fn of(
         &self,

@@ -42,11 +42,11 @@ use baton_typed::key::Key;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use self::hub::{Hub, Place};
+use self::hub::{Hub, ServerLocation};
 use super::{
     AtStep as _, Context, Error, INCOMPLETE,
     charts::ChartSource,
-    content::{Content, ContentError, Contents},
+    content::{Content, ContentError, ContentWriter},
 };
 
 /// Name of the controller in events.
@@ -58,7 +58,7 @@ const OBJECTS: &str = "objects";
 /// Installs Releases in clusters.
 pub(crate) struct Installations {
     context: Context,
-    contents: Contents,
+    contents: ContentWriter,
     hub: Hub,
 }
 
@@ -66,7 +66,7 @@ impl Installations {
     /// A controller without state.
     pub(crate) fn new(context: Context, charts: ChartSource) -> Self {
         let hub = Hub::new(context.requests.client.clone());
-        let contents = Contents {
+        let contents = ContentWriter {
             context: context.clone(),
             charts,
             writer: Self::NAME,
@@ -258,8 +258,8 @@ impl Installations {
             return Ok(outcome::of(own, &link));
         }
         let class = match self.hub.place(cluster, &link).await {
-            Ok(Place::Hub) => String::new(),
-            Ok(Place::Elsewhere) => format!("{CLASS_CLUSTER_PREFIX}{cluster}"),
+            Ok(ServerLocation::Hub) => String::new(),
+            Ok(ServerLocation::Elsewhere) => format!("{CLASS_CLUSTER_PREFIX}{cluster}"),
             Err(failure) => return Ok(Err(failure)),
         };
         let number = match self.place_in_chain(key, cluster, &chain) {

@@ -21,8 +21,8 @@ use baton_releases::{
     event::Event,
     scheduling::error::ScheduleError,
     strategy::{
-        self, Member, Neighbours, Plan, Reached, TargetKind, TargetPatch, growth, neighbours, plan,
-        reached,
+        self, AchievedShares, Neighbours, Plan, ReleaseWithTargets, TargetKind, TargetPatch,
+        growth, neighbours, plan, reached,
     },
 };
 use baton_runtime::{
@@ -233,7 +233,7 @@ impl Releases {
 
     /// The share of pods and traffic that a Release has reached, by its position among the
     /// Releases.
-    fn reached(&self, key: &Key, release: &Release) -> Reached {
+    fn reached(&self, key: &Key, release: &Release) -> AchievedShares {
         let siblings = self.siblings(key, release);
         let (_, successor) = neighbours(&siblings, &order(release), |it| order(it));
         reached(release, successor.map(|it| &**it))
@@ -420,9 +420,9 @@ type Targets = (
     Option<Arc<baton_apis::TrafficTarget>>,
 );
 
-fn member<'a>(release: &'a Release, targets: &'a Targets) -> Member<'a> {
+fn member<'a>(release: &'a Release, targets: &'a Targets) -> ReleaseWithTargets<'a> {
     let (installation, capacity, traffic) = targets;
-    Member {
+    ReleaseWithTargets {
         release,
         installation: installation.as_deref(),
         capacity: capacity.as_deref(),

@@ -18,7 +18,7 @@ use baton_runtime::{
 };
 use baton_sites::{
     rollout::{VersionName, reported},
-    snapshot::{self, Content, Kept, Record, content, keep, record_name},
+    snapshot::{self, Content, Record, RecordsPlan, content, keep, record_name},
 };
 use baton_typed::{key::Key, store::Change};
 use k8s_openapi::{
@@ -155,7 +155,7 @@ impl SiteApplications {
     }
 
     /// Decides on the versions, by the revisions that run them and the deployments that name them.
-    fn decide(&self, key: &Key, content: Option<&Content>, versions: &[Version]) -> Kept {
+    fn decide(&self, key: &Key, content: Option<&Content>, versions: &[Version]) -> RecordsPlan {
         let records: Vec<_> = versions
             .iter()
             .map(|version| Record {

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 
 use super::{
     Context, INCOMPLETE,
-    placement::{Choices, Chosen},
+    placement::{Choices, SelectedSites},
 };
 use crate::delivery::shared::{AtStep as _, Error};
 
@@ -119,7 +119,7 @@ impl SiteDeployments {
         &self,
         key: &Key,
         deployment: &Arc<SiteDeployment>,
-        chosen: &Chosen,
+        chosen: &SelectedSites,
     ) -> Result<Reconciled, Error> {
         let mut wrote = false;
         for round in 1.. {

@@ -39,7 +39,7 @@ type AllLabels = BTreeMap<String, Arc<BTreeMap<String, String>>>;
 pub(super) type Sites = Arc<BTreeSet<Arc<str>>>;
 
 /// The sites of a deployment.
-pub(super) struct Chosen {
+pub(super) struct SelectedSites {
     pub sites: Sites,
     /// The error if the spec is invalid. The sites are then those of the last choice, or those with
     /// revisions.
@@ -78,12 +78,12 @@ impl Choices {
 }
 
 /// The selector of sites.
-enum Chooser {
+enum SiteSelector {
     Expression(Expression),
     Labels(Labels),
 }
 
-impl Chooser {
+impl SiteSelector {
     fn compile(placement: &SitePlacement) -> Result<Self, String> {
         if let Some(text) = &placement.match_site_labels {
             let expression = Expression::parse(text)
@@ -114,7 +114,7 @@ impl Context {
         choices: &Choices,
         key: &Key,
         deployment: &SiteDeployment,
-    ) -> Result<Option<Chosen>, Error> {
+    ) -> Result<Option<SelectedSites>, Error> {
         let records = self.placements_of(key, deployment);
         let generation = deployment.metadata.generation.unwrap_or(0);
         let placement = &deployment.spec.placement;
@@ -123,17 +123,17 @@ impl Context {
         let is_due = placement.follow || current.is_none_or(|it| it.revision != generation);
         if let Some(sites) = sites.clone().filter(|_| !is_due) {
             self.drop_placements(&records[1..]).await?;
-            return Ok(Some(Chosen {
+            return Ok(Some(SelectedSites {
                 sites,
                 invalid: None,
             }));
         }
-        let chooser = match Chooser::compile(placement) {
+        let chooser = match SiteSelector::compile(placement) {
             Ok(chooser) => chooser,
             Err(text) => {
                 // There is no choice if the deployment has adopted revisions of an earlier one.
                 let sites = sites.unwrap_or_else(|| self.present_in(key, deployment));
-                return Ok(Some(Chosen {
+                return Ok(Some(SelectedSites {
                     sites,
                     invalid: Some(text),
                 }));
@@ -160,7 +160,7 @@ impl Context {
         self.drop_placements(records.get(1..).unwrap_or_default())
             .await?;
         let sites = records.first().and_then(|record| choices.read(key, record));
-        Ok(Some(Chosen {
+        Ok(Some(SelectedSites {
             sites: sites.unwrap_or_else(|| Arc::new(found)),
             invalid: None,
         }))
@@ -226,7 +226,7 @@ impl Context {
     fn evaluate(
         &self,
         namespace: &str,
-        chooser: &Chooser,
+        chooser: &SiteSelector,
         sites: &AllLabels,
     ) -> Option<BTreeSet<Arc<str>>> {
         let mut found = BTreeSet::new();

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use baton_apis::{SiteApplication, SiteDeployment, SiteEntry, SiteStrategy};
 use baton_sites::{
     rollout::strategy::deadline,
-    terms::{Hold, OwnerTerms},
+    terms::{OwnerTerms, StartObstacle},
 };
 use baton_typed::{key::Kind, store::Change};
 
 use super::{Stores, uid};
 use crate::delivery::{
     observed::Observed,
-    terms::{Asker, SiteTermsChange},
+    terms::{SiteTermsChange, TermsSource},
 };
 
 /// Makes the terms of applications available from now on, and reports their changes.
@@ -44,7 +44,7 @@ fn find(stores: &Stores, namespace: &str, entry: &SiteEntry, owner: Option<&str>
         // An application that is missing in the store may exist. If it counted as deleted, phases
         // that it holds back would begin.
         return OwnerTerms {
-            hold: Some(Hold::Unknown),
+            hold: Some(StartObstacle::Unknown),
             ..OwnerTerms::default()
         };
     }
@@ -60,7 +60,7 @@ fn find(stores: &Stores, namespace: &str, entry: &SiteEntry, owner: Option<&str>
         let found = deployment.as_ref().filter(|it| uid(&***it) == owner);
         found.is_none_or(|it| is_leaving(it))
     });
-    terms.hold = is_leaving.then_some(Hold::Leaving);
+    terms.hold = is_leaving.then_some(StartObstacle::Leaving);
     terms.progress_deadline = deployment.map(|it| progress_deadline(&it.spec.strategy));
     terms
 }
@@ -88,19 +88,19 @@ fn progress_deadline(strategy: &SiteStrategy) -> u32 {
 }
 
 fn of_application(change: &Change<SiteApplication>) -> Option<SiteTermsChange> {
-    changed(change, asked, Asker::Application)
+    changed(change, asked, TermsSource::Application)
 }
 
 fn of_deployment(change: &Change<SiteDeployment>) -> Option<SiteTermsChange> {
     let asked = |it: &SiteDeployment| (progress_deadline(&it.spec.strategy), is_leaving(it));
-    changed(change, asked, Asker::Deployment)
+    changed(change, asked, TermsSource::Deployment)
 }
 
 /// The change of the terms, if they differ.
 fn changed<K: Kind, T: PartialEq>(
     change: &Change<K>,
     asked: impl Fn(&K) -> T,
-    of: impl Fn(String) -> Asker,
+    of: impl Fn(String) -> TermsSource,
 ) -> Option<SiteTermsChange> {
     let [old, new] = [&change.old, &change.new].map(|side| side.as_deref().map(&asked));
     let meta = change.object()?.meta();

@@ -1,6 +1,6 @@
 use baton_apis::constants::LABEL_CHAIN;
 use baton_engine::revision::Reach;
-use baton_fleet::mirror::{self, Origin, Place};
+use baton_fleet::mirror::{self, Origin, QueuePosition};
 use baton_records::{
     phase::PhaseKind,
     record::Record,
@@ -95,7 +95,7 @@ fn mirrored(
     has_begun: bool,
 ) -> (PhaseRecord, Vec<RevisionRecord>) {
     let origin = phase(number, name, word);
-    let place = Place::of(&origin, Terms::default(), has_begun);
+    let place = QueuePosition::of(&origin, Terms::default(), has_begun);
     let set = revision(number, "Active");
     let described = Origin::of(&origin, Some(&set), &[], Reach::default()).in_place(place);
     let key = mirror::key("edge", &origin);

@@ -17,10 +17,10 @@ use prometheus_client::{
 /// The queues of a process, under Shipper's names.
 pub(crate) struct Queues {
     metrics: Metrics,
-    named: Vec<Named>,
+    named: Vec<NamedQueue>,
 }
 
-struct Named {
+struct NamedQueue {
     prefix: String,
     latency: Histogram,
     duration: Histogram,
@@ -41,7 +41,7 @@ impl Queues {
         let queue = Arc::<Queue<C::Key>>::default();
         let counted = Arc::downgrade(&queue);
         let controller = self.metrics.controller(C::NAME);
-        self.named.push(Named {
+        self.named.push(NamedQueue {
             prefix: format!("shipper_{name}_workqueue"),
             latency: controller.latency().clone(),
             duration: controller.duration().clone(),

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::release::Release;
 use crate::figures::releases::Moment;
 use crate::target::Target;
-use crate::watch::{Sight, Watch, Watched};
+use crate::watch::{ObjectEvent, Watch, Watched};
 
 impl Watched for Value {
     fn name(&self) -> &str {
@@ -40,7 +40,7 @@ const KINDS: [(&str, Digest); 11] = [
 
 /// Watches on all kinds of which Releases consist. They end when this is dropped.
 pub(super) struct Profiler {
-    sights: UnboundedReceiver<(usize, Sight<Value>)>,
+    sights: UnboundedReceiver<(usize, ObjectEvent<Value>)>,
     _tasks: JoinSet<()>,
 }
 
@@ -123,8 +123,8 @@ impl States {
         }
     }
 
-    fn take(&mut self, kind: usize, sight: Sight<Value>, started: Instant) {
-        let Sight { name, at, object } = sight;
+    fn take(&mut self, kind: usize, sight: ObjectEvent<Value>, started: Instant) {
+        let ObjectEvent { name, at, object } = sight;
         let Some(object) = object.filter(|_| name.starts_with(&self.application)) else {
             return;
         };
@@ -266,7 +266,7 @@ mod tests {
             ("Deployment", json!({"metadata": {"name": "stranger"}})),
         ];
         for (number, (of, object)) in (1..).zip(sights) {
-            let sight = Sight {
+            let sight = ObjectEvent {
                 name: object.name().to_owned(),
                 at: started + Duration::from_millis(number),
                 object: Some(object),

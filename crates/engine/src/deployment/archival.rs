@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_apis::LifecycleState;
 
-use super::{Action, Member, Objects, Snapshot};
+use super::{Action, DeploymentRevision, Objects, Snapshot};
 
 /// The live revisions whose contents decide if older ones are superseded.
 pub fn wanted_contents<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a str> {
@@ -42,7 +42,7 @@ pub fn wanted_contents<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a str> {
 ///
 /// # Guarantees
 /// The current revision is never superseded. Without a current revision none is.
-pub fn superseded<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a Member> {
+pub fn superseded<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a DeploymentRevision> {
     let Some(current) = snapshot.current() else {
         return Vec::new();
     };
@@ -71,7 +71,7 @@ pub fn superseded<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a Member> {
 }
 
 /// True if a revision is skipped, given the contents of the newer live ones.
-fn is_skipped(member: &Member, newer: Option<&Objects>, newer_succeeded: bool) -> bool {
+fn is_skipped(member: &DeploymentRevision, newer: Option<&Objects>, newer_succeeded: bool) -> bool {
     let Some(objects) = member.observed_objects().filter(|_| may_be_skipped(member)) else {
         return false;
     };
@@ -80,7 +80,7 @@ fn is_skipped(member: &Member, newer: Option<&Objects>, newer_succeeded: bool) -
 }
 
 /// True if it is certain that a revision controls nothing that newer ones contain.
-fn has_nothing_of(member: &Member, newer: Option<&Objects>) -> bool {
+fn has_nothing_of(member: &DeploymentRevision, newer: Option<&Objects>) -> bool {
     newer.is_some_and(|newer| {
         let mut objects = member.status.controller_of.iter();
         objects.all(|object| !newer.contains(object))
@@ -89,7 +89,7 @@ fn has_nothing_of(member: &Member, newer: Option<&Objects>) -> bool {
 
 /// True if a revision supersedes the older ones. A revision that has lost all of its objects to
 /// others is available because of their content, which does not show that its own content works.
-fn supersedes(member: &Member) -> bool {
+fn supersedes(member: &DeploymentRevision) -> bool {
     let is_empty_handed = member.status.controller_of.is_empty()
         && member
             .condition(baton_apis::conditions::IN_TRANSITION)
@@ -98,11 +98,11 @@ fn supersedes(member: &Member) -> bool {
 }
 
 /// True if a revision is skipped in case newer ones contain nothing that it controls.
-fn may_be_skipped(member: &Member) -> bool {
+fn may_be_skipped(member: &DeploymentRevision) -> bool {
     !member.is_available() && member.observed_objects().is_some()
 }
 
-fn has_controlled_all(member: &Member) -> bool {
+fn has_controlled_all(member: &DeploymentRevision) -> bool {
     member.has_succeeded()
         || member
             .condition(baton_apis::conditions::IN_TRANSITION)
@@ -111,7 +111,7 @@ fn has_controlled_all(member: &Member) -> bool {
 
 /// The next step of each superseded revision towards archival: first a pause, then, when its
 /// controller has observed the pause, archival.
-pub fn steps(superseded: &[&Member]) -> Vec<Action> {
+pub fn steps(superseded: &[&DeploymentRevision]) -> Vec<Action> {
     superseded
         .iter()
         .filter_map(|member| {
@@ -130,7 +130,7 @@ pub fn steps(superseded: &[&Member]) -> Vec<Action> {
 
 /// The archived revisions beyond the history limit, oldest first. Only archived revisions are
 /// counted and deleted.
-pub fn surplus<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a Member> {
+pub fn surplus<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a DeploymentRevision> {
     let current: BTreeSet<_> = snapshot.current().map(|m| &m.name).into_iter().collect();
     let archived: Vec<_> = snapshot
         .members

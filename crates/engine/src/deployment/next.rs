@@ -5,7 +5,7 @@ use std::{cmp::Reverse, fmt};
 use baton_apis::conditions::reasons;
 use jiff::Timestamp;
 
-use super::{Member, NewRevision, Snapshot};
+use super::{DeploymentRevision, NewRevision, Snapshot};
 use crate::{brake, chain_names::next_number, conditions::Requeue};
 
 /// The reason why no revision is created although the template asks for one.
@@ -125,7 +125,7 @@ impl Snapshot<'_> {
     /// A member made from the template is recognised by its name, which was a collision when the
     /// next one was made; its annotations do not count.
     fn brake(&self, collision_count: Option<i32>) -> Result<(), Obstacle> {
-        let mut members: Vec<&Member> = self.members.iter().collect();
+        let mut members: Vec<&DeploymentRevision> = self.members.iter().collect();
         members.sort_by_key(|member| Reverse((member.created, member.number)));
         let counts = (0..collision_count.unwrap_or(0)).rev();
         let made = members

@@ -37,7 +37,7 @@ enum Event {
 
 #[derive(Clone, Debug)]
 struct Revision {
-    member: Member,
+    member: DeploymentRevision,
     content: Content,
     /// The highest number that existed when archival was requested; archival is final.
     archived_at: i64,
@@ -162,14 +162,14 @@ impl World {
                 prop_assert_eq!(new.number, highest.unwrap_or(0) + 1);
                 prop_assert!(self.revisions.iter().all(|r| r.member.name != new.name));
                 self.revisions.push(Revision {
-                    member: Member {
+                    member: DeploymentRevision {
                         name: new.name,
                         number: Some(new.number),
                         generation: 1,
                         created: Timestamp::from_second(self.clock).ok(),
                         hash: Some(new.hash),
                         digest: Some(String::new()),
-                        ..Member::default()
+                        ..DeploymentRevision::default()
                     },
                     content: self.template.clone(),
                     archived_at: 0,
@@ -317,7 +317,7 @@ fn reference(object: u8) -> ControlledObjectReference {
     }
 }
 
-fn condition(member: &Member, type_: &str, status: bool) -> Condition {
+fn condition(member: &DeploymentRevision, type_: &str, status: bool) -> Condition {
     Condition {
         type_: type_.to_owned(),
         status: if status { "True" } else { "False" }.to_owned(),
@@ -393,11 +393,11 @@ proptest! {
     ) {
         let mut world = World::new(template);
         for (at, number) in numbers.iter().enumerate() {
-            let member = Member {
+            let member = DeploymentRevision {
                 name: format!("web-{at}"),
                 number: Some(*number),
                 is_archived: true,
-                ..Member::default()
+                ..DeploymentRevision::default()
             };
             let content = Content { objects: vec![9], healthy: false, first: 0 };
             world.revisions.push(Revision { member, content, archived_at: 0, archived_for: Vec::new() });

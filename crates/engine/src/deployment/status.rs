@@ -8,7 +8,7 @@ use baton_apis::{
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::{Member, NewRevision, Snapshot};
+use super::{DeploymentRevision, NewRevision, Snapshot};
 use crate::{condition_list::Conditions, conditions::Requeue, readiness};
 
 /// The result of the attempt to create the next revision.
@@ -74,7 +74,10 @@ pub fn report(snapshot: &Snapshot<'_>, creation: &Creation) -> (ObjectDeployment
 }
 
 /// Sets the conditions for general tools, and returns the state in one word.
-fn readiness(conditions: &mut Conditions, current: Option<&Member>) -> ObjectDeploymentStatusPhase {
+fn readiness(
+    conditions: &mut Conditions,
+    current: Option<&DeploymentRevision>,
+) -> ObjectDeploymentStatusPhase {
     let stalled = current.and_then(|current| current.condition(STALLED));
     // An archived revision reports no `Available`; the deployment's own condition stands in for it.
     let own = conditions.get(AVAILABLE).cloned();
@@ -93,8 +96,12 @@ pub fn is_interim(snapshot: &Snapshot<'_>, status: &ObjectDeploymentStatus) -> b
 }
 
 /// Sets `Available`: true if the current revision or a previous one is available.
-fn available(conditions: &mut Conditions, snapshot: &Snapshot<'_>, current: Option<&Member>) {
-    if current.is_some_and(Member::is_available) {
+fn available(
+    conditions: &mut Conditions,
+    snapshot: &Snapshot<'_>,
+    current: Option<&DeploymentRevision>,
+) {
+    if current.is_some_and(DeploymentRevision::is_available) {
         let text = messages::LATEST_AVAILABLE;
         return conditions.set(AVAILABLE, "True", reasons::AVAILABLE, text);
     }
@@ -133,7 +140,7 @@ fn available(conditions: &mut Conditions, snapshot: &Snapshot<'_>, current: Opti
 fn progress(
     conditions: &mut Conditions,
     snapshot: &Snapshot<'_>,
-    current: Option<&Member>,
+    current: Option<&DeploymentRevision>,
     creation: &Creation,
 ) -> Requeue {
     if let Creation::Refused(text) = creation {
@@ -210,7 +217,7 @@ fn progress(
 }
 
 /// True if the status already reports this revision as late.
-fn is_reported_late(conditions: &Conditions, current: &Member) -> bool {
+fn is_reported_late(conditions: &Conditions, current: &DeploymentRevision) -> bool {
     conditions.get(PROGRESSING).is_some_and(|reported| {
         reported.reason == reasons::PROGRESS_DEADLINE_EXCEEDED
             && current.created <= Some(reported.last_transition_time.0)
@@ -221,7 +228,7 @@ fn is_reported_late(conditions: &Conditions, current: &Member) -> bool {
 fn late(
     conditions: &mut Conditions,
     snapshot: &Snapshot<'_>,
-    current: &Member,
+    current: &DeploymentRevision,
     seconds: i32,
 ) -> Requeue {
     let why = current
@@ -258,7 +265,7 @@ fn paused(conditions: &mut Conditions, snapshot: &Snapshot<'_>) {
 }
 
 /// Copies mapped conditions, those with a prefix in their type, from the current revision.
-fn mapped(conditions: &mut Conditions, current: Option<&Member>) {
+fn mapped(conditions: &mut Conditions, current: Option<&DeploymentRevision>) {
     let Some(current) = current else { return };
     let from = current.status.conditions.iter();
     conditions.copy_mapped(from.filter(|condition| condition.type_.contains('/')));
@@ -266,7 +273,7 @@ fn mapped(conditions: &mut Conditions, current: Option<&Member>) {
 
 fn template_hash(
     snapshot: &Snapshot<'_>,
-    current: Option<&Member>,
+    current: Option<&DeploymentRevision>,
     made: Option<&NewRevision>,
 ) -> String {
     if let Some(made) = made {

@@ -41,16 +41,16 @@ fn object(name: &str) -> ControlledObjectReference {
 /// Makes a revision from its traits: `available`, `failing`, `succeeded`, `transition`, `paused`,
 /// `archived`, `archiving`, `deleting`, `parent`; `+a`: it controls object a; `a`: its manifests
 /// contain a.
-fn member(number: i64, traits: &str) -> (Member, Objects) {
+fn member(number: i64, traits: &str) -> (DeploymentRevision, Objects) {
     let mut objects = Objects::new();
-    let mut member = Member {
+    let mut member = DeploymentRevision {
         name: format!("web-{number}"),
         number: Some(number),
         generation: 1,
         created: Some(at(NOW - 100 + number)),
         hash: Some(number.to_string()),
         digest: Some("d".to_owned()),
-        ..Member::default()
+        ..DeploymentRevision::default()
     };
     member.status.content_hash = Some("x".to_owned());
     for found in traits.split_whitespace() {

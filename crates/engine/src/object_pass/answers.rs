@@ -6,7 +6,8 @@ use baton_apis::constants::FIELD_MANAGER;
 use serde_json::Value;
 
 use super::{
-    Live, MAX_ROUNDS, ObjectPass, Problem, Progress, Settled, WriteResult, references::References,
+    AppliedFingerprints, Live, MAX_ROUNDS, ObjectPass, Problem, Progress, WriteResult,
+    references::References,
 };
 use crate::{
     Answer, Request,
@@ -173,7 +174,7 @@ impl ObjectPass<'_> {
     }
 
     /// The fingerprints of an object in the wanted state.
-    fn fingerprints(&self, live: &Value) -> Option<Settled> {
+    fn fingerprints(&self, live: &Value) -> Option<AppliedFingerprints> {
         let print = diff::live_fingerprint(live)?;
         Some((diff::wanted_fingerprint(&self.desired.manifest), print))
     }

@@ -266,32 +266,32 @@ fn answer(name: &str) -> Answer {
 
 /// The letter of a request as in [`letter`]; `.` for no request, `w` for waiting, and the problems:
 /// `V` violation, `R` refused write, `F` failure, `C` collision.
-fn need_letter(need: &Need) -> char {
+fn need_letter(need: &NextAction) -> char {
     match need {
-        Need::Nothing => '.',
-        Need::Check(request)
-        | Need::DryRun(request)
-        | Need::Prepare(request)
-        | Need::Write(request) => letter(request),
-        Need::Wait(_) => 'w',
-        Need::Blocked(Problem::Violation, _) => 'V',
-        Need::Blocked(Problem::WriteRefused, _) => 'R',
-        Need::Blocked(Problem::Failed, _) => 'F',
-        Need::Blocked(Problem::Collision, _) => 'C',
+        NextAction::Nothing => '.',
+        NextAction::Check(request)
+        | NextAction::DryRun(request)
+        | NextAction::Prepare(request)
+        | NextAction::Write(request) => letter(request),
+        NextAction::Wait(_) => 'w',
+        NextAction::Blocked(Problem::Violation, _) => 'V',
+        NextAction::Blocked(Problem::WriteRefused, _) => 'R',
+        NextAction::Blocked(Problem::Failed, _) => 'F',
+        NextAction::Blocked(Problem::Collision, _) => 'C',
     }
 }
 
 /// Answers the next request of the object; returns false if there is none.
 fn answer_next(pass: &mut ObjectPass<'_>, name: &str) -> bool {
     match pass.need() {
-        Need::Check(request)
-        | Need::DryRun(request)
-        | Need::Prepare(request)
-        | Need::Write(request) => {
+        NextAction::Check(request)
+        | NextAction::DryRun(request)
+        | NextAction::Prepare(request)
+        | NextAction::Write(request) => {
             pass.answer(&request, answer(name));
             true
         }
-        Need::Nothing | Need::Wait(_) | Need::Blocked(..) => false,
+        NextAction::Nothing | NextAction::Wait(_) | NextAction::Blocked(..) => false,
     }
 }
 
@@ -550,7 +550,8 @@ fn messages_about_blocked_and_waiting_objects() {
                     for step in steps {
                         assert!(answer_next(&mut pass, step), "{path}");
                     }
-                    let (Need::Wait(text) | Need::Blocked(_, text)) = pass.need() else {
+                    let (NextAction::Wait(text) | NextAction::Blocked(_, text)) = pass.need()
+                    else {
                         panic!("{path}: {:?}", pass.need())
                     };
                     // Only in-process phases have a default namespace.
@@ -575,7 +576,7 @@ fn an_object_is_given_up_in_the_eighth_round() {
                     assert!(answer_next(&mut pass, step), "{path}");
                 }
                 let mut conflicts = 0;
-                while !matches!(pass.need(), Need::Blocked(..)) {
+                while !matches!(pass.need(), NextAction::Blocked(..)) {
                     let is_read = need_letter(&pass.need()) == 'g';
                     conflicts += usize::from(!is_read);
                     assert!(answer_next(
@@ -585,7 +586,11 @@ fn an_object_is_given_up_in_the_eighth_round() {
                 }
                 assert_eq!(conflicts, rounds, "{path}");
                 let text = "the object keeps changing while it is written".to_owned();
-                assert_eq!(pass.need(), Need::Blocked(Problem::Failed, text), "{path}");
+                assert_eq!(
+                    pass.need(),
+                    NextAction::Blocked(Problem::Failed, text),
+                    "{path}"
+                );
             },
         );
     }

@@ -7,7 +7,7 @@ use crate::{
     Request,
     containers::Container,
     object::is_terminating,
-    object_pass::{Need, ObjectPass, Problem},
+    object_pass::{NextAction, ObjectPass, Problem},
     revision::{KindState, Phase, violations_of},
 };
 
@@ -76,19 +76,21 @@ impl Pass<'_> {
                 }
                 match pass.need() {
                     // A migration changes ownership, which is left to the phase.
-                    Need::Check(Request::Migrate { .. })
-                    | Need::Nothing
-                    | Need::Wait(_)
-                    | Need::Prepare(_)
-                    | Need::Write(_) => {}
-                    Need::Check(request) | Need::DryRun(request) => checks.push((at, request)),
-                    Need::Blocked(Problem::Collision, text) => {
+                    NextAction::Check(Request::Migrate { .. })
+                    | NextAction::Nothing
+                    | NextAction::Wait(_)
+                    | NextAction::Prepare(_)
+                    | NextAction::Write(_) => {}
+                    NextAction::Check(request) | NextAction::DryRun(request) => {
+                        checks.push((at, request))
+                    }
+                    NextAction::Blocked(Problem::Collision, text) => {
                         // Only the first collision is reported, as in a phase.
                         if problems.iter().all(|(it, ..)| *it != Problem::Collision) {
                             problems.push((Problem::Collision, at, text));
                         }
                     }
-                    Need::Blocked(problem, text) => {
+                    NextAction::Blocked(problem, text) => {
                         let position = pass.desired.position(&self.snapshot.phases[phase].name);
                         problems.push((problem, at, format!("{position}: {text}")));
                     }
@@ -139,7 +141,9 @@ impl Pass<'_> {
             let pass = self.objects[at.phase].get(at.object);
             pass.is_some_and(|pass| match container {
                 Container::Namespace(_) => pass.live().is_some_and(|it| !is_terminating(it)),
-                Container::Definition { .. } => pass.is_as_wanted() || pass.need() == Need::Nothing,
+                Container::Definition { .. } => {
+                    pass.is_as_wanted() || pass.need() == NextAction::Nothing
+                }
             })
         });
         there.map(|(_, at)| *at).collect()

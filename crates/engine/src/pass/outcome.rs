@@ -8,7 +8,7 @@ use super::Position;
 use crate::{
     ObjectKey,
     mapping::MappedCondition,
-    object_pass::{Settled, WriteResult},
+    object_pass::{AppliedFingerprints, WriteResult},
     workload::fails_unseen,
 };
 
@@ -69,7 +69,7 @@ pub struct Outcome {
     /// The completed writes.
     pub writes: Vec<(Position, WriteResult)>,
     /// Fingerprints to be recorded.
-    pub learned: Vec<(Position, Settled)>,
+    pub learned: Vec<(Position, AppliedFingerprints)>,
     /// Objects of other owners that collide with the revision, with their observed
     /// `resourceVersion`: a later change of them triggers a pass.
     pub blockers: Vec<(Position, String)>,

@@ -17,12 +17,12 @@ use super::{
 
 /// Assignments, and the labels of namespaces.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct AssignmentCache {
     assignments: Collection<String, Arc<Assignment>>,
     namespaces: Collection<String, Labels>,
 }
 
-impl Default for Known {
+impl Default for AssignmentCache {
     fn default() -> Self {
         Self {
             assignments: Collection::new(Unserved::Empty),
@@ -31,7 +31,7 @@ impl Default for Known {
     }
 }
 
-impl Known {
+impl AssignmentCache {
     /// Handles an event of the watch on `SiteAssignments`.
     pub fn assignment_event(&mut self, event: &Event<'_>) -> Vec<AssignmentChange> {
         let before = self.assignments.extent().clone();

@@ -123,7 +123,7 @@ fn standing(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inventory::health::Standing;
+    use crate::inventory::health::ConnectionState;
 
     #[test]
     fn an_agent_without_a_recent_heartbeat_is_lost() {
@@ -140,10 +140,10 @@ mod tests {
             let now = (at(now), time);
             match standing(first, beat.as_ref(), now, silence, (started, true)) {
                 None => "nothing",
-                Some(health) => match health.standing {
-                    Standing::Connecting => "connecting",
-                    Standing::Up => "up",
-                    Standing::Down { reason, .. } => reason,
+                Some(health) => match health.state {
+                    ConnectionState::Connecting => "connecting",
+                    ConnectionState::Up => "up",
+                    ConnectionState::Down { reason, .. } => reason,
                 },
             }
         };

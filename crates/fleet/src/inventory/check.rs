@@ -24,7 +24,7 @@ const EXCERPT: usize = 200;
 
 /// The reason that a cluster cannot be used now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Loss {
+pub(super) struct ConnectionFailure {
     /// Reason for the condition `Connected`.
     pub reason: &'static str,
     pub message: String,
@@ -33,8 +33,8 @@ pub(super) struct Loss {
 }
 
 /// Checks a cluster. Returns its version, such as `v1.36.3`, if the cluster reports it.
-pub(super) async fn check(client: &Client, url: &Uri) -> Result<Option<String>, Loss> {
-    let silent = |cause: &str| Loss {
+pub(super) async fn check(client: &Client, url: &Uri) -> Result<Option<String>, ConnectionFailure> {
+    let silent = |cause: &str| ConnectionFailure {
         reason: reasons::UNREACHABLE,
         message: format!("cannot reach {}: {cause}", shown(url)),
         silent: true,
@@ -53,13 +53,13 @@ pub(super) async fn check(client: &Client, url: &Uri) -> Result<Option<String>, 
 
 /// The version of the API server in a response, if the response has it, or the reason that the
 /// cluster cannot be used.
-fn judge(url: &Uri, status: StatusCode, body: &[u8]) -> Result<Option<String>, Loss> {
+fn judge(url: &Uri, status: StatusCode, body: &[u8]) -> Result<Option<String>, ConnectionFailure> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Version {
         git_version: String,
     }
-    let loss = |reason, message: String| Loss {
+    let loss = |reason, message: String| ConnectionFailure {
         reason,
         message,
         silent: false,

@@ -35,11 +35,11 @@ use baton_kubernetes::request_metrics::RequestMetrics;
 use baton_terminal::proxy::Proxies;
 
 /// A client with an exchangeable connection.
-pub(super) struct Line {
+pub(super) struct ReconnectingClient {
     /// The client for all requests but checks. It stays the same.
     pub client: Client,
     /// Resolves when the outcome of requests is not the expected one.
-    pub pulse: Arc<Pulse>,
+    pub pulse: Arc<OutcomeSignal>,
     /// Ends the requests under way.
     lost: Arc<Notify>,
     config: Config,
@@ -48,7 +48,7 @@ pub(super) struct Line {
     current: Arc<RwLock<Connection>>,
 }
 
-impl Line {
+impl ReconnectingClient {
     /// Creates a client without connecting it. Must be called within a tokio runtime.
     pub fn new(
         credentials: &Credentials,
@@ -57,7 +57,7 @@ impl Line {
     ) -> Result<Self, kube::Error> {
         let config = config(credentials, &Proxies::of_environment())?;
         let current = Arc::new(RwLock::new(connection(config.clone(), fence)?));
-        let pulse = Arc::new(Pulse::default());
+        let pulse = Arc::new(OutcomeSignal::default());
         let beat = Arc::clone(&pulse);
         let lost = Arc::new(Notify::new());
         let requests = service(Arc::clone(&current), Arc::clone(&lost), move |result| {
@@ -112,7 +112,7 @@ impl Line {
 /// The request was ended, because the connection was lost.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection to the cluster was lost meanwhile")]
-struct Lost;
+struct ConnectionLost;
 
 type Outcome = Result<Answer, BoxError>;
 
@@ -138,7 +138,7 @@ fn service(
                     answered(&result);
                     result
                 }
-                () = lost => Err(Lost.into()),
+                () = lost => Err(ConnectionLost.into()),
             }
         }
     })
@@ -173,13 +173,13 @@ fn config(credentials: &Credentials, proxies: &Proxies) -> Result<Config, kube::
 /// Signals that requests fail although the cluster counts as up, or are answered although it counts
 /// as down, so that the cluster is checked at once and not at the next regular time.
 #[derive(Debug, Default)]
-pub(super) struct Pulse {
+pub(super) struct OutcomeSignal {
     expected: AtomicBool,
     last: AtomicBool,
     other: Notify,
 }
 
-impl Pulse {
+impl OutcomeSignal {
     /// Sets the expected outcome of requests from now on: true if they are answered.
     pub fn expect(&self, answered: bool) {
         self.last.store(answered, Ordering::Relaxed);
@@ -261,7 +261,7 @@ mod tests {
         // Accepts connections and never responds.
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = silent.local_addr().unwrap();
-        let line = Line::new(
+        let line = ReconnectingClient::new(
             &Credentials {
                 url: format!("http://{address}/").parse().unwrap(),
                 ..credentials(Identity::Anonymous)
@@ -285,7 +285,7 @@ mod tests {
     #[tokio::test]
     async fn invalid_credentials_leave_the_connection_unchanged() {
         let metrics = RequestMetrics::default();
-        let mut line = Line::new(
+        let mut line = ReconnectingClient::new(
             &credentials(Identity::Token("a".to_owned())),
             &metrics,
             &Fence::closed(),
@@ -309,13 +309,13 @@ mod tests {
             assert!(!error.contains("hunter2"), "{error}");
             assert_eq!(line.config.cluster_url, url);
             assert!(line.config.auth_info.token.is_some());
-            assert!(Line::new(&bad, &metrics, &Fence::closed()).is_err());
+            assert!(ReconnectingClient::new(&bad, &metrics, &Fence::closed()).is_err());
         }
     }
 
     #[test]
     fn a_pulse_signals_only_unexpected_answers() {
-        let pulse = Pulse::default();
+        let pulse = OutcomeSignal::default();
         let changed = || pulse.changed().now_or_never().is_some();
         assert!(!changed());
         pulse.note(false);

@@ -14,9 +14,9 @@ use tokio::{
 use super::{
     ClusterLink, Shared,
     check::check,
-    client::Line,
+    client::ReconnectingClient,
     credentials::{self, Change, Credentials, CredentialsError, Fingerprint, Problem},
-    health::{Health, Standing},
+    health::{ConnectionState, Health},
     text::excerpt,
 };
 use baton_kubernetes::{
@@ -41,7 +41,7 @@ const MESSAGE: usize = 1_000;
 
 /// The state of the Cluster and its Secret from which the connection is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct DesiredConnection {
     /// `spec.apiMaster`, or the reason that it cannot be read.
     pub api_master: Result<String, String>,
     /// The version of the last change of the Secret that its watch has reported; 0 at first.
@@ -65,7 +65,7 @@ pub(super) struct Connector {
 struct Connection {
     url: Uri,
     fingerprint: Fingerprint,
-    line: Line,
+    line: ReconnectingClient,
     /// The target; `None` before the first response.
     target: Option<Target>,
 }
@@ -92,7 +92,7 @@ impl Connector {
     }
 
     /// Connects, and stays connected, until the sender of `wanted` is dropped.
-    pub async fn run(mut self, mut wanted: watch::Receiver<Wanted>) {
+    pub async fn run(mut self, mut wanted: watch::Receiver<DesiredConnection>) {
         loop {
             let now = wanted.borrow_and_update().clone();
             let round = async {
@@ -114,7 +114,7 @@ impl Connector {
     ///
     /// Requests that rarely run are boxed: each cluster keeps one future of this function, which
     /// would otherwise always be as large as the largest request.
-    async fn round(&mut self, wanted: &Wanted) -> Duration {
+    async fn round(&mut self, wanted: &DesiredConnection) -> Duration {
         if !self.is_made_from(wanted) {
             match Box::pin(self.remake(wanted)).await {
                 Ok(()) => {}
@@ -160,7 +160,7 @@ impl Connector {
                     // The credentials may have been exchanged already, and the event be under way.
                     self.made_from = None;
                 }
-                let was_up = self.health.borrow().standing == Standing::Up;
+                let was_up = self.health.borrow().state == ConnectionState::Up;
                 if was_up && self.failures + 1 < GIVE_UP {
                     tracing::debug!(cluster = self.name, cause = loss.message, "check failed");
                     return self.pause();
@@ -186,7 +186,7 @@ impl Connector {
         }
     }
 
-    fn is_made_from(&self, wanted: &Wanted) -> bool {
+    fn is_made_from(&self, wanted: &DesiredConnection) -> bool {
         let made_from = self.made_from.as_ref();
         made_from.is_some_and(|(api_master, secret)| {
             wanted.api_master.as_ref() == Ok(api_master) && wanted.secret <= *secret
@@ -194,7 +194,7 @@ impl Connector {
     }
 
     /// Reads the credentials and uses them for the connection.
-    async fn remake(&mut self, wanted: &Wanted) -> Result<(), NoCredentials> {
+    async fn remake(&mut self, wanted: &DesiredConnection) -> Result<(), NoCredentials> {
         let api_master = match &wanted.api_master {
             Ok(api_master) => api_master,
             Err(cause) => {
@@ -268,8 +268,9 @@ impl Connector {
                 tracing::info!(cluster = self.name, "credentials exchanged");
             }
             (Change::Exchange | Change::Rebuild, _) => {
-                let line = Line::new(credentials, &self.shared.metrics, &self.shared.fence)
-                    .map_err(refused)?;
+                let line =
+                    ReconnectingClient::new(credentials, &self.shared.metrics, &self.shared.fence)
+                        .map_err(refused)?;
                 let site = Connection {
                     url: credentials.url.clone(),
                     fingerprint,

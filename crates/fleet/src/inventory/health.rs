@@ -15,7 +15,7 @@ const CONTACT_AGE: SignedDuration = SignedDuration::from_mins(5);
 
 /// The state of the connection to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ConnectionState {
     /// There is no response yet.
     Connecting,
     /// The cluster responds and accepts the credentials.
@@ -31,8 +31,8 @@ pub(super) enum Standing {
 /// The observed state of the connection to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Health {
-    pub standing: Standing,
-    /// Start of the state; for [`Standing::Down`] its reason may have changed since.
+    pub state: ConnectionState,
+    /// Start of the state; for [`ConnectionState::Down`] its reason may have changed since.
     pub since: Timestamp,
     /// Time of the last response of the cluster, if there was one.
     contact: Option<Timestamp>,
@@ -55,7 +55,7 @@ impl Health {
     /// The state before the first response from another address.
     pub fn connecting(now: Timestamp) -> Self {
         Self {
-            standing: Standing::Connecting,
+            state: ConnectionState::Connecting,
             since: now,
             contact: None,
             version: None,
@@ -65,9 +65,9 @@ impl Health {
 
     /// The state after a response, which may contain the version.
     pub fn answered(self, version: Option<String>, now: Timestamp) -> Self {
-        let was_up = self.standing == Standing::Up;
+        let was_up = self.state == ConnectionState::Up;
         Self {
-            standing: Standing::Up,
+            state: ConnectionState::Up,
             since: if was_up { self.since } else { now },
             contact: Some(now),
             version: version.or(self.version),
@@ -77,14 +77,14 @@ impl Health {
 
     /// The state after a loss of the cluster.
     pub fn lost(self, reason: &'static str, message: String, now: Timestamp) -> Self {
-        let was_down = matches!(self.standing, Standing::Down { .. });
+        let was_down = matches!(self.state, ConnectionState::Down { .. });
         let since = if was_down {
             self.since
         } else {
             self.down_before.unwrap_or(now)
         };
         Self {
-            standing: Standing::Down { reason, message },
+            state: ConnectionState::Down { reason, message },
             since,
             down_before: None,
             ..self
@@ -97,11 +97,11 @@ impl Health {
     /// nothing new.
     pub fn due(&self, recorded: &ClusterStatus, now: Timestamp) -> Option<ClusterStatus> {
         let before = connected(recorded);
-        let (status, reason, message) = match &self.standing {
-            Standing::Connecting if before.is_some() => return None,
-            Standing::Connecting => ("Unknown", reasons::CONNECTING, ""),
-            Standing::Up => ("True", reasons::CONNECTED, ""),
-            Standing::Down { reason, message } => ("False", *reason, message.as_str()),
+        let (status, reason, message) = match &self.state {
+            ConnectionState::Connecting if before.is_some() => return None,
+            ConnectionState::Connecting => ("Unknown", reasons::CONNECTING, ""),
+            ConnectionState::Up => ("True", reasons::CONNECTED, ""),
+            ConnectionState::Down { reason, message } => ("False", *reason, message.as_str()),
         };
         let same_status = before.filter(|before| before.status == status);
         let condition = Condition {
@@ -117,7 +117,7 @@ impl Health {
         let version = self.version.clone().or(recorded.server_version.clone());
         let contact_is_old = self.contact.is_some_and(|contact| {
             let written = recorded.last_contact_time.as_ref();
-            self.standing == Standing::Up
+            self.state == ConnectionState::Up
                 && written.is_none_or(|written| contact.duration_since(written.0) >= CONTACT_AGE)
                 // A time from a clock that was ahead does not stay for ever.
                 || written.is_some_and(|written| written.0.duration_since(now) >= CONTACT_AGE)

@@ -6,7 +6,7 @@ use baton_apis::conditions::reasons;
 use baton_kubernetes::target::Target;
 use jiff::Timestamp;
 
-use super::health::{Health, Standing};
+use super::health::{ConnectionState, Health};
 
 /// The link to a cluster.
 #[derive(Clone)]
@@ -82,10 +82,10 @@ pub enum Contact {
 impl ClusterLink {
     /// The link to a cluster with an agent.
     pub(super) fn pull(health: &Health) -> Self {
-        Self::Pull(match &health.standing {
-            Standing::Connecting => Contact::Expected,
-            Standing::Up => Contact::Reported,
-            Standing::Down { message, .. } => Contact::Lost {
+        Self::Pull(match &health.state {
+            ConnectionState::Connecting => Contact::Expected,
+            ConnectionState::Up => Contact::Reported,
+            ConnectionState::Down { message, .. } => Contact::Lost {
                 message: message.clone(),
                 since: health.since,
             },
@@ -94,9 +94,9 @@ impl ClusterLink {
 
     /// The link to a cluster that is not up.
     pub(super) fn down(health: &Health) -> Self {
-        let (reason, message) = match &health.standing {
-            Standing::Down { reason, message } => (*reason, message.clone()),
-            Standing::Connecting | Standing::Up => {
+        let (reason, message) = match &health.state {
+            ConnectionState::Down { reason, message } => (*reason, message.clone()),
+            ConnectionState::Connecting | ConnectionState::Up => {
                 (reasons::CONNECTING, "there is no answer yet".to_owned())
             }
         };

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::{
     ClusterLink, Shared, agent_reports,
-    connect::{Connector, Wanted},
+    connect::{Connector, DesiredConnection},
     health::Health,
     report::{self, Recorded, Subject},
 };
@@ -39,7 +39,7 @@ pub(super) struct Registry {
 
 /// The parts of a Cluster on which decisions of others depend.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Traits {
+pub(super) struct ClusterAttributes {
     pub labels: Arc<BTreeMap<String, String>>,
     pub windows: Arc<[UpgradeWindow]>,
 }
@@ -52,7 +52,7 @@ struct Entry {
 
 /// The task of a cluster. It ends when this is dropped.
 struct Serving {
-    wanted: watch::Sender<Wanted>,
+    wanted: watch::Sender<DesiredConnection>,
     recorded: watch::Sender<Recorded>,
     _task: Task,
 }
@@ -164,7 +164,7 @@ impl Registry {
         };
         self.shared.insert(name, id, link, cluster.traits.clone());
         let (health, changes) = watch::channel(first);
-        let (wanted, wanted_changes) = watch::channel(Wanted {
+        let (wanted, wanted_changes) = watch::channel(DesiredConnection {
             api_master: cluster.api_master.clone(),
             secret: 0,
         });
@@ -230,7 +230,7 @@ impl Entry {
 struct Cluster {
     name: String,
     uid: String,
-    traits: Traits,
+    traits: ClusterAttributes,
     connection: ClusterConnection,
     api_master: Result<String, String>,
     recorded: Recorded,
@@ -283,7 +283,7 @@ impl Cluster {
         Some(Self {
             name: metadata.name?,
             uid: metadata.uid.unwrap_or_default(),
-            traits: Traits {
+            traits: ClusterAttributes {
                 labels: metadata.labels.unwrap_or_default().into(),
                 windows,
             },

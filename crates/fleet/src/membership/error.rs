@@ -9,14 +9,14 @@ use crate::name::NameError;
 
 /// One of the two clusters, as the subject of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Side {
+pub(super) enum ClusterRole {
     /// The cluster in which the manager runs.
     Hub,
     /// The cluster that phases are delivered into.
     Target,
 }
 
-impl fmt::Display for Side {
+impl fmt::Display for ClusterRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Hub => "hub",
@@ -27,12 +27,12 @@ impl fmt::Display for Side {
 
 /// One of the two clusters, with the URL of its API server.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub side: Side,
+pub(super) struct ClusterAddress {
+    pub side: ClusterRole,
     pub url: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ClusterAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the {} at {}", self.side, self.url)
     }
@@ -47,30 +47,45 @@ pub(super) enum Error {
     #[error("{0}")]
     Usage(String),
     #[error("{side}: {}", cause.with_flags(prefix(*side)))]
-    Config { side: Side, cause: Box<ConfigError> },
+    Config {
+        side: ClusterRole,
+        cause: Box<ConfigError>,
+    },
     #[error("{at} cannot be connected to: {}", innermost(cause))]
-    Client { at: Place, cause: Box<kube::Error> },
+    Client {
+        at: ClusterAddress,
+        cause: Box<kube::Error>,
+    },
     #[error("{at} cannot be reached: {}", innermost(cause))]
-    Unreachable { at: Place, cause: Box<kube::Error> },
+    Unreachable {
+        at: ClusterAddress,
+        cause: Box<kube::Error>,
+    },
     #[error(
         "{at} does not accept the credentials of the kubeconfig (401 Unauthorized); renew them, or choose others with \
          --{}context",
         prefix(at.side)
     )]
-    Unauthorized { at: Place },
+    Unauthorized { at: ClusterAddress },
     #[error("{at} refused: {message}")]
-    Refused { at: Place, message: String },
+    Refused { at: ClusterAddress, message: String },
     #[error("{at} does not allow you to {}", list(missing))]
-    Lacking { at: Place, missing: Vec<Right> },
+    Lacking {
+        at: ClusterAddress,
+        missing: Vec<Right>,
+    },
     #[error(
         "{at} does not serve all custom resources of this version; install their definitions there first: kubectl \
          apply --server-side -f config/crds"
     )]
-    NotInstalled { at: Place },
+    NotInstalled { at: ClusterAddress },
     #[error(
         "{at} has no namespace {namespace}; install Baton there first, or name its clusters namespace with --namespace"
     )]
-    NoClustersNamespace { at: Place, namespace: String },
+    NoClustersNamespace {
+        at: ClusterAddress,
+        namespace: String,
+    },
     #[error(
         "hub and target are the same cluster ({hub} and {target}); choose the target with --context or --kubeconfig, \
          the hub with --hub-context or --hub-kubeconfig, or pass --allow-same"
@@ -80,7 +95,7 @@ pub(super) enum Error {
         "{at} is joined as {found}, not as {wanted}; choose another target with --context, or remove {found} first"
     )]
     JoinedAsAnother {
-        at: Place,
+        at: ClusterAddress,
         found: String,
         wanted: String,
     },
@@ -96,14 +111,14 @@ pub(super) enum Error {
     )]
     ForeignAssignment { name: String },
     #[error("{object} on the {side} is being deleted; run the command again when it is gone")]
-    Terminating { side: Side, object: String },
+    Terminating { side: ClusterRole, object: String },
     #[error(
         "{at} did not create a token in secret {secret} within {} s; its controller manager must run the token \
          controller",
         limit.as_secs()
     )]
     NoToken {
-        at: Place,
+        at: ClusterAddress,
         secret: String,
         limit: Duration,
     },
@@ -118,7 +133,7 @@ pub(super) enum Error {
         cause: String,
     },
     #[error("{at} has no cluster {name}")]
-    NoSuchCluster { at: Place, name: String },
+    NoSuchCluster { at: ClusterAddress, name: String },
     #[error(
         "{count} {} of class cluster.{name}: {}; delete or archive their revisions first, or go on with --force, \
          which leaves their objects in the cluster",
@@ -154,10 +169,10 @@ pub(super) enum Error {
 }
 
 /// The prefix of a cluster's flags: those of the hub have one.
-fn prefix(side: Side) -> &'static str {
+fn prefix(side: ClusterRole) -> &'static str {
     match side {
-        Side::Hub => "hub-",
-        Side::Target => "",
+        ClusterRole::Hub => "hub-",
+        ClusterRole::Target => "",
     }
 }
 
@@ -210,18 +225,18 @@ mod tests {
             Error::Config { side, cause }.to_string()
         };
         assert_eq!(
-            error(Side::Hub),
+            error(ClusterRole::Hub),
             r#"hub: the kubeconfig FILE has no context "x"; choose one of ["a"] with --hub-context"#
         );
         assert_eq!(
-            error(Side::Target),
+            error(ClusterRole::Target),
             r#"target: the kubeconfig FILE has no context "x"; choose one of ["a"] with --context"#
         );
         let cause = Box::new(ConfigError::ContextWithoutFile {
             context: "x".to_owned(),
         });
         let error = Error::Config {
-            side: Side::Hub,
+            side: ClusterRole::Hub,
             cause,
         };
         assert_eq!(
@@ -267,8 +282,8 @@ mod tests {
             name: "a".to_owned(),
         };
         let error = Error::Lacking {
-            at: Place {
-                side: Side::Target,
+            at: ClusterAddress {
+                side: ClusterRole::Target,
                 url: "https://a".to_owned(),
             },
             missing: vec![

@@ -11,7 +11,7 @@ use baton_engine::texts::collapse_whitespace;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
-use super::{error::Error, spec::Given};
+use super::{error::Error, spec::ClusterFields};
 use crate::{name::ClusterName, url::ServerUrl};
 
 /// The content of the file.
@@ -47,16 +47,16 @@ struct Scheduler {
 
 /// A cluster to join.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Listed {
+pub(super) struct ClusterToJoin {
     pub name: ClusterName,
     /// Name of the context.
     pub context: String,
     /// The given properties of the Cluster.
-    pub given: Given,
+    pub given: ClusterFields,
 }
 
 /// Reads a file of clusters.
-pub(super) fn read(path: &Path) -> Result<Vec<Listed>, Error> {
+pub(super) fn read(path: &Path) -> Result<Vec<ClusterToJoin>, Error> {
     let read = fs::read_to_string(path);
     let text = read.map_err(|cause| Error::Read {
         path: PathBuf::from(path),
@@ -68,7 +68,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Listed>, Error> {
     })
 }
 
-fn parse(text: &str) -> Result<Vec<Listed>, String> {
+fn parse(text: &str) -> Result<Vec<ClusterToJoin>, String> {
     let file: Clusters = serde_saphyr::from_str(text)
         .map_err(|error| collapse_whitespace(&error.without_snippet().to_string()))?;
     let mut names = BTreeSet::new();
@@ -80,7 +80,7 @@ fn parse(text: &str) -> Result<Vec<Listed>, String> {
             Err(format!("{} is listed twice", listed.name))
         }
     });
-    let listed: Vec<Listed> = listed.collect::<Result<_, _>>()?;
+    let listed: Vec<ClusterToJoin> = listed.collect::<Result<_, _>>()?;
     if listed.is_empty() {
         return Err("applicationClusters is empty".to_owned());
     }
@@ -88,7 +88,7 @@ fn parse(text: &str) -> Result<Vec<Listed>, String> {
 }
 
 impl Entry {
-    fn listed(self) -> Result<Listed, String> {
+    fn listed(self) -> Result<ClusterToJoin, String> {
         let name: ClusterName = self
             .name
             .parse()
@@ -100,9 +100,9 @@ impl Entry {
         let api_master = api_master
             .transpose()
             .map_err(|error| format!("apiMaster of {name}: {error}"))?;
-        Ok(Listed {
+        Ok(ClusterToJoin {
             context: self.context.unwrap_or_else(|| name.to_string()),
-            given: Given {
+            given: ClusterFields {
                 connection: self.connection,
                 region: Some(self.region),
                 api_master: api_master.map(|url| url.to_string()),
@@ -156,15 +156,15 @@ applicationClusters:
         assert_eq!(listed[0].context, "eu-1");
         assert_eq!(
             listed[0].given,
-            Given {
+            ClusterFields {
                 region: Some("eu".to_owned()),
-                ..Given::default()
+                ..ClusterFields::default()
             }
         );
         assert_eq!(listed[1].context, "gke_us");
         assert_eq!(
             listed[1].given,
-            Given {
+            ClusterFields {
                 connection: ClusterConnection::Pull,
                 region: Some("us".to_owned()),
                 api_master: Some("https://10.0.0.1:6443".to_owned()),

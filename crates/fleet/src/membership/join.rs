@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     args::JoinArgs,
-    error::{Error, Side},
+    error::{ClusterRole, Error},
     manifest::Change,
     manifests::{assignment, cluster, is_made_for},
     progress::Step,
@@ -26,7 +26,7 @@ pub(super) async fn run(args: JoinArgs) -> Result<(), Error> {
     let hub = args.hub.connection();
     let is_file = args.file.is_some();
     let (requests, settings) = requests(args)?;
-    let hub = Server::connect(Side::Hub, &hub).await?;
+    let hub = Server::connect(ClusterRole::Hub, &hub).await?;
     let total = requests.len();
     let mut failed = 0;
     for request in requests {
@@ -70,7 +70,7 @@ async fn plan_assignment(
             name: name.to_string(),
         });
     }
-    Ok(Some(exactly(Step::new(Side::Hub, manifest, live)?)))
+    Ok(Some(exactly(Step::new(ClusterRole::Hub, manifest, live)?)))
 }
 
 /// Makes the step an update if the live object allows other namespaces than the requested ones.
@@ -117,7 +117,8 @@ mod tests {
         for wanted in &all {
             for there in &all {
                 let live = assignment(&name, there).0;
-                let step = Step::new(Side::Hub, assignment(&name, wanted), Some(live)).unwrap();
+                let step =
+                    Step::new(ClusterRole::Hub, assignment(&name, wanted), Some(live)).unwrap();
                 let expected = if wanted == there {
                     Change::Keep
                 } else {
@@ -131,7 +132,11 @@ mod tests {
         let mut live = assignment(&name, &all[1]).0;
         live["spec"]["scope"] = "Cluster".into();
         let step = |live: &Value| {
-            let step = Step::new(Side::Hub, assignment(&name, &all[1]), Some(live.clone()));
+            let step = Step::new(
+                ClusterRole::Hub,
+                assignment(&name, &all[1]),
+                Some(live.clone()),
+            );
             exactly(step.unwrap()).change
         };
         assert_eq!(step(&live), Change::Keep);

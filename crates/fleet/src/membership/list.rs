@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{
     args::{ListArgs, ListFormat},
-    error::{Error, Side},
+    error::{ClusterRole, Error},
     manifest::{Manifest, text},
     server::Server,
     spec::connection_of,
@@ -20,7 +20,7 @@ const NONE: &str = "<none>";
 
 /// Prints the clusters of the hub.
 pub(super) async fn run(args: &ListArgs) -> Result<(), Error> {
-    let hub = Server::connect(Side::Hub, &args.hub.connection()).await?;
+    let hub = Server::connect(ClusterRole::Hub, &args.hub.connection()).await?;
     let kind = Manifest(json!({ "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster" }));
     let mut clusters = hub.list(&kind, "").await?;
     for cluster in &mut clusters {

@@ -5,7 +5,7 @@ use futures::future::try_join_all;
 use serde_json::Value;
 
 use super::{
-    error::{Error, Side},
+    error::{ClusterRole, Error},
     manifest::{Change, Manifest, text},
     rights::Right,
     server::Server,
@@ -23,7 +23,7 @@ pub(super) struct Step {
 
 impl Step {
     /// Creates a step by comparing the manifest with the live object.
-    pub fn new(side: Side, manifest: Manifest, live: Option<Value>) -> Result<Self, Error> {
+    pub fn new(side: ClusterRole, manifest: Manifest, live: Option<Value>) -> Result<Self, Error> {
         let deletion = live
             .as_ref()
             .map(|live| text(live, "/metadata/deletionTimestamp"));
@@ -189,7 +189,7 @@ mod tests {
     fn an_object_in_deletion_is_an_error() {
         let manifest = step(Change::Create).manifest;
         let live = json!({ "metadata": { "deletionTimestamp": "2026-08-01T00:00:00Z" } });
-        let error = Step::new(Side::Hub, manifest, Some(live)).unwrap_err();
+        let error = Step::new(ClusterRole::Hub, manifest, Some(live)).unwrap_err();
         assert_eq!(
             error.to_string(),
             "cluster role a on the hub is being deleted; run the command again when it is gone"

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{
     args::RemoveArgs,
-    error::{Error, Side},
+    error::{ClusterRole, Error},
     manifest::{Manifest, text},
     manifests::{
         Credentials, HUB,
@@ -61,9 +61,9 @@ fn mirrors(namespace: &str) -> Manifest {
 
 pub(super) async fn run(args: &RemoveArgs) -> Result<(), Error> {
     let name = &args.name;
-    let hub = Server::connect(Side::Hub, &args.hub.connection()).await?;
+    let hub = Server::connect(ClusterRole::Hub, &args.hub.connection()).await?;
     let target = if args.target.is_named() {
-        let target = Server::connect(Side::Target, &args.target.connection).await?;
+        let target = Server::connect(ClusterRole::Target, &args.target.connection).await?;
         differs(&hub, &target, args.target.allow_same).await?;
         Some(target)
     } else {

@@ -9,7 +9,7 @@ use super::{
     args::{AdmissionArgs, AgentManifestArgs, JoinArgs, RightsMode},
     error::Error,
     file,
-    spec::Given,
+    spec::ClusterFields,
 };
 use crate::name::ClusterName;
 
@@ -18,7 +18,7 @@ pub(super) struct Request {
     pub name: ClusterName,
     /// Kubeconfig and context of the cluster.
     pub target: ConnectionArgs,
-    pub given: Given,
+    pub given: ClusterFields,
 }
 
 /// Settings for all clusters of a run.
@@ -87,7 +87,7 @@ pub(super) fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error
         (None, Some(name)) => vec![Request {
             name,
             target: connection,
-            given: Given {
+            given: ClusterFields {
                 connection: if pull {
                     ClusterConnection::Pull
                 } else {
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn flags_that_are_not_given_set_nothing() {
         let (requests, settings) = asked(&["eu-1"]).unwrap();
-        assert_eq!(requests[0].given, Given::default());
+        assert_eq!(requests[0].given, ClusterFields::default());
         assert_eq!(settings.namespace, "baton-system");
         let flags = [
             "eu-1",
@@ -169,7 +169,7 @@ mod tests {
         let (requests, settings) = asked(&flags).unwrap();
         assert_eq!(
             requests[0].given,
-            Given {
+            ClusterFields {
                 connection: ClusterConnection::Push,
                 region: Some("eu".to_owned()),
                 api_master: Some("https://a:6443".to_owned()),

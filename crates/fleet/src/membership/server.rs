@@ -19,7 +19,7 @@ use kube::{Api, Client, Config, api::PostParams, runtime::wait::await_condition}
 use serde_json::{Value, json};
 
 use super::{
-    error::{Error, Place, Side},
+    error::{ClusterAddress, ClusterRole, Error},
     manifest::{FIELD_MANAGER, Manifest, text, uid},
     rights::Right,
 };
@@ -31,7 +31,7 @@ const TOKEN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The cluster of a kubeconfig.
 pub(super) struct Server {
-    place: Place,
+    place: ClusterAddress,
     client: Client,
     /// The CAs of the kubeconfig for the certificate of the server, as PEM.
     ca: Option<String>,
@@ -39,7 +39,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Connects, and waits for the response to a first request.
-    pub async fn connect(side: Side, args: &ConnectionArgs) -> Result<Self, Error> {
+    pub async fn connect(side: ClusterRole, args: &ConnectionArgs) -> Result<Self, Error> {
         let config = load_client_config(args).await;
         let mut config = config.map_err(|cause| Error::Config {
             side,
@@ -47,7 +47,7 @@ impl Server {
         })?;
         limit(&mut config);
         let url = server_url(&config.cluster_url);
-        let place = Place { side, url };
+        let place = ClusterAddress { side, url };
         let ca = config.root_cert.as_deref().map(pem_of);
         let client = Client::try_from(config).map_err(|cause| Error::Client {
             at: place.clone(),
@@ -59,11 +59,11 @@ impl Server {
         Ok(server)
     }
 
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> ClusterAddress {
         self.place.clone()
     }
 
-    pub fn side(&self) -> Side {
+    pub fn side(&self) -> ClusterRole {
         self.place.side
     }
 
@@ -75,8 +75,8 @@ impl Server {
     /// The heading above the steps in this cluster.
     pub fn heading(&self) -> String {
         let place = match self.side() {
-            Side::Hub => "On the hub",
-            Side::Target => "In the target",
+            ClusterRole::Hub => "On the hub",
+            ClusterRole::Target => "In the target",
         };
         format!("{place} {}:", self.url())
     }
@@ -260,7 +260,7 @@ impl Server {
         let at = self.place();
         match error {
             kube::Error::Api(status) if status.code == 401 => Error::Unauthorized { at },
-            kube::Error::Api(status) if at.side == Side::Hub && is_not_served(&status) => {
+            kube::Error::Api(status) if at.side == ClusterRole::Hub && is_not_served(&status) => {
                 Error::NotInstalled { at }
             }
             kube::Error::Api(status) => Error::Refused {

@@ -15,7 +15,7 @@ pub(super) fn connection_of(cluster: &Value) -> ClusterConnection {
 
 /// The given fields of a Cluster. A field that is `None` stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Given {
+pub(super) struct ClusterFields {
     /// The direction of the connection.
     pub connection: ClusterConnection,
     /// Region of the cluster.
@@ -32,8 +32,8 @@ pub(super) struct Given {
 /// A field has its given value, else the value that joining has set before, because leaving it out
 /// would remove it, else the initial value of a new Cluster. Values that others have set stay
 /// theirs. `server` is the default address of a push cluster.
-pub(super) fn spec(given: &Given, live: Option<&Value>, server: &str) -> Value {
-    let Given {
+pub(super) fn spec(given: &ClusterFields, live: Option<&Value>, server: &str) -> Value {
+    let ClusterFields {
         connection,
         region,
         api_master,
@@ -109,20 +109,20 @@ mod tests {
         })
     }
 
-    fn eu() -> Given {
-        Given {
+    fn eu() -> ClusterFields {
+        ClusterFields {
             region: Some("eu".to_owned()),
-            ..Given::default()
+            ..ClusterFields::default()
         }
     }
 
     #[test]
     fn a_new_cluster_has_all_required_fields() {
         assert_eq!(
-            spec(&Given::default(), None, SERVER),
+            spec(&ClusterFields::default(), None, SERVER),
             json!({ "connection": "Push", "region": "default", "apiMaster": SERVER, "capabilities": [] })
         );
-        let mut eu = Given {
+        let mut eu = ClusterFields {
             scheduler: Some(json!({ "weight": 1 })),
             ..eu()
         };
@@ -154,7 +154,7 @@ mod tests {
             "scheduler",
         ];
         let ours = live(&before, &all);
-        assert_eq!(spec(&Given::default(), Some(&ours), SERVER), before);
+        assert_eq!(spec(&ClusterFields::default(), Some(&ours), SERVER), before);
         let mut after = before.clone();
         after["region"] = "eu".into();
         assert_eq!(spec(&eu(), Some(&ours), SERVER), after);
@@ -170,7 +170,7 @@ mod tests {
     fn missing_fields_of_a_cluster_are_filled_in() {
         let bare = live(&json!({ "region": "eu" }), &[]);
         assert_eq!(
-            spec(&Given::default(), Some(&bare), SERVER),
+            spec(&ClusterFields::default(), Some(&bare), SERVER),
             json!({ "connection": "Push", "apiMaster": SERVER })
         );
     }
@@ -178,14 +178,14 @@ mod tests {
     #[test]
     fn the_address_is_that_of_the_resulting_spec() {
         let old = live(&json!({ "apiMaster": "https://old" }), &[]);
-        let given = Given {
+        let given = ClusterFields {
             api_master: Some("https://new".to_owned()),
-            ..Given::default()
+            ..ClusterFields::default()
         };
         for (given, live, expected) in [
             (&given, Some(&old), "https://new"),
-            (&Given::default(), Some(&old), "https://old"),
-            (&Given::default(), None, SERVER),
+            (&ClusterFields::default(), Some(&old), "https://old"),
+            (&ClusterFields::default(), None, SERVER),
         ] {
             let spec = spec(given, live, SERVER);
             assert_eq!(address(&spec, live), expected);

@@ -62,7 +62,7 @@ pub(super) async fn credentials(
     };
     let mut opened = try_out(&address.url, &of_pods).await;
     // A server checks a token with the objects that its watches have delivered.
-    while matches!(opened, Err(Closed::Refused(_))) && is_fresh(secret) {
+    while matches!(opened, Err(CredentialProblem::Refused(_))) && is_fresh(secret) {
         sleep(PAUSE).await;
         opened = try_out(&address.url, &of_pods).await;
     }
@@ -77,15 +77,15 @@ pub(super) async fn credentials(
         return Ok((of_kubeconfig, None));
     }
     match closed {
-        Closed::Unreachable(cause) if address.is_given => Ok((of_pods, Some(cause))),
-        Closed::Refused(cause) | Closed::Untrusted(cause) | Closed::Unreachable(cause) => {
-            Err(Error::WrongServer {
-                url: address.url.clone(),
-                made_at: server.url().to_owned(),
-                flag: address.flag,
-                cause,
-            })
-        }
+        CredentialProblem::Unreachable(cause) if address.is_given => Ok((of_pods, Some(cause))),
+        CredentialProblem::Refused(cause)
+        | CredentialProblem::Untrusted(cause)
+        | CredentialProblem::Unreachable(cause) => Err(Error::WrongServer {
+            url: address.url.clone(),
+            made_at: server.url().to_owned(),
+            flag: address.flag,
+            cause,
+        }),
     }
 }
 
@@ -96,7 +96,7 @@ fn is_fresh(object: &Value) -> bool {
 }
 
 /// The reason that credentials are not valid for a server.
-enum Closed {
+enum CredentialProblem {
     /// The server responds, and does not accept the credentials.
     Refused(String),
     /// The certificate of the server is not trusted.
@@ -104,7 +104,7 @@ enum Closed {
     Unreachable(String),
 }
 
-impl Closed {
+impl CredentialProblem {
     fn of(error: &(dyn StdError + 'static)) -> Self {
         // Errors of a TLS library are of this kind.
         if is_io(error, ErrorKind::InvalidData) {
@@ -117,25 +117,27 @@ impl Closed {
 
 /// Sends a request with a token to the server at an address. A server that does not accept the
 /// token responds with 401.
-async fn try_out(url: &str, credentials: &Credentials) -> Result<(), Closed> {
+async fn try_out(url: &str, credentials: &Credentials) -> Result<(), CredentialProblem> {
     // The client requires a host.
     url.parse::<ServerUrl>()
-        .map_err(|error| Closed::of(&error))?;
-    let address = url.parse::<Uri>().map_err(|error| Closed::of(&error))?;
+        .map_err(|error| CredentialProblem::of(&error))?;
+    let address = url
+        .parse::<Uri>()
+        .map_err(|error| CredentialProblem::of(&error))?;
     let mut config = Config::new(address);
     let proxy = Proxies::of_environment().to(&config.cluster_url);
-    config.proxy_url = proxy.map_err(|error| Closed::of(&error))?;
+    config.proxy_url = proxy.map_err(|error| CredentialProblem::of(&error))?;
     limit(&mut config);
     config.auth_info.token = Some(credentials.token.clone().into());
     if let Some(ca) = &credentials.ca {
-        let certificates = pem::parse_many(ca).map_err(|error| Closed::of(&error))?;
+        let certificates = pem::parse_many(ca).map_err(|error| CredentialProblem::of(&error))?;
         let contents = certificates.into_iter().map(pem::Pem::into_contents);
         config.root_cert = Some(contents.collect());
     }
-    let client = Client::try_from(config).map_err(|error| Closed::of(&error))?;
+    let client = Client::try_from(config).map_err(|error| CredentialProblem::of(&error))?;
     match client.apiserver_version().await {
         Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) => Err(Closed::Refused(refusal(&status))),
-        Err(error) => Err(Closed::of(&error)),
+        Err(kube::Error::Api(status)) => Err(CredentialProblem::Refused(refusal(&status))),
+        Err(error) => Err(CredentialProblem::of(&error)),
     }
 }

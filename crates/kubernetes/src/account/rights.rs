@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Account;
-use crate::lately::Lately;
+use crate::lately::ExpiringCache;
 
 /// Lifetimes of a cached right and of a cached lack of one. The second is short, because an account
 /// that was refused waits for the right to be granted.
@@ -25,11 +25,11 @@ pub(super) struct Right {
 
 /// Cached answers of the server about rights.
 #[derive(Default)]
-pub(crate) struct Rights(Lately<Right, bool, KEPT>);
+pub(crate) struct Rights(ExpiringCache<Right, bool, KEPT>);
 
 impl Rights {
     pub(super) fn known(&self, right: &Right, now: Instant) -> Option<bool> {
-        self.0.known(right, now)
+        self.0.get(right, now)
     }
 
     pub(super) fn note(&self, right: Right, granted: bool, now: Instant) {

@@ -36,7 +36,7 @@ pub(super) enum Admission {
 
 /// The facts about an event that was written.
 #[derive(Debug)]
-struct Known {
+struct WrittenEvent {
     serial: u64,
     written: Instant,
     seen: Instant,
@@ -68,7 +68,7 @@ impl Allowance {
 #[derive(Debug, Default)]
 pub(super) struct Filter {
     hasher: RandomState,
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, WrittenEvent>,
     allowances: HashMap<u64, Allowance>,
     cleaned: Option<Instant>,
     serials: u64,
@@ -99,7 +99,7 @@ impl Filter {
         }
         if let Some(known) = self.known.get_mut(&event) {
             known.written = now;
-            let Known { serial, count, .. } = *known;
+            let WrittenEvent { serial, count, .. } = *known;
             return Admission::Write { serial, count };
         }
         self.make_room();
@@ -107,7 +107,7 @@ impl Filter {
         self.serials += 1;
         self.known.insert(
             event,
-            Known {
+            WrittenEvent {
                 serial,
                 written: now,
                 seen: now,

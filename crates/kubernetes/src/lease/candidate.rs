@@ -11,14 +11,14 @@ use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use super::LeaseParams;
-use super::record::{Sighting, Standing, claimed, holder, standing};
+use super::record::{LeaseState, Sighting, claimed, holder, standing};
 use crate::backoff::jittered;
 use crate::fence::Moment;
 use crate::metadata::number;
 
 /// The last written lease, and the time at which the write was sent.
 #[derive(Debug)]
-pub(super) struct Grant {
+pub(super) struct WrittenLease {
     pub(super) lease: Box<Lease>,
     pub(super) since: Instant,
     /// The same moment, on the clock of the fence.
@@ -27,8 +27,8 @@ pub(super) struct Grant {
 
 /// The outcome of one attempt at the lease.
 #[derive(Debug)]
-pub(super) enum Round {
-    Won(Grant),
+pub(super) enum AttemptOutcome {
+    Won(WrittenLease),
     Held {
         holder: String,
     },
@@ -59,10 +59,10 @@ impl Candidate {
     }
 
     /// Reads the lease and takes it if that is allowed.
-    pub(super) async fn round(&mut self) -> Result<Round, kube::Error> {
+    pub(super) async fn round(&mut self) -> Result<AttemptOutcome, kube::Error> {
         let found = self.api.get_opt(&self.params.name).await?;
         if found.as_ref().is_some_and(|lease| self.is_older(lease)) {
-            return Ok(Round::Restored);
+            return Ok(AttemptOutcome::Restored);
         }
         let me = &self.params.identity;
         let spec = found
@@ -72,8 +72,8 @@ impl Candidate {
             let now = Instant::now();
             let seen = Sighting::update(self.seen.take(), spec, now);
             let seen = self.seen.insert(seen);
-            if let Standing::Held { holder } = standing(seen, me, now) {
-                return Ok(Round::Held { holder });
+            if let LeaseState::Held { holder } = standing(seen, me, now) {
+                return Ok(AttemptOutcome::Held { holder });
             }
         }
         let claim = claimed(
@@ -105,18 +105,18 @@ impl Candidate {
         };
         match written {
             Ok(lease) => Ok(self.won(lease, since, sent)),
-            Err(error) if changed_meanwhile(&error, found.is_some()) => Ok(Round::Raced),
+            Err(error) if changed_meanwhile(&error, found.is_some()) => Ok(AttemptOutcome::Raced),
             Err(error) => Err(error),
         }
     }
 
-    /// The outcome of a successful claim: a grant, or [`Round::Restored`] if the lease is older
+    /// The outcome of a successful claim: a grant, or [`AttemptOutcome::Restored`] if the lease is older
     /// than one before.
-    pub(super) fn won(&mut self, lease: Lease, since: Instant, sent: Moment) -> Round {
+    pub(super) fn won(&mut self, lease: Lease, since: Instant, sent: Moment) -> AttemptOutcome {
         if self.is_older(&lease) {
-            return Round::Restored;
+            return AttemptOutcome::Restored;
         }
-        Round::Won(Grant {
+        AttemptOutcome::Won(WrittenLease {
             lease: Box::new(lease),
             since,
             sent,

@@ -6,25 +6,25 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::warn;
 
-use super::candidate::{Candidate, Grant, Round, changed_meanwhile, with_spec};
+use super::candidate::{AttemptOutcome, Candidate, WrittenLease, changed_meanwhile, with_spec};
 use super::record::{claimed, holder, vacated};
-use super::{ATTEMPT, Lost, brief};
+use super::{ATTEMPT, LeaseLost, brief};
 use crate::fence::{Fence, Moment, Term};
 
 /// Renews an acquired lease.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct LeaseRenewer {
     pub(super) candidate: Candidate,
-    pub(super) grant: Grant,
+    pub(super) grant: WrittenLease,
     pub(super) fence: Fence,
 }
 
-impl Keeper {
+impl LeaseRenewer {
     /// Renews until it is stopped, and then returns itself, or until the lease is lost, and then
     /// returns `None`.
     pub(super) async fn keep(
         mut self,
-        report: watch::Sender<Option<Lost>>,
+        report: watch::Sender<Option<LeaseLost>>,
         mut stop: oneshot::Receiver<()>,
     ) -> Option<Self> {
         let timing = self.candidate.params.timing;
@@ -40,21 +40,21 @@ impl Keeper {
             let deadline = self.grant.since + timing.renew_deadline;
             let attempt = deadline.min(Instant::now() + ATTEMPT);
             match timeout_at(attempt, self.renew()).await {
-                Ok(Ok(Round::Won(grant))) => {
+                Ok(Ok(AttemptOutcome::Won(grant))) => {
                     self.grant = grant;
                     self.hold();
                 }
-                Ok(Ok(Round::Held { holder })) => {
+                Ok(Ok(AttemptOutcome::Held { holder })) => {
                     self.fence.lose();
-                    report.send_replace(Some(Lost::TakenOver { lease, holder }));
+                    report.send_replace(Some(LeaseLost::TakenOver { lease, holder }));
                     return None;
                 }
-                Ok(Ok(Round::Restored)) => {
+                Ok(Ok(AttemptOutcome::Restored)) => {
                     self.fence.lose();
-                    report.send_replace(Some(Lost::Restored { lease }));
+                    report.send_replace(Some(LeaseLost::Restored { lease }));
                     return None;
                 }
-                Ok(Ok(Round::Raced)) => {}
+                Ok(Ok(AttemptOutcome::Raced)) => {}
                 Ok(Err(error)) => {
                     cause = brief(&error);
                     warn!(lease, error = cause, "cannot renew the lease, trying again");
@@ -67,7 +67,7 @@ impl Keeper {
             let deadline = self.grant.since + timing.renew_deadline;
             if now >= deadline {
                 self.fence.lose();
-                report.send_replace(Some(Lost::NotRenewed { lease, cause }));
+                report.send_replace(Some(LeaseLost::NotRenewed { lease, cause }));
                 return None;
             }
             next = deadline.min(now + timing.retry);
@@ -85,7 +85,7 @@ impl Keeper {
     }
 
     /// Writes the next renewal. Another holder in the lease means that the lease is lost.
-    async fn renew(&mut self) -> Result<Round, kube::Error> {
+    async fn renew(&mut self) -> Result<AttemptOutcome, kube::Error> {
         let Candidate { api, params, .. } = &self.candidate;
         let lease = &self.grant.lease;
         let claim = claimed(

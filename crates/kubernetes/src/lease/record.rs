@@ -34,7 +34,7 @@ impl Sighting {
 
 /// The state of a record for a candidate.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum LeaseState {
     /// The lease has no holder.
     Vacant,
     /// The candidate itself holds it.
@@ -54,12 +54,12 @@ pub(super) fn holder(spec: &LeaseSpec) -> Option<&str> {
 }
 
 /// Decides the state of the record for the candidate `me`.
-pub(super) fn standing(seen: &Sighting, me: &str, now: Instant) -> Standing {
+pub(super) fn standing(seen: &Sighting, me: &str, now: Instant) -> LeaseState {
     let Some(holder) = holder(&seen.spec) else {
-        return Standing::Vacant;
+        return LeaseState::Vacant;
     };
     if holder == me {
-        return Standing::Mine;
+        return LeaseState::Mine;
     }
     let promised = seen
         .spec
@@ -67,9 +67,9 @@ pub(super) fn standing(seen: &Sighting, me: &str, now: Instant) -> Standing {
         .and_then(|seconds| u64::try_from(seconds).ok());
     let promised = promised.map_or(UNSTATED_DURATION, Duration::from_secs);
     if now.duration_since(seen.since) >= promised {
-        Standing::Stale
+        LeaseState::Stale
     } else {
-        Standing::Held {
+        LeaseState::Held {
             holder: holder.to_owned(),
         }
     }
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_lease_is_vacant_after_the_duration_that_its_holder_set() {
-        let other = || Standing::Held {
+        let other = || LeaseState::Held {
             holder: "other".to_owned(),
         };
         let unstated = LeaseSpec {
@@ -142,18 +142,18 @@ mod tests {
             ..held("", 1)
         };
         for (spec, seen_for, expected) in [
-            (LeaseSpec::default(), 0, Standing::Vacant),
-            (nobody, 0, Standing::Vacant),
-            (held("", 100), 0, Standing::Vacant),
-            (held(ME, 15), 0, Standing::Mine),
-            (held(ME, 15), 100, Standing::Mine),
+            (LeaseSpec::default(), 0, LeaseState::Vacant),
+            (nobody, 0, LeaseState::Vacant),
+            (held("", 100), 0, LeaseState::Vacant),
+            (held(ME, 15), 0, LeaseState::Mine),
+            (held(ME, 15), 100, LeaseState::Mine),
             (held("other", 15), 0, other()),
             (held("other", 15), 14, other()),
-            (held("other", 15), 15, Standing::Stale),
+            (held("other", 15), 15, LeaseState::Stale),
             (held("other", 137), 100, other()),
-            (held("other", 137), 137, Standing::Stale),
+            (held("other", 137), 137, LeaseState::Stale),
             (unstated.clone(), 14, other()),
-            (unstated, 15, Standing::Stale),
+            (unstated, 15, LeaseState::Stale),
         ] {
             let since = Instant::now();
             let seen = Sighting {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{ObjectChange, Source, Store};
-use crate::object::{Names, Owner, Parts, Stored};
+use crate::object::{Names, ObjectParts, Owner, Stored};
 use baton_engine::{Gvk, ObjectKey};
 
 /// Namespace and name of an object.
@@ -54,7 +54,7 @@ pub(super) struct Sizes {
 
 /// The outcome of a write to an object.
 pub(super) enum WriteEnd<'a> {
-    Written(&'a Parts<'a>),
+    Written(&'a ObjectParts<'a>),
     /// The object with this UID does not exist, or no longer.
     Gone(&'a str),
     Unknown,
@@ -140,25 +140,25 @@ impl Table {
         self.list += 1;
     }
 
-    pub(super) fn listed(&mut self, parts: &Parts<'_>, changes: &mut Changes<'_>) {
+    pub(super) fn listed(&mut self, parts: &ObjectParts<'_>, changes: &mut Changes<'_>) {
         self.observe(parts, changes);
         if !self.listed {
             changes.found.clear();
         }
     }
 
-    pub(super) fn upsert(&mut self, parts: &Parts<'_>, changes: &mut Changes<'_>) {
+    pub(super) fn upsert(&mut self, parts: &ObjectParts<'_>, changes: &mut Changes<'_>) {
         self.observe(parts, changes);
         self.advance(parts.resource_version, changes);
     }
 
-    pub(super) fn deleted(&mut self, parts: &Parts<'_>, changes: &mut Changes<'_>) {
+    pub(super) fn deleted(&mut self, parts: &ObjectParts<'_>, changes: &mut Changes<'_>) {
         self.deleted.remove(parts.uid.as_ref());
         self.edit(parts.id(), changes, |entry| entry.observed = None);
         self.advance(parts.resource_version, changes);
     }
 
-    fn observe(&mut self, parts: &Parts<'_>, changes: &mut Changes<'_>) {
+    fn observe(&mut self, parts: &ObjectParts<'_>, changes: &mut Changes<'_>) {
         if self.deleted.contains_key(parts.uid.as_ref()) {
             return;
         }
@@ -178,7 +178,7 @@ impl Table {
         self.compare(parts.id(), before.as_ref(), changes);
     }
 
-    pub(super) fn written(&mut self, parts: &Parts<'_>, changes: &mut Changes<'_>) {
+    pub(super) fn written(&mut self, parts: &ObjectParts<'_>, changes: &mut Changes<'_>) {
         let version = parts.resource_version;
         if version <= self.version || self.deleted.contains_key(parts.uid.as_ref()) {
             return;

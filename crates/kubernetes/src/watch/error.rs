@@ -9,10 +9,10 @@ use crate::wire::{self, WireError};
 
 /// The next step after listing or watching has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum Recovery {
     /// Watch again from the last version.
     Resume,
-    /// As [`Next::Resume`], at once: no failure was observed.
+    /// As [`Recovery::Resume`], at once: no failure was observed.
     Reconnect,
     /// The history is compacted: list again, the first time without a pause.
     RelistNow,
@@ -24,7 +24,7 @@ pub(super) enum Next {
 
 #[derive(Debug)]
 pub(super) struct WatchError {
-    pub(super) next: Next,
+    pub(super) next: Recovery,
     pub(super) text: String,
     /// True if the account lacks the right.
     pub(super) is_forbidden: bool,
@@ -32,7 +32,7 @@ pub(super) struct WatchError {
 }
 
 impl WatchError {
-    fn new(next: Next, text: String) -> Self {
+    fn new(next: Recovery, text: String) -> Self {
         Self {
             next,
             text,
@@ -43,7 +43,7 @@ impl WatchError {
 
     pub(super) fn silent(limit: Duration) -> Self {
         Self::new(
-            Next::Reconnect,
+            Recovery::Reconnect,
             format!("the watch was silent for {} s", limit.as_secs()),
         )
     }
@@ -52,12 +52,12 @@ impl WatchError {
     pub(super) fn rewound(now: &str, ours: &str) -> Self {
         let text =
             format!("the server is at version {now}, older than {ours}, which it reported before");
-        Self::new(Next::Relist, text)
+        Self::new(Recovery::Relist, text)
     }
 
     pub(super) fn unreadable(what: &str, error: &serde_json::Error) -> Self {
         Self::new(
-            Next::Relist,
+            Recovery::Relist,
             format!("the server sent an unreadable {what}: {error}"),
         )
     }
@@ -75,14 +75,14 @@ impl WatchError {
     /// An `ERROR` event: a watch from the version is not possible, for any reason.
     pub(super) fn error_event(status: &Status) -> Self {
         let next = match judge(status.code, status) {
-            Next::Resume => Next::Relist,
+            Recovery::Resume => Recovery::Relist,
             next => next,
         };
         Self::new(next, status.message.clone())
     }
 }
 
-fn judge(code: u16, status: &Status) -> Next {
+fn judge(code: u16, status: &Status) -> Recovery {
     // The version is from a future that a restored backup has undone.
     let ahead = status.details.as_ref().is_some_and(|details| {
         details
@@ -91,18 +91,18 @@ fn judge(code: u16, status: &Status) -> Next {
             .any(|cause| cause.reason == "ResourceVersionTooLarge")
     });
     match code {
-        _ if ahead => Next::Relist,
-        410 => Next::RelistNow,
-        404 => Next::Unserved,
+        _ if ahead => Recovery::Relist,
+        410 => Recovery::RelistNow,
+        404 => Recovery::Unserved,
         // A list shows when the right is granted again.
-        400 | 403 | 422 => Next::Relist,
-        _ => Next::Resume,
+        400 | 403 | 422 => Recovery::Relist,
+        _ => Recovery::Resume,
     }
 }
 
 impl From<WireError> for WatchError {
     fn from(error: WireError) -> Self {
-        Self::new(Next::Resume, error.to_string())
+        Self::new(Recovery::Resume, error.to_string())
     }
 }
 
@@ -118,16 +118,16 @@ mod tests {
             r#""retryAfterSeconds":1},"code":504}"#
         );
         let table = [
-            (410, "", Next::RelistNow),
-            (404, "404 page not found", Next::Unserved),
-            (400, "", Next::Relist),
-            (401, "", Next::Resume),
-            (403, "", Next::Relist),
-            (429, "", Next::Resume),
-            (500, "", Next::Resume),
-            (503, "", Next::Resume),
-            (504, "", Next::Resume),
-            (504, too_large, Next::Relist),
+            (410, "", Recovery::RelistNow),
+            (404, "404 page not found", Recovery::Unserved),
+            (400, "", Recovery::Relist),
+            (401, "", Recovery::Resume),
+            (403, "", Recovery::Relist),
+            (429, "", Recovery::Resume),
+            (500, "", Recovery::Resume),
+            (503, "", Recovery::Resume),
+            (504, "", Recovery::Resume),
+            (504, too_large, Recovery::Relist),
         ];
         for (code, body, next) in table {
             let code = StatusCode::from_u16(code).unwrap();

@@ -83,7 +83,7 @@ pub(super) struct ListMeta<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Line<'a> {
+pub(super) struct WatchLine<'a> {
     #[serde(rename = "type")]
     pub(super) kind: &'a str,
     #[serde(borrow)]

@@ -13,12 +13,12 @@ use crate::cel::ast::children;
 
 /// The part of a value that a rule can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum ReadFields {
     All,
-    Fields(BTreeMap<String, Need>),
+    Fields(BTreeMap<String, ReadFields>),
 }
 
-impl Need {
+impl ReadFields {
     /// The part of `self` that a rule needs.
     ///
     /// A path of constant keys needs the value at its end; any other use needs the whole value.
@@ -126,15 +126,15 @@ mod tests {
 
     use super::*;
 
-    fn need(rule: &str) -> Need {
-        Need::of(&Env::stdlib().parser().parse(rule).unwrap())
+    fn need(rule: &str) -> ReadFields {
+        ReadFields::of(&Env::stdlib().parser().parse(rule).unwrap())
     }
 
     /// Shows a need as JSON: `true` for the whole value.
-    fn show(need: &Need) -> Value {
+    fn show(need: &ReadFields) -> Value {
         match need {
-            Need::All => json!(true),
-            Need::Fields(fields) => fields
+            ReadFields::All => json!(true),
+            ReadFields::Fields(fields) => fields
                 .iter()
                 .map(|(key, need)| (key.clone(), show(need)))
                 .collect(),
@@ -248,7 +248,11 @@ mod tests {
             (json!([1]), "list"),
             (json!({"a": 1}), "map"),
         ] {
-            assert_eq!(Need::All.convert(&value).get_type().name(), ty, "{value}");
+            assert_eq!(
+                ReadFields::All.convert(&value).get_type().name(),
+                ty,
+                "{value}"
+            );
         }
     }
 
@@ -256,7 +260,7 @@ mod tests {
     fn strings_are_borrowed() {
         let object = json!({"metadata": {"name": "a long name"}});
         let text = object.pointer("/metadata/name").unwrap().as_str().unwrap();
-        let value = Need::All.convert(&object);
+        let value = ReadFields::All.convert(&object);
         let map = value.downcast_ref::<CelMap>().unwrap();
         let metadata = map.inner().values().next().unwrap();
         let metadata = metadata.downcast_ref::<CelMap>().unwrap();

@@ -7,13 +7,13 @@ use crate::{
 };
 
 #[derive(Default)]
-struct Known {
+struct Fixture {
     revisions: Revisions,
     phases: Phases,
     slices: Slices,
 }
 
-impl Known {
+impl Fixture {
     /// Revision 1 lists nothing, 2 and 3 list those before them; 2 and 3 have a patch of the spec,
     /// and conditions.
     fn chain(newer: &[(Value, &[&str])]) -> Self {
@@ -69,7 +69,7 @@ impl Known {
             namespace: "shop".to_owned(),
             name: "cm".to_owned(),
         };
-        let claim = KnownSiblings::of_set(&own, stores).taken_by_newer(&key);
+        let claim = CachedSiblings::of_set(&own, stores).taken_by_newer(&key);
         claim.map(|claim| claim.to_string()).unwrap_or_default()
     }
 }
@@ -98,16 +98,16 @@ fn objects_in_slices_of_a_newer_revision_are_left_to_it() {
         (sliced(), DONE, TAKEN),
         (sliced(), &[], ""),
     ] {
-        let known = Known::chain(&[(newer.clone(), conditions)]).with_slice("s", "cm", true);
+        let known = Fixture::chain(&[(newer.clone(), conditions)]).with_slice("s", "cm", true);
         assert_eq!(known.claim(), expected, "{newer} {conditions:?}");
     }
-    let known = Known::chain(&[(sliced(), DONE)]).with_slice("s", "other", true);
+    let known = Fixture::chain(&[(sliced(), DONE)]).with_slice("s", "other", true);
     assert_eq!(known.claim(), "");
 }
 
 #[test]
 fn an_older_revision_waits_until_the_content_of_a_newer_one_is_known() {
-    let known = || Known::chain(&[(sliced(), DONE)]);
+    let known = || Fixture::chain(&[(sliced(), DONE)]);
     let unread = known().with_slice("s", "other", false);
     for (known, doubt) in [(known(), "not found"), (unread, "not read yet")] {
         assert_eq!(
@@ -116,16 +116,16 @@ fn an_older_revision_waits_until_the_content_of_a_newer_one_is_known() {
         );
     }
     // A revision that certainly contains the object is preferred to one that may.
-    let known = Known::chain(&[(sliced(), DONE), (inline("cm"), DONE)]);
+    let known = Fixture::chain(&[(sliced(), DONE), (inline("cm"), DONE)]);
     assert_eq!(known.claim(), "left to revision v3");
     // A revision that has never had all of its objects claims nothing.
-    assert_eq!(Known::chain(&[(sliced(), &[])]).claim(), "");
+    assert_eq!(Fixture::chain(&[(sliced(), &[])]).claim(), "");
 }
 
 /// An agent caches only the phase objects of a revision.
 #[test]
 fn an_object_of_a_phase_object_is_left_to_its_revision() {
-    let known = Known::chain(&[(json!({}), DONE)]);
+    let known = Fixture::chain(&[(json!({}), DONE)]);
     assert_eq!(known.claim(), "");
     let phase = json!({
         "metadata": {"name": "v2-a", "namespace": "shop", "uid": "p2", "resourceVersion": "5",

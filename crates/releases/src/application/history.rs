@@ -11,11 +11,11 @@ use crate::{conditions::is_true, hash::environment_hash, texts::parse_number};
 
 /// The Releases of an Application, the oldest first.
 #[derive(Clone, Debug)]
-pub struct History<'a>(Vec<Member<'a>>);
+pub struct History<'a>(Vec<HistoryEntry<'a>>);
 
 /// A Release with its place in the history.
 #[derive(Clone, Debug)]
-pub struct Member<'a> {
+pub struct HistoryEntry<'a> {
     /// The Release.
     pub release: Cow<'a, Release>,
     /// Number that orders the Releases.
@@ -40,20 +40,20 @@ impl<'a> History<'a> {
     pub fn read(releases: impl IntoIterator<Item = &'a Release>) -> Result<Self, GenerationError> {
         let mut releases: Vec<_> = releases.into_iter().collect();
         releases.sort_by_key(|release| &release.metadata.name);
-        let members = releases.into_iter().map(Member::of);
+        let members = releases.into_iter().map(HistoryEntry::of);
         Ok(Self::sorted(members.collect::<Result<_, _>>()?))
     }
 
     /// The Releases that have a generation, in the order of [`History::read`].
     #[must_use]
     pub fn numbered(releases: impl IntoIterator<Item = &'a Release>) -> Self {
-        let members = releases.into_iter().map(Member::of);
+        let members = releases.into_iter().map(HistoryEntry::of);
         Self::sorted(members.filter_map(Result::ok).collect())
     }
 
-    fn sorted(mut members: Vec<Member<'a>>) -> Self {
+    fn sorted(mut members: Vec<HistoryEntry<'a>>) -> Self {
         members.sort_by(|a, b| {
-            let created = |it: &Member<'_>| it.release.metadata.creation_timestamp.clone();
+            let created = |it: &HistoryEntry<'_>| it.release.metadata.creation_timestamp.clone();
             let order = a.generation.cmp(&b.generation);
             let order = order.then_with(|| created(a).cmp(&created(b)));
             order.then_with(|| a.name().cmp(b.name()))
@@ -63,26 +63,26 @@ impl<'a> History<'a> {
 
     /// Adds a Release that is newer than all others.
     pub(super) fn push(&mut self, release: Release, generation: i64) {
-        self.0.push(Member {
+        self.0.push(HistoryEntry {
             release: Cow::Owned(release),
             generation,
         });
     }
 
     /// All Releases, the oldest first, including those that are being deleted.
-    pub fn members(&self) -> &[Member<'a>] {
+    pub fn members(&self) -> &[HistoryEntry<'a>] {
         &self.0
     }
 
     /// The contender, if there is one: the newest Release that is not being deleted. It is or will
     /// be rolled out.
-    pub fn newest(&self) -> Option<&Member<'a>> {
+    pub fn newest(&self) -> Option<&HistoryEntry<'a>> {
         self.living().pop()
     }
 
     /// The incumbent, which the newest Release replaces, if there is one: the newest of the others
     /// that was complete once.
-    pub fn incumbent(&self) -> Option<&Member<'a>> {
+    pub fn incumbent(&self) -> Option<&HistoryEntry<'a>> {
         self.others().into_iter().rev().find(|it| it.is_complete())
     }
 
@@ -93,7 +93,7 @@ impl<'a> History<'a> {
     }
 
     /// The Releases that are not being deleted, the oldest first.
-    pub fn living(&self) -> Vec<&Member<'a>> {
+    pub fn living(&self) -> Vec<&HistoryEntry<'a>> {
         let members = self.0.iter();
         members.filter(|member| !member.is_deleting()).collect()
     }
@@ -104,7 +104,7 @@ impl<'a> History<'a> {
     /// the name of the first.
     pub(super) fn starts_over(&self) -> bool {
         let is_empty = self.0.is_empty();
-        !is_empty && self.newest().is_none() && !self.0.iter().any(Member::is_complete)
+        !is_empty && self.newest().is_none() && !self.0.iter().any(HistoryEntry::is_complete)
     }
 
     /// Chooses the Releases to delete. `limit` is the number of completed ones that are kept
@@ -113,7 +113,7 @@ impl<'a> History<'a> {
         let (completed, unfinished): (Vec<_>, Vec<_>) =
             self.others().into_iter().partition(|it| it.is_complete());
         let surplus = completed.len().saturating_sub(limit);
-        let names = |members: &[&Member<'_>]| {
+        let names = |members: &[&HistoryEntry<'_>]| {
             let names = members.iter().map(|member| member.name().to_owned());
             names.collect()
         };
@@ -124,14 +124,14 @@ impl<'a> History<'a> {
     }
 
     /// The Releases that are not being deleted, without the newest.
-    fn others(&self) -> Vec<&Member<'a>> {
+    fn others(&self) -> Vec<&HistoryEntry<'a>> {
         let mut living = self.living();
         living.pop();
         living
     }
 }
 
-impl<'a> Member<'a> {
+impl<'a> HistoryEntry<'a> {
     fn of(release: &'a Release) -> Result<Self, GenerationError> {
         Ok(Self {
             generation: generation(release)?,

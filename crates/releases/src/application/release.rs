@@ -9,7 +9,7 @@ use baton_apis::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use super::history::{History, Member};
+use super::history::{History, HistoryEntry};
 use crate::{hash::environment_hash, texts::parse_number};
 
 /// The Release with this generation, created from the template.
@@ -95,19 +95,19 @@ fn free_name(app: &str, hash: &str, history: &History<'_>) -> (String, i64) {
 ///
 /// Earlier ones may be gone, because Releases that were never complete are deleted when a newer one
 /// exists.
-pub(super) fn repeated(newest: &Member<'_>, hash: &str) -> Option<i64> {
+pub(super) fn repeated(newest: &HistoryEntry<'_>, hash: &str) -> Option<i64> {
     is_made_for(newest, hash).then(|| iteration_of(newest).saturating_add(1))
 }
 
 /// True if a Release was created for a hash, even if another environment was stored.
-fn is_made_for(member: &Member<'_>, hash: &str) -> bool {
+fn is_made_for(member: &HistoryEntry<'_>, hash: &str) -> bool {
     let labels = member.release.metadata.labels.as_ref();
     let label = labels.and_then(|labels| labels.get(LABEL_RELEASE_HASH));
     label.is_some_and(|label| label == hash)
 }
 
 /// A number that cannot be parsed counts as 0, so that it does not prevent the next Release.
-fn iteration_of(member: &Member<'_>) -> i64 {
+fn iteration_of(member: &HistoryEntry<'_>) -> i64 {
     let annotations = member.release.metadata.annotations.as_ref();
     let text = annotations.and_then(|all| all.get(ANNOTATION_RELEASE_ITERATION));
     let number = text.and_then(|text| parse_number(text).ok());

@@ -104,7 +104,7 @@ pub struct Candidate<'a> {
 
 /// A workload of a Release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chosen {
+pub struct ChosenWorkload {
     /// Index of the workload in the candidates.
     pub place: usize,
     /// Number of pods at 100 percent.
@@ -125,7 +125,7 @@ pub fn choose(
     candidates: &[Candidate],
     total: i32,
     selector: &str,
-) -> Result<Vec<Chosen>, Error> {
+) -> Result<Vec<ChosenWorkload>, Error> {
     let mut places = Vec::new();
     let mut distinct: Vec<_> = kinds.iter().collect();
     distinct.sort();
@@ -168,7 +168,7 @@ pub fn choose(
                 });
             }
         };
-        Ok(Chosen {
+        Ok(ChosenWorkload {
             place,
             total,
             scaling,
@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    fn chosen(found: &Result<Vec<Chosen>, Error>) -> Vec<(usize, i32)> {
+    fn chosen(found: &Result<Vec<ChosenWorkload>, Error>) -> Vec<(usize, i32)> {
         let chosen = found.as_ref().unwrap().iter();
         chosen.map(|chosen| (chosen.place, chosen.total)).collect()
     }
@@ -277,7 +277,7 @@ mod tests {
         let worker = candidate(&kind, "worker", None, None);
         let web = candidate(&kind, "web", Some("autoscaler"), None);
         let found = choose(&kinds, &[worker, web], 3, "").unwrap();
-        let expected = Chosen {
+        let expected = ChosenWorkload {
             place: 1,
             total: 3,
             scaling: Scaling::Autoscaler,

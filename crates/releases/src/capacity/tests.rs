@@ -13,7 +13,7 @@ use super::{workload::Scaling, *};
 fn plan_one((percent, total): (i32, i32), workload: &Workload, pods: &[Pod]) -> Plan {
     plan(
         percent,
-        &[Part {
+        &[ReleaseWorkload {
             workload,
             total,
             pods,
@@ -401,7 +401,7 @@ fn reports_count_pods_by_condition_and_containers_by_state() {
 fn several_workloads_are_scaled_side_by_side() {
     let ready = || workload(2, 2, json!([]));
     let check = |other: Workload, pods: &[Pod], scale: &[Scale], verdict: Verdict| {
-        let part = |workload, total, pods| Part {
+        let part = |workload, total, pods| ReleaseWorkload {
             workload,
             total,
             pods,

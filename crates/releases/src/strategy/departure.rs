@@ -8,13 +8,14 @@
 use baton_apis::TrafficTarget;
 
 use super::{
-    Member, TargetPatch, Targets, name, party::Party, step_at, steps, target::Target as _,
+    ReleaseWithTargets, TargetPatch, Targets, name, party::ReleaseWithGoals, step_at, steps,
+    target::Target as _,
 };
 use crate::{application::history::is_complete, texts::Quoted};
 
 /// The next action for a Release that is being deleted.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Departure {
+pub enum DeletionStep {
     /// The Release is released for deletion.
     Goes,
     /// The pods lose their traffic, by this patch or by one that was already sent.
@@ -33,34 +34,38 @@ pub enum Departure {
 ///   the step: it stays until a step without traffic for an incumbent.
 /// - A Release that serves nothing is released for deletion at once. So is the only Release of an
 ///   application if it was never complete: the application creates it again.
-pub fn departure(own: Member, head: Option<Member>, previous: Option<Member>) -> Departure {
+pub fn departure(
+    own: ReleaseWithTargets,
+    head: Option<ReleaseWithTargets>,
+    previous: Option<ReleaseWithTargets>,
+) -> DeletionStep {
     if !serves(own) {
-        return Departure::Goes;
+        return DeletionStep::Goes;
     }
     let missing = match head {
         Some(head) => lacks(head, previous),
         None if is_complete(own.release) => Some("there is another Release".to_owned()),
-        None => return Departure::Goes,
+        None => return DeletionStep::Goes,
     };
     if let Some(missing) = missing {
-        return Departure::Stays(format!("pods keep their traffic until {missing}"));
+        return DeletionStep::Stays(format!("pods keep their traffic until {missing}"));
     }
     let Ok(targets) = Targets::of(own) else {
         // The controller has no target by which it could remove the traffic first.
-        return Departure::Goes;
+        return DeletionStep::Goes;
     };
-    let drained = Party {
+    let drained = ReleaseWithGoals {
         targets,
         percent: 0,
         weight: 0,
     };
     let mut clusters = targets.traffic.spec.clusters.iter();
     let has_weight = clusters.any(|cluster| cluster.weight > 0);
-    Departure::Drains(has_weight.then(|| drained.traffic_patch()))
+    DeletionStep::Drains(has_weight.then(|| drained.traffic_patch()))
 }
 
 /// True if pods of a Release may have traffic.
-fn serves(own: Member) -> bool {
+fn serves(own: ReleaseWithTargets) -> bool {
     match own.traffic {
         Some(traffic) => !is_drained(traffic),
         // The pods still have the labels from before the target was deleted.
@@ -81,7 +86,7 @@ fn is_drained(traffic: &TrafficTarget) -> bool {
 }
 
 /// The part of the step that the remaining Releases have not reached yet.
-fn lacks(head: Member, previous: Option<Member>) -> Option<String> {
+fn lacks(head: ReleaseWithTargets, previous: Option<ReleaseWithTargets>) -> Option<String> {
     let index = head.release.spec.target_step;
     let leader = Quoted(name(head.release)).to_string();
     let Ok(step) = step_at(steps(head.release), index, head.release) else {
@@ -93,7 +98,7 @@ fn lacks(head: Member, previous: Option<Member>) -> Option<String> {
             "Release {leader} is at a step with all of the traffic"
         ));
     }
-    let missing = |party: Option<Party>, of: Member, step: &str| {
+    let missing = |party: Option<ReleaseWithGoals>, of: ReleaseWithTargets, step: &str| {
         let is_there = party.is_some_and(|party| party.is_there());
         let name = Quoted(name(of.release)).to_string();
         (!is_there).then(|| format!("Release {name} has the pods and the traffic of {step}"))
@@ -101,12 +106,12 @@ fn lacks(head: Member, previous: Option<Member>) -> Option<String> {
     let incumbent = previous.filter(|_| traffic.incumbent > 0);
     let incumbent = incumbent.and_then(|member| {
         let targets = Targets::of(member).ok();
-        let party = targets.map(|targets| Party::incumbent(targets, step.values));
+        let party = targets.map(|targets| ReleaseWithGoals::incumbent(targets, step.values));
         missing(party, member, &format!("step {index} of {leader}"))
     });
     incumbent.or_else(|| {
         let targets = Targets::of(head).ok();
-        let party = targets.map(|targets| Party::contender(targets, step.values));
+        let party = targets.map(|targets| ReleaseWithGoals::contender(targets, step.values));
         missing(party, head, &format!("its step {index}")).filter(|_| traffic.contender > 0)
     })
 }

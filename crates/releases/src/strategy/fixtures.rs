@@ -3,7 +3,7 @@
 use baton_apis::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::Member;
+use super::ReleaseWithTargets;
 
 /// A Release with all of its targets.
 #[derive(Clone, Debug)]
@@ -116,8 +116,8 @@ impl Parts {
         self
     }
 
-    pub fn member(&self) -> Member<'_> {
-        Member {
+    pub fn member(&self) -> ReleaseWithTargets<'_> {
+        ReleaseWithTargets {
             release: &self.release,
             installation: Some(&self.installation),
             capacity: Some(&self.capacity),

@@ -124,7 +124,7 @@ impl Position {
 
 /// The targets of a Release, compared to the values of the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Present {
+pub struct TargetComparison {
     /// Percentages of the `CapacityTarget`.
     pub capacity: Ordering,
     /// Weights of the `TrafficTarget`.
@@ -133,7 +133,7 @@ pub struct Present {
     pub share: Ordering,
 }
 
-impl Present {
+impl TargetComparison {
     /// All values are those of the step.
     pub const SETTLED: Self = Self {
         capacity: Equal,
@@ -157,7 +157,11 @@ impl Present {
 ///
 /// A previous Release that grows comes before everything else, because a contender may never become
 /// ready.
-pub fn ordered(position: Position, own: Present, previous: Present) -> Vec<Stage> {
+pub fn ordered(
+    position: Position,
+    own: TargetComparison,
+    previous: TargetComparison,
+) -> Vec<Stage> {
     let mut stages = position.stages().to_vec();
     let usual = position.stages();
     let present = |side| match side {
@@ -171,13 +175,13 @@ pub fn ordered(position: Position, own: Present, previous: Present) -> Vec<Stage
         Stage::Traffic(Side::Previous) if previous.grows() && previous.weight == Less => 2,
         Stage::Capacity(side) => match present(side) {
             // A Release that must lose weight although its share grows loses the weight first.
-            Present {
+            TargetComparison {
                 capacity: Greater,
                 weight: Greater,
                 ..
             } => 7,
-            Present { share: Less, .. } => 3,
-            Present {
+            TargetComparison { share: Less, .. } => 3,
+            TargetComparison {
                 share: Equal,
                 capacity: Less | Equal,
                 ..

@@ -6,11 +6,11 @@ use baton_apis::RolloutStep;
 
 use serde_json::{Value, json};
 
-use super::{TargetKind, TargetPatch, Targets, name, order::Present, target};
+use super::{TargetKind, TargetPatch, Targets, name, order::TargetComparison, target};
 
 /// A Release with its targets and their wanted values.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Party<'a> {
+pub(super) struct ReleaseWithGoals<'a> {
     /// The present targets.
     pub(super) targets: Targets<'a>,
     /// Wanted percentage of all clusters in the `CapacityTarget`.
@@ -19,7 +19,7 @@ pub(super) struct Party<'a> {
     pub(super) weight: u32,
 }
 
-impl<'a> Party<'a> {
+impl<'a> ReleaseWithGoals<'a> {
     /// The wanted values for the Release that leads.
     pub(super) fn contender(targets: Targets<'a>, step: &RolloutStep) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl<'a> Party<'a> {
     }
 
     /// Compares the targets to the wanted values. `other` is the other Release of the rollout.
-    pub(super) fn present(&self, other: Option<&Self>) -> Present {
+    pub(super) fn present(&self, other: Option<&Self>) -> TargetComparison {
         let clusters = &self.targets.capacity.spec.clusters;
         let capacity = clusters
             .iter()
@@ -52,7 +52,7 @@ impl<'a> Party<'a> {
             let own = weights(self);
             (own, own + other.map_or(0, weights))
         };
-        Present {
+        TargetComparison {
             capacity: together(capacity),
             weight: together(weight),
             share: compare(share(Self::weights), share(Self::wanted_weights)),
@@ -90,7 +90,7 @@ impl<'a> Party<'a> {
     pub(super) fn growth(&self) -> Option<TargetPatch> {
         match self.present(None) {
             present if !present.grows() => None,
-            Present {
+            TargetComparison {
                 capacity: Ordering::Less,
                 ..
             } => Some(self.capacity_patch()),

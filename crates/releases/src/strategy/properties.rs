@@ -10,7 +10,7 @@ use baton_apis::{ClusterTrafficStatus, RolloutStep};
 use proptest::prelude::*;
 
 use super::{
-    departure::{Departure, departure},
+    departure::{DeletionStep, departure},
     fixtures::*,
     *,
 };
@@ -135,14 +135,14 @@ impl World {
             (new.member(), Some(old.member()))
         };
         match departure(parts.member(), Some(head), previous) {
-            Departure::Goes => self.left = None,
-            Departure::Drains(patch) => {
+            DeletionStep::Goes => self.left = None,
+            DeletionStep::Drains(patch) => {
                 if let Some(patch) = patch {
                     left.obey(&patch);
                 }
                 self.left = Some(left);
             }
-            Departure::Stays(_) => {}
+            DeletionStep::Stays(_) => {}
         }
         self
     }

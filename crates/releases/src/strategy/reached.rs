@@ -6,7 +6,7 @@ use super::{achieved, steps};
 
 /// Shares of a Release in each of its clusters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reached {
+pub struct AchievedShares {
     /// Share of the pods that the chart requests, as a percentage.
     pub percent: i32,
     /// Weight of the traffic.
@@ -21,13 +21,13 @@ pub struct Reached {
 ///
 /// # Guarantees
 /// The shares are zero for a Release that has not reached a step yet.
-pub fn reached(release: &Release, successor: Option<&Release>) -> Reached {
-    let follows = successor.and_then(step).map(|step| Reached {
+pub fn reached(release: &Release, successor: Option<&Release>) -> AchievedShares {
+    let follows = successor.and_then(step).map(|step| AchievedShares {
         percent: step.capacity.incumbent,
         weight: step.traffic.incumbent,
     });
     let leads = || {
-        step(release).map(|step| Reached {
+        step(release).map(|step| AchievedShares {
             percent: step.capacity.contender,
             weight: step.traffic.contender,
         })

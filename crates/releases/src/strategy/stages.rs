@@ -9,8 +9,8 @@ use super::{
     Plan, Step, TargetPatch, Targets, achieved,
     conditions::{ConditionType, StrategyConditions, state},
     full_name, name,
-    order::{Position, Present, Side, Stage, ordered},
-    party::Party,
+    order::{Position, Side, Stage, TargetComparison, ordered},
+    party::ReleaseWithGoals,
     stored,
     target::{READY, Target},
 };
@@ -34,8 +34,8 @@ enum Verdict {
 /// A pass over a Release.
 pub(super) struct Pass<'a> {
     position: Position,
-    own: Party<'a>,
-    previous: Option<Party<'a>>,
+    own: ReleaseWithGoals<'a>,
+    previous: Option<ReleaseWithGoals<'a>>,
     step: Step<'a>,
     now: Timestamp,
 }
@@ -51,8 +51,8 @@ impl<'a> Pass<'a> {
     ) -> Self {
         Self {
             position,
-            own: Party::contender(own, step.values),
-            previous: previous.map(|targets| Party::incumbent(targets, step.values)),
+            own: ReleaseWithGoals::contender(own, step.values),
+            previous: previous.map(|targets| ReleaseWithGoals::incumbent(targets, step.values)),
             step,
             now,
         }
@@ -67,7 +67,7 @@ impl<'a> Pass<'a> {
     ) -> Self {
         Self {
             position,
-            own: Party::incumbent(own, step.values),
+            own: ReleaseWithGoals::incumbent(own, step.values),
             previous: None,
             step,
             now,
@@ -135,7 +135,7 @@ impl<'a> Pass<'a> {
         let own = self.own.present(self.previous.as_ref());
         let previous = self.previous.as_ref();
         let previous = previous.map(|party| party.present(Some(&self.own)));
-        let previous = previous.unwrap_or(Present::SETTLED);
+        let previous = previous.unwrap_or(TargetComparison::SETTLED);
         let mut stages = ordered(self.position, own, previous);
         if previous.grows() && !self.is_installed() {
             // An incumbent that grows does not wait for the contender. Its stages directly follow
@@ -151,7 +151,7 @@ impl<'a> Pass<'a> {
         is_true(status.map_or(&[][..], |status| &status.conditions), READY)
     }
 
-    fn party(&self, side: Side) -> Option<&Party<'a>> {
+    fn party(&self, side: Side) -> Option<&ReleaseWithGoals<'a>> {
         match side {
             Side::Own => Some(&self.own),
             Side::Previous => self.previous.as_ref(),
@@ -186,7 +186,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn judge_capacity(&self, side: Side, party: &Party) -> Verdict {
+    fn judge_capacity(&self, side: Side, party: &ReleaseWithGoals) -> Verdict {
         let target = party.targets.capacity;
         let other = |percent: i32| percent != party.percent;
         let clusters = &target.spec.clusters;
@@ -237,7 +237,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-fn judge_traffic(side: Side, party: &Party) -> Verdict {
+fn judge_traffic(side: Side, party: &ReleaseWithGoals) -> Verdict {
     let target = party.targets.traffic;
     let clusters = &target.spec.clusters;
     let changed = clusters
@@ -262,7 +262,7 @@ fn traffic_type(side: Side) -> ConditionType {
 }
 
 /// The message of the condition while a target is not as wanted.
-fn pending(party: &Party, what: &str, short: &str, why: &str) -> String {
+fn pending(party: &ReleaseWithGoals, what: &str, short: &str, why: &str) -> String {
     let name = name(party.targets.release);
     format!(
         "release {} hasn't achieved {what} in clusters: {why}. for more details try `kubectl describe {short} {name}`",

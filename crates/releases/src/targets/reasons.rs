@@ -69,7 +69,7 @@ pub enum Cause {
 
 /// The condition that reports a failure, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Words {
+pub(super) enum FailureCondition {
     /// `Operational=False`, and `Ready` is unknown.
     Inoperative(&'static str),
     /// `Ready=False`.
@@ -89,8 +89,8 @@ impl Kind {
     }
 
     /// The condition and reason that report a failure.
-    pub(super) fn failure(self, vocabulary: Vocabulary, cause: Cause) -> Words {
-        use Words::{Inoperative, Unready};
+    pub(super) fn failure(self, vocabulary: Vocabulary, cause: Cause) -> FailureCondition {
+        use FailureCondition::{Inoperative, Unready};
         let documented = vocabulary == Vocabulary::Documentation;
         let either = |documentation, implementation| {
             if documented {

@@ -10,8 +10,8 @@ use crate::{
 
 const VERSIONS: [&str; 6] = ["1.0.0", "1.0.1", "1.0.2", "1.1.0", "1.1.1", "nightly"];
 
-fn member(number: i64, (version, mark, stop): (usize, u8, u8)) -> Member {
-    Member {
+fn member(number: i64, (version, mark, stop): (usize, u8, u8)) -> ActiveRevision {
+    ActiveRevision {
         uid: format!("u{number}").into(),
         name: format!("v{number}").into(),
         number,
@@ -80,7 +80,7 @@ fn has_begun(state: &PhaseState) -> bool {
     state.begun.since().is_some()
 }
 
-fn question(chain: &[Member], own: usize, phase: usize) -> Question<'_> {
+fn question(chain: &[ActiveRevision], own: usize, phase: usize) -> Question<'_> {
     Question {
         chain,
         own,
@@ -90,8 +90,8 @@ fn question(chain: &[Member], own: usize, phase: usize) -> Question<'_> {
 }
 
 /// Checks the conditions under which the gate may let a phase begin.
-fn check_beginning(chain: &[Member], own: usize, phase: usize, is_open: bool) {
-    let Member { entry, phases, .. } = &chain[own];
+fn check_beginning(chain: &[ActiveRevision], own: usize, phase: usize, is_open: bool) {
+    let ActiveRevision { entry, phases, .. } = &chain[own];
     for newer in chain[own + 1..].iter().filter(|it| it.takes_part()) {
         assert!(
             !newer.phases.iter().any(has_begun),
@@ -103,7 +103,7 @@ fn check_beginning(chain: &[Member], own: usize, phase: usize, is_open: bool) {
         return;
     }
     let older = chain[..own].iter().filter(|it| it.takes_part());
-    let was_refused = |it: &&Member| !has_begun(&it.phases[0]) && it.phases[0].is_refused;
+    let was_refused = |it: &&ActiveRevision| !has_begun(&it.phases[0]) && it.phases[0].is_refused;
     let older: Vec<_> = older.filter(|it| !was_refused(it)).collect();
     if let Some(nearest) = older.last() {
         assert!(
@@ -141,16 +141,16 @@ proptest! {
                 Event::Probe(at, phase, is) => {
                     let at = at % chain.len();
                     let state = &mut chain[at].phases[phase];
-                    state.is_available = is && matches!(state.begun, Begun::Yes(_));
+                    state.is_available = is && matches!(state.begun, PhaseStart::Yes(_));
                     state.is_refused = false;
                 }
                 Event::Refuse(at, phase) => {
                     let at = at % chain.len();
                     let state = &mut chain[at].phases[phase];
                     state.is_refused = match state.begun {
-                        Begun::Yes(_) => true,
-                        Begun::Not => phase == 0,
-                        Begun::Skipped | Begun::Stopping(_) => false,
+                        PhaseStart::Yes(_) => true,
+                        PhaseStart::Not => phase == 0,
+                        PhaseStart::Skipped | PhaseStart::Stopping(_) => false,
                     };
                     state.is_available &= !state.is_refused;
                 }
@@ -167,7 +167,7 @@ proptest! {
                     let was = chain[own].phases[phase].clone();
                     let question = question(&chain, own, phase);
                     let decision = question.decide(&terms(is_open, skips), now);
-                    if let Begun::Yes(_) = was.begun {
+                    if let PhaseStart::Yes(_) = was.begun {
                         prop_assert_eq!(&decision, &Decision::Start, "one that had begun was held");
                     }
                     match decision {
@@ -177,18 +177,18 @@ proptest! {
                                 check_beginning(&chain, own, phase, is_open);
                             }
                             let has_stops = phase == 0 && !chain[own].entry.stop.is_none();
-                            if has_stops && !matches!(was.begun, Begun::Yes(_)) {
+                            if has_stops && !matches!(was.begun, PhaseStart::Yes(_)) {
                                 let done = chain[own].stopped_for();
                                 let older = chain[..own].iter().filter(|it| it.takes_part());
                                 let mut ran = older.flat_map(|it| &it.phases);
                                 let is_still = ran.all(|it| {
-                                    !matches!(it.begun, Begun::Yes(_)) || it.stopped.as_ref() == Some(&done)
+                                    !matches!(it.begun, PhaseStart::Yes(_)) || it.stopped.as_ref() == Some(&done)
                                 });
                                 prop_assert!(is_still, "something runs: {:?}", chain);
                             }
                             let state = &mut chain[own].phases[phase];
                             state.is_refused &= has_begun(state);
-                            state.begun = Begun::Yes(now);
+                            state.begun = PhaseStart::Yes(now);
                         }
                         Decision::StopFirst { .. } => {
                             prop_assert_eq!(phase, 0);
@@ -196,16 +196,16 @@ proptest! {
                                 check_beginning(&chain, own, phase, is_open);
                             }
                             let state = &mut chain[own].phases[phase];
-                            (state.begun, state.is_refused) = (Begun::Stopping(now), false);
+                            (state.begun, state.is_refused) = (PhaseStart::Stopping(now), false);
                         }
                         Decision::Skip { .. } => {
                             prop_assert!(!has_begun(&was));
-                            if chain[own].phases[0].begun != Begun::Skipped {
+                            if chain[own].phases[0].begun != PhaseStart::Skipped {
                                 let version = &chain[own].entry.version;
                                 let mut later = chain[own + 1..].iter();
                                 prop_assert!(skips && later.any(|it| may_skip(version, &it.entry.version)));
                             }
-                            chain[own].phases[phase].begun = Begun::Skipped;
+                            chain[own].phases[phase].begun = PhaseStart::Skipped;
                         }
                         Decision::Wait { .. } => {}
                     }
@@ -232,11 +232,11 @@ proptest! {
                     state.stopped = demand.clone();
                     match decision {
                         Decision::Start => {
-                            state.begun = Begun::Yes(now);
+                            state.begun = PhaseStart::Yes(now);
                             state.is_available = demand.is_none();
                         }
-                        Decision::StopFirst { .. } => state.begun = Begun::Stopping(now),
-                        Decision::Skip { .. } => state.begun = Begun::Skipped,
+                        Decision::StopFirst { .. } => state.begun = PhaseStart::Stopping(now),
+                        Decision::Skip { .. } => state.begun = PhaseStart::Skipped,
                         Decision::Wait { .. } => {}
                     }
                 }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// The progress of a phase of a site until it begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Begun {
+pub enum PhaseStart {
     /// The phase has not begun.
     #[default]
     Not,
@@ -20,7 +20,7 @@ pub enum Begun {
     Yes(Timestamp),
 }
 
-impl Begun {
+impl PhaseStart {
     /// Time at which the phase began, if it has begun.
     pub fn since(self) -> Option<Timestamp> {
         match self {
@@ -43,7 +43,7 @@ impl Begun {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PhaseState {
     /// Reports if the phase has begun.
-    pub begun: Begun,
+    pub begun: PhaseStart,
     /// True if the phase is available in its present form.
     pub is_available: bool,
     /// True if the site refuses the phase in its present form, and will do so until a user changes
@@ -58,18 +58,18 @@ impl PhaseState {
     #[must_use]
     pub fn of(conditions: &[Condition], generation: i64) -> Self {
         let started = find(conditions, STARTED);
-        let begun = started.map_or(Begun::Not, |started| {
+        let begun = started.map_or(PhaseStart::Not, |started| {
             let since = started.last_transition_time.0;
             match (&*started.status, &*started.reason) {
-                ("True", reasons::STOPPING) => Begun::Stopping(since),
-                ("True", _) => Begun::Yes(since),
-                (_, reasons::SKIPPED) => Begun::Skipped,
-                _ => Begun::Not,
+                ("True", reasons::STOPPING) => PhaseStart::Stopping(since),
+                ("True", _) => PhaseStart::Yes(since),
+                (_, reasons::SKIPPED) => PhaseStart::Skipped,
+                _ => PhaseStart::Not,
             }
         });
         // A phase that has not begun may be refused for a reason that is not its own, such as a
         // closed cluster.
-        let is_checked = begun != Begun::Not
+        let is_checked = begun != PhaseStart::Not
             || started.is_some_and(|started| started.reason == reasons::PREFLIGHT_ERROR);
         let available = find_current(conditions, AVAILABLE, generation);
         let is_refusal = |it: &Condition| {

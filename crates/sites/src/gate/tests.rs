@@ -3,7 +3,7 @@
 use baton_apis::UpgradeWindow;
 
 use super::*;
-use crate::terms::{Hold, OwnerTerms};
+use crate::terms::{OwnerTerms, StartObstacle};
 
 /// Noon.
 const NOW: &str = "2026-01-01T12:00:00Z";
@@ -22,8 +22,8 @@ fn seconds_ago(seconds: i64) -> Timestamp {
 /// stop, `run` begun a minute ago, `ok` available, `no` refused, `still` stopped for the last
 /// revision. Marks: `edit`, `rollback`, `leaving`, `other` for another application, `all` and `svc`
 /// for the workloads to stop.
-fn chain(lines: &[&str]) -> Vec<Member> {
-    let mut chain: Vec<Member> = (1..)
+fn chain(lines: &[&str]) -> Vec<ActiveRevision> {
+    let mut chain: Vec<ActiveRevision> = (1..)
         .zip(lines)
         .map(|(number, line)| {
             let words: Vec<_> = line.split(' ').collect();
@@ -33,7 +33,7 @@ fn chain(lines: &[&str]) -> Vec<Member> {
                 (_, true) => SiteStop::Services(vec![format!("s{number}")]),
                 _ => SiteStop::None,
             };
-            Member {
+            ActiveRevision {
                 uid: format!("u{number}").into(),
                 name: format!("v{number}").into(),
                 number,
@@ -64,10 +64,10 @@ fn state(word: &str) -> PhaseState {
     let since = seconds_ago(60);
     PhaseState {
         begun: match word {
-            "-" | "bad" => Begun::Not,
-            "skip" => Begun::Skipped,
-            "stop" => Begun::Stopping(since),
-            _ => Begun::Yes(since),
+            "-" | "bad" => PhaseStart::Not,
+            "skip" => PhaseStart::Skipped,
+            "stop" => PhaseStart::Stopping(since),
+            _ => PhaseStart::Yes(since),
         },
         is_available: word == "ok",
         is_refused: matches!(word, "no" | "bad"),
@@ -111,7 +111,7 @@ fn check(lines: &[&str], phase: usize, terms: &Terms, expected: &str) {
 }
 
 #[track_caller]
-fn check_at(chain: &[Member], own: usize, phase: usize, terms: &Terms, expected: &str) {
+fn check_at(chain: &[ActiveRevision], own: usize, phase: usize, terms: &Terms, expected: &str) {
     let question = Question {
         chain,
         own,
@@ -408,10 +408,10 @@ fn no_revision_of_a_deleted_deployment_starts() {
         (&["1.0.0 ok ok", "1.1.0 run -"], 0, "start"),
         (&["1.0.0 ok ok", "1.1.0 ok -"], 1, "start"),
     ] {
-        terms.owner.hold = Some(Hold::Leaving);
+        terms.owner.hold = Some(StartObstacle::Leaving);
         check(lines, phase, &terms, expected);
         // An unknown hold does not end a phase that waits for others to stop.
-        terms.owner.hold = Some(Hold::Unknown);
+        terms.owner.hold = Some(StartObstacle::Unknown);
         let expected = match expected {
             "start" => expected,
             _ if lines[1..].iter().any(|line| line.contains("stop")) => "start",
@@ -552,16 +552,16 @@ fn older_revisions_stop_until_they_are_archived_or_the_newer_one_is_deleted() {
             phase: 0,
             in_touch_since: seconds_ago(3600),
         };
-        let demand =
-            question
-                .demand()
-                .map_or("none".to_owned(), |Demand { stop, message, .. }| {
-                    let by = chain
-                        .iter()
-                        .find(|member| member.stopped_for() == message)
-                        .unwrap();
-                    format!("{stop:?} by {}", by.number)
-                });
+        let demand = question.demand().map_or(
+            "none".to_owned(),
+            |StopRequest { stop, message, .. }| {
+                let by = chain
+                    .iter()
+                    .find(|member| member.stopped_for() == message)
+                    .unwrap();
+                format!("{stop:?} by {}", by.number)
+            },
+        );
         assert_eq!(demand, expected, "{lines:?}");
     }
 }
@@ -587,10 +587,10 @@ fn states_by_their_conditions() {
         last_transition_time: Time(now()),
     };
     for (status, reason, expected) in [
-        ("True", reasons::STARTED, Begun::Yes(now())),
-        ("True", reasons::STOPPING, Begun::Stopping(now())),
-        ("False", reasons::SKIPPED, Begun::Skipped),
-        ("False", "Other", Begun::Not),
+        ("True", reasons::STARTED, PhaseStart::Yes(now())),
+        ("True", reasons::STOPPING, PhaseStart::Stopping(now())),
+        ("False", reasons::SKIPPED, PhaseStart::Skipped),
+        ("False", "Other", PhaseStart::Not),
     ] {
         // The result does not depend on the generation.
         let found = PhaseState::of(&[condition(STARTED, status, reason, 1)], 2);

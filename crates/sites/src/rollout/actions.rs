@@ -7,9 +7,9 @@ use baton_apis::OnError;
 use super::{
     Action, Observed, Revision, RevisionState, Site, VersionName,
     abort::Abort,
-    course::{Course, is_withdrawn, rolls_back},
+    course::{LatestRollout, is_withdrawn, rolls_back},
     placed::PlacedSite,
-    queue::{Given, Queue, Wanted},
+    queue::{Queue, QueuedRevision, SharedEntries},
     step::{Situation, Step},
 };
 
@@ -32,7 +32,7 @@ pub(super) fn of(
         Step::Give { batch, sites } => (*batch, sites.as_slice()),
         _ => (0, [].as_slice()),
     };
-    let mut given = Given::new();
+    let mut given = SharedEntries::new();
     let mut chosen = sites.iter().copied().peekable();
     let aborted = abort.map(|_| situation.course);
     for (at, placed) in situation.fleet.placed.iter().enumerate() {
@@ -78,7 +78,7 @@ impl Actions {
     }
 
     /// Archives the revisions before an available one, and those that were skipped in the queue.
-    fn archive_superseded(&mut self, placed: &PlacedSite<'_>, aborted: Option<&Course<'_>>) {
+    fn archive_superseded(&mut self, placed: &PlacedSite<'_>, aborted: Option<&LatestRollout<'_>>) {
         let available = placed
             .available
             .map_or(i64::MIN, |available| available.number);
@@ -159,15 +159,15 @@ fn last<'a>(
     situation: &Situation<'a>,
     abort: Option<&Abort>,
     batch: Option<i32>,
-) -> Option<Wanted<'a>> {
+) -> Option<QueuedRevision<'a>> {
     let course = situation.course;
     if let Some(batch) = batch {
-        return Some(Wanted::new(course.version, course.number, batch));
+        return Some(QueuedRevision::new(course.version, course.number, batch));
     }
     let (member, before) = goes_back(placed, situation, abort)?;
-    Some(Wanted {
+    Some(QueuedRevision {
         is_rollback: true,
-        ..Wanted::new(before?, course.number, member.entry.batch)
+        ..QueuedRevision::new(before?, course.number, member.entry.batch)
     })
 }
 

@@ -10,7 +10,7 @@ use super::{
 
 /// The current rollout, or the last one.
 #[derive(Clone, Debug)]
-pub(super) struct Course<'a> {
+pub(super) struct LatestRollout<'a> {
     /// Number of the rollout; 0 before the first one.
     pub(super) number: i64,
     /// Version of the rollout; empty before the first one.
@@ -26,14 +26,14 @@ pub(super) struct Course<'a> {
     /// Last rollout that is over, as in the previous status.
     pub(super) completed: Option<i64>,
     /// The reason that holds the rollout, and the beginning of another one.
-    pub(super) hold: Option<Hold>,
+    pub(super) hold: Option<RolloutObstacle>,
     /// True if the spec requests another version, whose rollout cannot begin yet.
     pub(super) is_behind: bool,
 }
 
 /// The reason that no site gets a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Hold {
+pub(super) enum RolloutObstacle {
     NoApplication,
     NoVersion,
     Invalid(strategy::Error),
@@ -46,7 +46,7 @@ pub(super) enum Hold {
     Ending,
 }
 
-impl<'a> Course<'a> {
+impl<'a> LatestRollout<'a> {
     pub(super) fn of(
         observed: &Observed<'a>,
         strategy: Result<&Strategy, &strategy::Error>,
@@ -55,8 +55,8 @@ impl<'a> Course<'a> {
         let mut course = Self::reported(observed);
         course.hold = match (&wanted, strategy) {
             (Err(hold), _) => Some(hold.clone()),
-            (_, Err(error)) => Some(Hold::Invalid(error.clone())),
-            _ if observed.spec.paused => Some(Hold::Paused),
+            (_, Err(error)) => Some(RolloutObstacle::Invalid(error.clone())),
+            _ if observed.spec.paused => Some(RolloutObstacle::Paused),
             _ => None,
         };
         let Some(wanted) = wanted.ok().filter(|wanted| *wanted != course.version) else {
@@ -64,7 +64,7 @@ impl<'a> Course<'a> {
         };
         let is_aborted = course.was_aborted || course.is_to_abort(observed);
         if course.hold.is_none() && is_aborted && has_queue(observed, &course) {
-            course.hold = Some(Hold::Ending);
+            course.hold = Some(RolloutObstacle::Ending);
         }
         if course.hold.is_none() {
             match course.following(observed, wanted) {
@@ -106,7 +106,7 @@ impl<'a> Course<'a> {
         &self,
         observed: &Observed<'a>,
         wanted: VersionName<'a>,
-    ) -> Result<(i64, bool), Hold> {
+    ) -> Result<(i64, bool), RolloutObstacle> {
         let chains = observed.sites.values().flat_map(|site| &site.chain);
         let newest = chains.max_by_key(|revision| revision.entry.rollout);
         let is_lost = |revision: &Revision| {
@@ -122,7 +122,7 @@ impl<'a> Course<'a> {
         });
         let next = next_number(newest.into_iter().chain([own]));
         let next = next.map_err(|highest| {
-            Hold::NoNumber(format!(
+            RolloutObstacle::NoNumber(format!(
                 "{highest}. Delete the ObjectSet, or lower the status."
             ))
         });
@@ -196,7 +196,11 @@ impl<'a> Course<'a> {
 }
 
 /// True if the abort of a rollout withdraws a revision; false without an abort.
-pub(super) fn is_withdrawn(aborted: Option<&Course<'_>>, site: &Site, revision: &Revision) -> bool {
+pub(super) fn is_withdrawn(
+    aborted: Option<&LatestRollout<'_>>,
+    site: &Site,
+    revision: &Revision,
+) -> bool {
     aborted.is_some_and(|course| course.withdraws(site, revision))
 }
 
@@ -211,10 +215,10 @@ pub(super) fn rolls_back(reason: &str) -> bool {
 }
 
 /// The name of the requested version, or the reason that there is none.
-fn wanted<'a>(observed: &Observed<'a>) -> Result<VersionName<'a>, Hold> {
+fn wanted<'a>(observed: &Observed<'a>) -> Result<VersionName<'a>, RolloutObstacle> {
     match &observed.target {
-        Target::NoApplication => Err(Hold::NoApplication),
-        Target::NoVersion => Err(Hold::NoVersion),
+        Target::NoApplication => Err(RolloutObstacle::NoApplication),
+        Target::NoVersion => Err(RolloutObstacle::NoVersion),
         Target::Version(version) => {
             let application = observed.spec.application.as_str();
             let kept = observed.versions.get(application);
@@ -223,7 +227,7 @@ fn wanted<'a>(observed: &Observed<'a>) -> Result<VersionName<'a>, Hold> {
                 version,
                 application,
             });
-            named.ok_or(Hold::NoVersion)
+            named.ok_or(RolloutObstacle::NoVersion)
         }
     }
 }
@@ -234,7 +238,7 @@ fn newest_of(site: &Site) -> Option<&Revision> {
     chain.find(|revision| revision.counts())
 }
 
-fn has_queue(observed: &Observed<'_>, course: &Course<'_>) -> bool {
+fn has_queue(observed: &Observed<'_>, course: &LatestRollout<'_>) -> bool {
     let mut sites = observed.sites.values();
     sites.any(|site| {
         site.chain

@@ -31,7 +31,7 @@ pub(super) struct Fleet<'a> {
     /// previous status.
     pub(super) batch: Batch<'a>,
     /// Reachable sites of earlier batches that have neither become available nor failed.
-    pub(super) late: Late,
+    pub(super) late: LateSites,
     /// Reachable sites in no batch that have the version from an earlier rollout, and have neither
     /// become available nor failed.
     pub(super) earlier: usize,
@@ -74,7 +74,7 @@ pub(super) struct Batch<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Late {
+pub(super) struct LateSites {
     pub(super) queued: usize,
     pub(super) begun: usize,
 }
@@ -91,7 +91,7 @@ impl<'a> Fleet<'a> {
                 number: current.batch,
                 ..Batch::default()
             },
-            late: Late::default(),
+            late: LateSites::default(),
             earlier: 0,
             afterwards: 0,
             to_come: 0,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Beginning, Revision, RevisionState, Site, VersionName, current::CurrentRollout,
+    Revision, RevisionStart, RevisionState, Site, VersionName, current::CurrentRollout,
     failure::Failure,
 };
 
@@ -123,7 +123,7 @@ impl Revision {
 
     /// True if the revision has begun, as far as known.
     pub(super) fn has_begun(&self) -> bool {
-        self.beginning != Beginning::None
+        self.beginning != RevisionStart::None
     }
 
     /// True if the wave of the revision waits for it.
@@ -138,6 +138,6 @@ impl Revision {
     /// True if the revision may have written objects, as far as known. A revision that has written
     /// nothing can be taken back without a trace: workloads that stopped for it start again.
     pub(super) fn may_have_written(&self) -> bool {
-        self.beginning == Beginning::Begun
+        self.beginning == RevisionStart::Begun
     }
 }

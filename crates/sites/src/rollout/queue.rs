@@ -14,15 +14,15 @@ use baton_apis::SiteEntry;
 use baton_engine::chain_names::{NoNextNumber, next_number};
 
 use super::{
-    Action, Brought, Observed, Revision, RevisionState, Version, VersionName,
-    course::{Course, is_withdrawn},
+    Action, Observed, Revision, RevisionState, SharedEntry, Version, VersionName,
+    course::{LatestRollout, is_withdrawn},
     current::CurrentRollout,
     placed::PlacedSite,
 };
 
 /// A revision of the wanted queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Wanted<'a> {
+pub(super) struct QueuedRevision<'a> {
     pub(super) version: VersionName<'a>,
     pub(super) rollout: i64,
     pub(super) batch: i32,
@@ -31,7 +31,7 @@ pub(super) struct Wanted<'a> {
 }
 
 /// The entries given to sites, shared by sites with the same wanted revision.
-pub(super) type Given<'a> = BTreeMap<Wanted<'a>, Brought>;
+pub(super) type SharedEntries<'a> = BTreeMap<QueuedRevision<'a>, SharedEntry>;
 
 /// The queue of a site, with the revision that comes last.
 pub(super) struct Queue<'q, 'a> {
@@ -39,11 +39,11 @@ pub(super) struct Queue<'q, 'a> {
     pub(super) placed: &'q PlacedSite<'a>,
     pub(super) current: &'q CurrentRollout<'a>,
     /// The rollout, if it was aborted.
-    pub(super) aborted: Option<&'q Course<'a>>,
-    pub(super) last: Option<Wanted<'a>>,
+    pub(super) aborted: Option<&'q LatestRollout<'a>>,
+    pub(super) last: Option<QueuedRevision<'a>>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> QueuedRevision<'a> {
     pub(super) fn new(version: VersionName<'a>, rollout: i64, batch: i32) -> Self {
         Self {
             version,
@@ -72,7 +72,7 @@ impl<'a> Queue<'_, 'a> {
     /// If there are no numbers for the revisions to give. Then nothing is withdrawn.
     pub(super) fn bring_up_to_date(
         &self,
-        given: &mut Given<'a>,
+        given: &mut SharedEntries<'a>,
         actions: &mut Vec<Action>,
     ) -> Result<(), NoNextNumber> {
         let mut wanted = self.wanted().peekable();
@@ -122,8 +122,10 @@ impl<'a> Queue<'_, 'a> {
     /// If the last one is of another application, waiting versions of the old application are
     /// dropped, because the application may be gone. In a site that cannot be reached, all waiting
     /// revisions stay.
-    fn wanted(&self) -> impl Iterator<Item = Wanted<'a>> {
-        let newest = self.last.or_else(|| self.queue().last().map(Wanted::of));
+    fn wanted(&self) -> impl Iterator<Item = QueuedRevision<'a>> {
+        let newest = self
+            .last
+            .or_else(|| self.queue().last().map(QueuedRevision::of));
         let is_asked_for = move |waiting: &Revision| {
             let application = newest.map(|newest| newest.version.application);
             !waiting.entry.is_edit
@@ -133,13 +135,13 @@ impl<'a> Queue<'_, 'a> {
         let others = self
             .queue()
             .filter(move |waiting| !self.placed.is_in_reach || is_asked_for(waiting));
-        let others = others.map(Wanted::of);
+        let others = others.map(QueuedRevision::of);
         self.edit().into_iter().chain(others).chain(self.last)
     }
 
     /// The edit of the running version, if it has a newer one. A site that goes back to its old
     /// version needs none.
-    fn edit(&self) -> Option<Wanted<'a>> {
+    fn edit(&self) -> Option<QueuedRevision<'a>> {
         let running = self.placed.running?;
         if is_withdrawn(self.aborted, self.placed.site, running) {
             return None;
@@ -150,12 +152,12 @@ impl<'a> Queue<'_, 'a> {
         let own = VersionName::of(&running.entry);
         let version = self.observed.version(own)?;
         let is_leaving = || {
-            let mut waiting = self.queue().map(Wanted::of).chain(self.last);
+            let mut waiting = self.queue().map(QueuedRevision::of).chain(self.last);
             waiting.any(|waiting| waiting.is_rollback && waiting.version != own)
         };
-        (*version.edit != *running.entry.edit && !is_leaving()).then(|| Wanted {
+        (*version.edit != *running.entry.edit && !is_leaving()).then(|| QueuedRevision {
             is_edit: true,
-            ..Wanted::of(running)
+            ..QueuedRevision::of(running)
         })
     }
 
@@ -167,19 +169,19 @@ impl<'a> Queue<'_, 'a> {
     }
 
     /// True if a waiting revision is the wanted one for its place.
-    fn is_as(&self, revision: &Revision, wanted: Wanted<'_>) -> bool {
+    fn is_as(&self, revision: &Revision, wanted: QueuedRevision<'_>) -> bool {
         let is_newest = || {
             let version = self.observed.version(wanted.version);
             version.is_none_or(|version| *version.edit == *revision.entry.edit)
         };
-        Wanted::of(revision) == wanted && (!self.placed.is_in_reach || is_newest())
+        QueuedRevision::of(revision) == wanted && (!self.placed.is_in_reach || is_newest())
     }
 
     fn give(
         &self,
         numbers: &[i64],
-        versions: &[(Wanted<'a>, &'a Version)],
-        given: &mut Given<'a>,
+        versions: &[(QueuedRevision<'a>, &'a Version)],
+        given: &mut SharedEntries<'a>,
         give: &mut Vec<Action>,
     ) {
         let chain = &self.placed.site.chain;
@@ -221,8 +223,8 @@ impl<'a> Queue<'_, 'a> {
         }
     }
 
-    fn brought(&self, wanted: Wanted<'_>, version: &Version) -> Brought {
-        Brought(Arc::new(SiteEntry {
+    fn brought(&self, wanted: QueuedRevision<'_>, version: &Version) -> SharedEntry {
+        SharedEntry(Arc::new(SiteEntry {
             deployment: self.observed.name.to_owned(),
             site: String::new(),
             application: wanted.version.application.to_owned(),

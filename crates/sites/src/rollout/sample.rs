@@ -9,8 +9,8 @@ use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteStop};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Action, Beginning, Observed, Placement, Plan, Revision, RevisionState, Site, Target, Version,
-    Versions, plan,
+    Action, Observed, Placement, Plan, Revision, RevisionStart, RevisionState, Site, Target,
+    Version, Versions, plan,
 };
 
 /// A deployment, with the whole input of its plans.
@@ -119,7 +119,7 @@ impl Sample {
                             number,
                             entry,
                             state: RevisionState::Available(self.now),
-                            beginning: Beginning::Begun,
+                            beginning: RevisionStart::Begun,
                             is_deleting: false,
                             is_archiving: false,
                         });

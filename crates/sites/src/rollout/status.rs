@@ -12,7 +12,7 @@ use super::{
     Observed, Placement, Plan,
     abort::Abort,
     actions::left_behind,
-    course::Hold,
+    course::RolloutObstacle,
     fleet::Fleet,
     placed::AFTERWARDS,
     step::{Situation, Step},
@@ -285,7 +285,7 @@ impl Report {
 
     fn waiting(&mut self, observed: &Observed<'_>, step: &Step) {
         match step {
-            Step::Held(hold @ (Hold::NoApplication | Hold::NoVersion)) => {
+            Step::Held(hold @ (RolloutObstacle::NoApplication | RolloutObstacle::NoVersion)) => {
                 let (_, reason, message) = held(hold, observed);
                 self.set(WAITING, "True", reason, &message);
             }
@@ -295,27 +295,27 @@ impl Report {
 }
 
 /// Status, reason and message of a rollout on hold.
-fn held(hold: &Hold, observed: &Observed<'_>) -> (&'static str, &'static str, String) {
+fn held(hold: &RolloutObstacle, observed: &Observed<'_>) -> (&'static str, &'static str, String) {
     let application = &observed.spec.application;
     match hold {
-        Hold::NoApplication => {
+        RolloutObstacle::NoApplication => {
             let text = format!("There is no SiteApplication {application}.");
             ("False", reasons::APPLICATION_NOT_FOUND, text)
         }
-        Hold::NoVersion => {
+        RolloutObstacle::NoVersion => {
             let text = match observed.spec.application_version.as_str() {
                 EVERY_VERSION => format!("SiteApplication {application} has no version yet."),
                 version => format!("SiteApplication {application} has no version {version}."),
             };
             ("False", reasons::VERSION_NOT_FOUND, text)
         }
-        Hold::Invalid(error) => ("False", reasons::INVALID_STRATEGY, error.to_string()),
-        Hold::Paused => {
+        RolloutObstacle::Invalid(error) => ("False", reasons::INVALID_STRATEGY, error.to_string()),
+        RolloutObstacle::Paused => {
             let text = "No version is brought to sites while spec.paused is true.";
             ("Unknown", reasons::SITES_PAUSED, text.to_owned())
         }
-        Hold::NoNumber(text) => ("False", reasons::NUMBERS_EXHAUSTED, text.clone()),
-        Hold::Ending => {
+        RolloutObstacle::NoNumber(text) => ("False", reasons::NUMBERS_EXHAUSTED, text.clone()),
+        RolloutObstacle::Ending => {
             let text = "Revisions of the aborted rollout that have not begun are deleted first.";
             ("True", reasons::ROLLING_OUT, text.to_owned())
         }

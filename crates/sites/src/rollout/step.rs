@@ -4,7 +4,7 @@ use baton_apis::SiteDeploymentStatus;
 use jiff::Timestamp;
 
 use super::{
-    course::{Course, Hold},
+    course::{LatestRollout, RolloutObstacle},
     current::CurrentRollout,
     fleet::{Batch, Fleet},
     order::Seed,
@@ -18,7 +18,7 @@ pub(super) enum Step {
     /// There is no site.
     NoSites,
     /// The rollout is on hold.
-    Held(Hold),
+    Held(RolloutObstacle),
     /// No further site gets the version.
     Aborted,
     /// Sites get the version as members of the batch. `sites` are indexes in the list of sites, in
@@ -38,7 +38,7 @@ pub(super) enum Step {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Situation<'a> {
     pub(super) status: &'a SiteDeploymentStatus,
-    pub(super) course: &'a Course<'a>,
+    pub(super) course: &'a LatestRollout<'a>,
     pub(super) strategy: Result<&'a Strategy, &'a strategy::Error>,
     pub(super) fleet: &'a Fleet<'a>,
     pub(super) current: &'a CurrentRollout<'a>,
@@ -72,10 +72,10 @@ impl Situation<'_> {
 
     pub(super) fn next(&self, is_aborted: bool) -> Step {
         let strategy = match (&self.course.hold, self.strategy) {
-            (Some(hold), _) if *hold != Hold::Paused || self.course.is_behind => {
+            (Some(hold), _) if *hold != RolloutObstacle::Paused || self.course.is_behind => {
                 return Step::Held(hold.clone());
             }
-            (_, Err(error)) => return Step::Held(Hold::Invalid(error.clone())),
+            (_, Err(error)) => return Step::Held(RolloutObstacle::Invalid(error.clone())),
             (_, Ok(strategy)) => strategy,
         };
         if self.fleet.placed.is_empty() {
@@ -108,7 +108,7 @@ impl Situation<'_> {
         if wave.by_labels && self.fleet.to_come > 0 {
             if self.fleet.canaries == 0 {
                 let error = strategy::Error::NoCanary(self.fleet.placed.len());
-                return Step::Held(Hold::Invalid(error));
+                return Step::Held(RolloutObstacle::Invalid(error));
             }
             // The first sites may have got the version after the rollout was over, and the status
             // was lost since.

@@ -68,8 +68,8 @@ fn with(mut strategy: SiteStrategy, change: impl FnOnce(&mut SiteStrategy)) -> S
 
 fn revision(name: &Arc<str>, number: i64, version: &str, state: RevisionState) -> Revision {
     let beginning = match state {
-        RevisionState::Queued | RevisionState::Skipped => Beginning::None,
-        _ => Beginning::Begun,
+        RevisionState::Queued | RevisionState::Skipped => RevisionStart::None,
+        _ => RevisionStart::Begun,
     };
     Revision {
         name: format!("{name}-{number}").into(),

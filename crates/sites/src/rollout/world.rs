@@ -144,7 +144,7 @@ impl World {
                     number,
                     entry: Arc::new(entry),
                     state: RevisionState::Queued,
-                    beginning: Beginning::None,
+                    beginning: RevisionStart::None,
                     is_deleting: false,
                     is_archiving: false,
                 });
@@ -371,7 +371,7 @@ impl World {
             if site.is_online {
                 revision.state = state.clone();
                 if real.numbers_begun.contains(&revision.number) {
-                    revision.beginning = Beginning::Begun;
+                    revision.beginning = RevisionStart::Begun;
                 }
             } else {
                 revision.state = RevisionState::Unknown;

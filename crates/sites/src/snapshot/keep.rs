@@ -37,7 +37,7 @@ pub struct Record {
 
 /// The decision about the records of an application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct RecordsPlan {
     /// Wanted revision of the record of the present version; `None` if there is no present version.
     pub revision: Option<i64>,
     /// Names of records that are not needed any more.
@@ -59,9 +59,9 @@ pub fn keep(
     present: Option<(&str, &str, &str)>,
     used: &BTreeSet<(&str, &str)>,
     named: &BTreeSet<&str>,
-) -> Kept {
+) -> RecordsPlan {
     let mut records = records.to_vec();
-    let mut kept = Kept::default();
+    let mut kept = RecordsPlan::default();
     if let Some((name, version, edit)) = present {
         match place_of(name, &records) {
             Ok(revision) => {
@@ -180,7 +180,7 @@ mod tests {
         records.collect()
     }
 
-    fn kept(list: &[&str], present: &str, used: &[(&str, &str)], named: &[&str]) -> Kept {
+    fn kept(list: &[&str], present: &str, used: &[(&str, &str)], named: &[&str]) -> RecordsPlan {
         let (version, edit) = present.split_once('/').unwrap_or_default();
         let present = (!present.is_empty()).then_some((present, version, edit));
         let (used, named) = (used.iter().copied(), named.iter().copied());

@@ -11,7 +11,7 @@ use baton_engine::texts::collapse_whitespace;
 use baton_releases::{capacity::desired_replicas, conditions::find};
 use serde::Serialize;
 
-use super::observed::{Observed, Part, Targets};
+use super::observed::{Observed, ReleaseTargetKind, Targets};
 use crate::tree::{Health, RevisionPicture};
 
 /// A Release in a cluster.
@@ -40,13 +40,13 @@ pub enum Trouble {
     /// The Release has no target of any kind.
     NoTargets,
     /// The target cannot be read, for this reason.
-    Unreadable(Part, String),
+    Unreadable(ReleaseTargetKind, String),
     /// The target does not exist.
-    Missing(Part),
+    Missing(ReleaseTargetKind),
     /// The target does not name the cluster.
-    NotNamed(Part),
+    NotNamed(ReleaseTargetKind),
     /// The target reports this message about the cluster.
-    Reported(Part, String),
+    Reported(ReleaseTargetKind, String),
     /// A revision installs the Release in this cluster, which the Release does not name.
     NotOfRelease,
 }
@@ -138,7 +138,7 @@ impl TrafficSums {
         let name = release.metadata.name.as_deref().unwrap_or_default();
         let clusters = names(observed, release, name).into_iter();
         let pictures = clusters.map(|cluster| {
-            let place = Place {
+            let place = ReleaseInCluster {
                 observed,
                 release: name,
                 cluster,
@@ -182,7 +182,7 @@ pub(super) fn chosen(release: &Release) -> impl Iterator<Item = &str> {
 }
 
 /// A Release in a cluster, before it is drawn.
-struct Place<'a> {
+struct ReleaseInCluster<'a> {
     observed: &'a Observed,
     /// Name of the Release.
     release: &'a str,
@@ -191,7 +191,7 @@ struct Place<'a> {
     troubles: Vec<Trouble>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ReleaseInCluster<'a> {
     /// Draws the Release in the cluster; `sum` is the weight of all Releases there.
     fn picture(mut self, sum: u64) -> ClusterPicture {
         let mut picture = ClusterPicture {
@@ -214,7 +214,7 @@ impl<'a> Place<'a> {
     }
 
     /// The target of the Release. A missing target is a problem.
-    fn target<T>(&mut self, part: Part, targets: &'a Targets<T>) -> Option<&'a T> {
+    fn target<T>(&mut self, part: ReleaseTargetKind, targets: &'a Targets<T>) -> Option<&'a T> {
         let found = of(targets, self.release);
         if found.is_none() {
             let missing = Trouble::Missing(part);
@@ -226,15 +226,16 @@ impl<'a> Place<'a> {
     }
 
     fn installed(&mut self) -> Option<Health> {
-        let target = self.target(Part::Installation, &self.observed.installation)?;
+        let target = self.target(ReleaseTargetKind::Installation, &self.observed.installation)?;
         let status = target.status.as_ref();
         let status = status?
             .clusters
             .iter()
             .find(|one| one.name == self.cluster)?;
-        let has_failed = self.add_failure(Part::Installation, &status.conditions);
+        let has_failed = self.add_failure(ReleaseTargetKind::Installation, &status.conditions);
         if !has_failed && status.status == "Failed" {
-            let trouble = Trouble::Reported(Part::Installation, status.message.clone());
+            let trouble =
+                Trouble::Reported(ReleaseTargetKind::Installation, status.message.clone());
             self.troubles.push(trouble);
         }
         let ready = find(&status.conditions, READY)?;
@@ -246,14 +247,14 @@ impl<'a> Place<'a> {
     }
 
     fn capacity(&mut self) -> Option<Capacity> {
-        let target = self.target(Part::Capacity, &self.observed.capacity)?;
+        let target = self.target(ReleaseTargetKind::Capacity, &self.observed.capacity)?;
         let status = target.status.as_ref();
         let status = status.and_then(|it| it.clusters.iter().find(|one| one.name == self.cluster));
         let conditions = status.map_or(&[][..], |status| &status.conditions);
-        self.add_failure(Part::Capacity, conditions);
+        self.add_failure(ReleaseTargetKind::Capacity, conditions);
         let mut wanted = target.spec.clusters.iter();
         let wanted = wanted.find(|one| one.name == self.cluster);
-        let wanted = self.named(Part::Capacity, wanted)?;
+        let wanted = self.named(ReleaseTargetKind::Capacity, wanted)?;
         Some(Capacity {
             wanted_percent: wanted.percent,
             achieved_percent: status.map(|status| status.achieved_percent),
@@ -263,14 +264,14 @@ impl<'a> Place<'a> {
     }
 
     fn traffic(&mut self, sum: u64) -> Option<Traffic> {
-        let target = self.target(Part::Traffic, &self.observed.traffic)?;
+        let target = self.target(ReleaseTargetKind::Traffic, &self.observed.traffic)?;
         let status = target.status.as_ref();
         let status = status.and_then(|it| it.clusters.iter().find(|one| one.name == self.cluster));
         let conditions = status.map_or(&[][..], |status| &status.conditions);
-        self.add_failure(Part::Traffic, conditions);
+        self.add_failure(ReleaseTargetKind::Traffic, conditions);
         let mut wanted = target.spec.clusters.iter();
         let wanted = wanted.find(|one| one.name == self.cluster);
-        let wanted = self.named(Part::Traffic, wanted)?;
+        let wanted = self.named(ReleaseTargetKind::Traffic, wanted)?;
         let achieved_weight = status.map(|status| status.achieved_traffic);
         Some(Traffic {
             wanted_weight: wanted.weight,
@@ -281,7 +282,7 @@ impl<'a> Place<'a> {
     }
 
     /// The wanted value of a target for the cluster. A missing value is a problem.
-    fn named<T>(&mut self, part: Part, wanted: Option<T>) -> Option<T> {
+    fn named<T>(&mut self, part: ReleaseTargetKind, wanted: Option<T>) -> Option<T> {
         if wanted.is_none() {
             self.troubles.push(Trouble::NotNamed(part));
         }
@@ -290,7 +291,7 @@ impl<'a> Place<'a> {
 
     /// Adds the first condition that is not true as a problem, and returns true if there is one. A
     /// cluster that is not operational explains all other problems.
-    fn add_failure(&mut self, part: Part, conditions: &[ShipperCondition]) -> bool {
+    fn add_failure(&mut self, part: ReleaseTargetKind, conditions: &[ShipperCondition]) -> bool {
         let fails =
             |type_| find(conditions, type_).filter(|found| found.status != ConditionStatus::True);
         let failing = fails(OPERATIONAL).or_else(|| fails(READY));

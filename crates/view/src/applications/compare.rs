@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     children::key_of,
-    diff::{Pair, Section, Topic, clean::clean, fate::Fate, note::Note},
+    diff::{Pair, Section, Topic, clean::clean, fate::DiffOutcome, note::ObjectNote},
     object::text_at,
 };
 
@@ -65,9 +65,9 @@ pub fn environment(from: Option<&ReleaseEnvironment>, to: &ReleaseEnvironment) -
         values.filter(|values| !values.is_null())
     };
     let fate = if from.is_some() {
-        Fate::Changed
+        DiffOutcome::Changed
     } else {
-        Fate::Added
+        DiffOutcome::Added
     };
     let parts = [
         (
@@ -88,7 +88,7 @@ pub fn manifests(from: &Release, to: &Release, rendered: &Rendered) -> Vec<Secti
     let bad = |fate| vec![Section::new(Topic::Manifests).fate(fate)];
     let rendered = match rendered {
         Ok(rendered) => rendered,
-        Err(why) => return bad(Fate::Unreadable(why.clone())),
+        Err(why) => return bad(DiffOutcome::Unreadable(why.clone())),
     };
     let sides = [from, to].map(|release| {
         let name = release.metadata.name.as_deref().unwrap_or_default();
@@ -101,7 +101,7 @@ pub fn manifests(from: &Release, to: &Release, rendered: &Rendered) -> Vec<Secti
     let [from, to] = match sides {
         [Ok(from), Ok(to)] => [from, to],
         [Err(name), _] | [_, Err(name)] => {
-            return bad(Fate::NotRendered(name.to_owned()));
+            return bad(DiffOutcome::NotRendered(name.to_owned()));
         }
     };
     let mut sections = Vec::new();
@@ -156,7 +156,7 @@ fn section(from: Option<&Manifest>, to: Option<&Manifest>) -> Option<Section> {
         key: shown.named.clone(),
         phase: None,
     });
-    let section = section.notes(was.map(|from| Note::Was(from.named.clone())));
+    let section = section.notes(was.map(|from| ObjectNote::Was(from.named.clone())));
     Some(section.fate(pair.fate()).pair(pair))
 }
 

@@ -10,8 +10,8 @@ use baton_releases::{application::history::History, hash::environment_hash};
 
 use super::observed::Observed;
 use crate::diff::{
-    fate::Fate,
-    note::{Note, ReleaseNote},
+    fate::DiffOutcome,
+    note::{ObjectNote, ReleaseNote},
 };
 
 /// The effect of a changed spec on an Application.
@@ -23,7 +23,7 @@ pub struct Change<'a> {
     /// the version.
     pub after: ReleaseEnvironment,
     /// Notes on the effect.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ObjectNote>,
     /// True if the revision history limit changes.
     changes_limit: bool,
     /// The newest Release, and an older one with the wanted environment, whose manifests exist
@@ -65,7 +65,7 @@ impl<'a> Change<'a> {
         };
         let is_raw = raw == chart.version && raw != resolved;
         if is_raw && says(ANNOTATION_CHART_NAME) == Some(chart.name.as_str()) {
-            self.notes.push(Note::Release(ReleaseNote::Resolved(
+            self.notes.push(ObjectNote::Release(ReleaseNote::Resolved(
                 raw.to_owned(),
                 resolved.to_owned(),
             )));
@@ -80,7 +80,7 @@ impl<'a> Change<'a> {
             && before != Some(limit)
         {
             self.changes_limit = true;
-            self.notes.push(Note::Changed {
+            self.notes.push(ObjectNote::Changed {
                 field: "revisionHistoryLimit",
                 from: before.iter().map(ToString::to_string).collect(),
                 to: vec![limit.to_string()],
@@ -91,7 +91,7 @@ impl<'a> Change<'a> {
     /// Adds notes on the effect on the Releases.
     fn releases(&mut self, observed: Option<&Observed>) {
         let hash = environment_hash(&self.after);
-        let mut note = |note| self.notes.push(Note::Release(note));
+        let mut note = |note| self.notes.push(ObjectNote::Release(note));
         let history = observed.map(Observed::known_history);
         let Some(newest) = history.as_ref().and_then(History::newest) else {
             return note(ReleaseNote::First(hash));
@@ -114,11 +114,11 @@ impl<'a> Change<'a> {
     }
 
     /// The fate of the Application.
-    pub fn fate(&self) -> Fate {
+    pub fn fate(&self) -> DiffOutcome {
         match self.before {
-            None => Fate::Added,
-            Some(before) if *before != self.after || self.changes_limit => Fate::Changed,
-            Some(_) => Fate::Unchanged,
+            None => DiffOutcome::Added,
+            Some(before) if *before != self.after || self.changes_limit => DiffOutcome::Changed,
+            Some(_) => DiffOutcome::Unchanged,
         }
     }
 }

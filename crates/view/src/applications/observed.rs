@@ -47,7 +47,7 @@ pub type Targets<T> = Result<BTreeMap<String, T>, String>;
 /// The kind of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Part {
+pub enum ReleaseTargetKind {
     /// `InstallationTarget`
     Installation,
     /// `CapacityTarget`

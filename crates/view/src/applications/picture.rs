@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_apis::{Release, constants::CLASS_CLUSTER_PREFIX};
 use baton_engine::texts::collapse_whitespace;
 use baton_releases::{
-    application::history::{Member, is_complete},
+    application::history::{HistoryEntry, is_complete},
     strategy::achieved,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -36,7 +36,7 @@ pub struct AppPicture {
     pub state: AppState,
     /// Remarks about the Application as a whole.
     #[serde(skip)]
-    pub notes: Vec<Note>,
+    pub notes: Vec<ApplicationNote>,
     /// The Releases that get traffic of the Service, by cluster.
     pub service: Vec<ServicePicture>,
     /// The Releases, newest first. Releases without a generation come last.
@@ -45,7 +45,7 @@ pub struct AppPicture {
 
 /// A remark about an Application as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub enum Note {
+pub enum ApplicationNote {
     /// The reason of the state.
     Reason(Reason),
     /// A condition of the Application, in words.
@@ -184,8 +184,9 @@ pub fn picture(observed: &Observed, chains: Result<&[ChainPicture], &str>) -> Ap
         .map(|(generation, release)| {
             let clusters = sums.clusters(observed, release);
             let mut drawn = release_picture(observed, generation, release, clusters);
-            let is_own =
-                |it: &(Option<&Member<'_>>, Role)| it.0.map(Member::name) == Some(&drawn.name);
+            let is_own = |it: &(Option<&HistoryEntry<'_>>, Role)| {
+                it.0.map(HistoryEntry::name) == Some(&drawn.name)
+            };
             drawn.role = roles.iter().find(|it| is_own(it)).map(|it| it.1);
             attach(&mut drawn, release, &revisions);
             drawn
@@ -217,14 +218,14 @@ fn notes(
     verdict: Verdict,
     releases: &[ReleasePicture],
     unreadable: Option<&str>,
-) -> Vec<Note> {
+) -> Vec<ApplicationNote> {
     let mut notes = Vec::new();
     if verdict.release.is_some() {
         // The reason is shown with the Release that it is about.
-        notes.extend(about(observed).map(Note::Condition));
+        notes.extend(about(observed).map(ApplicationNote::Condition));
     } else {
-        notes.push(Note::Reason(verdict.reason));
-        notes.extend(verdict.about.map(Note::Condition));
+        notes.push(ApplicationNote::Reason(verdict.reason));
+        notes.extend(verdict.about.map(ApplicationNote::Condition));
     }
     let mut pairs = releases.windows(2);
     let twins = pairs.find_map(|pair| {
@@ -233,8 +234,10 @@ fn notes(
         let names = [&pair[0], &pair[1]].map(|release| release.name.clone());
         is_same.then_some((names, generation))
     });
-    notes.extend(twins.map(|([a, b], generation)| Note::SameGeneration(a, b, generation)));
-    notes.extend(unreadable.map(|why| Note::NoRevisions(why.to_owned())));
+    notes.extend(
+        twins.map(|([a, b], generation)| ApplicationNote::SameGeneration(a, b, generation)),
+    );
+    notes.extend(unreadable.map(|why| ApplicationNote::NoRevisions(why.to_owned())));
     notes
 }
 

@@ -7,7 +7,7 @@ use baton_apis::{
 use baton_engine::names::is_label_value;
 
 use super::{observed::Observed, target::AppTarget};
-use crate::lists::{List, ListQuery, ListRequest, Lists, Missing, NoAnswer, Question};
+use crate::lists::{List, ListQuery, ListRequest, Lists, MissingObject, NoAnswer, Question};
 
 /// The question for the Application that a user named, or for that of a named Release, with all
 /// that belongs to it.
@@ -25,7 +25,7 @@ impl OneApplication {
     }
 
     fn missing(&self) -> NoAnswer {
-        NoAnswer::Missing(Missing::Object {
+        NoAnswer::Missing(MissingObject::Object {
             plurals: vec![self.target.kind.plural],
             name: self.target.name.clone(),
             namespace: Some(self.namespace.clone()),
@@ -134,7 +134,7 @@ mod tests {
                 Err(NoAnswer::Unread) => {}
                 answer => return (answer, rounds),
             }
-            let mut asked = lists.take_asked().lists;
+            let mut asked = lists.take_requests().lists;
             asked.retain(|request, _| lists.get(request).is_none());
             rounds.push(asked.len());
             for request in asked.into_keys() {

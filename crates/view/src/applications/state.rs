@@ -13,7 +13,7 @@ use baton_apis::{
 };
 use baton_engine::texts::collapse_whitespace;
 use baton_releases::{
-    application::history::Member,
+    application::history::HistoryEntry,
     conditions::find,
     hash::environment_hash,
     strategy::{
@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use super::{
     clusters::why,
-    observed::{Observed, Part},
+    observed::{Observed, ReleaseTargetKind},
 };
 use crate::rollout::Outcome;
 
@@ -88,7 +88,7 @@ pub enum Reason {
     /// The wanted step was not reported yet.
     Unreported(String),
     /// The part that the wanted step waits for, the step, and the first message about the part.
-    WaitsFor(Part, String, Option<String>),
+    WaitsFor(ReleaseTargetKind, String, Option<String>),
     /// The Release has reached its last step.
     Complete(String),
     /// The Release has reached the wanted step, which is not the last one.
@@ -238,7 +238,11 @@ fn outcome(observed: &Observed, release: &Release) -> (Outcome, Reason) {
 }
 
 /// Judges a Release that was replaced, or is being replaced.
-fn replaced(release: &Release, own: &Member<'_>, newer: &Member<'_>) -> (Outcome, Reason) {
+fn replaced(
+    release: &Release,
+    own: &HistoryEntry<'_>,
+    newer: &HistoryEntry<'_>,
+) -> (Outcome, Reason) {
     let newer = newer.name().to_owned();
     if !own.is_complete() {
         return (Outcome::Failed, Reason::Replaced(newer));
@@ -311,11 +315,14 @@ fn reported(release: &Release, has_previous: bool) -> Option<StrategyState> {
 }
 
 /// The part that the step waits for; `None` if it waits for nothing but a user.
-fn missing(state: StrategyState) -> Option<Part> {
+fn missing(state: StrategyState) -> Option<ReleaseTargetKind> {
     let parts = [
-        (state.waiting_for_installation, Part::Installation),
-        (state.waiting_for_capacity, Part::Capacity),
-        (state.waiting_for_traffic, Part::Traffic),
+        (
+            state.waiting_for_installation,
+            ReleaseTargetKind::Installation,
+        ),
+        (state.waiting_for_capacity, ReleaseTargetKind::Capacity),
+        (state.waiting_for_traffic, ReleaseTargetKind::Traffic),
     ];
     let mut parts = parts.into_iter();
     let found = parts.find(|(status, _)| *status == ConditionStatus::True);

@@ -4,7 +4,7 @@ use baton_apis::Release;
 use baton_releases::{
     application::{
         error::GenerationError,
-        history::{History, Member},
+        history::{History, HistoryEntry},
     },
     hash::environment_hash,
     strategy::{achieved, steps},
@@ -89,7 +89,7 @@ pub struct Promotion {
 fn newest<'h, 'a>(
     observed: &Observed,
     history: &'h History<'a>,
-) -> Result<&'h Member<'a>, Refusal> {
+) -> Result<&'h HistoryEntry<'a>, Refusal> {
     let newest = history.newest().ok_or(Refusal::NoRelease)?;
     if let [.., before, last] = history.living()[..]
         && before.generation == last.generation
@@ -292,9 +292,9 @@ pub fn rollback(observed: &Observed, to: Option<i64>, force: bool) -> Result<Rol
 /// # Errors
 /// If there is none, or more than one.
 pub fn of_generation<'h, 'a>(
-    members: &'h [Member<'a>],
+    members: &'h [HistoryEntry<'a>],
     generation: i64,
-) -> Result<&'h Member<'a>, Refusal> {
+) -> Result<&'h HistoryEntry<'a>, Refusal> {
     let found: Vec<_> = members
         .iter()
         .filter(|one| one.generation == generation)

@@ -16,7 +16,7 @@ use super::{kind::ChainKind, target::Target};
 
 /// An object of one of our kinds.
 #[derive(Clone, Debug)]
-pub struct Member<S, T> {
+pub struct ChainObject<S, T> {
     /// Kind of the object, one of those with this spec.
     pub kind: ChainKind,
     /// Metadata of the object.
@@ -30,10 +30,10 @@ pub struct Member<S, T> {
 }
 
 /// An `ObjectDeployment` or `ClusterObjectDeployment`.
-pub type Deployment = Member<ObjectDeploymentSpec, ObjectDeploymentStatus>;
+pub type Deployment = ChainObject<ObjectDeploymentSpec, ObjectDeploymentStatus>;
 
 /// An `ObjectSet` or `ClusterObjectSet`.
-pub type Revision = Member<ObjectSetSpec, ObjectSetStatus>;
+pub type Revision = ChainObject<ObjectSetSpec, ObjectSetStatus>;
 
 /// A status with conditions.
 pub trait Reported {
@@ -53,7 +53,7 @@ impl Reported for ObjectSetStatus {
     }
 }
 
-impl<S, T> Member<S, T>
+impl<S, T> ChainObject<S, T>
 where
     S: for<'de> Deserialize<'de> + Default,
     T: for<'de> Deserialize<'de> + Default + Reported,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Chain, from_objects, kind::ChainKind, pick, target::Target};
 use crate::{
     content::{Slices, SlicesOf},
-    lists::{List, ListRequest, Lists, Missing, NoAnswer, Question, together},
+    lists::{List, ListRequest, Lists, MissingObject, NoAnswer, Question, together},
 };
 
 /// All chains of the scope of a kind.
@@ -70,12 +70,12 @@ impl OneChain {
     }
 
     /// The error for an object that does not exist.
-    pub fn missing(&self) -> Missing {
-        Missing::target(&self.target, self.namespace.as_deref())
+    pub fn missing(&self) -> MissingObject {
+        MissingObject::target(&self.target, self.namespace.as_deref())
     }
 }
 
-impl Missing {
+impl MissingObject {
     /// The error for a deployment or a revision that does not exist.
     #[must_use]
     pub fn target(target: &Target, namespace: Option<&str>) -> Self {
@@ -206,7 +206,7 @@ mod tests {
         let (mut lists, mut requests) = (Lists::default(), Vec::new());
         loop {
             let answer = question.answer(&lists);
-            let asked = lists.take_asked().lists.into_keys();
+            let asked = lists.take_requests().lists.into_keys();
             let asked: Vec<ListRequest> = asked.filter(|it| lists.get(it).is_none()).collect();
             if let Ok(chain) = answer {
                 let chain = chain.unwrap_or_default();

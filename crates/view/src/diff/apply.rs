@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_engine::{
     Gvk, ObjectKey,
-    containers::{Container, Held},
+    containers::{Container, ManagedContainer},
     handover::{Adoption, Claim, Refusal, Sibling, Siblings, classify, decide_adoption},
     keep::is_kept,
     object::{controller, is_terminating, text},
@@ -20,9 +20,9 @@ use serde_json::Value;
 use super::{
     Pair, Section,
     clean::{clean, clean_live},
-    fate::{Fate, When},
+    fate::{DiffOutcome, RemovalTime},
     live::dry_run_body,
-    note::Note,
+    note::ObjectNote,
 };
 use crate::{
     chain::{Chain, member::Revision},
@@ -90,12 +90,12 @@ impl Siblings for ChainSiblings {
 
 /// The kinds and namespaces that a new revision defines.
 #[derive(Clone, Debug, Default)]
-pub struct Bringing {
+pub struct NewContainers {
     kinds: BTreeMap<(String, String), Value>,
     namespaces: BTreeSet<String>,
 }
 
-impl Bringing {
+impl NewContainers {
     /// The kinds of the `CustomResourceDefinition`s in the content, and its namespaces.
     #[must_use]
     pub fn of(content: &RevisionContent) -> Self {
@@ -133,9 +133,9 @@ impl Bringing {
     ///
     /// The cause is a missing namespace, or fields that the revision's definition of the kind has
     /// and the served definition lacks.
-    fn explains(&self, desired: &Desired, why: &str) -> Option<Note> {
+    fn explains(&self, desired: &Desired, why: &str) -> Option<ObjectNote> {
         if self.makes_namespace(desired, why) {
-            return Some(Note::NamespaceIsNew);
+            return Some(ObjectNote::NamespaceIsNew);
         }
         let definition = self.definition(&desired.gvk)?;
         let versions = definition.pointer("/spec/versions")?.as_array()?;
@@ -145,7 +145,7 @@ impl Bringing {
         let mut unknown = unknown_fields(why).peekable();
         unknown.peek()?;
         let are_known = unknown.all(|path| has_field(schema, path));
-        are_known.then_some(Note::KindChanges)
+        are_known.then_some(ObjectNote::KindChanges)
     }
 }
 
@@ -197,9 +197,9 @@ pub fn request(
     siblings: &ChainSiblings,
     desired: &Desired,
     live: Option<&Value>,
-) -> Result<Value, Fate> {
+) -> Result<Value, DiffOutcome> {
     if let [first, ..] = desired.violations.as_slice() {
-        return Err(Fate::Refused(first.clone()));
+        return Err(DiffOutcome::Refused(first.clone()));
     }
     let Some(live) = live else {
         return Ok(desired.manifest.clone());
@@ -207,9 +207,9 @@ pub fn request(
     let situation = classify(next, siblings, live);
     match decide_adoption(next, desired, &situation, live) {
         Adoption::Keep | Adoption::Adopt(_) => Ok(dry_run_body(desired, live)),
-        Adoption::Leave(newer) => Err(Fate::Left(newer)),
-        Adoption::Refuse(Refusal::SameNumber) => Err(Fate::SameNumber(stranger(live))),
-        Adoption::Refuse(Refusal::LeftBehind | Refusal::Protected) => Err(Fate::Protected {
+        Adoption::Leave(newer) => Err(DiffOutcome::Left(newer)),
+        Adoption::Refuse(Refusal::SameNumber) => Err(DiffOutcome::SameNumber(stranger(live))),
+        Adoption::Refuse(Refusal::LeftBehind | Refusal::Protected) => Err(DiffOutcome::Protected {
             owner: stranger(live),
             protection: desired.protection,
         }),
@@ -219,43 +219,43 @@ pub fn request(
 /// The section of an object that follows from the answer to its dry run.
 pub fn evaluate(
     siblings: &ChainSiblings,
-    bringing: &Bringing,
+    bringing: &NewContainers,
     phase: &str,
     desired: &Desired,
     live: Option<&Value>,
     answer: Response,
 ) -> Section {
     let section = Section::of(desired, phase);
-    let created = |section: Section, note: Option<Note>| {
+    let created = |section: Section, note: Option<ObjectNote>| {
         let pair = Pair::new(None, Some(clean(desired.manifest.clone())));
-        section.fate(Fate::Created).pair(pair).notes(note)
+        section.fate(DiffOutcome::Created).pair(pair).notes(note)
     };
     match (live, answer) {
         (None, Response::Object(_)) => created(section, None),
         (None, Response::NotServed) if bringing.definition(&desired.gvk).is_some() => {
-            created(section, Some(Note::KindIsNew))
+            created(section, Some(ObjectNote::KindIsNew))
         }
-        (_, Response::NotServed) => section.fate(Fate::NotServed(desired.gvk.clone())),
+        (_, Response::NotServed) => section.fate(DiffOutcome::NotServed(desired.gvk.clone())),
         (_, Response::Immutable) => {
-            let note = runs_once(desired).then_some(Note::RunsOnce);
-            section.fate(Fate::Recreated).notes(note)
+            let note = runs_once(desired).then_some(ObjectNote::RunsOnce);
+            section.fate(DiffOutcome::Recreated).notes(note)
         }
         (live, Response::Refused(why)) => match (bringing.explains(desired, &why), live) {
             (Some(note), None) => created(section, Some(note)),
-            (Some(note), Some(_)) => section.fate(Fate::Changed).notes([note]),
+            (Some(note), Some(_)) => section.fate(DiffOutcome::Changed).notes([note]),
             (None, _) => {
                 let why = with_short_values(&super::mask::redact(&why, &desired.manifest));
-                section.fate(Fate::Refused(why))
+                section.fate(DiffOutcome::Refused(why))
             }
         },
         (Some(live), Response::Object(answer)) => {
             let pair = Pair::new(Some(clean_live(live.clone())), Some(clean_live(answer)));
             let fate = match (siblings.controls(live), pair.is_same()) {
-                (true, true) => Fate::HandedOver,
-                (true, false) => Fate::Changed,
-                (false, _) => Fate::TakenOver(stranger(live)),
+                (true, true) => DiffOutcome::HandedOver,
+                (true, false) => DiffOutcome::Changed,
+                (false, _) => DiffOutcome::TakenOver(stranger(live)),
             };
-            let note = is_terminating(live).then_some(Note::DeletedNow);
+            let note = is_terminating(live).then_some(ObjectNote::DeletedNow);
             section.fate(fate).notes(note).pair(pair)
         }
     }
@@ -271,36 +271,36 @@ pub fn left_behind(
     phase: &str,
     desired: &Desired,
     live: &Value,
-    when: &When,
+    when: &RemovalTime,
 ) -> Option<Section> {
     if !siblings.controls(live) {
         return None;
     }
     let section = Section::of(desired, phase);
     if is_kept([&desired.manifest, live]) {
-        return Some(section.fate(Fate::Kept(when.clone())));
+        return Some(section.fate(DiffOutcome::Kept(when.clone())));
     }
-    let held = Container::of(&desired.gvk, &desired.manifest).map(|container| Held {
+    let held = Container::of(&desired.gvk, &desired.manifest).map(|container| ManagedContainer {
         container,
         key: desired.key.clone(),
         revision: controller(live).map_or_else(String::new, |by| text(by, "name").to_owned()),
     });
     if let Some(loss) = held.and_then(|held| held.loss(wants)) {
-        return Some(section.fate(Fate::Refused(loss)));
+        return Some(section.fate(DiffOutcome::Refused(loss)));
     }
     let pair = Pair::new(Some(clean(desired.manifest.clone())), None);
-    Some(section.fate(Fate::Deleted(when.clone())).pair(pair))
+    Some(section.fate(DiffOutcome::Deleted(when.clone())).pair(pair))
 }
 
 /// Leaves out the objects that are handed over unchanged if there are many, with a note.
-pub fn condense(mut sections: Vec<Section>) -> (Vec<Section>, Option<Note>) {
-    let is_unchanged = |section: &&Section| section.fate == Fate::HandedOver;
+pub fn condense(mut sections: Vec<Section>) -> (Vec<Section>, Option<ObjectNote>) {
+    let is_unchanged = |section: &&Section| section.fate == DiffOutcome::HandedOver;
     let count = sections.iter().filter(is_unchanged).count();
     if count <= LISTED {
         return (sections, None);
     }
     sections.retain(|section| !is_unchanged(&section));
-    (sections, Some(Note::NotListed(count)))
+    (sections, Some(ObjectNote::NotListed(count)))
 }
 
 #[cfg(test)]
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
     use crate::{children::Owner, content::Phase, diff::fate::Group};
 
-    const LATER: When = When::Available(3);
+    const LATER: RemovalTime = RemovalTime::Available(3);
 
     fn yaml(text: &str) -> Value {
         serde_saphyr::from_str(text).unwrap()
@@ -390,7 +390,7 @@ mod tests {
     }
 
     /// The request, or the fate if there is none.
-    fn asked(live: Option<&Value>, protection: &str) -> Result<String, Fate> {
+    fn asked(live: Option<&Value>, protection: &str) -> Result<String, DiffOutcome> {
         let body = request(&next(), &siblings(), &desired(WEB, protection), live)?;
         Ok(match live {
             None => "create".to_owned(),
@@ -402,7 +402,7 @@ mod tests {
     fn requests_follow_the_handover_rules() {
         assert_eq!(asked(None, "Prevent"), Ok("create".to_owned()));
         let applied = || Ok("apply to \"u\"".to_owned());
-        let protected = |owner, protection| Err(Fate::Protected { owner, protection });
+        let protected = |owner, protection| Err(DiffOutcome::Protected { owner, protection });
         for (name, number, protection, expected) in [
             ("web-v2", "2", "Prevent", applied()),
             ("web-v1-phase", "1", "Prevent", applied()),
@@ -410,13 +410,13 @@ mod tests {
                 "new-v4",
                 "4",
                 "Prevent",
-                Err(Fate::Left("new-v4".to_owned())),
+                Err(DiffOutcome::Left("new-v4".to_owned())),
             ),
             (
                 "twin-v3",
                 "3",
                 "Prevent",
-                Err(Fate::SameNumber(owner("twin-v3"))),
+                Err(DiffOutcome::SameNumber(owner("twin-v3"))),
             ),
             (
                 "",
@@ -446,12 +446,12 @@ mod tests {
         );
     }
 
-    fn refused(why: &str) -> Fate {
-        Fate::Refused(why.to_owned())
+    fn refused(why: &str) -> DiffOutcome {
+        DiffOutcome::Refused(why.to_owned())
     }
 
     fn section_for(live: Option<&Value>, answer: Response) -> Section {
-        let bringing = Bringing::default();
+        let bringing = NewContainers::default();
         evaluate(
             &siblings(),
             &bringing,
@@ -474,31 +474,31 @@ mod tests {
                 None,
                 Response::Object(same.clone()),
                 Group::Created,
-                Fate::Created,
+                DiffOutcome::Created,
             ),
             (
                 Some(owned.clone()),
                 Response::Object(same.clone()),
                 Group::HandedOver,
-                Fate::HandedOver,
+                DiffOutcome::HandedOver,
             ),
             (
                 Some(owned.clone()),
                 Response::Object(changed),
                 Group::Changed,
-                Fate::Changed,
+                DiffOutcome::Changed,
             ),
             (
                 Some(live("stranger", "")),
                 Response::Object(same.clone()),
                 Group::Changed,
-                Fate::TakenOver(owner("stranger")),
+                DiffOutcome::TakenOver(owner("stranger")),
             ),
             (
                 Some(live("", "")),
                 Response::Object(same),
                 Group::Changed,
-                Fate::TakenOver(Owner::Nobody),
+                DiffOutcome::TakenOver(Owner::Nobody),
             ),
             (
                 None,
@@ -510,7 +510,7 @@ mod tests {
                 Some(owned.clone()),
                 Response::Immutable,
                 Group::Recreated,
-                Fate::Recreated,
+                DiffOutcome::Recreated,
             ),
             (
                 Some(owned.clone()),
@@ -524,7 +524,7 @@ mod tests {
                 Some(owned),
                 Response::NotServed,
                 Group::Refused,
-                Fate::NotServed(Gvk::new("v1", "ConfigMap")),
+                DiffOutcome::NotServed(Gvk::new("v1", "ConfigMap")),
             ),
         ] {
             let section = section_for(live.as_ref(), answer);
@@ -547,7 +547,7 @@ mod tests {
             objects: vec![crd, namespace],
             ..Phase::default()
         };
-        let bringing = Bringing::of(&RevisionContent {
+        let bringing = NewContainers::of(&RevisionContent {
             phases: vec![phase],
         });
         let verdict = |manifest: &str, answer| {
@@ -556,15 +556,15 @@ mod tests {
         };
         let thing = "{apiVersion: example.com/v1, kind: Thing, metadata: {name: x}}";
         let other = "{apiVersion: example.com/v1, kind: Other, metadata: {name: x}}";
-        assert_eq!(verdict(thing, Response::NotServed), Fate::Created);
+        assert_eq!(verdict(thing, Response::NotServed), DiffOutcome::Created);
         assert_eq!(
             verdict(other, Response::NotServed),
-            Fate::NotServed(Gvk::new("example.com/v1", "Other"))
+            DiffOutcome::NotServed(Gvk::new("example.com/v1", "Other"))
         );
         let inside = "{apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: fresh}}";
         let missing = "namespaces \"fresh\" not found";
         let answer = || Response::Refused(missing.to_owned());
-        assert_eq!(verdict(inside, answer()), Fate::Created);
+        assert_eq!(verdict(inside, answer()), DiffOutcome::Created);
         // An invalid object is refused even in a new namespace.
         let invalid = "metadata.name: must be lower case";
         let answered = verdict(inside, Response::Refused(invalid.to_owned()));
@@ -585,7 +585,7 @@ mod tests {
             objects: vec![crd],
             ..Phase::default()
         };
-        let bringing = Bringing::of(&RevisionContent {
+        let bringing = NewContainers::of(&RevisionContent {
             phases: vec![phase],
         });
         let thing = desired(
@@ -601,9 +601,9 @@ mod tests {
         let misspelt = format!("{begin}: errors:\n  .spec.size{unknown}\n  .spec.seize{unknown}");
         let other = format!("{begin}: .spec.size: expected numeric, got another kind");
         for (why, live, expected) in [
-            (&size, None, Fate::Created),
-            (&size, Some(&foreign), Fate::Changed),
-            (&known, None, Fate::Created),
+            (&size, None, DiffOutcome::Created),
+            (&size, Some(&foreign), DiffOutcome::Changed),
+            (&known, None, DiffOutcome::Created),
             (&misspelt, None, refused(&misspelt)),
             (&other, None, refused(&other)),
         ] {
@@ -622,7 +622,7 @@ mod tests {
         let answer = Response::Refused("expected string, got 123456".to_owned());
         let section = evaluate(
             &siblings(),
-            &Bringing::default(),
+            &NewContainers::default(),
             "a",
             &secret,
             None,
@@ -638,7 +638,10 @@ mod tests {
             let section = left_behind(&siblings(), &BTreeSet::new(), "old", &web, live, &LATER);
             section.map(|section| section.fate)
         };
-        assert_eq!(check(&live("web-v1", "1")), Some(Fate::Deleted(LATER)));
+        assert_eq!(
+            check(&live("web-v1", "1")),
+            Some(DiffOutcome::Deleted(LATER))
+        );
         // Released, or controlled by a stranger.
         assert_eq!(check(&live("", "1")), None);
         assert_eq!(check(&live("stranger", "1")), None);
@@ -656,7 +659,7 @@ mod tests {
             &kept,
             &LATER,
         );
-        assert_eq!(section.unwrap().fate, Fate::Kept(LATER));
+        assert_eq!(section.unwrap().fate, DiffOutcome::Kept(LATER));
     }
 
     #[test]
@@ -672,7 +675,7 @@ mod tests {
             let section = left_behind(&siblings(), &wants, "old", &namespace, &live, &LATER);
             section.unwrap().fate
         };
-        assert_eq!(verdict(&[]), Fate::Deleted(LATER));
+        assert_eq!(verdict(&[]), DiffOutcome::Deleted(LATER));
         let loss = refused(
             "Namespace shop is left out and would be deleted with revision web-v1, and with it ConfigMap \
              shop/web: keep it in the revision, or exempt it from deletion with the annotation baton.run/deletion=keep",
@@ -682,7 +685,7 @@ mod tests {
 
     #[test]
     fn many_unchanged_objects_are_not_listed() {
-        let mut same = section_for(None, Response::NotServed).fate(Fate::HandedOver);
+        let mut same = section_for(None, Response::NotServed).fate(DiffOutcome::HandedOver);
         same.pair = None;
         let other = section_for(None, Response::NotServed);
         let mut few = vec![same.clone(); LISTED];
@@ -691,19 +694,19 @@ mod tests {
         few.push(same);
         let (left, note) = condense(few);
         assert_eq!(left, [other]);
-        assert_eq!(note.unwrap(), Note::NotListed(21));
+        assert_eq!(note.unwrap(), ObjectNote::NotListed(21));
     }
 
     #[test]
     fn a_summary_counts_verdicts() {
-        assert_eq!(Fate::count([]), Fate::Revision(Vec::new()));
+        assert_eq!(DiffOutcome::count([]), DiffOutcome::Revision(Vec::new()));
         let fates = [
-            Fate::Deleted(LATER),
-            Fate::HandedOver,
-            Fate::Created,
-            Fate::HandedOver,
-            Fate::Left("web-v9".to_owned()),
-            Fate::Kept(LATER),
+            DiffOutcome::Deleted(LATER),
+            DiffOutcome::HandedOver,
+            DiffOutcome::Created,
+            DiffOutcome::HandedOver,
+            DiffOutcome::Left("web-v9".to_owned()),
+            DiffOutcome::Kept(LATER),
         ];
         let groups = vec![
             (1, Group::Created),
@@ -713,8 +716,8 @@ mod tests {
             (1, Group::Deleted),
         ];
         assert_eq!(
-            Fate::count(fates.iter().map(Fate::group)),
-            Fate::Revision(groups)
+            DiffOutcome::count(fates.iter().map(DiffOutcome::group)),
+            DiffOutcome::Revision(groups)
         );
     }
 }

@@ -7,7 +7,7 @@ use crate::children::Owner;
 
 /// The outcome for an object, or the difference of its two sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Fate {
+pub enum DiffOutcome {
     /// Both sides are equal.
     #[default]
     Unchanged,
@@ -40,13 +40,13 @@ pub enum Fate {
     /// Left to the newer revision with this name.
     Left(String),
     /// Not compared, for this reason.
-    NotCompared(Unseen),
+    NotCompared(UnreadReason),
     /// Released instead of deleted, at this time.
-    Kept(When),
+    Kept(RemovalTime),
     /// Deleted at this time.
-    Deleted(When),
+    Deleted(RemovalTime),
     /// Deleted at this time, unless it is gone or to be kept. The object was not read.
-    MaybeDeleted(When),
+    MaybeDeleted(RemovalTime),
     /// Refused, because this controller has the same revision number.
     SameNumber(Owner),
     /// Refused, because the collision protection leaves the object to its controller.
@@ -77,31 +77,31 @@ pub enum Fate {
 /// Groups of fates that are counted together, in the order of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// [`Fate::Created`], and other fates that add an object.
+    /// [`DiffOutcome::Created`], and other fates that add an object.
     Created,
-    /// [`Fate::Adopted`].
+    /// [`DiffOutcome::Adopted`].
     Adopted,
-    /// [`Fate::Changed`], and other fates that change an object.
+    /// [`DiffOutcome::Changed`], and other fates that change an object.
     Changed,
-    /// [`Fate::Recreated`].
+    /// [`DiffOutcome::Recreated`].
     Recreated,
-    /// [`Fate::HandedOver`].
+    /// [`DiffOutcome::HandedOver`].
     HandedOver,
-    /// [`Fate::Left`], and other fates that leave an object as it is.
+    /// [`DiffOutcome::Left`], and other fates that leave an object as it is.
     Left,
-    /// [`Fate::NotCompared`].
+    /// [`DiffOutcome::NotCompared`].
     NotCompared,
-    /// [`Fate::Kept`].
+    /// [`DiffOutcome::Kept`].
     Kept,
-    /// [`Fate::Deleted`], and other fates that remove an object.
+    /// [`DiffOutcome::Deleted`], and other fates that remove an object.
     Deleted,
-    /// [`Fate::Refused`], and other refusals.
+    /// [`DiffOutcome::Refused`], and other refusals.
     Refused,
 }
 
 /// The time when an object is deleted or released.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum RemovalTime {
     /// When the revision with this number is available.
     Available(i64),
     /// When the revision with this name is archived; without a name, when all previous revisions
@@ -111,7 +111,7 @@ pub enum When {
 
 /// The reason that an object was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unseen {
+pub enum UnreadReason {
     /// The controller of this class delivers the object, perhaps to another cluster.
     Class(String),
     /// The kind cannot be read, for this reason.
@@ -128,7 +128,7 @@ impl Group {
     }
 }
 
-impl Fate {
+impl DiffOutcome {
     /// The group of the fate.
     pub fn group(&self) -> Group {
         match self {

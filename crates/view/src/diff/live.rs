@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::{
     Pair, Section,
     clean::clean,
-    fate::Fate,
-    note::Note,
+    fate::DiffOutcome,
+    note::ObjectNote,
     project::{project, with_string_data_encoded},
 };
 use crate::children::stranger;
@@ -55,7 +55,7 @@ pub fn section(
     let section = Section::of(desired, phase);
     let Some(live) = live else {
         let pair = Pair::new(None, Some(clean(desired.manifest.clone())));
-        let section = section.fate(Fate::Absent);
+        let section = section.fate(DiffOutcome::Absent);
         return Some(section.pair(pair));
     };
     let body = body(desired, live);
@@ -68,7 +68,9 @@ pub fn section(
     if pair.is_same() {
         return None;
     }
-    let section = section.fate(Fate::Different).notes(notes(revision, live));
+    let section = section
+        .fate(DiffOutcome::Different)
+        .notes(notes(revision, live));
     Some(section.pair(pair))
 }
 
@@ -81,10 +83,10 @@ pub fn dry_run_body(desired: &Desired, live: &Value) -> Value {
     body
 }
 
-fn notes(revision: &Identity, live: &Value) -> impl Iterator<Item = Note> {
+fn notes(revision: &Identity, live: &Value) -> impl Iterator<Item = ObjectNote> {
     let is_own = controller(live).is_some_and(|owner| revision.is(owner));
-    let owner = (!is_own).then(|| Note::ControlledBy(stranger(live)));
-    let deleting = is_terminating(live).then_some(Note::Deleting);
+    let owner = (!is_own).then(|| ObjectNote::ControlledBy(stranger(live)));
+    let deleting = is_terminating(live).then_some(ObjectNote::Deleting);
     owner.into_iter().chain(deleting)
 }
 
@@ -225,7 +227,7 @@ mod tests {
     fn a_missing_object_is_not_in_the_cluster() {
         let desired = desired(WANTED, &[]);
         let found = section("app", &desired, &revision(), None, None).unwrap();
-        assert_eq!(found.fate, Fate::Absent);
+        assert_eq!(found.fate, DiffOutcome::Absent);
         assert_eq!(found.pair.unwrap().before(), None);
     }
 
@@ -241,11 +243,11 @@ mod tests {
         other["metadata"]["ownerReferences"][0]["name"] = "web-v3".into();
         other["metadata"]["ownerReferences"][0]["uid"] = "3".into();
         other["metadata"]["deletionTimestamp"] = "2026-08-01T00:00:00Z".into();
-        let newer = Note::ControlledBy(stranger(&other));
-        assert_eq!(notes(&other), [newer, Note::Deleting]);
+        let newer = ObjectNote::ControlledBy(stranger(&other));
+        assert_eq!(notes(&other), [newer, ObjectNote::Deleting]);
         other["metadata"]["ownerReferences"] = Value::Null;
         other["metadata"]["deletionTimestamp"] = Value::Null;
-        assert_eq!(notes(&other), [Note::ControlledBy(Owner::Nobody)]);
+        assert_eq!(notes(&other), [ObjectNote::ControlledBy(Owner::Nobody)]);
     }
 
     #[test]

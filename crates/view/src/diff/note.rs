@@ -3,12 +3,12 @@
 use baton_engine::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::fate::Unseen;
+use super::fate::UnreadReason;
 use crate::{chain::target::Target, children::Owner, sites::forecast::Effect};
 
 /// A further fact about a compared object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Note {
+pub enum ObjectNote {
     /// The two sides of a setting, as lists of texts.
     Changed {
         /// The name of the field.
@@ -41,7 +41,7 @@ pub enum Note {
     /// The server would refuse the wanted content, with this message.
     Refused(String),
     /// The object was not read.
-    Unseen(Unseen),
+    Unseen(UnreadReason),
     /// The object runs once per content: content that an older revision has run is not run again.
     RunsOnce,
     /// The object is deleted before the change.

@@ -14,8 +14,8 @@ use super::{
     Section, Topic,
     apply::ChainSiblings,
     clean::clean_live,
-    fate::{Fate, When},
-    note::Note,
+    fate::{DiffOutcome, RemovalTime},
+    note::ObjectNote,
 };
 use crate::{
     chain::{
@@ -48,9 +48,9 @@ pub struct Plan {
     /// All revisions in the same scope and namespace.
     pub siblings: ChainSiblings,
     /// The time when the objects that the revision does not want are deleted.
-    pub deletion: When,
+    pub deletion: RemovalTime,
     /// The reason that the revision is not made now, if there is one.
-    pub note: Option<Note>,
+    pub note: Option<ObjectNote>,
 }
 
 impl Plan {
@@ -122,8 +122,8 @@ fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Plan>, NoPlan
     Ok(Some(Plan {
         siblings: ChainSiblings::new(all(chains), &previous),
         previous: members.to_vec(),
-        deletion: When::Available(number),
-        note: deployment.spec.paused.then_some(Note::Paused(target)),
+        deletion: RemovalTime::Available(number),
+        note: deployment.spec.paused.then_some(ObjectNote::Paused(target)),
         revision,
     }))
 }
@@ -154,11 +154,11 @@ fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, NoPlan> {
     let missing: Vec<String> = missing.cloned().collect();
     Ok(Plan {
         siblings: ChainSiblings::new(all(chains), &names),
-        deletion: When::Archived(match previous.as_slice() {
+        deletion: RemovalTime::Archived(match previous.as_slice() {
             [one] => Some(one.name().to_owned()),
             _ => None,
         }),
-        note: (!missing.is_empty()).then_some(Note::NoPrevious(missing)),
+        note: (!missing.is_empty()).then_some(ObjectNote::NoPrevious(missing)),
         previous,
         revision,
     })
@@ -212,7 +212,7 @@ pub fn three_way(applied: &Value, given: &Value) -> Value {
 pub fn itself(kind: ChainKind, live: Option<&Value>, after: &Value) -> Option<Section> {
     let topic = Topic::Chain(kind, text_at(after, "/metadata/name").to_owned());
     let Some(live) = live else {
-        return Some(Section::new(topic).fate(Fate::Created));
+        return Some(Section::new(topic).fate(DiffOutcome::Created));
     };
     let bare = |object: &Value| {
         let mut object = clean_live(object.clone());
@@ -296,7 +296,7 @@ mod tests {
         let plan = of_deployment(&yaml(WEB), &chain(old())).unwrap().unwrap();
         assert_eq!(plan.revision.number(), Some(8));
         assert_eq!(plan.previous.len(), 2);
-        assert_eq!(plan.deletion, When::Available(8));
+        assert_eq!(plan.deletion, RemovalTime::Available(8));
         assert_eq!(plan.revision.metadata.labels.unwrap()["app"], "web");
 
         let same = set(
@@ -311,7 +311,7 @@ mod tests {
         let paused = WEB.replace("selector: {}", "selector: {}, paused: true");
         let plan = of_deployment(&yaml(&paused), &[]).unwrap().unwrap();
         let target = Target::new(ChainKind::ObjectDeployment, "web");
-        assert_eq!(plan.note.unwrap(), Note::Paused(target));
+        assert_eq!(plan.note.unwrap(), ObjectNote::Paused(target));
     }
 
     #[test]
@@ -330,11 +330,14 @@ mod tests {
             of_revision(&new("{previous: [{name: web-b}, {name: web-a}]}"), &chains).unwrap();
         assert_eq!(plan.revision.number(), Some(8));
         assert_eq!(plan.revision.uid(), "");
-        assert_eq!(plan.deletion, When::Archived(None));
+        assert_eq!(plan.deletion, RemovalTime::Archived(None));
         let plan = of_revision(&new("{previous: [{name: web-a}, {name: gone}]}"), &chains).unwrap();
         assert_eq!(plan.revision.number(), Some(4));
-        assert_eq!(plan.deletion, When::Archived(Some("web-a".to_owned())));
-        let missing = Note::NoPrevious(vec!["gone".to_owned()]);
+        assert_eq!(
+            plan.deletion,
+            RemovalTime::Archived(Some("web-a".to_owned()))
+        );
+        let missing = ObjectNote::NoPrevious(vec!["gone".to_owned()]);
         assert_eq!(plan.note.unwrap(), missing);
         let plan = of_revision(&new("{revision: 12}"), &chains).unwrap();
         assert_eq!(plan.revision.number(), Some(12));
@@ -344,7 +347,10 @@ mod tests {
     fn the_object_itself_is_compared_without_its_content() {
         let live = yaml(WEB);
         let kind = ChainKind::ObjectDeployment;
-        assert_eq!(itself(kind, None, &live).unwrap().fate, Fate::Created);
+        assert_eq!(
+            itself(kind, None, &live).unwrap().fate,
+            DiffOutcome::Created
+        );
         assert_eq!(itself(kind, Some(&live), &live), None);
         // The content is compared in a section per object.
         let other = yaml(&WEB.replace("ConfigMap", "Secret"));

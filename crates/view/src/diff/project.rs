@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 /// The wanted and the owned part of a live object.
 pub fn project(live: &Value, wanted: &Value) -> Value {
     let all = entries(live).iter();
-    let at = At {
+    let at = OwnedAt {
         // An empty map would be a leaf, and a leaf owns the whole value.
         ours: owned_fields(live).filter(|fields| fields.as_object().is_some_and(|f| !f.is_empty())),
         all: all.filter_map(|entry| entry.get("fieldsV1")).collect(),
@@ -34,7 +34,7 @@ pub fn with_string_data_encoded(manifest: Value) -> Value {
 }
 
 /// The owned fields at a place in an object, in the `fieldsV1` form.
-struct At<'a> {
+struct OwnedAt<'a> {
     /// The fields of the manager's applies; `None` if there are none.
     ours: Option<&'a Value>,
     all: Vec<&'a Value>,
@@ -48,7 +48,7 @@ enum Items {
     Nothing,
 }
 
-impl At<'_> {
+impl OwnedAt<'_> {
     /// Moves to the field or item of a marker, such as `f:spec`.
     fn below(&self, marker: &str) -> Self {
         Self {

@@ -6,7 +6,7 @@ use baton_apis::{ObjectSetProbe, constants::LABEL_OBJECT_DEPLOYMENT};
 use baton_engine::{ObjectKey, revision::Desired};
 use serde_json::{Value, json};
 
-use super::{Pair, Section, Topic, clean::clean, fate::Fate, note::Note};
+use super::{Pair, Section, Topic, clean::clean, fate::DiffOutcome, note::ObjectNote};
 use crate::{
     chain::member::Revision,
     content::{Phase, RevisionContent},
@@ -14,7 +14,7 @@ use crate::{
 
 /// The content and settings of a revision or of a template, without its place in the chain.
 #[derive(Clone, Debug, Default)]
-pub struct Side {
+pub struct RevisionSide {
     /// Labels, without the label with the name of the deployment.
     pub labels: BTreeMap<String, String>,
     /// Phases with their objects.
@@ -27,7 +27,7 @@ pub struct Side {
     pub service_account_name: Option<String>,
 }
 
-impl Side {
+impl RevisionSide {
     /// The side of a revision with its content.
     #[must_use]
     pub fn of_revision(revision: &Revision, content: RevisionContent) -> Self {
@@ -51,7 +51,7 @@ impl Side {
     }
 
     /// The objects with their phases. Of duplicates, which no manager accepts, only the last one.
-    fn objects(&self) -> Vec<Placed<'_>> {
+    fn objects(&self) -> Vec<PhasedObject<'_>> {
         let placed: Vec<_> = self.content.placed().collect();
         let mut seen = BTreeSet::new();
         let last = placed.into_iter().rev();
@@ -63,15 +63,15 @@ impl Side {
 }
 
 /// An object with its phase.
-type Placed<'a> = (&'a Phase, &'a Desired);
+type PhasedObject<'a> = (&'a Phase, &'a Desired);
 
 /// Compares two revisions. Equal objects are left out; the result is empty if nothing differs.
 ///
 /// The first section is about the revision as a whole, if its [`settings`] differ. The objects of
 /// `to` follow in their order, then the objects that only `from` has. Objects in slices are
 /// compared like objects in the phase itself.
-pub fn compare(from: &Side, to: &Side) -> Vec<Section> {
-    fn index<'a>(objects: &[Placed<'a>]) -> BTreeMap<&'a ObjectKey, Placed<'a>> {
+pub fn compare(from: &RevisionSide, to: &RevisionSide) -> Vec<Section> {
+    fn index<'a>(objects: &[PhasedObject<'a>]) -> BTreeMap<&'a ObjectKey, PhasedObject<'a>> {
         objects.iter().map(|one| (&one.1.key, *one)).collect()
     }
     let (old, new) = (from.objects(), to.objects());
@@ -90,11 +90,11 @@ pub fn compare(from: &Side, to: &Side) -> Vec<Section> {
 }
 
 /// The differences in settings: labels, phases, probes, success delay and service account.
-pub fn settings(from: &Side, to: &Side) -> Option<Section> {
+pub fn settings(from: &RevisionSide, to: &RevisionSide) -> Option<Section> {
     Section::of_change(Topic::Settings, outline(from), outline(to))
 }
 
-fn outline(side: &Side) -> Value {
+fn outline(side: &RevisionSide) -> Value {
     let phase = |phase: &Phase| match phase.class.as_str() {
         "" => phase.name.clone().into(),
         class => json!({ "name": phase.name, "class": class }),
@@ -116,15 +116,15 @@ fn outline(side: &Side) -> Value {
     outline
 }
 
-fn object(from: Option<Placed<'_>>, to: Option<Placed<'_>>) -> Option<Section> {
+fn object(from: Option<PhasedObject<'_>>, to: Option<PhasedObject<'_>>) -> Option<Section> {
     let (phase, object) = to.or(from)?;
-    let manifest = |placed: Option<Placed<'_>>| Some(clean(placed?.1.manifest.clone()));
+    let manifest = |placed: Option<PhasedObject<'_>>| Some(clean(placed?.1.manifest.clone()));
     let pair = Pair::new(manifest(from), manifest(to));
     let notes = from.zip(to).map(|(from, to)| notes(from, to));
     let notes = notes.unwrap_or_default();
     let fate = match pair.fate() {
-        Fate::Unchanged if notes.is_empty() => return None,
-        Fate::Unchanged => Fate::SameManifest,
+        DiffOutcome::Unchanged if notes.is_empty() => return None,
+        DiffOutcome::Unchanged => DiffOutcome::SameManifest,
         fate => fate,
     };
     let section = Section::of(object, &phase.name).notes(notes);
@@ -132,16 +132,16 @@ fn object(from: Option<Placed<'_>>, to: Option<Placed<'_>>) -> Option<Section> {
 }
 
 /// The differences in the treatment of an object, such as its phase.
-fn notes(from: Placed<'_>, to: Placed<'_>) -> Vec<Note> {
-    let phase = |(phase, _): Placed<'_>| vec![phase.name.clone()];
-    let protection = |(_, object): Placed<'_>| vec![format!("{:?}", object.protection)];
-    let mappings = |(_, object): Placed<'_>| {
+fn notes(from: PhasedObject<'_>, to: PhasedObject<'_>) -> Vec<ObjectNote> {
+    let phase = |(phase, _): PhasedObject<'_>| vec![phase.name.clone()];
+    let protection = |(_, object): PhasedObject<'_>| vec![format!("{:?}", object.protection)];
+    let mappings = |(_, object): PhasedObject<'_>| {
         let mappings = object.mappings.iter();
         mappings
             .map(|mapping| format!("{} as {}", mapping.source_type, mapping.destination_type))
             .collect()
     };
-    let create_only = |(_, object): Placed<'_>| {
+    let create_only = |(_, object): PhasedObject<'_>| {
         let paths = object.create_only.iter();
         paths.map(ToString::to_string).collect()
     };
@@ -153,7 +153,7 @@ fn notes(from: Placed<'_>, to: Placed<'_>) -> Vec<Note> {
     ];
     let changed = settings.into_iter().filter(|(_, [from, to])| from != to);
     changed
-        .map(|(field, [from, to])| Note::Changed { field, from, to })
+        .map(|(field, [from, to])| ObjectNote::Changed { field, from, to })
         .collect()
 }
 
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
     use crate::content::Slices;
 
-    fn side(text: &str) -> Side {
+    fn side(text: &str) -> RevisionSide {
         let spec: ObjectSetTemplateSpec = serde_saphyr::from_str(text).unwrap();
         let revision = engine::Revision {
             identity: Identity {
@@ -189,7 +189,7 @@ mod tests {
             Some("shop"),
             spec.phases.as_deref().unwrap_or_default(),
         );
-        Side {
+        RevisionSide {
             labels: BTreeMap::new(),
             content,
             probes: spec.availability_probes.unwrap_or_default(),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     /// One line per section: object, phase, fate, notes.
-    fn lines(from: &Side, to: &Side) -> Vec<String> {
+    fn lines(from: &RevisionSide, to: &RevisionSide) -> Vec<String> {
         let line = |section: Section| {
             let topic = match section.topic {
                 Topic::Object { key, phase, .. } => format!("{key} ({})", phase.unwrap()),
@@ -207,7 +207,7 @@ mod tests {
             };
             let mut texts = vec![format!("{topic}: {:?}", section.fate)];
             texts.extend(section.notes.into_iter().map(|note| match note {
-                Note::Changed { field, from, to } => format!("{field}: {from:?} -> {to:?}"),
+                ObjectNote::Changed { field, from, to } => format!("{field}: {from:?} -> {to:?}"),
                 note => format!("{note:?}"),
             }));
             texts.join("; ")
@@ -229,7 +229,10 @@ phases:
     #[test]
     fn equal_revisions_have_no_sections() {
         assert_eq!(lines(&side(ONE), &side(ONE)), Vec::<String>::new());
-        assert_eq!(lines(&Side::default(), &side("{}")), Vec::<String>::new());
+        assert_eq!(
+            lines(&RevisionSide::default(), &side("{}")),
+            Vec::<String>::new()
+        );
         // An explicit namespace, explicit defaults, and an object in a slice.
         let written = ONE
             .replace("{name: web}", "{name: web, namespace: shop}")

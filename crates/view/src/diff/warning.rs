@@ -1,15 +1,15 @@
 //! Losses that a user may not expect.
 
-use super::fate::{Fate, Unseen};
+use super::fate::{DiffOutcome, UnreadReason};
 use crate::lists::Count;
 
 /// The loss when an object is deleted, or the reason that the object is not deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// The object is not deleted: its fate is a refusal.
-    Stays(Fate),
+    Stays(DiffOutcome),
     /// The object was not read, and its deletion may delete other objects or data.
-    Unseen(Unseen),
+    Unseen(UnreadReason),
     /// The content of a namespace is deleted.
     Namespace(Contents),
     /// All objects of a kind are deleted; with their number, if it is known.

@@ -27,7 +27,7 @@ pub fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Valu
 
 /// A revision of the deployment `shop` at a site.
 #[derive(Clone, Debug)]
-pub struct Given {
+pub struct SiteRevisionFixture {
     pub site: String,
     number: i64,
     entry: SiteEntry,
@@ -35,7 +35,7 @@ pub struct Given {
     is_archived: bool,
 }
 
-impl Given {
+impl SiteRevisionFixture {
     /// A revision of rollout 3 and wave 1, without a status.
     pub fn new(site: &str, number: i64, version: &str) -> Self {
         Self {
@@ -186,14 +186,14 @@ pub fn placement(number: i64, sites: &[String]) -> Value {
 /// `Soaking`.
 pub fn mid_rollout() -> Vec<Value> {
     let old = |site: &str| {
-        Given::new(site, 1, "1.1.0")
+        SiteRevisionFixture::new(site, 1, "1.1.0")
             .rollout(2, 1)
             .started()
             .succeeded()
             .available("True", "Available", "")
     };
-    let new = |site: &str, wave: i32| Given::new(site, 2, "1.2.0").rollout(3, wave);
-    let fine = |given: Given| {
+    let new = |site: &str, wave: i32| SiteRevisionFixture::new(site, 2, "1.2.0").rollout(3, wave);
+    let fine = |given: SiteRevisionFixture| {
         given
             .started()
             .succeeded()
@@ -221,23 +221,21 @@ pub fn mid_rollout() -> Vec<Value> {
         new("eu-6", 2).available("Unknown", CLUSTER_UNREACHABLE, ""),
         old("eu-7"),
         new("eu-7", 2).available("False", QUEUED, window),
-        Given::new("eu-8", 1, "1.0.0")
+        SiteRevisionFixture::new("eu-8", 1, "1.0.0")
             .rollout(1, 1)
             .started()
             .available("True", "Available", ""),
-        Given::new("eu-8", 2, "1.1.0")
+        SiteRevisionFixture::new("eu-8", 2, "1.1.0")
             .rollout(2, 1)
             .started()
             .available("False", PROBE_FAILURE, failing),
-        Given::new("eu-8", 3, "1.2.0").rollout(3, 2).available(
-            "False",
-            QUEUED,
-            "Waits for version 1.1.0.",
-        ),
+        SiteRevisionFixture::new("eu-8", 3, "1.2.0")
+            .rollout(3, 2)
+            .available("False", QUEUED, "Waits for version 1.1.0."),
         old("eu-9"),
         old("us-1"),
     ];
-    objects.extend(revisions.iter().map(Given::object));
+    objects.extend(revisions.iter().map(SiteRevisionFixture::object));
     let sites: Vec<String> = (1..=10).map(|number| format!("eu-{number}")).collect();
     let mut clusters = sites.clone();
     clusters.push("us-1".to_owned());
@@ -271,13 +269,13 @@ pub fn ten_thousand() -> Observed {
     }
     let sites: Vec<String> = (0..10_000).map(|at| format!("site-{at:05}")).collect();
     let revision = |(at, site): (usize, &String)| {
-        let old = Given::new(site, 1, "1.1.0")
+        let old = SiteRevisionFixture::new(site, 1, "1.1.0")
             .rollout(2, 1)
             .started()
             .available("True", "Available", "");
         let wave = i32::try_from(at / 100).unwrap() + 1;
         let begun = format!("2026-01-01T00:55:{:02}Z", at % 60);
-        let new = Given::new(site, 2, "1.2.0").rollout(3, wave);
+        let new = SiteRevisionFixture::new(site, 2, "1.2.0").rollout(3, wave);
         let new = match at {
             ..4_000 => Some(new.started().available("True", "Available", "")),
             4_000..4_007 => Some(new.available("False", "PreflightError", "no such kind")),

@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use super::{
     cluster::SiteCluster,
     observed::{Observed, status},
-    state::{Judge, SitePicture},
+    state::{RolloutFacts, SitePicture},
 };
 
 /// All sites of a deployment.
@@ -101,7 +101,7 @@ impl Fleet {
     #[must_use]
     pub fn of(observed: &Observed, now: Timestamp) -> Self {
         let (spec, status) = (&observed.deployment.spec, status(&observed.deployment));
-        let judge = Judge {
+        let judge = RolloutFacts {
             current: CurrentRollout::reported(spec, &status, now),
             failing: &status.failing,
         };

@@ -16,7 +16,7 @@ use super::{
 /// A rollout with revisions that still exist, or a kept version without any.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Line {
+pub struct HistoryRow {
     /// Number of the rollout; `None` for a version without revisions.
     pub rollout: Option<i64>,
     /// The version that the rollout brings.
@@ -35,12 +35,12 @@ pub struct Line {
     pub kept: Option<bool>,
     /// The peculiarity of the rollout, if it has one.
     #[serde(skip)]
-    pub note: Option<Note>,
+    pub note: Option<RolloutNote>,
 }
 
 /// The peculiarity of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum RolloutNote {
     /// The rollout put a version back at sites where another rollout had failed.
     PutBack,
     /// The rollout was aborted, for this reason in the words of the manager.
@@ -49,9 +49,9 @@ pub enum Note {
 
 /// The rollouts of a deployment by number, preceded by the kept versions that it never brought.
 /// `records` is `None` if they cannot be read.
-pub fn lines(observed: &Observed, records: Option<&Records>) -> Vec<Line> {
+pub fn lines(observed: &Observed, records: Option<&Records>) -> Vec<HistoryRow> {
     let status = status(&observed.deployment);
-    let mut rollouts: BTreeMap<(i64, &str), Line> = BTreeMap::new();
+    let mut rollouts: BTreeMap<(i64, &str), HistoryRow> = BTreeMap::new();
     for chain in observed.chains.values() {
         let mut counted = BTreeSet::new();
         for revision in chain.iter().filter(|one| !one.is_skipped()) {
@@ -63,7 +63,7 @@ pub fn lines(observed: &Observed, records: Option<&Records>) -> Vec<Line> {
                 (before, own) => before.or(own),
             };
             if entry.is_rollback {
-                line.note = Some(Note::PutBack);
+                line.note = Some(RolloutNote::PutBack);
             }
             if counted.insert(key) {
                 line.given += 1;
@@ -78,9 +78,9 @@ pub fn lines(observed: &Observed, records: Option<&Records>) -> Vec<Line> {
         let mut all = records?.all().iter();
         Some(all.any(|record| record.version == version))
     };
-    let mut lines: Vec<Line> = rollouts
+    let mut lines: Vec<HistoryRow> = rollouts
         .into_iter()
-        .map(|((rollout, version), line)| Line {
+        .map(|((rollout, version), line)| HistoryRow {
             rollout: Some(rollout),
             version: version.to_owned(),
             is_current: status.rollout == Some(rollout)
@@ -96,23 +96,23 @@ pub fn lines(observed: &Observed, records: Option<&Records>) -> Vec<Line> {
     if let Some(aborted) = find_true(&status.conditions, ABORTED)
         && let Some(line) = lines.iter_mut().find(|line| line.is_current)
     {
-        line.note = Some(Note::Aborted(aborted.message.clone()));
+        line.note = Some(RolloutNote::Aborted(aborted.message.clone()));
     }
-    let mut all: Vec<Line> = records.map_or_else(Vec::new, |records| unused(records, &lines));
+    let mut all: Vec<HistoryRow> = records.map_or_else(Vec::new, |records| unused(records, &lines));
     all.append(&mut lines);
     all
 }
 
 /// The kept versions without a revision, oldest first.
-fn unused(records: &Records, lines: &[Line]) -> Vec<Line> {
+fn unused(records: &Records, lines: &[HistoryRow]) -> Vec<HistoryRow> {
     let versions = records.versions().into_iter().rev();
     let unused = versions.filter(|record| !lines.iter().any(|line| line.version == record.version));
     unused
-        .map(|record| Line {
+        .map(|record| HistoryRow {
             version: record.version.clone(),
             created: record.created,
             kept: Some(true),
-            ..Line::default()
+            ..HistoryRow::default()
         })
         .collect()
 }

@@ -19,7 +19,7 @@ use super::{
     revision::{self, SiteRevision},
     target::SiteTarget,
 };
-use crate::lists::{ListRequest, Lists, Missing, NoAnswer, Question};
+use crate::lists::{ListRequest, Lists, MissingObject, NoAnswer, Question};
 
 /// A question about a deployment or an application, answered with a `T`: the object, or objects
 /// that belong to it.
@@ -59,7 +59,7 @@ impl<T: DeserializeOwned> SiteQuestion<T> {
         let SiteTarget { kind, name } = &self.target;
         let request = ListRequest::named(kind.path(Some(&self.namespace)), name);
         let Some(object) = lists.required(&request)?.first() else {
-            return Err(NoAnswer::Missing(Missing::Object {
+            return Err(NoAnswer::Missing(MissingObject::Object {
                 plurals: vec![kind.plural],
                 name: name.clone(),
                 namespace: Some(self.namespace.clone()),
@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        lists::{List, Need},
+        lists::{List, Necessity},
         sites::fixtures::{mid_rollout, observed},
     };
 
@@ -173,11 +173,14 @@ mod tests {
         let (mut lists, mut rounds) = (Lists::default(), Vec::new());
         loop {
             let answer = question.answer(&lists);
-            let asked = lists.take_asked();
+            let asked = lists.take_requests();
             if let Ok(answer) = answer {
                 return (answer, rounds, asked.warnings.into_iter().collect());
             }
-            let required = asked.lists.values().filter(|it| **it == Need::Required);
+            let required = asked
+                .lists
+                .values()
+                .filter(|it| **it == Necessity::Required);
             rounds.push(required.count());
             for request in asked.lists.into_keys() {
                 let collection = request.path.rsplit('/').next().unwrap_or_default();

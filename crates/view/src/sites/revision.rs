@@ -9,7 +9,7 @@ use baton_apis::{
 };
 use baton_sites::{
     chain::Reported,
-    rollout::{Beginning, Revision, RevisionState},
+    rollout::{Revision, RevisionStart, RevisionState},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -109,7 +109,7 @@ impl SiteRevision {
     pub(super) fn is_queued(&self) -> bool {
         let state = self.reported.state(None);
         let waits = matches!(state, RevisionState::Queued | RevisionState::Unknown);
-        waits && !self.is_over() && self.reported.beginning() == Beginning::None
+        waits && !self.is_over() && self.reported.beginning() == RevisionStart::None
     }
 
     /// True if the revision has begun and is not archived: some of its objects may exist at the
@@ -173,15 +173,15 @@ fn number(object: &Value) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sites::fixtures::{Given, T0};
+    use crate::sites::fixtures::{SiteRevisionFixture, T0};
 
-    fn read(given: &Given) -> SiteRevision {
+    fn read(given: &SiteRevisionFixture) -> SiteRevision {
         SiteRevision::read(&given.object()).unwrap()
     }
 
     #[test]
     fn a_revision_that_has_not_started_is_queued() {
-        let given = || Given::new("eu-1", 3, "1.2.0");
+        let given = || SiteRevisionFixture::new("eu-1", 3, "1.2.0");
         let queued = read(&given().available("False", reasons::QUEUED, "behind version 1.1.0"));
         assert!(queued.is_queued() && !queued.is_live());
         // Nothing was reported, or the site cannot be reached.
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_trimmed_revision_is_read_like_the_whole_one() {
-        let mut object = Given::new("eu-1", 3, "1.2.0")
+        let mut object = SiteRevisionFixture::new("eu-1", 3, "1.2.0")
             .started()
             .available("False", reasons::PROBE_FAILURE, "x")
             .object();
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_revision_without_a_valid_site_annotation_is_refused() {
-        let mut object = Given::new("eu-1", 3, "1.2.0").object();
+        let mut object = SiteRevisionFixture::new("eu-1", 3, "1.2.0").object();
         object["metadata"]["annotations"][ANNOTATION_SITE] = "{".into();
         assert!(SiteRevision::read(&object).is_err());
         object["metadata"]["annotations"] = Value::Null;

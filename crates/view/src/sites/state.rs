@@ -31,12 +31,12 @@ pub struct SitePicture {
     pub since: Option<Timestamp>,
     /// The reason of the state; `None` when all is well.
     #[serde(skip)]
-    pub note: Option<Note>,
+    pub note: Option<StateReason>,
 }
 
 /// The reason of the state of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum StateReason {
     /// The site is not selected any more, and its revisions are being removed.
     Leaving,
     /// A report of the manager.
@@ -49,13 +49,13 @@ pub enum Note {
 
 /// The facts of a rollout by which its sites are judged.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Judge<'a> {
+pub(super) struct RolloutFacts<'a> {
     pub(super) current: CurrentRollout<'a>,
     /// The sites that the status reports as failed.
     pub(super) failing: &'a [FailingSite],
 }
 
-impl Judge<'_> {
+impl RolloutFacts<'_> {
     /// Judges a site by its revisions, oldest first, and by other facts about it in `site`. The
     /// status of the deployment names at most twenty failed sites.
     pub(super) fn judge(&self, name: &str, chain: &[SiteRevision], mut site: Site) -> SitePicture {
@@ -68,7 +68,7 @@ impl Judge<'_> {
             .and_then(|it| chain.iter().find(|one| one.name == *it.name));
         let (state, since, note) = match own {
             _ if standing.state == SiteState::Leaving => {
-                (standing.state, None, Some(Note::Leaving))
+                (standing.state, None, Some(StateReason::Leaving))
             }
             None => (standing.state, None, None),
             Some(own) => self.revision(&name, own, chain, &standing),
@@ -90,10 +90,10 @@ impl Judge<'_> {
         own: &SiteRevision,
         chain: &[SiteRevision],
         standing: &Standing<'_>,
-    ) -> (SiteState, Option<Timestamp>, Option<Note>) {
+    ) -> (SiteState, Option<Timestamp>, Option<StateReason>) {
         let (state, reported) = (standing.state, &own.reported);
         let message = || {
-            Note::Reported(Report {
+            StateReason::Reported(Report {
                 message: own.message().to_owned(),
                 ..Report::default()
             })
@@ -119,20 +119,22 @@ impl Judge<'_> {
             return (
                 SiteState::Failed,
                 reported.since,
-                Some(Note::Reported(report)),
+                Some(StateReason::Reported(report)),
             );
         }
         let (since, note) = match standing.failure {
             Some(failure) if failure.reason == reasons::PROGRESS_DEADLINE_EXCEEDED => (
                 reported.since,
-                Note::Late(self.current.deadline, own.report()),
+                StateReason::Late(self.current.deadline, own.report()),
             ),
-            Some(_) if reported.succeeded.is_some() => (reported.since, Note::Lost(own.report())),
-            Some(_) => (reported.since, Note::Reported(own.report())),
+            Some(_) if reported.succeeded.is_some() => {
+                (reported.since, StateReason::Lost(own.report()))
+            }
+            Some(_) => (reported.since, StateReason::Reported(own.report())),
             None if state == SiteState::Offline => (reported.since, message()),
             None => {
                 let since = reported.started.or(reported.created);
-                (since, Note::Reported(own.report()))
+                (since, StateReason::Reported(own.report()))
             }
         };
         (state, since, Some(note))
@@ -159,7 +161,7 @@ mod tests {
     use baton_apis::SiteDeployment;
 
     use super::*;
-    use crate::sites::fixtures::{Given, NOW, deployment};
+    use crate::sites::fixtures::{NOW, SiteRevisionFixture, deployment};
 
     const ONLINE: Site = Site {
         is_placed: true,
@@ -176,7 +178,7 @@ mod tests {
         chain: Vec::new(),
     };
 
-    fn judged(chain: &[Given], known: Site) -> SitePicture {
+    fn judged(chain: &[SiteRevisionFixture], known: Site) -> SitePicture {
         let failing = [FailingSite {
             name: "listed".to_owned(),
             reason: "ProgressDeadlineExceeded".to_owned(),
@@ -187,7 +189,7 @@ mod tests {
         deployment.spec.strategy.progress_deadline = Some("10m".to_owned());
         let mut status = deployment.status.unwrap();
         status.conditions[0].reason = reasons::SOAKING.to_owned();
-        let judge = Judge {
+        let judge = RolloutFacts {
             current: CurrentRollout::reported(&deployment.spec, &status, NOW),
             failing: &failing,
         };
@@ -199,20 +201,26 @@ mod tests {
         judge.judge(site, &chain, known)
     }
 
-    fn old() -> Given {
-        Given::new("eu-1", 1, "1.1.0")
+    fn old() -> SiteRevisionFixture {
+        SiteRevisionFixture::new("eu-1", 1, "1.1.0")
             .rollout(2, 1)
             .started()
             .available("True", "Available", "")
     }
 
-    fn new() -> Given {
-        Given::new("eu-1", 2, "1.2.0").rollout(3, 2)
+    fn new() -> SiteRevisionFixture {
+        SiteRevisionFixture::new("eu-1", 2, "1.2.0").rollout(3, 2)
     }
 
     /// Revisions, the other facts about their site, and the expected state, version, and part of
     /// the note.
-    type Case<'a> = (Vec<Given>, Site, SiteState, Option<&'a str>, &'a str);
+    type Case<'a> = (
+        Vec<SiteRevisionFixture>,
+        Site,
+        SiteState,
+        Option<&'a str>,
+        &'a str,
+    );
 
     #[track_caller]
     fn check(cases: Vec<Case<'_>>) {
@@ -222,7 +230,9 @@ mod tests {
             assert_eq!(picture.state, state, "{text}");
             assert_eq!(picture.runs.as_deref(), runs, "{text}");
             let note = match &picture.note {
-                Some(Note::Reported(report)) => format!("{}: {}", report.reason, report.message),
+                Some(StateReason::Reported(report)) => {
+                    format!("{}: {}", report.reason, report.message)
+                }
                 None => ": ".to_owned(),
                 Some(note) => format!("{note:?}"),
             };
@@ -231,7 +241,7 @@ mod tests {
         }
     }
 
-    fn probes(given: Given) -> Given {
+    fn probes(given: SiteRevisionFixture) -> SiteRevisionFixture {
         given.available("False", reasons::PROBE_FAILURE, "no pods")
     }
 
@@ -261,11 +271,13 @@ mod tests {
     #[test]
     fn a_site_has_the_state_of_its_newest_revision_in_the_rollout() {
         use SiteState::{Failed, InFlight, Offline, RolledBack, Soaking, Updated};
-        let fine = |given: Given| given.available("True", "Available", "");
+        let fine = |given: SiteRevisionFixture| given.available("True", "Available", "");
         let late = new().started_at("2026-01-01T00:00:00Z");
         let refused = new().available("False", reasons::PREFLIGHT_ERROR, "no kind");
         let gone = new().available("Unknown", reasons::CLUSTER_UNREACHABLE, "no answer");
-        let listed = Given::new("listed", 2, "1.2.0").rollout(3, 1).started();
+        let listed = SiteRevisionFixture::new("listed", 2, "1.2.0")
+            .rollout(3, 1)
+            .started();
         let (before, now) = (Some("1.1.0"), Some("1.2.0"));
         let text = "ProbeFailure: no pods";
         let lost = "Lost";
@@ -315,7 +327,9 @@ mod tests {
     /// The manager creates no revision for the site, as its version does not change.
     #[test]
     fn a_site_that_has_the_version_from_an_earlier_rollout_is_updated() {
-        let given = Given::new("eu-1", 1, "1.2.0").rollout(1, 1).started();
+        let given = SiteRevisionFixture::new("eu-1", 1, "1.2.0")
+            .rollout(1, 1)
+            .started();
         let fine = judged(&[given.clone().available("True", "Available", "")], ONLINE);
         assert_eq!((fine.state, fine.wave), (SiteState::Updated, None));
         assert_eq!(judged(&[probes(given)], ONLINE).state, SiteState::InFlight);
@@ -323,10 +337,9 @@ mod tests {
 
     #[test]
     fn a_site_that_recovered_is_not_failed_any_more() {
-        let recovered =
-            Given::new("listed", 2, "1.2.0")
-                .rollout(3, 1)
-                .available("True", "Available", "");
+        let recovered = SiteRevisionFixture::new("listed", 2, "1.2.0")
+            .rollout(3, 1)
+            .available("True", "Available", "");
         assert_eq!(judged(&[recovered], ONLINE).state, SiteState::Updated);
     }
 }

@@ -35,7 +35,7 @@ pub enum Refusal {
 
 /// A version to go back to, with the patch.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Return {
+pub struct VersionRollback {
     /// The version to go back to.
     pub version: String,
     /// True if the deployment followed every version before, and stops to do so.
@@ -52,7 +52,7 @@ pub fn rollback(
     deployment: &SiteDeployment,
     to_version: Option<&str>,
     force: bool,
-) -> Result<Return, Refusal> {
+) -> Result<VersionRollback, Refusal> {
     alive(deployment)?;
     let status = status(deployment);
     let version = match to_version {
@@ -68,7 +68,7 @@ pub fn rollback(
     };
     let asked = &deployment.spec.application_version;
     if *asked == version {
-        return Ok(Return {
+        return Ok(VersionRollback {
             version,
             followed: false,
             patch: None,
@@ -82,7 +82,7 @@ pub fn rollback(
         { "op": "test", "path": "/spec/applicationVersion", "value": asked },
         { "op": "replace", "path": "/spec/applicationVersion", "value": version },
     ]);
-    Ok(Return {
+    Ok(VersionRollback {
         version,
         followed: asked == EVERY_VERSION,
         patch: Some(patch),

@@ -24,7 +24,7 @@ use crate::{
         Chain,
         member::{Deployment, Revision, State},
     },
-    children::{Children, Found, Owner, compile, owner},
+    children::{Children, LookupResult, Owner, compile, owner},
     content::{Contents, Phase, SERVED, is_served},
     delegates::{Delegate, DelegateState, Delegates},
 };
@@ -200,13 +200,13 @@ impl Sources<'_> {
         let key = &object.key;
         let reported = reported(revision, object);
         let (healthy, owner, message) = match self.children.find(key) {
-            Found::Missing => (Health::False, OwnerPicture::Missing, Vec::new()),
-            Found::Unreadable(why) => (
+            LookupResult::Missing => (Health::False, OwnerPicture::Missing, Vec::new()),
+            LookupResult::Unreadable(why) => (
                 Health::Unknown,
                 OwnerPicture::Unknown,
                 vec![why.to_string()],
             ),
-            Found::Live(live) => {
+            LookupResult::Live(live) => {
                 let verdict = match probes {
                     Ok(probes) => probes.evaluate(budget, &key.group, &key.kind, live),
                     Err(error) => Verdict::Unknown(vec![error.clone()]),

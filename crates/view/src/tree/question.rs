@@ -9,7 +9,7 @@ use crate::{
     children::{Children, ChildrenOf, Detail},
     content::{Contents, SlicesOf, WantedRevision},
     delegates::{Delegates, DelegatesOf},
-    lists::{Lists, Missing, NoAnswer, Question},
+    lists::{Lists, MissingObject, NoAnswer, Question},
     selection::Selection,
 };
 
@@ -32,7 +32,7 @@ pub struct Tree {
     /// The chains, by name or in the order in which they were named.
     pub chains: Vec<ChainPicture>,
     /// The first object that was named and does not exist.
-    pub missing: Option<Missing>,
+    pub missing: Option<MissingObject>,
 }
 
 impl Question for TreeOf {
@@ -61,7 +61,9 @@ impl Question for TreeOf {
         });
         Ok(Tree {
             chains: self.draw(chains, &contents, &children?, &delegates?),
-            missing: selected.missing.or(no_revision.map(Missing::Revision)),
+            missing: selected
+                .missing
+                .or(no_revision.map(MissingObject::Revision)),
         })
     }
 }
@@ -166,7 +168,7 @@ mod tests {
             if let Ok(tree) = question.answer(&lists) {
                 return tree;
             }
-            let asked = lists.take_asked();
+            let asked = lists.take_requests();
             for gvk in asked.kinds {
                 let served = Served {
                     path: "/api/v1/configmaps".to_owned(),

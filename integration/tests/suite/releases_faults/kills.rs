@@ -20,12 +20,12 @@ const ROUNDS: u64 = 15;
 const LATEST: u64 = 24;
 
 /// The disturbance of a rollout, if any.
-struct Fate {
+struct Disturbance {
     random: Option<StdRng>,
     kills: u64,
 }
 
-impl Fate {
+impl Disturbance {
     fn none() -> Self {
         Self {
             random: None,
@@ -62,7 +62,7 @@ async fn roll_out(
     app: &TestApplication<'_>,
     bed: &mut Exclusive,
     generation: i64,
-    fate: &mut Fate,
+    fate: &mut Disturbance,
 ) {
     let version = ["0.0.1", "0.0.2"][usize::try_from(generation % 2).unwrap()];
     app.apply(app.environment(version, PODS, VANGUARD)).await;
@@ -77,7 +77,7 @@ async fn roll_out(
 }
 
 /// Rolls out two steps, and aborts.
-async fn abort(app: &TestApplication<'_>, bed: &mut Exclusive, fate: &mut Fate) {
+async fn abort(app: &TestApplication<'_>, bed: &mut Exclusive, fate: &mut Disturbance) {
     app.apply(app.environment("0.0.2", PODS, VANGUARD)).await;
     fate.maybe_kill(bed).await;
     app.at_step(1, 0).await;
@@ -124,7 +124,7 @@ async fn rollouts_of_a_killed_manager_end_like_undisturbed_ones() {
     // The first rollout starts from another Release than all following ones, so it is not compared.
     let mut expected = Vec::new();
     for generation in 1..=3 {
-        roll_out(&app, &mut bed, generation, &mut Fate::none()).await;
+        roll_out(&app, &mut bed, generation, &mut Disturbance::none()).await;
         if generation > 1 {
             settle(&ns, &bed).await;
             expected.push(settled_picture(&app).await);
@@ -135,7 +135,7 @@ async fn rollouts_of_a_killed_manager_end_like_undisturbed_ones() {
     for (generation, seed) in (4..).zip(first..first + ROUNDS) {
         let text = format!("{SEED}={seed}");
         println!("{text}");
-        let mut fate = Fate::of(seed);
+        let mut fate = Disturbance::of(seed);
         roll_out(&app, &mut bed, generation, &mut fate).await;
         kills += fate.kills;
         let like = &expected[usize::try_from(generation % 2).unwrap()];
@@ -158,7 +158,7 @@ async fn aborts_of_a_killed_manager_end_like_undisturbed_ones() {
     app.apply(app.environment("0.0.1", PODS, ALL_IN)).await;
     app.completed(0).await;
     let watched = Watched::start(&app).await;
-    abort(&app, &mut bed, &mut Fate::none()).await;
+    abort(&app, &mut bed, &mut Disturbance::none()).await;
     settle(&ns, &bed).await;
     let expected = settled_picture(&app).await;
     let mut kills = 0;
@@ -166,7 +166,7 @@ async fn aborts_of_a_killed_manager_end_like_undisturbed_ones() {
     for seed in first..first + ROUNDS {
         let text = format!("{SEED}={seed}");
         println!("{text}");
-        let mut fate = Fate::of(seed);
+        let mut fate = Disturbance::of(seed);
         abort(&app, &mut bed, &mut fate).await;
         kills += fate.kills;
         becomes(&app, &expected, &text).await;

@@ -32,12 +32,12 @@ const STAGES: [(&str, Path); 4] = [
 ];
 
 /// The network between the hub and the site. It breaks while a request is held back.
-struct Line {
+struct SiteNetwork {
     proxy: Proxy,
     faults: Faults,
 }
 
-impl Line {
+impl SiteNetwork {
     /// Waits for the request, and makes the site unreachable before the request arrives.
     async fn cut_at(&self, gate: &Gate, held: &Injection) {
         held.used(1).await;
@@ -56,7 +56,7 @@ async fn a_rollout_continues_after_a_cluster_was_cut_off_in_any_stage() {
     let faults = Faults::start(site.endpoint()).await;
     let proxy = Proxy::start(faults.address()).await;
     let url = proxy.url();
-    let line = Line { proxy, faults };
+    let line = SiteNetwork { proxy, faults };
     let app = TestApplication::through(&ns, APP, &site, &url).await;
     app.apply(app.environment("0.0.1", PODS, ALL_IN)).await;
     app.completed(0).await;

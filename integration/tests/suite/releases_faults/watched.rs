@@ -9,10 +9,10 @@ use super::APP;
 
 /// Recordings of an application's objects in its clusters.
 pub(crate) struct Watched {
-    places: Vec<Place>,
+    places: Vec<RecordedCluster>,
 }
 
-struct Place {
+struct RecordedCluster {
     cluster: String,
     pods: Recording,
     services: Recording,
@@ -28,7 +28,7 @@ impl Watched {
                 let like = app.ns.reference(&object(api, kind, "any"));
                 Recording::start(&place.cluster, &like, labels).await
             };
-            places.push(Place {
+            places.push(RecordedCluster {
                 cluster: place.joined.name().to_owned(),
                 pods: follow("v1", "Pod", &format!("shipper-app={APP}")).await,
                 services: follow("v1", "Service", "").await,

@@ -15,7 +15,7 @@ pub(super) const VERSIONS: [&str; 2] = ["1.0.0", "2.0.0"];
 
 /// The disturbance of the rollout of the second version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum Disturbance {
     None,
     /// The second version does not become available in this site, even after its progress deadline.
     Breaks(usize),
@@ -31,11 +31,11 @@ pub(super) struct Scenario {
     pub(super) seed: u64,
     /// The strategy for the second version.
     pub(super) strategy: Value,
-    pub(super) trouble: Trouble,
+    pub(super) trouble: Disturbance,
 }
 
 /// A revision as the planner created it: version, rollout, wave, and true for a rollback.
-pub(super) type Given = (String, i64, i32, bool);
+pub(super) type PlannedRevision = (String, i64, i32, bool);
 
 /// The end of a rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(super) struct End {
     /// The reason of the abort.
     pub(super) aborted: Option<String>,
     /// The revisions that each site got, in order.
-    pub(super) given: BTreeMap<String, Vec<Given>>,
+    pub(super) given: BTreeMap<String, Vec<PlannedRevision>>,
     /// The version of each site, and all versions whose own objects are in the site.
     pub(super) has: BTreeMap<String, (String, BTreeSet<String>)>,
 }
@@ -74,9 +74,9 @@ impl Scenario {
         strategy["healthyTime"] = format!("{}s", healthy_time.as_secs()).into();
         let waves = i32::try_from(waves).unwrap();
         let trouble = match random.random_range(0..6) {
-            0 => Trouble::None,
-            1 => Trouble::Abort(random.random_range(1..=waves)),
-            2 => Trouble::Back(random.random_range(1..=waves)),
+            0 => Disturbance::None,
+            1 => Disturbance::Abort(random.random_range(1..=waves)),
+            2 => Disturbance::Back(random.random_range(1..=waves)),
             _ => {
                 strategy["progressDeadline"] = format!("{}s", deadline.as_secs()).into();
                 let (on_error, most) = [
@@ -87,7 +87,7 @@ impl Scenario {
                 ][random.random_range(0..4)];
                 strategy["onError"] = on_error.into();
                 strategy["maxFailures"] = most.map_or(Value::Null, Value::from);
-                Trouble::Breaks(random.random_range(0..sites))
+                Disturbance::Breaks(random.random_range(0..sites))
             }
         };
         Self {
@@ -109,12 +109,12 @@ impl Scenario {
         model.sample.spec.strategy = serde_json::from_value(self.strategy.clone()).unwrap();
         model.sample.bring(VERSIONS[1]);
         match self.trouble {
-            Trouble::None | Trouble::Breaks(_) => {}
-            Trouble::Abort(wave) => {
+            Disturbance::None | Disturbance::Breaks(_) => {}
+            Disturbance::Abort(wave) => {
                 model.run(|model| model.is_in(wave));
                 model.sample.spec.abort_rollout = model.sample.status.rollout;
             }
-            Trouble::Back(wave) => {
+            Disturbance::Back(wave) => {
                 model.run(|model| model.is_in(wave));
                 model.sample.bring(VERSIONS[0]);
             }
@@ -130,7 +130,7 @@ struct Model {
     name: String,
     uid: String,
     broken: Option<String>,
-    given: BTreeMap<String, Vec<Given>>,
+    given: BTreeMap<String, Vec<PlannedRevision>>,
 }
 
 impl Model {
@@ -151,7 +151,7 @@ impl Model {
             name: scenario.deployment(),
             uid: uid.to_owned(),
             broken: match scenario.trouble {
-                Trouble::Breaks(at) => Some(sites[at].clone()),
+                Disturbance::Breaks(at) => Some(sites[at].clone()),
                 _ => None,
             },
             given: BTreeMap::new(),

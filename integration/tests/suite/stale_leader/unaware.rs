@@ -3,7 +3,7 @@
 
 use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
-use baton_integration::faults::{Answer, Faults, Gate, On, Seen, Verb};
+use baton_integration::faults::{Answer, Faults, Gate, ObservedRequest, On, Verb};
 use baton_integration::manager::Manager;
 use baton_integration::namespace::PATIENCE;
 use baton_integration::prelude::*;
@@ -11,7 +11,7 @@ use baton_integration::prelude::*;
 use super::{FLAGS, is_leader, objects};
 
 /// True if a request is a write that only a leader may send.
-fn is_of_a_leader(seen: &Seen) -> bool {
+fn is_of_a_leader(seen: &ObservedRequest) -> bool {
     let free = ["/namespaces/baton-system/leases", "/events"];
     seen.is_write() && !free.iter().any(|path| seen.path.contains(path))
 }

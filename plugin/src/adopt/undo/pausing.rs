@@ -8,7 +8,7 @@ use baton_apis::{
 };
 use baton_view::chain::{Chain, member::Revision, target::Target};
 
-use super::Holding;
+use super::AdoptedDeployment;
 use crate::{
     connect::Cluster,
     error::Error,
@@ -16,7 +16,7 @@ use crate::{
     wait::chain::watch_until,
 };
 
-impl Holding {
+impl AdoptedDeployment {
     /// Pauses the deployment, or its remaining revisions. Returns when the manager has observed the
     /// pause: it writes no object from then on.
     ///

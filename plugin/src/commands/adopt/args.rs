@@ -129,11 +129,11 @@ pub(super) struct SourceArgs {
 
     /// The objects of an Application of Argo CD. Default namespace: argocd
     #[arg(long, value_name = "[NAMESPACE/]NAME", value_parser = placed_name)]
-    pub(super) argocd: Option<Placed>,
+    pub(super) argocd: Option<NameArg>,
 
     /// The objects of a Kustomization of Flux. Default namespace: flux-system
     #[arg(long, value_name = "[NAMESPACE/]NAME", value_parser = placed_name)]
-    pub(super) flux: Option<Placed>,
+    pub(super) flux: Option<NameArg>,
 
     /// The objects of the namespace with these labels, except those that controllers make
     #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = selector)]
@@ -206,12 +206,12 @@ pub(super) struct ResultArgs {
 
 /// A name, with its namespace if it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Placed {
+pub(super) struct NameArg {
     pub(super) namespace: Option<String>,
     pub(super) name: String,
 }
 
-fn placed_name(text: &str) -> Result<Placed, String> {
+fn placed_name(text: &str) -> Result<NameArg, String> {
     let (place, name) = match text.split_once('/') {
         Some((place, name)) => (Some(place), name),
         None => (None, text),
@@ -219,7 +219,7 @@ fn placed_name(text: &str) -> Result<Placed, String> {
     if place == Some("") {
         return Err("the namespace is empty".to_owned());
     }
-    Ok(Placed {
+    Ok(NameArg {
         namespace: place.map(namespace).transpose()?,
         name: object_name(name).map_err(|error| error.to_string())?,
     })
@@ -243,14 +243,14 @@ mod tests {
 
     /// The arguments of this command alone.
     #[derive(Debug, clap::Parser)]
-    struct Line {
+    struct TestArgs {
         #[command(flatten)]
         args: AdoptArgs,
     }
 
     fn parsed(line: &str) -> Result<AdoptArgs, clap::error::ErrorKind> {
         let words = line.split(' ').map(|word| word.trim_matches('\''));
-        let line = <Line as clap::Parser>::try_parse_from(["adopt"].into_iter().chain(words));
+        let line = <TestArgs as clap::Parser>::try_parse_from(["adopt"].into_iter().chain(words));
         line.map(|line| line.args).map_err(|error| error.kind())
     }
 
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn names_may_have_a_namespace() {
-        let placed = |namespace: Option<&str>| Placed {
+        let placed = |namespace: Option<&str>| NameArg {
             namespace: namespace.map(str::to_owned),
             name: "shop".to_owned(),
         };

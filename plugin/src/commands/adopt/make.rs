@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::args::{AdoptArgs, ResultArgs};
 use crate::{
     adopt::{
-        Member,
+        ObjectToAdopt,
         content::{content, recorded},
         dry_run::{Values, settle},
         live::Adoptable,
@@ -74,7 +74,7 @@ pub(super) async fn deployment(
 
 async fn one(
     cluster: &Cluster,
-    member: &Member,
+    member: &ObjectToAdopt,
     live: &Value,
     result: &ResultArgs,
 ) -> Result<Settled, Error> {

@@ -34,15 +34,15 @@ pub(crate) async fn run(
     let cluster = global.connect().await?;
     let known = if target.is_application() {
         read::<SiteApplication>(&cluster, target).await?;
-        Known {
+        DefaultVersions {
             application: target.name.clone(),
-            ..Known::default()
+            ..DefaultVersions::default()
         }
     } else {
         let deployment: SiteDeployment = read(&cluster, target).await?;
         let status = status(&deployment);
         let before = status.previous_version;
-        Known {
+        DefaultVersions {
             application: deployment.spec.application,
             before: before.filter(|_| status.previous_application.is_none()),
             now: status.version,
@@ -65,7 +65,7 @@ pub(crate) async fn run(
 
 /// The default versions, from the status of a deployment. Empty for an application.
 #[derive(Debug, Default)]
-struct Known {
+struct DefaultVersions {
     application: String,
     /// The previous version of a deployment.
     before: Option<String>,
@@ -73,7 +73,7 @@ struct Known {
     now: Option<String>,
 }
 
-impl Known {
+impl DefaultVersions {
     /// The records to compare.
     ///
     /// By default, the previous and the present version of a deployment, or the two newest versions
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[derive(clap::Parser)]
-    struct Line {
+    struct TestArgs {
         #[command(flatten)]
         args: DiffArgs,
     }
@@ -133,7 +133,7 @@ mod tests {
         };
         let versions = ["1.0.0", "1.1.0", "1.1.0", "1.2.0"];
         let records = Records::from_objects(versions.iter().enumerate().map(record).collect());
-        let known = Known {
+        let known = DefaultVersions {
             application: "shop".to_owned(),
             before: known.0.map(str::to_owned),
             now: known.1.map(str::to_owned),
@@ -141,7 +141,7 @@ mod tests {
         let words = ["diff", "sitedeploy/shop"]
             .into_iter()
             .chain(line.split_whitespace());
-        let args = Line::parse_from(words).args;
+        let args = TestArgs::parse_from(words).args;
         let target = SiteTarget::deployment("shop");
         let pair = known.pair(&target, &args, &records);
         let pair = pair.map(|(from, to)| (from.name.clone(), to.name.clone()));

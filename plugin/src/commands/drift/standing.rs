@@ -9,7 +9,7 @@ use baton_engine::{
 };
 use baton_view::{
     chain::{Chain, member::Revision},
-    children::{Children, Detail, Found},
+    children::{Children, Detail, LookupResult},
     content::{RevisionContent, WantedRevision},
     delegates::{Delegates, DelegatesOf},
     diff::live,
@@ -27,7 +27,7 @@ use crate::{
 
 /// The drift that was found, and warnings about objects that could not be read.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct DriftReport {
     pub(super) rows: Vec<Row>,
     pub(super) warnings: Vec<String>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Standing {
 type Owned<'a> = (&'a Revision, &'a Desired, Option<&'a Value>);
 
 /// Compares the objects that revisions control, and finds those that were deleted.
-pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<Standing, Error> {
+pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<DriftReport, Error> {
     let revisions = in_force(chains);
     let slices = lists::slices(cluster, revisions.iter().copied()).await?;
     let contents: Vec<RevisionContent> = revisions
@@ -46,7 +46,7 @@ pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<Standing
     let wanted: Vec<WantedRevision<'_>> = revisions.iter().copied().zip(&contents).collect();
     let children = lists::children(cluster, "", &wanted, Detail::Whole).await?;
     let delegates = lists::once(cluster, &DelegatesOf(&wanted)).await?;
-    let mut standing = Standing::default();
+    let mut standing = DriftReport::default();
     let owned = owned(
         chains,
         &wanted,
@@ -57,7 +57,7 @@ pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<Standing
     let found = owned.into_iter().map(async |(revision, desired, live)| {
         let judged = match live {
             Some(live) => judge(cluster, desired, live).await?,
-            None => Judged::Differs(Drift::default(), "missing"),
+            None => ObjectComparison::Differs(Drift::default(), "missing"),
         };
         Ok::<_, Error>((revision, desired, judged))
     });
@@ -69,12 +69,14 @@ pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<Standing
     Ok(standing)
 }
 
-impl Standing {
-    fn add(&mut self, revision: &Revision, desired: &Desired, judged: Judged) {
+impl DriftReport {
+    fn add(&mut self, revision: &Revision, desired: &Desired, judged: ObjectComparison) {
         match judged {
-            Judged::AsWanted => {}
-            Judged::Differs(drift, remark) => self.rows.push(row(revision, desired, drift, remark)),
-            Judged::Restless => self.warnings.push(format!(
+            ObjectComparison::AsWanted => {}
+            ObjectComparison::Differs(drift, remark) => {
+                self.rows.push(row(revision, desired, drift, remark))
+            }
+            ObjectComparison::Conflicting => self.warnings.push(format!(
                 "{} not compared: it has changed during each attempt",
                 super::render::object(&desired.key)
             )),
@@ -106,18 +108,18 @@ fn owned<'a>(
         for (phase, desired) in content.placed().filter(|(phase, _)| phase.is_here()) {
             let identity = delegates.controller(revision, phase);
             match children.find(&desired.key) {
-                Found::Live(live) => {
+                LookupResult::Live(live) => {
                     let is_own = controller(live).is_some_and(|owner| identity.is(owner));
                     if is_own && !is_terminating(live) {
                         owned.push((*revision, desired, Some(live)));
                     }
                 }
-                Found::Missing => {
+                LookupResult::Missing => {
                     if revision.has_succeeded() && !is_newer(chains, wanted, revision, desired) {
                         owned.push((*revision, desired, None));
                     }
                 }
-                Found::Unreadable(why) => {
+                LookupResult::Unreadable(why) => {
                     let gvk = &desired.gvk;
                     let text = format!("{} {} not compared: {why}", gvk.api_version(), gvk.kind);
                     if !warnings.contains(&text) {
@@ -147,35 +149,43 @@ fn is_newer(
 }
 
 /// The result of comparing an object with its revision.
-enum Judged {
+enum ObjectComparison {
     AsWanted,
     /// The object differs; the remark may be empty.
     Differs(Drift, &'static str),
     /// Each attempt ended in a conflict.
-    Restless,
+    Conflicting,
 }
 
 /// Compares an object with its revision. A dry run of the manager's apply excludes differences in
 /// notation only.
-async fn judge(cluster: &Cluster, desired: &Desired, live: &Value) -> Result<Judged, Error> {
+async fn judge(
+    cluster: &Cluster,
+    desired: &Desired,
+    live: &Value,
+) -> Result<ObjectComparison, Error> {
     let look = async |live: Option<&Value>| match live {
         Some(live) => judge_once(cluster, desired, live).await,
-        None => Ok(Judged::AsWanted),
+        None => Ok(ObjectComparison::AsWanted),
     };
     settled(forecast::retried(cluster, desired, Some(live), look).await)
 }
 
-/// Maps a conflict after all attempts to [`Judged::Restless`].
-fn settled(judged: Result<Judged, Error>) -> Result<Judged, Error> {
+/// Maps a conflict after all attempts to [`ObjectComparison::Conflicting`].
+fn settled(judged: Result<ObjectComparison, Error>) -> Result<ObjectComparison, Error> {
     match judged {
-        Err(error) if error.is_code(409) => Ok(Judged::Restless),
+        Err(error) if error.is_code(409) => Ok(ObjectComparison::Conflicting),
         judged => judged,
     }
 }
 
-async fn judge_once(cluster: &Cluster, desired: &Desired, live: &Value) -> Result<Judged, Error> {
+async fn judge_once(
+    cluster: &Cluster,
+    desired: &Desired,
+    live: &Value,
+) -> Result<ObjectComparison, Error> {
     let path = match compare(&live::body(desired, live), live) {
-        Difference::None => return Ok(Judged::AsWanted),
+        Difference::None => return Ok(ObjectComparison::AsWanted),
         Difference::Fields(path) | Difference::NotOwned(path) | Difference::Surplus(path) => path,
     };
     let body = live::dry_run_body(desired, live);
@@ -183,9 +193,9 @@ async fn judge_once(cluster: &Cluster, desired: &Desired, live: &Value) -> Resul
         Ok(answer) => {
             let drift = Drift::between(live, &answer);
             return Ok(if drift.is_empty() {
-                Judged::AsWanted
+                ObjectComparison::AsWanted
             } else {
-                Judged::Differs(drift, "")
+                ObjectComparison::Differs(drift, "")
             });
         }
         Err(error) if error.is_code(409) => return Err(error),
@@ -195,7 +205,7 @@ async fn judge_once(cluster: &Cluster, desired: &Desired, live: &Value) -> Resul
         Err(Error::Refused(_)) => "the server would refuse the repair",
         Err(error) => return Err(error),
     };
-    Ok(Judged::Differs(Drift::at(&path), why))
+    Ok(ObjectComparison::Differs(Drift::at(&path), why))
 }
 
 fn row(revision: &Revision, desired: &Desired, drift: Drift, remark: &str) -> Row {
@@ -325,14 +335,18 @@ mod tests {
             let status = kube::core::Status::failure("no", "reason").with_code(code);
             settled(Err(Error::Refused(Box::new(status))))
         };
-        let mut standing = Standing::default();
+        let mut standing = DriftReport::default();
         standing.add(revision, desired, refused(409).unwrap());
         assert_eq!(
             standing.warnings,
             ["ConfigMap/own not compared: it has changed during each attempt"]
         );
         assert!(refused(500).is_err());
-        standing.add(revision, desired, settled(Ok(Judged::AsWanted)).unwrap());
+        standing.add(
+            revision,
+            desired,
+            settled(Ok(ObjectComparison::AsWanted)).unwrap(),
+        );
         assert_eq!((standing.rows.len(), standing.warnings.len()), (0, 1));
     }
 

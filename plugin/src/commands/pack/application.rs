@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct TestArgs {
         #[command(flatten)]
         pack: super::super::PackArgs,
     }
@@ -290,7 +290,7 @@ mod tests {
 
     async fn make(more: &[&str]) -> Result<Value, String> {
         let line = CHART.iter().chain(more);
-        let line = Line::try_parse_from(line).map_err(|error| error.to_string())?;
+        let line = TestArgs::try_parse_from(line).map_err(|error| error.to_string())?;
         let pack = line.pack;
         let global = GlobalArgs::default();
         let name = pack.result.name.as_deref();
@@ -365,9 +365,9 @@ mod tests {
             let refused = make(more).await.unwrap_err();
             assert!(refused.contains(expected), "{more:?}: {refused}");
         }
-        let without = Line::try_parse_from(["pack", "--application"]).unwrap_err();
+        let without = TestArgs::try_parse_from(["pack", "--application"]).unwrap_err();
         assert!(without.to_string().contains("--chart"), "{without}");
-        let alone = Line::try_parse_from(["pack", "a.yaml", "--chart", "x"]).unwrap_err();
+        let alone = TestArgs::try_parse_from(["pack", "a.yaml", "--chart", "x"]).unwrap_err();
         assert!(alone.to_string().contains("--application"), "{alone}");
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     args::{GlobalArgs, timeout},
     commands::{
         Exit,
-        rollback::{Seen, Wanted, arrive, roll},
+        rollback::{RollbackOptions, SpecVersion, arrive, roll},
     },
     connect::Cluster,
     error::Error,
@@ -136,13 +136,13 @@ impl WaitArgs {
                 ));
             }
         };
-        let wanted = Wanted {
+        let wanted = RollbackOptions {
             to_revision: Some(number),
-            only: Some(Seen {
+            only: Some(SpecVersion {
                 uid: text_at(applied, "/metadata/uid").to_owned(),
                 generation: applied["metadata"]["generation"].as_i64(),
             }),
-            ..Wanted::default()
+            ..RollbackOptions::default()
         };
         let done = roll(cluster, target, &wanted).await?;
         let Some(follow) = &done.follow else {

@@ -4,7 +4,7 @@ use baton_apis::SiteDeployment;
 use baton_kubernetes::wire::MediaType;
 use baton_view::sites::{
     record::Records,
-    steer::{self, Return},
+    steer::{self, VersionRollback},
     target::SiteTarget,
     verdict::judge,
 };
@@ -71,7 +71,7 @@ async fn roll(
     cluster: &Cluster,
     target: &SiteTarget,
     args: &RollbackArgs,
-) -> Result<Return, Error> {
+) -> Result<VersionRollback, Error> {
     let deployment: SiteDeployment = read(cluster, target).await?;
     let found = steer::rollback(&deployment, args.to_version.as_deref(), args.force)
         .map_err(|refusal| refused(target, &refusal))?;

@@ -27,7 +27,7 @@ use crate::{
 
 /// A chain and the state of its rollout.
 #[derive(Debug)]
-struct Line {
+struct ChainRow {
     chain: Chain,
     rollout: Rollout,
 }
@@ -38,7 +38,7 @@ pub(super) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, 
     let output = global.output();
     let mut lines = read(&cluster, &selection).await?;
     let found = lines.len();
-    let is_fine = lines.iter().all(Line::is_fine);
+    let is_fine = lines.iter().all(ChainRow::is_fine);
     if args.unhealthy {
         lines.retain(|line| !line.is_fine());
     }
@@ -60,18 +60,18 @@ pub(super) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, 
 
 /// Judges all chains. Slices are read only for chains that are not rolled out, to count their
 /// objects.
-async fn read(cluster: &Cluster, selection: &Selection) -> Result<Vec<Line>, Error> {
+async fn read(cluster: &Cluster, selection: &Selection) -> Result<Vec<ChainRow>, Error> {
     let chains = lists::selected(cluster, selection).await?;
     let none = Slices::default();
     let is_open = |chain: &&Chain| judge(chain, &none).outcome != Outcome::Done;
     let open = chains.iter().filter(is_open).filter_map(Chain::subject);
     // A user without the right to read slices gets everything but the number of objects.
     let slices = lists::slices(cluster, open).await.unwrap_or_default();
-    let line = |chain: Chain| Line::new(chain, &slices);
+    let line = |chain: Chain| ChainRow::new(chain, &slices);
     Ok(chains.into_iter().map(line).collect())
 }
 
-impl Line {
+impl ChainRow {
     fn new(chain: Chain, slices: &Slices) -> Self {
         let mut rollout = judge(&chain, slices);
         if rollout.outcome == Outcome::Done
@@ -115,7 +115,7 @@ impl Line {
     }
 }
 
-fn table(lines: &[Line], with_namespaces: bool) -> Table {
+fn table(lines: &[ChainRow], with_namespaces: bool) -> Table {
     let headings = [
         "NAMESPACE",
         "NAME",
@@ -130,7 +130,7 @@ fn table(lines: &[Line], with_namespaces: bool) -> Table {
         &headings[1..]
     });
     for line in lines {
-        let Line { chain, rollout } = line;
+        let ChainRow { chain, rollout } = line;
         let target = chain.target().map(|target| target.to_string());
         let number = chain.subject().and_then(Revision::number);
         let ready = match rollout.of {
@@ -155,7 +155,7 @@ fn table(lines: &[Line], with_namespaces: bool) -> Table {
     table
 }
 
-fn value(lines: &[Line]) -> Value {
+fn value(lines: &[ChainRow]) -> Value {
     let values = lines
         .iter()
         .map(|line| status::value(&line.chain, &line.rollout));
@@ -212,7 +212,7 @@ mod tests {
         set
     }
 
-    fn lines() -> Vec<Line> {
+    fn lines() -> Vec<ChainRow> {
         let done = json!([
             condition("Available", "True", "Available", ""),
             condition("Succeeded", "True", "RolloutSuccess", ""),
@@ -254,7 +254,7 @@ mod tests {
         let slices = Slices::default();
         chains
             .into_iter()
-            .map(|chain| Line::new(chain, &slices))
+            .map(|chain| ChainRow::new(chain, &slices))
             .collect()
     }
 
@@ -262,7 +262,7 @@ mod tests {
     fn each_deployment_has_a_line_with_its_obstacle() {
         let lines = lines();
         insta::assert_snapshot!(table(&lines, true).render(Output::plain()));
-        let fine: Vec<bool> = lines.iter().map(Line::is_fine).collect();
+        let fine: Vec<bool> = lines.iter().map(ChainRow::is_fine).collect();
         assert_eq!(fine, [true, false, true, false, true]);
         let value = value(&lines);
         assert_eq!(value["chains"][1]["verdict"], "Failed");

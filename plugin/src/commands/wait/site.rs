@@ -6,7 +6,7 @@ use baton_view::sites::{
     observed::status, question::SiteQuestion, target::SiteTarget, verdict::judge,
 };
 
-use super::{Goal, Reached, Wait, WaitArgs, judge_condition};
+use super::{Goal, GoalState, Wait, WaitArgs, judge_condition};
 use crate::{
     args::GlobalArgs,
     commands::Exit,
@@ -51,7 +51,7 @@ pub(crate) async fn run(
 }
 
 /// Checks if a deployment has reached a goal.
-fn look(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> Reached {
+fn look(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> GoalState {
     let name = target.full();
     let status = status(deployment);
     let condition = |type_: &str, value: &str| {
@@ -60,18 +60,18 @@ fn look(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> Reache
     };
     match goal {
         Goal::Available => match condition(conditions::AVAILABLE, "True") {
-            Reached::Yes(_) => Reached::Yes(format!("{name} is available")),
+            GoalState::Yes(_) => GoalState::Yes(format!("{name} is available")),
             other => other,
         },
         Goal::Condition { type_, status } => condition(type_, status),
         Goal::Deleted if deployment.metadata.deletion_timestamp.is_some() => {
-            Reached::No(format!("{name} is being deleted"))
+            GoalState::No(format!("{name} is being deleted"))
         }
-        Goal::Deleted => Reached::No(format!("{name} exists, and is not being deleted")),
+        Goal::Deleted => GoalState::No(format!("{name} exists, and is not being deleted")),
         _ => {
             let verdict = judge(deployment);
             let message = format!("{target}: {}", fleet::message(&verdict));
-            Reached::of(verdict.outcome, message)
+            GoalState::of(verdict.outcome, message)
         }
     }
 }
@@ -92,21 +92,21 @@ mod tests {
         let progressing = condition("Progressing", "True", "RollingOut", "wave 2 of 3");
         assert_eq!(
             looked(std::slice::from_ref(&progressing), &Goal::RolledOut),
-            Reached::No("sitedeploy/shop: wave 2 of 3".to_owned())
+            GoalState::No("sitedeploy/shop: wave 2 of 3".to_owned())
         );
         let aborted = condition("Aborted", "True", "SiteFailed", "eu-4 failed");
         assert_eq!(
             looked(&[aborted, progressing], &Goal::RolledOut),
-            Reached::Never("sitedeploy/shop: eu-4 failed".to_owned())
+            GoalState::Never("sitedeploy/shop: eu-4 failed".to_owned())
         );
         let complete = condition("Progressing", "False", "Complete", "");
         let available = condition("Available", "True", "Available", "");
         let both = [complete, available];
         assert!(matches!(
             looked(&both, &Goal::RolledOut),
-            Reached::Yes(text) if text.starts_with("sitedeploy/shop: version 1.2.0 is in")
+            GoalState::Yes(text) if text.starts_with("sitedeploy/shop: version 1.2.0 is in")
         ));
-        assert!(matches!(looked(&both, &Goal::Available), Reached::Yes(_)));
-        assert!(matches!(looked(&both, &Goal::Deleted), Reached::No(_)));
+        assert!(matches!(looked(&both, &Goal::Available), GoalState::Yes(_)));
+        assert!(matches!(looked(&both, &Goal::Deleted), GoalState::No(_)));
     }
 }

@@ -9,7 +9,7 @@ use baton_view::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use super::Going;
+use super::CascadingDeletion;
 use crate::{
     connect::{Cluster, SIDE_BY_SIDE},
     error::Error,
@@ -43,21 +43,23 @@ pub(crate) async fn warning(
     gvk: &Gvk,
     live: &Value,
 ) -> Result<Option<Warning>, Error> {
-    Ok(Some(match Going::of(gvk, live) {
+    Ok(Some(match CascadingDeletion::of(gvk, live) {
         None => return Ok(None),
-        Some(Going::Namespace(name)) => Warning::Namespace(contents(cluster, &name).await?),
-        Some(Going::Definition(path)) => Warning::Definition(match path {
+        Some(CascadingDeletion::Namespace(name)) => {
+            Warning::Namespace(contents(cluster, &name).await?)
+        }
+        Some(CascadingDeletion::Definition(path)) => Warning::Definition(match path {
             Some(path) => known(cluster.count_at(&path).await)?,
             None => Some(Count::Exactly(0)),
         }),
-        Some(Going::Claim(volume)) => {
+        Some(CascadingDeletion::Claim(volume)) => {
             let policy = match &volume {
                 Some(volume) => policy(cluster, volume).await?,
                 None => None,
             };
             Warning::Claim { volume, policy }
         }
-        Some(Going::Known(warning)) => warning,
+        Some(CascadingDeletion::Complete(warning)) => warning,
     }))
 }
 

@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::{
     connect::{Cluster, SIDE_BY_SIDE},
-    diff::losses::Coming,
+    diff::losses::PendingApply,
     error::Error,
     pack::manifest::Manifest,
 };
 
 /// A Secret that the user may not read, with the error.
-type Unseen<'a> = (&'a Manifest, ObjectKey, Error);
+type UnreadableSecret<'a> = (&'a Manifest, ObjectKey, Error);
 
 /// Reads the metadata of Secrets that are left out, and reports those that do not exist yet. If the
 /// user may not read it, the previous revisions are searched for the Secret.
@@ -26,7 +26,7 @@ type Unseen<'a> = (&'a Manifest, ObjectKey, Error);
 pub(crate) async fn check(
     cluster: &Cluster,
     left_out: &[Manifest],
-    next: &Coming,
+    next: &PendingApply,
 ) -> Result<Vec<String>, Error> {
     let looked_at = stream::iter(left_out).map(async |secret| {
         let key = key(cluster, secret);
@@ -39,7 +39,7 @@ pub(crate) async fn check(
             Err(error) => Err(error),
         }
     });
-    let looked_at: Vec<Result<Option<String>, Unseen<'_>>> =
+    let looked_at: Vec<Result<Option<String>, UnreadableSecret<'_>>> =
         looked_at.buffered(SIDE_BY_SIDE).try_collect().await?;
     let is_unseen = looked_at.iter().any(Result::is_err);
     let former = if is_unseen {

@@ -2,8 +2,8 @@
 
 use baton_view::applications::{
     clusters::Trouble,
-    observed::Part,
-    picture::Note,
+    observed::ReleaseTargetKind,
+    picture::ApplicationNote,
     state::{Reason, Verdict},
 };
 
@@ -50,14 +50,14 @@ pub(crate) fn reason(reason: &Reason) -> String {
 }
 
 /// Remarks about an Application as a whole.
-pub(crate) fn notes(notes: &[Note]) -> String {
+pub(crate) fn notes(notes: &[ApplicationNote]) -> String {
     let texts = notes.iter().map(|note| match note {
-        Note::Reason(why) => reason(why),
-        Note::Condition(text) => text.clone(),
-        Note::SameGeneration(first, second, generation) => {
+        ApplicationNote::Reason(why) => reason(why),
+        ApplicationNote::Condition(text) => text.clone(),
+        ApplicationNote::SameGeneration(first, second, generation) => {
             format!("releases {first} and {second} both have generation {generation}")
         }
-        Note::NoRevisions(why) => format!("its revisions cannot be read: {why}"),
+        ApplicationNote::NoRevisions(why) => format!("its revisions cannot be read: {why}"),
     });
     texts.collect::<Vec<_>>().join("; ")
 }
@@ -75,19 +75,19 @@ pub(crate) fn troubles(troubles: &[Trouble]) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-fn word(part: Part) -> &'static str {
+fn word(part: ReleaseTargetKind) -> &'static str {
     match part {
-        Part::Installation => "installation",
-        Part::Capacity => "capacity",
-        Part::Traffic => "traffic",
+        ReleaseTargetKind::Installation => "installation",
+        ReleaseTargetKind::Capacity => "capacity",
+        ReleaseTargetKind::Traffic => "traffic",
     }
 }
 
-fn kind(part: Part) -> &'static str {
+fn kind(part: ReleaseTargetKind) -> &'static str {
     match part {
-        Part::Installation => "InstallationTarget",
-        Part::Capacity => "CapacityTarget",
-        Part::Traffic => "TrafficTarget",
+        ReleaseTargetKind::Installation => "InstallationTarget",
+        ReleaseTargetKind::Capacity => "CapacityTarget",
+        ReleaseTargetKind::Traffic => "TrafficTarget",
     }
 }
 

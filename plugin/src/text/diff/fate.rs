@@ -3,58 +3,59 @@
 use baton_apis::constants::CLASS_CLUSTER_PREFIX;
 use baton_view::{
     children::Owner,
-    diff::fate::{Fate, Group, Unseen, When},
+    diff::fate::{DiffOutcome, Group, RemovalTime, UnreadReason},
 };
 
 /// The fate in words.
-pub(crate) fn fate(fate: &Fate) -> String {
+pub(crate) fn fate(fate: &DiffOutcome) -> String {
     match fate {
-        Fate::Unchanged => "unchanged".to_owned(),
-        Fate::Added => "added".to_owned(),
-        Fate::Changed => "changed".to_owned(),
-        Fate::Removed => "removed".to_owned(),
-        Fate::SameManifest => "same manifest".to_owned(),
-        Fate::Absent => "not in the cluster".to_owned(),
-        Fate::Different => "different in the cluster".to_owned(),
-        Fate::AsWanted => "as wanted, with fields of others".to_owned(),
-        Fate::Created | Fate::Recreated | Fate::HandedOver | Fate::Adopted => {
-            group(fate.group()).to_owned()
-        }
-        Fate::TakenOver(Owner::Nobody) => "taken over, had no controller".to_owned(),
-        Fate::TakenOver(owner) => format!("taken over from {}", controller(owner)),
-        Fate::Restarted => "changed, and its pods are replaced".to_owned(),
-        Fate::Left(newer) => format!("left to revision {newer}"),
-        Fate::NotCompared(why) => format!("not compared: {}", unseen(why)),
-        Fate::Kept(time) => format!("kept, without an owner, {}", when(time)),
-        Fate::Deleted(time) => format!("deleted {}", when(time)),
-        Fate::MaybeDeleted(time) => {
+        DiffOutcome::Unchanged => "unchanged".to_owned(),
+        DiffOutcome::Added => "added".to_owned(),
+        DiffOutcome::Changed => "changed".to_owned(),
+        DiffOutcome::Removed => "removed".to_owned(),
+        DiffOutcome::SameManifest => "same manifest".to_owned(),
+        DiffOutcome::Absent => "not in the cluster".to_owned(),
+        DiffOutcome::Different => "different in the cluster".to_owned(),
+        DiffOutcome::AsWanted => "as wanted, with fields of others".to_owned(),
+        DiffOutcome::Created
+        | DiffOutcome::Recreated
+        | DiffOutcome::HandedOver
+        | DiffOutcome::Adopted => group(fate.group()).to_owned(),
+        DiffOutcome::TakenOver(Owner::Nobody) => "taken over, had no controller".to_owned(),
+        DiffOutcome::TakenOver(owner) => format!("taken over from {}", controller(owner)),
+        DiffOutcome::Restarted => "changed, and its pods are replaced".to_owned(),
+        DiffOutcome::Left(newer) => format!("left to revision {newer}"),
+        DiffOutcome::NotCompared(why) => format!("not compared: {}", unseen(why)),
+        DiffOutcome::Kept(time) => format!("kept, without an owner, {}", when(time)),
+        DiffOutcome::Deleted(time) => format!("deleted {}", when(time)),
+        DiffOutcome::MaybeDeleted(time) => {
             format!("deleted {}, unless it is gone or to be kept", when(time))
         }
-        Fate::SameNumber(owner) => {
+        DiffOutcome::SameNumber(owner) => {
             format!(
                 "collides: {} has the same revision number",
                 controller(owner)
             )
         }
-        Fate::Protected { owner, protection } => format!(
+        DiffOutcome::Protected { owner, protection } => format!(
             "collides: it exists, {}; collisionProtection {protection:?} does not allow a take-over",
             controlled(owner)
         ),
-        Fate::Twice => "refused: it is in the revision already".to_owned(),
-        Fate::NotServed(gvk) => {
+        DiffOutcome::Twice => "refused: it is in the revision already".to_owned(),
+        DiffOutcome::NotServed(gvk) => {
             format!("refused: {} {} is not served", gvk.api_version(), gvk.kind)
         }
-        Fate::NoSlices(names) => {
+        DiffOutcome::NoSlices(names) => {
             format!("refused: there is no slice {}", names.join(", no slice "))
         }
-        Fate::Refused(why) => format!("refused: {why}"),
-        Fate::Invalid(why) => format!("the server would refuse that: {why}"),
-        Fate::Unreadable(why) => format!("cannot be read: {why}"),
-        Fate::NotRendered(release) => {
+        DiffOutcome::Refused(why) => format!("refused: {why}"),
+        DiffOutcome::Invalid(why) => format!("the server would refuse that: {why}"),
+        DiffOutcome::Unreadable(why) => format!("cannot be read: {why}"),
+        DiffOutcome::NotRendered(release) => {
             format!("those of release {release} do not exist (yet)")
         }
-        Fate::Revision(groups) if groups.is_empty() => "no objects".to_owned(),
-        Fate::Revision(groups) => {
+        DiffOutcome::Revision(groups) if groups.is_empty() => "no objects".to_owned(),
+        DiffOutcome::Revision(groups) => {
             let counts = groups.iter();
             let counts = counts.map(|(count, it)| format!("{count} {}", group(*it)));
             counts.collect::<Vec<_>>().join(", ")
@@ -95,22 +96,22 @@ fn controller(owner: &Owner) -> String {
     }
 }
 
-fn when(when: &When) -> String {
+fn when(when: &RemovalTime) -> String {
     match when {
-        When::Available(number) => format!("when revision {number} is available"),
-        When::Archived(Some(name)) => format!("when {name} is archived"),
-        When::Archived(None) => "when the revisions before are archived".to_owned(),
+        RemovalTime::Available(number) => format!("when revision {number} is available"),
+        RemovalTime::Archived(Some(name)) => format!("when {name} is archived"),
+        RemovalTime::Archived(None) => "when the revisions before are archived".to_owned(),
     }
 }
 
 /// The reason that an object was not read, and the option that helps.
-pub(super) fn unseen(unseen: &Unseen) -> String {
+pub(super) fn unseen(unseen: &UnreadReason) -> String {
     match unseen {
-        Unseen::Class(class) => match class.strip_prefix(CLASS_CLUSTER_PREFIX) {
+        UnreadReason::Class(class) => match class.strip_prefix(CLASS_CLUSTER_PREFIX) {
             Some(name) => format!("it is in cluster {name}; see --cluster-context"),
             None => format!("class {class} writes it"),
         },
-        Unseen::Unreadable(why) => why.clone(),
+        UnreadReason::Unreadable(why) => why.clone(),
     }
 }
 
@@ -127,14 +128,17 @@ mod tests {
             kind: "ObjectSet".to_owned(),
             name: name.to_owned(),
         };
-        let protected = |owner, protection| Fate::Protected { owner, protection };
+        let protected = |owner, protection| DiffOutcome::Protected { owner, protection };
         for (verdict, expected) in [
-            (Fate::Created, "created"),
-            (Fate::HandedOver, "handed over unchanged"),
-            (Fate::Recreated, "deleted and created again"),
-            (Fate::Left("new-v4".to_owned()), "left to revision new-v4"),
+            (DiffOutcome::Created, "created"),
+            (DiffOutcome::HandedOver, "handed over unchanged"),
+            (DiffOutcome::Recreated, "deleted and created again"),
             (
-                Fate::SameNumber(owner("twin-v3")),
+                DiffOutcome::Left("new-v4".to_owned()),
+                "left to revision new-v4",
+            ),
+            (
+                DiffOutcome::SameNumber(owner("twin-v3")),
                 "collides: ObjectSet twin-v3 has the same revision number",
             ),
             (
@@ -147,48 +151,48 @@ mod tests {
                  allow a take-over",
             ),
             (
-                Fate::TakenOver(owner("stranger")),
+                DiffOutcome::TakenOver(owner("stranger")),
                 "taken over from ObjectSet stranger",
             ),
             (
-                Fate::TakenOver(Owner::Nobody),
+                DiffOutcome::TakenOver(Owner::Nobody),
                 "taken over, had no controller",
             ),
             (
-                Fate::Refused("exceeded quota".to_owned()),
+                DiffOutcome::Refused("exceeded quota".to_owned()),
                 "refused: exceeded quota",
             ),
             (
-                Fate::NotServed(Gvk::new("v1", "ConfigMap")),
+                DiffOutcome::NotServed(Gvk::new("v1", "ConfigMap")),
                 "refused: v1 ConfigMap is not served",
             ),
             (
-                Fate::NoSlices(vec!["a".to_owned(), "b".to_owned()]),
+                DiffOutcome::NoSlices(vec!["a".to_owned(), "b".to_owned()]),
                 "refused: there is no slice a, no slice b",
             ),
             (
-                Fate::NotCompared(Unseen::Class("cluster.eu-1".to_owned())),
+                DiffOutcome::NotCompared(UnreadReason::Class("cluster.eu-1".to_owned())),
                 "not compared: it is in cluster eu-1; see --cluster-context",
             ),
             (
-                Fate::NotCompared(Unseen::Class("elsewhere".to_owned())),
+                DiffOutcome::NotCompared(UnreadReason::Class("elsewhere".to_owned())),
                 "not compared: class elsewhere writes it",
             ),
             (
-                Fate::Deleted(When::Available(8)),
+                DiffOutcome::Deleted(RemovalTime::Available(8)),
                 "deleted when revision 8 is available",
             ),
             (
-                Fate::Kept(When::Archived(None)),
+                DiffOutcome::Kept(RemovalTime::Archived(None)),
                 "kept, without an owner, when the revisions before are archived",
             ),
             (
-                Fate::MaybeDeleted(When::Archived(Some("web-a".to_owned()))),
+                DiffOutcome::MaybeDeleted(RemovalTime::Archived(Some("web-a".to_owned()))),
                 "deleted when web-a is archived, unless it is gone or to be kept",
             ),
-            (Fate::Revision(Vec::new()), "no objects"),
+            (DiffOutcome::Revision(Vec::new()), "no objects"),
             (
-                Fate::Revision(vec![
+                DiffOutcome::Revision(vec![
                     (1, Group::Created),
                     (2, Group::HandedOver),
                     (1, Group::Left),

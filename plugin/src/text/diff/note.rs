@@ -1,7 +1,7 @@
 //! Sentences about the notes of a comparison.
 
 use baton_view::{
-    diff::note::{Note, ReleaseNote},
+    diff::note::{ObjectNote, ReleaseNote},
     sites::forecast::Effect,
 };
 
@@ -15,56 +15,60 @@ use crate::output::format::first;
 const NAMED: usize = 8;
 
 /// A note in one line.
-pub(crate) fn note(note: &Note) -> String {
+pub(crate) fn note(note: &ObjectNote) -> String {
     match note {
-        Note::Changed { field, from, to } => format!("{field}: {} -> {}", list(from), list(to)),
-        Note::Origin(origin) => origin.clone(),
-        Note::Paused(target) => {
+        ObjectNote::Changed { field, from, to } => {
+            format!("{field}: {} -> {}", list(from), list(to))
+        }
+        ObjectNote::Origin(origin) => origin.clone(),
+        ObjectNote::Paused(target) => {
             format!("paused: this is rolled out after `kubectl baton resume {target}`")
         }
-        Note::NoPrevious(names) => format!("previous: there is no {}", names.join(", no ")),
-        Note::NotListed(count) => {
+        ObjectNote::NoPrevious(names) => format!("previous: there is no {}", names.join(", no ")),
+        ObjectNote::NotListed(count) => {
             format!("the {count} objects that are handed over unchanged are not listed")
         }
-        Note::NotServed => "its kind is not served".to_owned(),
-        Note::KindIsNew => "not checked: its kind is defined by the revision".to_owned(),
-        Note::KindChanges => "not checked: its kind is changed by the revision".to_owned(),
-        Note::NamespaceIsNew => {
+        ObjectNote::NotServed => "its kind is not served".to_owned(),
+        ObjectNote::KindIsNew => "not checked: its kind is defined by the revision".to_owned(),
+        ObjectNote::KindChanges => "not checked: its kind is changed by the revision".to_owned(),
+        ObjectNote::NamespaceIsNew => {
             "checked only in part: the revision creates its namespace".to_owned()
         }
-        Note::Unchecked => {
+        ObjectNote::Unchecked => {
             "not checked by the server, for lack of the right to patch it".to_owned()
         }
-        Note::AsWritten => {
+        ObjectNote::AsWritten => {
             "compared as it is written, for lack of the right to patch it".to_owned()
         }
-        Note::Refused(why) => format!("the server would refuse that: {why}"),
-        Note::Unseen(why) => format!("not read: {}", unseen(why)),
-        Note::RunsOnce => {
+        ObjectNote::Refused(why) => format!("the server would refuse that: {why}"),
+        ObjectNote::Unseen(why) => format!("not read: {}", unseen(why)),
+        ObjectNote::RunsOnce => {
             "it is not run again, because an older revision has run the same content".to_owned()
         }
-        Note::DeletedNow => "being deleted now".to_owned(),
-        Note::Deleting => "being deleted".to_owned(),
-        Note::ControlledBy(owner) => controlled(owner),
-        Note::Phase(it) if it.status == "True" => {
+        ObjectNote::DeletedNow => "being deleted now".to_owned(),
+        ObjectNote::Deleting => "being deleted".to_owned(),
+        ObjectNote::ControlledBy(owner) => controlled(owner),
+        ObjectNote::Phase(it) if it.status == "True" => {
             "its phase object reports that it is available".to_owned()
         }
-        Note::Phase(it) => format!("its phase object reports {}: {}", it.reason, it.message),
-        Note::Removes {
+        ObjectNote::Phase(it) => format!("its phase object reports {}: {}", it.reason, it.message),
+        ObjectNote::Removes {
             tools,
             paths,
             unchecked,
         } => removes(tools, paths, unchecked.as_deref()),
-        Note::SetBy(manager, paths) => {
+        ObjectNote::SetBy(manager, paths) => {
             format!("set by {manager}, and not changed: {}", first(paths, NAMED))
         }
-        Note::SetByKubernetes(count) => {
+        ObjectNote::SetByKubernetes(count) => {
             let fields = if *count == 1 { "field" } else { "fields" };
             format!("{count} more {fields} set by controllers of Kubernetes")
         }
-        Note::Was(key) => format!("in the first release it is {}", object_title(key)),
-        Note::Release(note) => of_release(note),
-        Note::Version(version, effect, deployments) => of_version(version, *effect, deployments),
+        ObjectNote::Was(key) => format!("in the first release it is {}", object_title(key)),
+        ObjectNote::Release(note) => of_release(note),
+        ObjectNote::Version(version, effect, deployments) => {
+            of_version(version, *effect, deployments)
+        }
     }
 }
 
@@ -151,9 +155,9 @@ mod tests {
     use super::*;
     use crate::text::fleet::fixtures;
 
-    fn changed(field: &'static str, from: &[&str], to: &[&str]) -> Note {
+    fn changed(field: &'static str, from: &[&str], to: &[&str]) -> ObjectNote {
         let [from, to] = [from, to].map(|side| side.iter().map(ToString::to_string).collect());
-        Note::Changed { field, from, to }
+        ObjectNote::Changed { field, from, to }
     }
 
     #[test]
@@ -163,7 +167,7 @@ mod tests {
             kind: "ObjectSet".to_owned(),
             name: "web-v3".to_owned(),
         };
-        let removed = |tools: &[&str], unchecked: Option<&str>| Note::Removes {
+        let removed = |tools: &[&str], unchecked: Option<&str>| ObjectNote::Removes {
             tools: tools.iter().map(ToString::to_string).collect(),
             paths: vec![".data.a".to_owned()],
             unchecked: unchecked.map(str::to_owned),
@@ -178,20 +182,26 @@ mod tests {
                 "createOnlyFields: none -> .data.a, .data.b",
             ),
             (
-                Note::Paused(target),
+                ObjectNote::Paused(target),
                 "paused: this is rolled out after `kubectl baton resume od/web`",
             ),
             (
-                Note::NoPrevious(vec!["gone".to_owned(), "lost".to_owned()]),
+                ObjectNote::NoPrevious(vec!["gone".to_owned(), "lost".to_owned()]),
                 "previous: there is no gone, no lost",
             ),
             (
-                Note::NotListed(21),
+                ObjectNote::NotListed(21),
                 "the 21 objects that are handed over unchanged are not listed",
             ),
-            (Note::ControlledBy(owner), "controlled by ObjectSet web-v3"),
-            (Note::ControlledBy(Owner::Nobody), "without a controller"),
-            (Note::Deleting, "being deleted"),
+            (
+                ObjectNote::ControlledBy(owner),
+                "controlled by ObjectSet web-v3",
+            ),
+            (
+                ObjectNote::ControlledBy(Owner::Nobody),
+                "without a controller",
+            ),
+            (ObjectNote::Deleting, "being deleted"),
             (
                 removed(&["helm", "kubectl"], None),
                 "the take-over removes fields that helm, kubectl applied: .data.a",
@@ -226,7 +236,7 @@ mod tests {
         deployment.spec.application_version = asked.to_owned();
         let found = Effect::of(&spec(version), &records, differs);
         let deployments = bringers(&[deployment], version);
-        note(&Note::Version(version.to_owned(), found, deployments))
+        note(&ObjectNote::Version(version.to_owned(), found, deployments))
     }
 
     #[test]

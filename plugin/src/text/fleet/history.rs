@@ -2,7 +2,7 @@
 
 use baton_terminal::time::age;
 use baton_view::sites::{
-    history::{Line, Note},
+    history::{HistoryRow, RolloutNote},
     record::Records,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -14,7 +14,7 @@ use crate::output::{
 };
 
 /// The rollouts as a value for programs.
-pub(crate) fn value(lines: &[Line]) -> Value {
+pub(crate) fn value(lines: &[HistoryRow]) -> Value {
     let lines = lines.iter().map(|line| {
         let mut value = json!(line);
         value["note"] = note(line).into();
@@ -23,16 +23,16 @@ pub(crate) fn value(lines: &[Line]) -> Value {
     json!({ "rollouts": lines.collect::<Vec<_>>() })
 }
 
-fn note(line: &Line) -> String {
+fn note(line: &HistoryRow) -> String {
     match &line.note {
         None => String::new(),
-        Some(Note::PutBack) => "put back where a rollout failed".to_owned(),
-        Some(Note::Aborted(message)) => format!("aborted: {message}"),
+        Some(RolloutNote::PutBack) => "put back where a rollout failed".to_owned(),
+        Some(RolloutNote::Aborted(message)) => format!("aborted: {message}"),
     }
 }
 
 /// One line per rollout, newest last. An asterisk marks the present one.
-pub(crate) fn table(lines: &[Line], output: Output, now: Timestamp) -> String {
+pub(crate) fn table(lines: &[HistoryRow], output: Output, now: Timestamp) -> String {
     let mut table = Table::new(&[
         "", "ROLLOUT", "VERSION", "SITES", "RUNS", "AGE", "KEPT", "NOTE",
     ]);

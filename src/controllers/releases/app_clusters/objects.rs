@@ -25,7 +25,7 @@ use kube::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{ClusterChange, What};
+use super::{ChangedObject, ClusterChange};
 
 /// Label of `EndpointSlices`: name of the Service.
 pub(crate) const LABEL_SERVICE: &str = "kubernetes.io/service-name";
@@ -270,7 +270,10 @@ pub(crate) fn label<'a>(meta: &'a ObjectMeta, key: &str) -> &'a str {
 
 /// The changes for the application and Release that an object belongs to, and for those that it
 /// belonged to before.
-fn concerned<K: Resource>(change: &Change<K>, what: impl Fn(String) -> What) -> Vec<ClusterChange> {
+fn concerned<K: Resource>(
+    change: &Change<K>,
+    what: impl Fn(String) -> ChangedObject,
+) -> Vec<ClusterChange> {
     let concerned = |object: &K| {
         let meta = object.meta();
         let text = |key| label(meta, key).to_owned();
@@ -291,7 +294,10 @@ pub(crate) fn on_workload(change: &Change<Scaled>) -> Vec<ClusterChange> {
     let [was_full, is_full] =
         [&change.old, &change.new].map(|it| it.as_ref().is_some_and(|it| it.is_full()));
     let is_full = is_full && !was_full;
-    concerned(change, |release| What::Workload { release, is_full })
+    concerned(change, |release| ChangedObject::Workload {
+        release,
+        is_full,
+    })
 }
 
 /// The changes for a changed pod.
@@ -305,7 +311,7 @@ pub(crate) fn on_pod(change: &Change<Pod>) -> Vec<ClusterChange> {
     if !is_relabelled && !is_other_state {
         return Vec::new();
     }
-    concerned(change, |release| What::Pod {
+    concerned(change, |release| ChangedObject::Pod {
         release,
         is_relabelled,
         is_other_state,
@@ -319,7 +325,7 @@ pub(crate) fn on_service(change: &Change<Service>) -> Vec<ClusterChange> {
     {
         return Vec::new();
     }
-    concerned(change, |_| What::Balancer)
+    concerned(change, |_| ChangedObject::Balancer)
 }
 
 /// The changes for changed endpoints of a Service.
@@ -329,7 +335,7 @@ pub(crate) fn on_slice(change: &Change<EndpointSlice>) -> Vec<ClusterChange> {
     {
         return Vec::new();
     }
-    concerned(change, |_| What::Balancer)
+    concerned(change, |_| ChangedObject::Balancer)
 }
 
 #[cfg(test)]
@@ -433,7 +439,7 @@ mod tests {
                 new: side(new),
             };
             let all = on_pod(&change).into_iter().map(|change| {
-                let What::Pod {
+                let ChangedObject::Pod {
                     release,
                     is_relabelled,
                     is_other_state,
@@ -511,7 +517,7 @@ mod tests {
             let [change] = &changes[..] else {
                 panic!("{changes:?}");
             };
-            let What::Workload { is_full, .. } = &change.what else {
+            let ChangedObject::Workload { is_full, .. } = &change.what else {
                 panic!("{change:?}");
             };
             assert_eq!(*is_full, expected, "{before:?} -> {now:?}");

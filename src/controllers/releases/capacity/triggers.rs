@@ -12,7 +12,7 @@ use baton_typed::{
 
 use super::key;
 use crate::{
-    controllers::releases::app_clusters::{ClusterChange, What, objects::label},
+    controllers::releases::app_clusters::{ChangedObject, ClusterChange, objects::label},
     delivery::shared::BURST,
 };
 
@@ -49,13 +49,13 @@ pub(super) fn on_cluster(
     change: &ClusterChange,
 ) -> Vec<Wake<Key>> {
     let (release, is_last) = match &change.what {
-        What::Workload { release, is_full } => (release, *is_full),
-        What::Pod {
+        ChangedObject::Workload { release, is_full } => (release, *is_full),
+        ChangedObject::Pod {
             release,
             is_other_state: true,
             ..
         } => (release, false),
-        What::Pod { .. } | What::Balancer => return Vec::new(),
+        ChangedObject::Pod { .. } | ChangedObject::Balancer => return Vec::new(),
     };
     let targets = targets.labelled(&change.namespace, LABEL_APP, &change.application);
     let targets = targets
@@ -127,12 +127,12 @@ mod tests {
     #[test]
     fn workloads_and_pods_wake_the_target_of_their_release() {
         let store = store();
-        let pod = |is_other_state| What::Pod {
+        let pod = |is_other_state| ChangedObject::Pod {
             release: "web-1".to_owned(),
             is_relabelled: true,
             is_other_state,
         };
-        let workload = |is_full| What::Workload {
+        let workload = |is_full| ChangedObject::Workload {
             release: "web-2".to_owned(),
             is_full,
         };
@@ -141,7 +141,7 @@ mod tests {
             (workload(true), &["web-2"], Duration::ZERO),
             (pod(true), &["web-1"], BURST),
             (pod(false), &[], BURST),
-            (What::Balancer, &[], BURST),
+            (ChangedObject::Balancer, &[], BURST),
         ] {
             let change = ClusterChange {
                 namespace: "shop".to_owned(),

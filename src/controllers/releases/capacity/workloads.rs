@@ -9,7 +9,7 @@ use baton_apis::{
 use baton_engine::Gvk;
 use baton_releases::{
     capacity::{
-        Part,
+        ReleaseWorkload,
         choice::{ANNOTATION_WORKLOADS, Candidate, choose, kinds},
         workload::{Scaling, Workload},
     },
@@ -28,7 +28,7 @@ use crate::controllers::releases::app_clusters::{
 };
 
 /// The wanted capacity of a target in a cluster.
-pub(super) struct Wanted {
+pub(super) struct WantedCapacity {
     namespace: String,
     application: String,
     release: String,
@@ -36,7 +36,7 @@ pub(super) struct Wanted {
     total: i32,
 }
 
-impl Wanted {
+impl WantedCapacity {
     /// Reads the target.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Wanted {
 }
 
 /// A workload with its pods.
-pub(super) struct Found {
+pub(super) struct FoundWorkload {
     kind: Gvk,
     object: Arc<Scaled>,
     store: Arc<Store<Scaled>>,
@@ -98,7 +98,10 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// If the workloads differ from those in the chart, or an object cannot be read.
-pub(super) async fn find(cluster: &AppCluster, wanted: &Wanted) -> Result<Vec<Found>, Failure> {
+pub(super) async fn find(
+    cluster: &AppCluster,
+    wanted: &WantedCapacity,
+) -> Result<Vec<FoundWorkload>, Failure> {
     let mut kinds = wanted.kinds.clone();
     kinds.sort();
     kinds.dedup();
@@ -133,7 +136,7 @@ pub(super) async fn find(cluster: &AppCluster, wanted: &Wanted) -> Result<Vec<Fo
     let found = chosen.into_iter().map(|chosen| {
         let (kind, store, object) = &objects[chosen.place];
         async move {
-            let mut found = Found {
+            let mut found = FoundWorkload {
                 kind: (*kind).clone(),
                 object: Arc::clone(object),
                 store: Arc::clone(store),
@@ -151,10 +154,10 @@ pub(super) async fn find(cluster: &AppCluster, wanted: &Wanted) -> Result<Vec<Fo
     try_join_all(found).await
 }
 
-impl Found {
+impl FoundWorkload {
     /// The input of the capacity decision.
-    pub(super) fn part(&self) -> Part<'_> {
-        Part {
+    pub(super) fn part(&self) -> ReleaseWorkload<'_> {
+        ReleaseWorkload {
             workload: &self.workload,
             total: self.total,
             pods: &self.pods,
@@ -290,7 +293,7 @@ mod tests {
             "spec": {"clusters": []},
         }))
         .unwrap();
-        let failure = Wanted::of(&target, &ClusterCapacityTarget::default())
+        let failure = WantedCapacity::of(&target, &ClusterCapacityTarget::default())
             .err()
             .unwrap();
         assert_eq!(

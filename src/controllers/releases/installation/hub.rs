@@ -15,7 +15,7 @@ const SYSTEM_NAMESPACE: &str = "kube-system";
 
 /// The API server that has the objects of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ServerLocation {
     /// The manager's own API server.
     Hub,
     /// Another one.
@@ -27,22 +27,22 @@ pub(super) enum Place {
 pub(super) struct Hub {
     client: Client,
     own: OnceCell<String>,
-    known: Places,
+    known: LocationCache,
 }
 
 /// The checked connection of each cluster, and the result. Only the id of the connection is stored:
 /// a clone would keep the watches of a removed cluster alive.
 #[derive(Default)]
-struct Places(Mutex<HashMap<Arc<str>, (TargetId, Place)>>);
+struct LocationCache(Mutex<HashMap<Arc<str>, (TargetId, ServerLocation)>>);
 
-impl Places {
-    fn get(&self, cluster: &str, target: &Target) -> Option<Place> {
+impl LocationCache {
+    fn get(&self, cluster: &str, target: &Target) -> Option<ServerLocation> {
         let known = self.0.lock();
         let asked = known.get(cluster).filter(|(asked, _)| asked.is_of(target));
         asked.map(|(_, place)| *place)
     }
 
-    fn insert(&self, cluster: &str, target: &Target, place: Place) {
+    fn insert(&self, cluster: &str, target: &Target, place: ServerLocation) {
         let mut known = self.0.lock();
         known.retain(|_, (asked, _)| asked.is_in_use());
         known.insert(cluster.into(), (target.id(), place));
@@ -54,7 +54,7 @@ impl Hub {
         Self {
             client,
             own: OnceCell::new(),
-            known: Places::default(),
+            known: LocationCache::default(),
         }
     }
 
@@ -62,7 +62,11 @@ impl Hub {
     ///
     /// # Errors
     /// When the cluster cannot be asked, or cannot run Releases.
-    pub(super) async fn place(&self, cluster: &str, link: &ClusterLink) -> Result<Place, Failure> {
+    pub(super) async fn place(
+        &self,
+        cluster: &str,
+        link: &ClusterLink,
+    ) -> Result<ServerLocation, Failure> {
         let target = match link {
             ClusterLink::Up(target) => target,
             ClusterLink::Unknown => {
@@ -92,9 +96,9 @@ impl Hub {
         let own = own.await.map_err(failed)?;
         let other = uid(target.client()).await.map_err(failed)?;
         let place = if *own == other {
-            Place::Hub
+            ServerLocation::Hub
         } else {
-            Place::Elsewhere
+            ServerLocation::Elsewhere
         };
         self.known.insert(cluster, target, place);
         Ok(place)
@@ -124,16 +128,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_known_place_does_not_keep_its_target_alive() {
-        let known = Places::default();
+        let known = LocationCache::default();
         let (first, other) = (target(), target());
-        known.insert("a", &first, Place::Hub);
-        assert_eq!(known.get("a", &first.clone()), Some(Place::Hub));
+        known.insert("a", &first, ServerLocation::Hub);
+        assert_eq!(known.get("a", &first.clone()), Some(ServerLocation::Hub));
         assert_eq!(known.get("a", &other), None);
         let id = first.id();
         drop(first);
         assert!(!id.is_in_use());
-        known.insert("b", &other, Place::Elsewhere);
+        known.insert("b", &other, ServerLocation::Elsewhere);
         assert_eq!(known.0.lock().len(), 1);
-        assert_eq!(known.get("b", &other), Some(Place::Elsewhere));
+        assert_eq!(known.get("b", &other), Some(ServerLocation::Elsewhere));
     }
 }

@@ -10,7 +10,7 @@ use baton_apis::{
     kinds,
 };
 use baton_engine::conditions::Requeue;
-use baton_releases::strategy::departure::{Departure, departure};
+use baton_releases::strategy::departure::{DeletionStep, departure};
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 use baton_typed::key::Key;
 use kube::ResourceExt as _;
@@ -48,7 +48,7 @@ impl Releases {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
         let (reason, message) = match self.departure(key, observed) {
-            Departure::Goes => {
+            DeletionStep::Goes => {
                 let finalizers = sync.wanted.finalizers_mut();
                 finalizers.retain(|it| it != FINALIZER_SERVING);
                 let written = self.context.requests.replace(&sync.wanted).await;
@@ -56,19 +56,19 @@ impl Releases {
                 written.at_step("removing the finalizer of the Release")?;
                 return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
             }
-            Departure::Drains(patch) => {
+            DeletionStep::Drains(patch) => {
                 sync.target = patch;
                 (DRAINING, "pods lose their traffic".to_owned())
             }
-            Departure::Stays(message) => (STILL_SERVING, message),
+            DeletionStep::Stays(message) => (STILL_SERVING, message),
         };
         sync.conditions.set(REPLACED, false, reason, &message);
         self.write(key, observed, sync, None).await
     }
 
-    fn departure(&self, key: &Key, release: &Release) -> Departure {
+    fn departure(&self, key: &Key, release: &Release) -> DeletionStep {
         if !self.has_application(key, release) {
-            return Departure::Goes;
+            return DeletionStep::Goes;
         }
         let mut line = self.siblings(key, release);
         line.sort_by_key(|it| order(it));

@@ -10,10 +10,10 @@ use baton_apis::{
 };
 use baton_releases::{
     capacity::choice::ANNOTATION_WORKLOADS,
-    chart::{self, Asked},
+    chart::{self, ChartRequest},
     event::Event,
     scheduling::{self, error::ScheduleError},
-    strategy::Reached,
+    strategy::AchievedShares,
     texts::Quoted,
 };
 use baton_typed::{key::Key, store::Store};
@@ -119,7 +119,7 @@ impl Releases {
         key: &Key,
         release: &Release,
         clusters: &[String],
-    ) -> Result<Asked, ScheduleError> {
+    ) -> Result<ChartRequest, ScheduleError> {
         let environment = &release.spec.environment;
         let documents = self.charts.render(key, release).await?;
         let scalable = scalable(&self.context.inventory, clusters, &documents).await;
@@ -262,7 +262,11 @@ fn wanted_installation(release: &Release, clusters: &[String]) -> InstallationTa
     }
 }
 
-fn wanted_traffic(release: &Release, clusters: &[String], reached: Reached) -> TrafficTarget {
+fn wanted_traffic(
+    release: &Release,
+    clusters: &[String],
+    reached: AchievedShares,
+) -> TrafficTarget {
     let entry = |name: &String| ClusterTrafficTarget {
         weight: reached.weight,
         ..weight_of_none(name)
@@ -281,8 +285,8 @@ fn wanted_traffic(release: &Release, clusters: &[String], reached: Reached) -> T
 fn wanted_capacity(
     release: &Release,
     clusters: &[String],
-    reached: Reached,
-    asked: Option<Asked>,
+    reached: AchievedShares,
+    asked: Option<ChartRequest>,
 ) -> CapacityTarget {
     let (replicas, workloads) = asked.map_or((0, None), |it| (it.replicas, it.workloads));
     let entry = |name: &String| ClusterCapacityTarget {

@@ -12,7 +12,7 @@ use baton_typed::{
 
 use super::key;
 use crate::{
-    controllers::releases::app_clusters::{ClusterChange, What, objects::label},
+    controllers::releases::app_clusters::{ChangedObject, ClusterChange, objects::label},
     delivery::shared::BURST,
 };
 
@@ -59,12 +59,12 @@ const ADDRESSES: Duration = Duration::from_millis(5);
 /// the Service that balances.
 pub(super) fn on_cluster(targets: &Store<TrafficTarget>, change: &ClusterChange) -> Vec<Wake<Key>> {
     let burst = match &change.what {
-        What::Pod {
+        ChangedObject::Pod {
             is_relabelled: true,
             ..
         } => BURST,
-        What::Balancer => ADDRESSES,
-        What::Pod { .. } | What::Workload { .. } => return Vec::new(),
+        ChangedObject::Balancer => ADDRESSES,
+        ChangedObject::Pod { .. } | ChangedObject::Workload { .. } => return Vec::new(),
     };
     let targets = targets.labelled(&change.namespace, LABEL_APP, &change.application);
     targets
@@ -122,18 +122,18 @@ mod tests {
 
     #[test]
     fn pods_and_addresses_wake_all_targets_of_the_application() {
-        let pod = |is_relabelled| What::Pod {
+        let pod = |is_relabelled| ChangedObject::Pod {
             release: "web-1".to_owned(),
             is_relabelled,
             is_other_state: true,
         };
-        let workload = What::Workload {
+        let workload = ChangedObject::Workload {
             release: "web-1".to_owned(),
             is_full: true,
         };
         let all = &["web-1", "web-2"][..];
         for (what, expected) in [
-            (What::Balancer, all),
+            (ChangedObject::Balancer, all),
             (pod(true), all),
             (pod(false), &[]),
             (workload, &[]),

@@ -31,7 +31,7 @@ use baton_typed::key::Key;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::{SiteDeployments, events, observe::Seen};
+use super::{SiteDeployments, events, observe::ObservedState};
 use crate::{
     controllers::sites::{owner_reference, versions::Version},
     delivery::shared::{AtStep as _, Error, Refusal},
@@ -55,7 +55,7 @@ impl SiteDeployments {
         &self,
         key: &Key,
         deployment: &SiteDeployment,
-        seen: &Seen,
+        seen: &ObservedState,
         actions: &[Action],
     ) -> Result<(), Error> {
         let site_of = |action: &Action| self.site_of(key, action);

@@ -21,10 +21,10 @@ use baton_typed::key::Key;
 use jiff::Timestamp;
 
 use super::SiteDeployments;
-use crate::controllers::sites::{placement::Chosen, uid, versions::Version};
+use crate::controllers::sites::{placement::SelectedSites, uid, versions::Version};
 
 /// The state of the versions and sites of a deployment, for its plan.
-pub(super) struct Seen {
+pub(super) struct ObservedState {
     /// The stored versions of the application, and of other applications that sites run; for each
     /// application the newest version first.
     pub versions: Vec<Version>,
@@ -34,7 +34,7 @@ pub(super) struct Seen {
     sites: BTreeMap<Arc<str>, Site>,
 }
 
-impl Seen {
+impl ObservedState {
     /// Makes the plan.
     pub(super) fn plan(&self, key: &Key, deployment: &SiteDeployment, now: Timestamp) -> Plan {
         let none = SiteDeploymentStatus::default();
@@ -56,7 +56,12 @@ impl Seen {
 
 impl SiteDeployments {
     /// Observes everything that a plan needs.
-    pub(super) fn observe(&self, key: &Key, deployment: &SiteDeployment, chosen: &Chosen) -> Seen {
+    pub(super) fn observe(
+        &self,
+        key: &Key,
+        deployment: &SiteDeployment,
+        chosen: &SelectedSites,
+    ) -> ObservedState {
         let stores = &self.context.stores;
         let application = deployment.spec.application.as_str();
         let (sites, placement) = self.sites(key, deployment, chosen);
@@ -107,7 +112,7 @@ impl SiteDeployments {
             None => Target::NoVersion,
             Some(version) => Target::Version(version),
         };
-        Seen {
+        ObservedState {
             versions,
             planned,
             target,
@@ -122,7 +127,7 @@ impl SiteDeployments {
         &self,
         key: &Key,
         deployment: &SiteDeployment,
-        chosen: &Chosen,
+        chosen: &SelectedSites,
     ) -> (BTreeMap<Arc<str>, Site>, Placement) {
         let revisions = &self.context.observed.revisions;
         let revisions = revisions.of_site_deployment(&key.namespace, &key.name);
@@ -187,7 +192,7 @@ impl SiteDeployments {
 
     /// Decides which deployment gets the sites that several of the application have chosen. A
     /// deleted deployment has its sites until its revisions are deleted.
-    fn overlap(&self, key: &Key, deployment: &SiteDeployment, chosen: &Chosen) -> Overlap {
+    fn overlap(&self, key: &Key, deployment: &SiteDeployment, chosen: &SelectedSites) -> Overlap {
         let application = deployment.spec.application.as_str();
         let revisions = &self.context.observed.revisions;
         let revisions = revisions.of_site_application(&key.namespace, application);

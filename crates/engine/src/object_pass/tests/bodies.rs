@@ -54,10 +54,10 @@ fn request_bodies_contain_owner_and_observed_state() {
                 for step in steps {
                     assert!(answer_next(&mut pass, step), "{path}");
                 }
-                let (Need::Check(request)
-                | Need::DryRun(request)
-                | Need::Prepare(request)
-                | Need::Write(request)) = pass.need()
+                let (NextAction::Check(request)
+                | NextAction::DryRun(request)
+                | NextAction::Prepare(request)
+                | NextAction::Write(request)) = pass.need()
                 else {
                     panic!("{path}: {:?}", pass.need())
                 };
@@ -80,8 +80,8 @@ fn create_only_fields_are_sent_to_absent_objects_only() {
     ] {
         let observed = (initial(name), None);
         let pass = ObjectPass::new(&revision, &Family, &phases[0].objects[0], observed);
-        let (Need::DryRun(Request::DryRunCreate(body) | Request::DryRunApply(body))
-        | Need::Check(Request::DryRunApply(body))) = pass.need()
+        let (NextAction::DryRun(Request::DryRunCreate(body) | Request::DryRunApply(body))
+        | NextAction::Check(Request::DryRunApply(body))) = pass.need()
         else {
             panic!("{:?}", pass.need())
         };
@@ -123,7 +123,7 @@ fn an_object_is_our_own_creation_when_nobody_else_wrote_it() {
         merged["metadata"]["managedFields"] = entries.iter().map(entry).collect();
         with_object(&revision(), Live::Gone, |mut pass| {
             assert!(answer_next(&mut pass, "created"));
-            let Need::Write(request) = pass.need() else {
+            let NextAction::Write(request) = pass.need() else {
                 panic!("{:?}", pass.need())
             };
             pass.answer(&request, Answer::Merged(merged));

@@ -18,7 +18,11 @@ fn print(live: &Value) -> u64 {
     diff::live_fingerprint(live).expect("owned fields")
 }
 
-fn with_settled(live: &Value, settled: Option<Settled>, test: impl FnOnce(ObjectPass<'_>)) {
+fn with_settled(
+    live: &Value,
+    settled: Option<AppliedFingerprints>,
+    test: impl FnOnce(ObjectPass<'_>),
+) {
     let revision = revision();
     let phases = phases(&revision, &[&["a"]]);
     let observed = (Live::Present(live.clone()), settled);
@@ -148,7 +152,7 @@ fn a_dry_run_without_changes_is_cached() {
         ),
     ] {
         with_settled(&live, Some((wanted() ^ 1, 0)), |mut pass| {
-            let (Need::Check(request) | Need::DryRun(request)) = pass.need() else {
+            let (NextAction::Check(request) | NextAction::DryRun(request)) = pass.need() else {
                 panic!("{case}: {:?}", pass.need())
             };
             pass.answer(&request, Answer::Object(answered));
@@ -165,13 +169,13 @@ fn a_dry_run_without_changes_is_cached() {
 fn writes_are_cached_and_migrations_clear_the_cache() {
     let drifted = applied("me", "2", "old");
     with_settled(&drifted, Some((wanted(), 0)), |mut pass| {
-        let Need::Write(request) = pass.need() else {
+        let NextAction::Write(request) = pass.need() else {
             panic!("{:?}", pass.need())
         };
         let answered = at_version(applied("me", "2", "normalized"), "42");
         pass.answer(&request, Answer::Object(answered.clone()));
         assert_eq!(pass.learned, Some((wanted(), print(&answered))));
-        assert_eq!(pass.need(), Need::Nothing);
+        assert_eq!(pass.need(), NextAction::Nothing);
         assert_eq!(pass.live(), Some(&answered));
     });
     // An answer without our entry cannot be recorded.
@@ -180,7 +184,7 @@ fn writes_are_cached_and_migrations_clear_the_cache() {
             &Request::Apply(Value::Null),
             Answer::Object(live("2", "me*")),
         );
-        assert_eq!((pass.learned, pass.need()), (None, Need::Nothing));
+        assert_eq!((pass.learned, pass.need()), (None, NextAction::Nothing));
     });
     let legacy = posted("me", "2", "1000m", false);
     let seen = Precondition {
@@ -222,7 +226,7 @@ fn a_dry_run_of_this_pass_overrides_a_cached_fingerprint() {
                 &Request::DryRunApply(Value::Null),
                 Answer::Object(live.clone()),
             );
-            assert_eq!(pass.need(), Need::Nothing, "{settled:?}");
+            assert_eq!(pass.need(), NextAction::Nothing, "{settled:?}");
         });
     }
 }

@@ -22,7 +22,7 @@ const DONE: Event<'_> = Event::ListDone {
     resource_version: 1,
 };
 
-fn decide(known: &Known, namespace: &str) -> Decision {
+fn decide(known: &AssignmentCache, namespace: &str) -> Decision {
     let (name, labels) = ("edge", &Labels::new());
     known.decide(namespace, Subject { name, labels }, false)
 }
@@ -58,7 +58,7 @@ fn letters(changes: &[AssignmentChange]) -> String {
 
 #[test]
 fn nothing_is_decided_before_all_assignments_are_known() {
-    let mut known = Known::default();
+    let mut known = AssignmentCache::default();
     assert_eq!(decide(&known, "shop"), Decision::Unknown);
     assert!(!known.is_settled());
     known.assignment_event(&Event::ListStarted);
@@ -81,7 +81,7 @@ fn nothing_is_decided_before_all_assignments_are_known() {
 
 #[test]
 fn labels_of_namespaces_are_needed_only_by_selectors() {
-    let mut known = Known::default();
+    let mut known = AssignmentCache::default();
     let elsewhere = assignment(
         "a",
         &json!({ "selector": {} }),
@@ -96,7 +96,7 @@ fn labels_of_namespaces_are_needed_only_by_selectors() {
 
 #[test]
 fn assignments_stay_in_force_while_the_lists_cannot_be_read() {
-    let mut known = Known::default();
+    let mut known = AssignmentCache::default();
     let failed = Event::Failed("no right");
     assert_eq!(letters(&known.assignment_event(&failed)), "*");
     assert!(known.is_settled());
@@ -124,7 +124,7 @@ fn assignments_stay_in_force_while_the_lists_cannot_be_read() {
 /// Without their definition there can be no assignments.
 #[test]
 fn there_are_no_assignments_without_their_definition() {
-    let mut known = Known::default();
+    let mut known = AssignmentCache::default();
     known.assignment_event(&Event::Unserved);
     assert_eq!(decide(&known, "shop"), own_namespace_only());
     let edge = Subject {
@@ -139,7 +139,7 @@ fn there_are_no_assignments_without_their_definition() {
 
 #[test]
 fn only_changes_that_affect_decisions_are_reported() {
-    let mut known = Known::default();
+    let mut known = AssignmentCache::default();
     known.assignment_event(&DONE);
     known.namespace_event(&DONE);
     let all = json!({ "selector": {} });
@@ -183,7 +183,7 @@ fn only_changes_that_affect_decisions_are_reported() {
 fn no_new_delivery_is_allowed_while_the_list_fails() {
     let failed = Event::Failed("no right");
     for closes_by_labels in [false, true] {
-        let mut known = Known::default();
+        let mut known = AssignmentCache::default();
         known.assignment_event(&Event::ListStarted);
         if closes_by_labels {
             known.assignment_event(&Event::Listed(&of_team_a()));
@@ -216,7 +216,7 @@ fn no_new_delivery_is_allowed_while_the_list_fails() {
 /// Every server has Namespaces: if a server does not serve them, their labels are unknown.
 #[test]
 fn namespaces_that_are_not_served_are_unknown() {
-    let mut known = Known::default();
+    let mut known = AssignmentCache::default();
     known.assignment_event(&Event::ListStarted);
     known.assignment_event(&Event::Listed(&of_team_a()));
     known.assignment_event(&DONE);
@@ -233,11 +233,11 @@ fn namespaces_that_are_not_served_are_unknown() {
 #[test]
 fn a_first_list_that_fails_refuses_nothing() {
     let failed = Event::Failed("no right");
-    let mut known = Known::default();
+    let mut known = AssignmentCache::default();
     known.assignment_event(&Event::ListStarted);
     known.assignment_event(&failed);
     assert_eq!(decide(&known, "shop"), unreadable("SiteAssignments", None));
-    let mut known = Known::default();
+    let mut known = AssignmentCache::default();
     known.assignment_event(&Event::ListStarted);
     known.assignment_event(&Event::Listed(&of_team_a()));
     known.assignment_event(&DONE);

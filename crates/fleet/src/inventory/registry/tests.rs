@@ -211,7 +211,7 @@ async fn a_cluster_is_in_touch_since_the_end_of_its_last_outage() {
         message: String::new(),
         since: Timestamp::UNIX_EPOCH,
     };
-    shared.insert("a", 1, down(), Traits::default());
+    shared.insert("a", 1, down(), ClusterAttributes::default());
     let mut seen = Vec::new();
     for link in [
         down(),

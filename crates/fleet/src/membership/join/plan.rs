@@ -5,7 +5,7 @@ use baton_terminal::output::{print, say};
 use super::account_token::AccountToken;
 use crate::{
     membership::{
-        error::{Error, Side},
+        error::{ClusterRole, Error},
         manifest::{Manifest, uid},
         manifests::{
             Credentials, HUB,
@@ -34,7 +34,7 @@ pub(super) struct Plan<'a> {
     pub assignment: Option<Step>,
     /// Step on the hub. The Cluster is not used without the following steps.
     pub cluster: Step,
-    pub access: Access,
+    pub access: TokenRecipient,
     /// The rights of the deliverer in the target.
     pub rights: TargetRights,
     /// Steps that make the access, in the cluster that connects, with the present token.
@@ -42,14 +42,14 @@ pub(super) struct Plan<'a> {
 }
 
 /// The object that gets the token: a Secret on the hub, or the agent.
-pub(super) enum Access {
+pub(super) enum TokenRecipient {
     /// The Secret of the Cluster, in this namespace on the hub.
     Secret(String),
     /// The agent in the target.
     Agent(AgentOptions),
 }
 
-impl Access {
+impl TokenRecipient {
     pub fn manifests(
         &self,
         name: &ClusterName,
@@ -86,10 +86,10 @@ impl Access {
     }
 
     /// The cluster of the access, and the cluster of the account that it uses.
-    fn sides(&self) -> (Side, Side) {
+    fn sides(&self) -> (ClusterRole, ClusterRole) {
         match self {
-            Self::Secret(_) => (Side::Hub, Side::Target),
-            Self::Agent(_) => (Side::Target, Side::Hub),
+            Self::Secret(_) => (ClusterRole::Hub, ClusterRole::Target),
+            Self::Agent(_) => (ClusterRole::Target, ClusterRole::Hub),
         }
     }
 }
@@ -98,14 +98,14 @@ impl Plan<'_> {
     /// Carries out the plan, or prints the steps of a dry run. Missing rights are reported before
     /// the first write.
     pub async fn run(mut self, dry_run: bool) -> Result<(), Error> {
-        for side in [Side::Target, Side::Hub] {
+        for side in [ClusterRole::Target, ClusterRole::Hub] {
             if let Some(server) = self.server(side) {
                 server.demand(self.rights(side)).await?;
             }
         }
         let connection = match self.access {
-            Access::Secret(_) => "which the hub connects to",
-            Access::Agent(_) => "whose agent connects to the hub",
+            TokenRecipient::Secret(_) => "which the hub connects to",
+            TokenRecipient::Agent(_) => "whose agent connects to the hub",
         };
         say(&format!("Joining cluster {}, {connection}:", self.name));
         if dry_run {
@@ -120,23 +120,23 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn server(&self, side: Side) -> Option<&Server> {
+    fn server(&self, side: ClusterRole) -> Option<&Server> {
         match side {
-            Side::Hub => Some(self.hub),
-            Side::Target => self.target.as_ref(),
+            ClusterRole::Hub => Some(self.hub),
+            ClusterRole::Target => self.target.as_ref(),
         }
     }
 
-    fn steps(&self) -> impl Iterator<Item = (Side, &Step)> {
+    fn steps(&self) -> impl Iterator<Item = (ClusterRole, &Step)> {
         let (access, account) = self.access.sides();
         let steps = self.account.iter().map(move |step| (account, step));
         steps
-            .chain(self.assignment.iter().map(|step| (Side::Hub, step)))
-            .chain([(Side::Hub, &self.cluster)])
+            .chain(self.assignment.iter().map(|step| (ClusterRole::Hub, step)))
+            .chain([(ClusterRole::Hub, &self.cluster)])
             .chain(self.access_steps.iter().map(move |step| (access, step)))
     }
 
-    fn rights(&self, side: Side) -> Vec<Right> {
+    fn rights(&self, side: ClusterRole) -> Vec<Right> {
         let steps = self.steps().filter(|(of, _)| *of == side);
         let mut rights: Vec<Right> = steps.flat_map(|(_, step)| step.rights()).collect();
         let (_, account) = self.access.sides();
@@ -158,7 +158,7 @@ impl Plan<'_> {
     }
 
     /// Prints a heading if the next step is in another cluster than the last one.
-    fn enter(&self, at: &mut Option<Side>, side: Side) {
+    fn enter(&self, at: &mut Option<ClusterRole>, side: ClusterRole) {
         if *at != Some(side)
             && let Some(server) = self.server(side)
         {
@@ -172,15 +172,15 @@ impl Plan<'_> {
         let mut at = None;
         self.enter(&mut at, account);
         let server = match account {
-            Side::Hub => Some(self.hub),
-            Side::Target => self.target.as_ref(),
+            ClusterRole::Hub => Some(self.hub),
+            ClusterRole::Target => self.target.as_ref(),
         };
         let Some(server) = server else { return Ok(()) };
         for step in &self.account {
             progress.carry_out(server, step).await?;
         }
         let credentials = self.account_token.credentials(server).await?;
-        self.enter(&mut at, Side::Hub);
+        self.enter(&mut at, ClusterRole::Hub);
         if let Some(assignment) = &self.assignment {
             progress.carry_out(self.hub, assignment).await?;
         }
@@ -223,8 +223,8 @@ impl Plan<'_> {
         let address = &self.account_token.address;
         if address.is_local() {
             let reader = match self.access {
-                Access::Secret(_) => "the manager",
-                Access::Agent(_) => "the agent",
+                TokenRecipient::Secret(_) => "the manager",
+                TokenRecipient::Agent(_) => "the agent",
             };
             say(&format!(
                 "Note: {} is an address of this machine; if {reader} runs elsewhere, give an address that it can reach \

@@ -4,11 +4,11 @@ use baton_apis::ClusterConnection;
 
 use super::{
     account_token::AccountToken,
-    plan::{Access, Plan},
+    plan::{Plan, TokenRecipient},
     plan_assignment, read_cluster,
 };
 use crate::membership::{
-    error::{Error, Side},
+    error::{ClusterRole, Error},
     manifests::{
         agent::{AGENT, AgentOptions},
         agent_account, cluster,
@@ -36,7 +36,7 @@ pub(super) async fn plan<'a>(
     } = request;
     let account = agent_account(&name)?;
     let target = if settings.apply {
-        let target = Server::connect(Side::Target, &target).await?;
+        let target = Server::connect(ClusterRole::Target, &target).await?;
         differs(hub, &target, settings.allow_same).await?;
         is_free(&target, &name).await?;
         Some(target)
@@ -66,8 +66,8 @@ pub(super) async fn plan<'a>(
     if !annotations.is_empty() {
         wanted.0["metadata"]["annotations"] = annotations.into();
     }
-    let cluster = Step::new(Side::Hub, wanted, live)?;
-    let access = Access::Agent(options);
+    let cluster = Step::new(ClusterRole::Hub, wanted, live)?;
+    let access = TokenRecipient::Agent(options);
     let access_steps = match &target {
         Some(target) => {
             let url = &account_token.address.url;

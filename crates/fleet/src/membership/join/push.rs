@@ -4,11 +4,11 @@ use baton_apis::ClusterConnection;
 
 use super::{
     account_token::AccountToken,
-    plan::{Access, Plan},
+    plan::{Plan, TokenRecipient},
     plan_assignment, read_cluster,
 };
 use crate::membership::{
-    error::{Error, Side},
+    error::{ClusterRole, Error},
     manifest::uid,
     manifests::{HUB, cluster, hub_account, identity, target_rights::TargetRights},
     progress::Step,
@@ -31,7 +31,7 @@ pub(super) async fn plan<'a>(
         target,
         given,
     } = request;
-    let target = Server::connect(Side::Target, &target).await?;
+    let target = Server::connect(ClusterRole::Target, &target).await?;
     differs(hub, &target, settings.allow_same).await?;
     let live = read_cluster(hub, &name, ClusterConnection::Push).await?;
     has_namespace(hub, &settings.namespace).await?;
@@ -50,7 +50,7 @@ pub(super) async fn plan<'a>(
     };
     let account_token = AccountToken::look(&target, &account, place).await?;
     account.extend(revocations(&target, HUB, &rights).await?);
-    let access = Access::Secret(settings.namespace.clone());
+    let access = TokenRecipient::Secret(settings.namespace.clone());
     let owner = live.as_ref().map_or("", uid);
     let url = &account_token.address.url;
     let secret = access.manifests(&name, url, &account_token.expected(), owner)?;
@@ -58,7 +58,7 @@ pub(super) async fn plan<'a>(
         hub,
         account,
         assignment: plan_assignment(hub, &name, settings).await?,
-        cluster: Step::new(Side::Hub, cluster(&name, &spec), live)?,
+        cluster: Step::new(ClusterRole::Hub, cluster(&name, &spec), live)?,
         access_steps: Step::plan(hub, secret).await?,
         access,
         rights,

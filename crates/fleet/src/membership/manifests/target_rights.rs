@@ -147,7 +147,7 @@ mod tests {
     use RightsMode::{Tenants, Trusted};
 
     use super::*;
-    use crate::membership::error::Side;
+    use crate::membership::error::ClusterRole;
 
     fn names(names: &[&str]) -> Admitted {
         Admitted::Names(names.iter().map(ToString::to_string).collect())
@@ -216,7 +216,7 @@ mod tests {
             live["rules"] = json!([]);
             live["metadata"]["managedFields"] =
                 json!([{ "manager": "kubectl-edit", "fieldsV1": { "f:rules": {} } }]);
-            let mut step = Step::new(Side::Target, role, Some(live)).unwrap();
+            let mut step = Step::new(ClusterRole::Target, role, Some(live)).unwrap();
             rights.insist(&mut step);
             assert_eq!(step.change == Change::Update, expected, "{given:?}");
         }

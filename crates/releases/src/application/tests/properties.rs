@@ -4,7 +4,7 @@ use jiff::ToSpan;
 use proptest::prelude::*;
 
 use super::fixtures::{World, in_region};
-use crate::application::history::{History, Member, generation};
+use crate::application::history::{History, HistoryEntry, generation};
 
 /// An event in the life of an Application.
 #[derive(Clone, Debug)]
@@ -119,7 +119,7 @@ proptest! {
         prop_assert_eq!(&newest.release.spec.environment, &world.application.spec.template);
         prop_assert_eq!(world.history(), history.names());
         let others = &history.members()[..history.members().len() - 1];
-        prop_assert!(others.iter().all(Member::is_complete));
+        prop_assert!(others.iter().all(HistoryEntry::is_complete));
         let limit = world.application.spec.revision_history_limit.unwrap();
         prop_assert!(others.len() <= usize::try_from(limit).unwrap());
     }

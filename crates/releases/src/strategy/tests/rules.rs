@@ -247,7 +247,7 @@ fn invalid_strategies_are_refused() {
     );
 
     let own = contender(1, 0);
-    let previous = Member {
+    let previous = ReleaseWithTargets {
         traffic: None,
         ..old.member()
     };
@@ -258,7 +258,7 @@ fn invalid_strategies_are_refused() {
         plan(own.member(), neighbours, NOW),
         "failed to GET TrafficTarget \"ns/old\": traffictarget.shipper.booking.com \"old\" not found",
     );
-    let successor = Member {
+    let successor = ReleaseWithTargets {
         installation: None,
         ..own.member()
     };

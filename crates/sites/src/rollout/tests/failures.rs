@@ -547,9 +547,9 @@ fn a_site_that_stops_for_an_aborted_version_goes_back() {
                 revision(name, 1, "1", RevisionState::Available(since)),
                 Revision {
                     beginning: if name == &stops {
-                        Beginning::Stopping
+                        RevisionStart::Stopping
                     } else {
-                        Beginning::Begun
+                        RevisionStart::Begun
                     },
                     ..revision(name, 2, "2", state)
                 },
@@ -642,9 +642,9 @@ fn an_abort_with_a_new_version_withdraws_all_waiting_revisions() {
 #[test]
 fn an_edit_is_withdrawn_together_with_its_unstarted_revision() {
     for (beginning, withdrawn) in [
-        (Beginning::None, &["eu-3", "eu-2"][..]),
-        (Beginning::Stopping, &["eu-3", "eu-2"]),
-        (Beginning::Begun, &[]),
+        (RevisionStart::None, &["eu-3", "eu-2"][..]),
+        (RevisionStart::Stopping, &["eu-3", "eu-2"]),
+        (RevisionStart::Begun, &[]),
     ] {
         let mut world = World::new(0);
         let name: Arc<str> = "eu".into();

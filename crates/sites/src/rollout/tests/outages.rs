@@ -153,7 +153,10 @@ fn an_unstarted_revision_is_withdrawn_after_an_abort() {
         world.settle();
         let [fails, waits] = <[_; 2]>::try_from(world.names()).unwrap();
         let since = world.sample.now;
-        for (name, beginning) in [(&fails, Beginning::Begun), (&waits, Beginning::None)] {
+        for (name, beginning) in [
+            (&fails, RevisionStart::Begun),
+            (&waits, RevisionStart::None),
+        ] {
             let site = world.sample.sites.get_mut(name).unwrap();
             let newest = site.chain.last_mut().unwrap();
             let message = None;
@@ -229,7 +232,7 @@ fn a_site_goes_back_to_the_version_it_had_before() {
             ..revision
         };
         let skipped = Revision {
-            beginning: Beginning::None,
+            beginning: RevisionStart::None,
             ..revision(name, 2, "1.5", RevisionState::Archived)
         };
         let mut fails = revision(name, 3, "2", refused());
@@ -248,10 +251,10 @@ fn a_site_goes_back_to_the_version_it_had_before() {
 #[test]
 fn a_site_goes_back_to_the_same_version_after_an_edit_of_the_failed_one() {
     for (is_first, beginning, expected) in [
-        (false, Beginning::None, &["1"][..]),
-        (false, Beginning::Begun, &["1"]),
-        (true, Beginning::None, &[]),
-        (true, Beginning::Begun, &[]),
+        (false, RevisionStart::None, &["1"][..]),
+        (false, RevisionStart::Begun, &["1"]),
+        (true, RevisionStart::None, &[]),
+        (true, RevisionStart::Begun, &[]),
     ] {
         let plan = go_back(|name| {
             let fails = revision(name, 2, "2", refused());

@@ -8,7 +8,7 @@ use baton_integration::fleet::{Fleet, entry, spec};
 use baton_integration::prelude::*;
 
 use super::super::configmaps;
-use super::super::scenario::{End, Given, Scenario, Trouble, VERSIONS};
+use super::super::scenario::{Disturbance, End, PlannedRevision, Scenario, VERSIONS};
 use crate::agent::remote_owners;
 use crate::site_rollouts::Sites;
 
@@ -75,7 +75,10 @@ impl<'a> Rollouts<'a> {
             let entry = Fleet::kind("SiteDeployment", &scenario.deployment()).with("/spec", spec);
             let live = ns.create(&entry).await;
             let end = scenario.end(uid(&live), &names);
-            let is_due = matches!(scenario.trouble, Trouble::Abort(_) | Trouble::Back(_));
+            let is_due = matches!(
+                scenario.trouble,
+                Disturbance::Abort(_) | Disturbance::Back(_)
+            );
             all.push(Rollout {
                 scenario,
                 end,
@@ -90,7 +93,7 @@ impl<'a> Rollouts<'a> {
             })
             .await;
         for Rollout { scenario, .. } in &rollouts.all {
-            if let Trouble::Breaks(at) = scenario.trouble {
+            if let Disturbance::Breaks(at) = scenario.trouble {
                 let settings = configmap(&format!("settings-{}", scenario.seed));
                 let cluster = cluster_of(ns, sites, at).await;
                 let breaks = json!({ "metadata": { "annotations": { "breaks": VERSIONS[1] } } });
@@ -191,7 +194,7 @@ impl<'a> Rollouts<'a> {
                 let (version, own) = &end.has[site.name()];
                 expected.insert(format!("settings-{}", scenario.seed), version.clone());
                 // The second phase waits for the first phase, which is not available.
-                let is_broken = scenario.trouble == Trouble::Breaks(at);
+                let is_broken = scenario.trouble == Disturbance::Breaks(at);
                 let own = own
                     .iter()
                     .filter(|version| !is_broken || *version == VERSIONS[0]);
@@ -244,14 +247,14 @@ impl Rollout {
     /// left to do.
     async fn act(&self, ns: &TestNamespace, revisions: &[Value]) -> bool {
         let (wave, change) = match self.scenario.trouble {
-            Trouble::Abort(wave) => (wave, json!({ "spec": { "abortRollout": 2 } })),
-            Trouble::Back(wave) => (
+            Disturbance::Abort(wave) => (wave, json!({ "spec": { "abortRollout": 2 } })),
+            Disturbance::Back(wave) => (
                 wave,
                 json!({ "spec": { "applicationVersion": VERSIONS[0] } }),
             ),
-            Trouble::None | Trouble::Breaks(_) => return true,
+            Disturbance::None | Disturbance::Breaks(_) => return true,
         };
-        let is_of_wave = |(_, rollout, batch, _): &Given| (*rollout, *batch) == (2, wave);
+        let is_of_wave = |(_, rollout, batch, _): &PlannedRevision| (*rollout, *batch) == (2, wave);
         let members = self
             .end
             .given
@@ -290,7 +293,7 @@ async fn cluster_of(ns: &TestNamespace, sites: &Sites, at: usize) -> Cluster {
 }
 
 /// Returns the entry of a revision.
-pub(super) fn given(revision: &Value) -> Given {
+pub(super) fn given(revision: &Value) -> PlannedRevision {
     let entry = entry(revision);
     (
         entry["version"].as_str().unwrap().to_owned(),

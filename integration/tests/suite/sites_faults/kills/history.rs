@@ -9,7 +9,7 @@ use baton_integration::recording::Event;
 
 use super::fleet::{Rollout, Rollouts, given};
 use crate::sites_faults::follow;
-use crate::sites_faults::scenario::{Trouble, VERSIONS};
+use crate::sites_faults::scenario::{Disturbance, VERSIONS};
 
 /// A recording of the deployments and the revisions of a namespace.
 pub(super) struct History {
@@ -145,7 +145,7 @@ fn check(
             waves.entry((*number, *batch)).or_default().push(life);
         }
     }
-    let broken = matches!(rollout.scenario.trouble, Trouble::Breaks(_));
+    let broken = matches!(rollout.scenario.trouble, Disturbance::Breaks(_));
     let mut before: Option<((i64, i32), &Vec<&Life>)> = None;
     for (id, lives) in &waves {
         let begins = lives.iter().map(|it| it.created).min().unwrap();
