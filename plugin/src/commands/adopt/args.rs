@@ -38,7 +38,8 @@ Examples:
 Content:
 The content of an object is the content that the tool wants: the manifest of the release, the configuration that \
 kubectl or kapp applied last, or else the fields that the tool owns. The values are those of the cluster, so that \
-the take-over changes nothing; a note lists values that differ from the record. Objects that a controller creates are left out.
+the take-over changes nothing; a note lists values that differ from the record. Objects that a controller \
+creates are left out.
 
 The record of the tool is kept (the Secrets of Helm, the annotations of kubectl), so that --undo can give everything \
 back. Do not let the tool write before that: it would take the fields back, and the revision would set them again.";

@@ -69,7 +69,7 @@ fn objects_that_cannot_be_packed_are_reported() {
             ],
         ),
         ("- 1", &["is a list, not an object"]),
-        ("text", &["is a text, not an object"]),
+        ("text", &["is a string, not an object"]),
         (
             "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nmetadata: {name: a}",
             &["a Kustomization is not an object of a cluster; pack its directory"],
