@@ -16,7 +16,7 @@ use super::error::Error;
 use super::figures::Timing;
 use super::load::Shape;
 use super::process::Servers;
-use super::target::{SIDE_BY_SIDE, Target};
+use super::target::{MAX_CONCURRENT, Target};
 
 /// Objects that only the bench writes, in their own namespace.
 struct Bare<'a> {
@@ -75,7 +75,7 @@ impl<'a> Bare<'a> {
         let started = Instant::now();
         stream::iter(&objects)
             .map(Ok::<_, kube::Error>)
-            .try_for_each_concurrent(SIDE_BY_SIDE, async |(name, object)| {
+            .try_for_each_concurrent(MAX_CONCURRENT, async |(name, object)| {
                 let request = request.patch(name, &apply, &Patch::Apply(object));
                 self.target.send::<IgnoredAny>(request).await.map(drop)
             })

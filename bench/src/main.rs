@@ -6,11 +6,11 @@
 //! machine varies.
 
 mod bare;
-mod calm;
 mod error;
 mod figures;
 mod gateway;
 mod goals;
+mod idle;
 mod load;
 mod planner;
 mod process;

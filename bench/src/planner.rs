@@ -34,7 +34,7 @@ pub(crate) fn measure() -> Vec<Planned> {
     planned.push(step("first version, all at once", &sample));
     sample.roll_out();
     planned.push(step("nothing to do", &sample));
-    sample.bring("2");
+    sample.request_version("2");
     planned.push(step("next version, all at once", &sample));
     sample.spec.strategy = SiteStrategy {
         type_: StrategyType::Rolling,
@@ -49,10 +49,10 @@ pub(crate) fn measure() -> Vec<Planned> {
     sample.roll_out();
     sample.spec.strategy = SiteStrategy::default();
     for version in ["3", "4"] {
-        sample.bring(version);
+        sample.request_version(version);
         sample.roll_out();
     }
-    sample.bring("5");
+    sample.request_version("5");
     planned.push(step(
         "fifth version with a full history, all at once",
         &sample,

@@ -26,7 +26,7 @@ use super::error::Error;
 use super::figures::{Replayed, Timing, ratio};
 use super::load::{Shape, base, set_name};
 use super::process::Servers;
-use super::target::{BuiltRequest, SIDE_BY_SIDE, Target};
+use super::target::{BuiltRequest, MAX_CONCURRENT, Target};
 
 const NAMESPACE: &str = "bench-replay";
 
@@ -157,7 +157,7 @@ impl<'a> Replay<'a> {
         let started = Instant::now();
         stream::iter(0..self.shape.sets)
             .map(Ok)
-            .try_for_each_concurrent(SIDE_BY_SIDE, |set| self.set(set, revision))
+            .try_for_each_concurrent(MAX_CONCURRENT, |set| self.set(set, revision))
             .await?;
         Ok(Timing::of(self.shape.objects(), started.elapsed()))
     }
@@ -232,7 +232,7 @@ impl<'a> Replay<'a> {
                 path.patch(name, params, &Patch::Apply(&object))
             });
             let sent = stream::iter(requests).map(Ok::<_, Error>);
-            sent.try_for_each_concurrent(SIDE_BY_SIDE, |request| self.send(request))
+            sent.try_for_each_concurrent(MAX_CONCURRENT, |request| self.send(request))
                 .await
         };
         if revision == LAST {

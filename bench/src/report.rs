@@ -15,7 +15,7 @@ use super::figures::{Figures, Step, Timing};
 use super::goals::{Goal, goals};
 
 /// The difference of bare rates that is normal on an otherwise idle machine.
-const STEADY: f64 = 0.25;
+const NORMAL_DIFFERENCE: f64 = 0.25;
 
 const NOTES: &str = "p50, p99, max: of each set, from the answer to its creation to the sight of its availability.\n\
      obj/s: without a manager (bare), until the last set is available (create), and its predecessor\n\
@@ -54,7 +54,7 @@ pub(crate) fn tables(figures: &Figures) -> String {
             .map(|_| releases::NOTES.to_owned()),
     );
     notes.extend(figures.sites.as_ref().map(|_| sites::NOTES.to_owned()));
-    if figures.unsteadiness() > STEADY {
+    if figures.unsteadiness() > NORMAL_DIFFERENCE {
         notes.push(format!(
             "The bare rates differ by {:.0} %: the machine is busy with other things, and no rate \
              here is to be trusted.",

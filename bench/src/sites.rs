@@ -21,7 +21,7 @@ use super::load::Shape;
 use super::load::fleet::Fleet;
 use super::process::Servers;
 use super::served::{Served, watches};
-use super::target::{self, MANAGER_NAMESPACE, SIDE_BY_SIDE, Target};
+use super::target::{self, MANAGER_NAMESPACE, MAX_CONCURRENT, Target};
 
 /// Number of clusters that start concurrently. More would only slow each other down.
 const STARTING: usize = 4;
@@ -122,7 +122,7 @@ impl Sites {
         });
         stream::iter(further)
             .map(Ok)
-            .try_for_each_concurrent(SIDE_BY_SIDE, async |(cluster, secret)| {
+            .try_for_each_concurrent(MAX_CONCURRENT, async |(cluster, secret)| {
                 let params = PostParams::default();
                 // The Secret comes first: without it the Cluster would count as lost at first.
                 secrets.create(&params, &secret).await?;
@@ -146,7 +146,7 @@ impl Sites {
     ) -> Result<(), Error> {
         stream::iter(names.zip(self.all.iter().cycle()))
             .map(Ok)
-            .try_for_each_concurrent(SIDE_BY_SIDE, async |(name, site)| {
+            .try_for_each_concurrent(MAX_CONCURRENT, async |(name, site)| {
                 Target::create(&site.client, &name).await.map(drop)
             })
             .await

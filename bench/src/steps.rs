@@ -15,9 +15,9 @@ use kube::Client;
 use tokio::time::{Instant, sleep};
 
 use super::bare;
-use super::calm::IdleDetector;
 use super::error::Error;
 use super::figures::{Figures, Step, Timing};
+use super::idle::IdleDetector;
 use super::process::{Servers, Usage, reset_peak, usage};
 use super::replay;
 use super::requests::Requests;
@@ -28,7 +28,7 @@ use super::watch::Watch;
 const IDLE: Duration = Duration::from_secs(30);
 
 /// The pause between two reads of the metrics. Each read costs the manager a little.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Number of objects per second below which something must be wrong.
 const SLOWEST: u32 = 20;
@@ -70,7 +70,9 @@ impl Steps {
             target,
             figures,
         };
-        steps.calm("the manager to lead", LOOK, 0).await?;
+        steps
+            .wait_until_idle("the manager to lead", POLL_INTERVAL, 0)
+            .await?;
         Ok(steps)
     }
 
@@ -109,12 +111,12 @@ impl Steps {
     /// The manager is left idle for a while.
     pub(crate) async fn idle(&mut self) -> Result<(), Error> {
         let sets = self.sets();
-        self.rest("idle", sets, IDLE, Duration::ZERO).await?;
+        self.leave_idle("idle", sets, IDLE, Duration::ZERO).await?;
         Ok(())
     }
 
     /// Leaves the manager idle, and returns the minimum of its memory during the last `looks`.
-    async fn rest(
+    async fn leave_idle(
         &mut self,
         step: &'static str,
         sets: usize,
@@ -143,7 +145,7 @@ impl Steps {
                 if let Some(usage) = usage(pid) {
                     least = Some(least.map_or(usage.rss, |least| least.min(usage.rss)));
                 }
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
             least
         };
@@ -202,13 +204,18 @@ impl Steps {
     }
 
     /// Waits until the manager has nothing left to do, and returns the beginning of that time.
-    async fn calm(&mut self, what: &str, every: Duration, at_least: u64) -> Result<Instant, Error> {
+    async fn wait_until_idle(
+        &mut self,
+        what: &str,
+        every: Duration,
+        at_least: u64,
+    ) -> Result<Instant, Error> {
         let endpoints = self.manager.endpoints();
         let mut calm = IdleDetector::new(at_least, Instant::now());
         let look = async {
             loop {
                 let metrics = endpoints.metrics().await?;
-                if let Some(since) = calm.look(&metrics, Instant::now()) {
+                if let Some(since) = calm.evaluate(&metrics, Instant::now()) {
                     return Ok::<_, ManagerError>(since);
                 }
                 sleep(every).await;

@@ -22,7 +22,7 @@ use super::watch::Object;
 pub(crate) const MANAGER_NAMESPACE: &str = "baton-system";
 
 /// Number of concurrent requests. More do not help: the server is the bottleneck.
-pub(crate) const SIDE_BY_SIDE: usize = 16;
+pub(crate) const MAX_CONCURRENT: usize = 16;
 
 /// The pause between two checks if an object is deleted.
 const POLL: Duration = Duration::from_millis(50);
@@ -179,7 +179,7 @@ impl Target {
             Ok((name.clone(), answer))
         };
         let answers = stream::iter(bodies).map(write);
-        answers.buffer_unordered(SIDE_BY_SIDE).try_collect().await
+        answers.buffer_unordered(MAX_CONCURRENT).try_collect().await
     }
 
     /// Deletes ObjectSets concurrently.
@@ -187,7 +187,7 @@ impl Target {
         let request = Request::new(self.sets());
         stream::iter(names)
             .map(Ok)
-            .try_for_each_concurrent(SIDE_BY_SIDE, |name| {
+            .try_for_each_concurrent(MAX_CONCURRENT, |name| {
                 let delete = request.delete(name, &DeleteParams::default());
                 async { self.send::<IgnoredAny>(delete).await.map(drop) }
             })

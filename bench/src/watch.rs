@@ -119,7 +119,7 @@ impl Object {
 /// A watch on the objects of a collection. It ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch<T = Object> {
-    sights: UnboundedReceiver<ObjectEvent<T>>,
+    events: UnboundedReceiver<ObjectEvent<T>>,
     task: JoinHandle<()>,
 }
 
@@ -135,12 +135,15 @@ impl<T: Watched> Watch<T> {
                 sleep(Duration::from_millis(100)).await;
             }
         });
-        Self { sights, task }
+        Self {
+            events: sights,
+            task,
+        }
     }
 
     /// The next event; `None` after the end of the watch, which does not occur.
     pub(crate) async fn next(&mut self) -> Option<ObjectEvent<T>> {
-        self.sights.recv().await
+        self.events.recv().await
     }
 }
 

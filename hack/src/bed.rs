@@ -32,12 +32,12 @@ pub use self::snapshot::Snapshot;
 
 use self::lease::Lease;
 use crate::exec;
-use crate::interrupt::tell;
+use crate::interrupt::print_line;
 use crate::paths::Dirs;
 use crate::tools::{Tool, Toolbox};
 
 /// The time that a bed may take to be ready. It takes some seconds, and longer on a loaded machine.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The pause between two checks of a server that starts or ends.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -265,7 +265,7 @@ impl Bed {
             .map_err(failed)?;
         fs::write(&file, config::file(ports, extent, &self.tools)).map_err(failed)?;
         tokio::select! {
-            started = timeout(PATIENCE, self.run(&file, extent, dirs)) => match started {
+            started = timeout(TIMEOUT, self.run(&file, extent, dirs)) => match started {
                 Ok(result) => result,
                 Err(_) => Err(self.not_ready()),
             },
@@ -394,9 +394,9 @@ impl Drop for Bed {
             return;
         }
         match self.sweep() {
-            Ok(true) => tell(&format!("bed {}: ended", self.name)),
+            Ok(true) => print_line(&format!("bed {}: ended", self.name)),
             Ok(false) => {}
-            Err(error) => tell(&format!("error: {error}")),
+            Err(error) => print_line(&format!("error: {error}")),
         }
     }
 }

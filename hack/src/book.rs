@@ -6,13 +6,16 @@ mod links;
 mod lists;
 mod markdown;
 mod reference;
+mod runs;
 
 use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
 
 pub(crate) use links::check as check_links;
+pub use markdown::{Block, blocks};
 pub(crate) use reference::{check, generate};
+pub(crate) use runs::check as check_runs;
 
 use crate::exec;
 use crate::paths::Dirs;

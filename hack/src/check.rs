@@ -62,10 +62,20 @@ pub(crate) async fn run(dirs: &Dirs, own: &clap::Command) -> Result<(), Failed> 
         eprintln!("{error}");
         failed.push("links");
     }
+    eprintln!("check: pages that are run");
+    if let Err(error) = book::check_runs(&dirs.workspace) {
+        eprintln!("{error}");
+        failed.push("pages that are run");
+    }
     eprintln!("check: commands in pages");
     if let Err(error) = book::check(dirs, own).await {
         eprintln!("{error}");
         failed.push("commands in pages");
+    }
+    eprintln!("check: book");
+    if let Err(error) = book::build(dirs).await {
+        eprintln!("{error}");
+        failed.push("book");
     }
     eprintln!("check: tidiness");
     if let Err(error) = tidy::check(&dirs.workspace) {

@@ -17,6 +17,18 @@ const BENCH: &str = "baton-bench";
 /// The package and the binary that searches worlds.
 const MODEL: &str = "baton-model";
 
+/// The tests that compare the pictures of the book, and write them if a variable is set.
+const PICTURES: [&str; 8] = [
+    "test",
+    "--bed",
+    "pictures",
+    "--test",
+    "suite",
+    "--",
+    "pages::start::a_deployment_is_rolled_back",
+    "plugin_sites::a_rollout_over_sites_is_shown",
+];
+
 /// The tasks of the project.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo dev", version, max_term_width = 110)]
@@ -45,6 +57,9 @@ enum Task {
     },
     /// Check formatting, lints, documentation, generated files, the book and tidiness.
     Check,
+    /// Write the pictures of the book into `docs/pictures` from what the plugin prints, on a control
+    /// plane started for it.
+    Pictures,
     /// Build the book in `docs` into `target/book`, with a pinned mdbook.
     Book,
     /// Search all states of small worlds of revisions and objects, with the real engine.
@@ -142,6 +157,12 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
             return Err(exec::in_place(std::process::Command::new(bench).args(args)).into());
         }
         Task::Check => check::run(&dirs, &Cli::command()).await?,
+        Task::Pictures => {
+            let own = std::env::current_exe().map_err(test::Error::Own)?;
+            let mut tests = std::process::Command::new(own);
+            tests.args(PICTURES).env("BATON_WRITE_PICTURES", "1");
+            return Err(exec::in_place(&mut tests).into());
+        }
         Task::Book => println!("{}", book::build(&dirs).await?.display()),
         Task::CheckModel { args } => {
             let [model] = cargo::build(&dirs, [MODEL], &["--package", MODEL]).await?;

@@ -122,7 +122,7 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
 
     if !options.once {
         let kubeconfigs = own.as_ref().map(Own::kubeconfigs);
-        let text = farewell(options.context.as_deref(), kubeconfigs, &programs.plugin);
+        let text = closing_text(options.context.as_deref(), kubeconfigs, &programs.plugin);
         println!("{text}");
         println!("The manager's log: {}", log.display());
         let follow = async {
@@ -209,7 +209,7 @@ const TRIES_OF_SITES: [&str; 4] = [
     "the rollouts so far: baton history sitedeploy/till",
 ];
 
-fn farewell(context: Option<&str>, kubeconfigs: Option<OsString>, plugin: &Path) -> String {
+fn closing_text(context: Option<&str>, kubeconfigs: Option<OsString>, plugin: &Path) -> String {
     let context = context.map(|name| format!(" --context {name}"));
     let mut tries = TRIES.to_vec();
     let mut lines = match kubeconfigs {
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn the_last_message_names_the_cluster() {
         let plugin = Path::new("/t/kubectl-baton");
-        let own = farewell(None, Some("/b/kubeconfig.yaml:/c".into()), plugin);
+        let own = closing_text(None, Some("/b/kubeconfig.yaml:/c".into()), plugin);
         assert!(
             own.contains("export KUBECONFIG=/b/kubeconfig.yaml:/c\n"),
             "{own}"
@@ -275,7 +275,7 @@ mod tests {
             "{own}"
         );
         assert!(own.contains("export PATH=/t:$PATH\n"), "{own}");
-        let other = farewell(Some("kind"), None, plugin);
+        let other = closing_text(Some("kind"), None, plugin);
         assert!(!other.contains("KUBECONFIG"), "{other}");
         assert!(!other.contains("bakery"), "{other}");
         assert!(

@@ -85,7 +85,11 @@ pub fn run(check: bool) -> Result<(), Error> {
 /// # Errors
 ///
 /// As for [`run`].
-pub(crate) fn keep(workspace: &Path, files: &[(String, String)], check: bool) -> Result<(), Error> {
+pub(crate) fn write_or_compare(
+    workspace: &Path,
+    files: &[(String, String)],
+    check: bool,
+) -> Result<(), Error> {
     verdict(stale(workspace, files, check)?, check)
 }
 

@@ -28,7 +28,7 @@ pub fn run<E: Display>(task: impl Future<Output = Result<ExitCode, E>>) -> ExitC
             signal = interruption() => {
                 // An interruption by the user is no error. Shells recognize the signal by this exit
                 // code.
-                tell("interrupted");
+                print_line("interrupted");
                 ExitCode::from(128 + signal)
             }
             done = task => done.unwrap_or_else(|error| failure(&error)),
@@ -38,7 +38,7 @@ pub fn run<E: Display>(task: impl Future<Output = Result<ExitCode, E>>) -> ExitC
 
 /// Writes a line to the standard error and ignores errors: a pager that was ended by the same
 /// Ctrl-C must not prevent the cleanup.
-pub(crate) fn tell(line: &str) {
+pub(crate) fn print_line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 

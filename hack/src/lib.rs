@@ -4,7 +4,7 @@
 //! kube-scheduler and kwok, run as plain processes that listen only on the loopback interface.
 //! [`bed::Bed`] starts and ends a bed; [`tools::Toolbox`] finds its binaries or builds them from
 //! the Go modules in this directory, which pin their versions. [`charts::Repository`] is a
-//! repository of charts.
+//! repository of charts. [`book::blocks`] reads the code in a page of the book.
 
 #![expect(
     clippy::missing_errors_doc,
@@ -12,7 +12,7 @@
 )]
 
 pub mod bed;
-mod book;
+pub mod book;
 pub mod cargo;
 pub mod charts;
 mod check;

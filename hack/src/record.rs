@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(2500);
 /// Longer pauses in the output are shortened to this.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// The time that a command may take.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The reason that there is no recording.
 #[derive(Debug, thiserror::Error)]
@@ -124,7 +124,7 @@ pub(crate) async fn run(dirs: &Dirs) -> Result<(), Error> {
                 command.env("PATH", &path).env("TERM", "xterm-256color");
                 bed.attach(&mut command);
                 let played =
-                    manager.until("a command of the recording", PATIENCE, cast.play(command));
+                    manager.until("a command of the recording", TIMEOUT, cast.play(command));
                 let (code, output) = played.await??;
                 if code != Some(*expected) {
                     let (command, expected) = (text.clone(), *expected);

@@ -14,7 +14,7 @@ use self::retry::Flaky;
 use crate::bed::{self, Afterwards, Bed};
 use crate::cargo;
 use crate::exec::{self, Group};
-use crate::interrupt::tell;
+use crate::interrupt::print_line;
 use crate::paths::Dirs;
 use crate::tools;
 
@@ -106,11 +106,11 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Er
     let status = Group::spawn(&mut command)?.wait().await?;
     // The output of tests that failed because of an ended server does not show that.
     for ended in bed.ended() {
-        tell(&ended.to_string());
+        print_line(&ended.to_string());
     }
     let flaky = retry::kept(&flaky);
     for Flaky { name, output } in &flaky {
-        tell(&format!(
+        print_line(&format!(
             "FLAKY {name}: failed, and passed alone; {}",
             output.display()
         ));

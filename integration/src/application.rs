@@ -25,7 +25,7 @@ use crate::sites::{Joined, PUSH, Site};
 
 const API_VERSION: &str = "shipper.booking.com/v1alpha1";
 /// Time limit of a step.
-const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
+const TIMEOUT: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// A step: its name, capacity and traffic of the incumbent and of the contender.
 pub type Step = (&'static str, [u32; 2], [u32; 2]);
@@ -43,7 +43,7 @@ pub const VANGUARD: &[Step] = &[
 static CHARTS: OnceCell<Repository> = OnceCell::const_new();
 
 /// Returns the repository that all tests share.
-async fn charts() -> &'static Repository {
+pub async fn charts() -> &'static Repository {
     CHARTS
         .get_or_init(async || {
             // The repository outlives the runtime of the first test that needs it.
@@ -67,7 +67,7 @@ pub struct TestApplication<'a> {
     /// The namespace of the Application.
     pub ns: &'a TestNamespace,
     /// The clusters, the hub first.
-    pub places: Vec<TestCluster>,
+    pub clusters: Vec<TestCluster>,
     name: String,
     region: String,
     repository: String,
@@ -130,7 +130,7 @@ impl<'a> TestApplication<'a> {
         }
         Self {
             ns,
-            places,
+            clusters: places,
             name: name.to_owned(),
             region,
             repository: charts().await.url(),
@@ -163,7 +163,7 @@ impl<'a> TestApplication<'a> {
         json!({
             "chart": { "name": "test-nginx", "version": version, "repoUrl": self.repository },
             "values": { "replicaCount": replicas },
-            "clusterRequirements": { "regions": [{ "name": self.region, "replicas": self.places.len() }] },
+            "clusterRequirements": { "regions": [{ "name": self.region, "replicas": self.clusters.len() }] },
             "strategy": { "steps": steps.iter().map(step).collect::<Vec<_>>() },
         })
     }
@@ -215,7 +215,7 @@ impl<'a> TestApplication<'a> {
             if let Some(release) = release.as_ref().filter(|release| holds(release)) {
                 return release.clone();
             }
-            if asked.elapsed() > PATIENCE {
+            if asked.elapsed() > TIMEOUT {
                 let yaml = serde_saphyr::to_string(&release).unwrap();
                 panic!(
                     "Release {wanted} of {} was to become {text}, and is\n{yaml}",
@@ -270,9 +270,9 @@ impl<'a> TestApplication<'a> {
     /// Waits until a Release has this number of ready pods in each cluster.
     pub async fn has_pods(&self, release: &Value, count: usize) {
         let text = format!("{count} pods of {}", name(release));
-        let wanted = vec![count; self.places.len()];
+        let wanted = vec![count; self.clusters.len()];
         self.ns
-            .within(PATIENCE)
+            .within(TIMEOUT)
             .eventually(&text, async || self.ready_pods(release).await == wanted)
             .await;
     }
@@ -282,7 +282,7 @@ impl<'a> TestApplication<'a> {
         let like = object(api, kind, "any");
         let like = self.ns.reference(&like);
         let mut found = Vec::new();
-        for place in &self.places {
+        for place in &self.clusters {
             let mut objects = place.cluster.list(&like, labels).await;
             for object in &mut objects {
                 // The server omits these fields in the lists of built-in kinds.
@@ -314,7 +314,7 @@ impl<'a> TestApplication<'a> {
     pub async fn addresses(&self) -> Vec<usize> {
         let mut counts = Vec::new();
         let balancing = self.in_clusters("v1", "Service", &self.balancing()).await;
-        for (services, place) in balancing.iter().zip(&self.places) {
+        for (services, place) in balancing.iter().zip(&self.clusters) {
             let Some(service) = services.first() else {
                 counts.push(0);
                 continue;

@@ -29,8 +29,8 @@ fn library() -> &'static PathBuf {
             .args([&library, &source])
             .output()
             .unwrap_or_else(|error| panic!("cc: {error}"));
-        let told = String::from_utf8_lossy(&made.stderr);
-        assert!(made.status.success(), "cc: {told}");
+        let reported = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success(), "cc: {reported}");
         library
     })
 }

@@ -12,7 +12,7 @@ use crate::revision::{Expectation, Revision};
 use crate::set::SetBuilder;
 
 /// Time limit of a wait for a deployment.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The fields of a revision's content, which a template and a revision have in common.
 const CONTENT: [&str; 4] = [
@@ -222,7 +222,7 @@ impl TestDeployment<'_> {
         let cluster = self.namespace.cluster();
         let text = format!("the deployment {} to be gone", self.name);
         let gone = async || cluster.get(&self.reference()).await.is_none();
-        let patient = self.namespace.within(PATIENCE);
+        let patient = self.namespace.within(TIMEOUT);
         patient.eventually(&text, gone).await;
     }
 
@@ -234,7 +234,7 @@ impl TestDeployment<'_> {
             if deployment.has(wanted) {
                 return deployment;
             }
-            if asked.elapsed() > PATIENCE {
+            if asked.elapsed() > TIMEOUT {
                 deployment.assert(wanted);
             }
             sleep(INTERVAL).await;
@@ -267,7 +267,7 @@ impl TestDeployment<'_> {
                 return deployment;
             }
             assert!(
-                asked.elapsed() <= PATIENCE,
+                asked.elapsed() <= TIMEOUT,
                 "{} was to be observed, and is\n{}",
                 self.name,
                 deployment.status()
@@ -329,12 +329,12 @@ impl TestDeployment<'_> {
                 if set.has(wanted) {
                     return set;
                 }
-                if asked.elapsed() > PATIENCE {
+                if asked.elapsed() > TIMEOUT {
                     set.assert(wanted);
                 }
             }
             assert!(
-                asked.elapsed() <= PATIENCE,
+                asked.elapsed() <= TIMEOUT,
                 "waited in vain for revision {number} of {}",
                 self.name
             );
@@ -356,7 +356,7 @@ impl TestDeployment<'_> {
             }
             let found: Vec<_> = sets.iter().map(|set| (set.number(), set.name())).collect();
             assert!(
-                asked.elapsed() <= PATIENCE,
+                asked.elapsed() <= TIMEOUT,
                 "{} was to have exactly the revisions {numbers:?}, and has {found:?}",
                 self.name
             );

@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::faults::Faults;
 use crate::guard::Guard;
 use crate::manager::Manager;
-use crate::namespace::{LABEL_TEST, PATIENCE, Scope, TestNamespace};
+use crate::namespace::{LABEL_TEST, Scope, TIMEOUT, TestNamespace};
 use crate::program::temporary;
 use crate::work;
 
@@ -255,6 +255,16 @@ async fn release(cluster: &Cluster) {
     }
 }
 
+/// Deletes the Clusters that a test has joined and, because it failed, not removed.
+async fn forget_clusters(cluster: &Cluster) {
+    let kind = json!({ "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster" });
+    for mut object in cluster.list(&kind, "").await {
+        object["apiVersion"] = kind["apiVersion"].clone();
+        object["kind"] = kind["kind"].clone();
+        cluster.delete(&object, "Background").await;
+    }
+}
+
 /// Waits until nothing is left of the previous test, whose namespace is removed in the background.
 async fn sweep(cluster: &Cluster) {
     let namespaces = json!({ "apiVersion": "v1", "kind": "Namespace" });
@@ -278,8 +288,9 @@ async fn sweep(cluster: &Cluster) {
             return;
         }
         release(cluster).await;
+        forget_clusters(cluster).await;
         assert!(
-            asked.elapsed() < PATIENCE * 2,
+            asked.elapsed() < TIMEOUT * 2,
             "the test before has left something that does not go"
         );
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;

@@ -22,15 +22,15 @@
 //! # Guarantees
 //!
 //! - A request meets the first injection that matches it and is not used up.
-//! - [`Faults::seen`] contains each request from the moment its answer begins, in that order.
+//! - [`Faults::requests`] contains each request from the moment its answer begins, in that order.
 //! - When the injector is dropped, it stops listening, and all its connections end.
 //!
 //! # Caveats
 //!
 //! Only HTTP/1.1 is supported, without upgrades: no `exec`, no `port-forward`.
 
+mod observed;
 mod script;
-mod seen;
 mod status;
 mod stream;
 
@@ -56,14 +56,14 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+pub use self::observed::{ObservedRequest, Verb};
 pub use self::script::{Answer, Gate, On};
-pub use self::seen::{ObservedRequest, Verb};
 pub use self::status::Status;
 pub use self::stream::WatchEnd;
 
 use self::script::Script;
 use crate::endpoint::Endpoint;
-use crate::namespace::PATIENCE;
+use crate::namespace::TIMEOUT;
 use crate::network::network;
 
 /// An error that ends a connection without an answer.
@@ -168,7 +168,7 @@ impl Faults {
 
     /// Returns all requests so far.
     #[must_use]
-    pub fn seen(&self) -> Vec<ObservedRequest> {
+    pub fn requests(&self) -> Vec<ObservedRequest> {
         self.shared.seen.borrow().clone()
     }
 
@@ -179,7 +179,7 @@ impl Faults {
         text: &str,
         holds: impl Fn(&[ObservedRequest]) -> bool,
     ) -> Vec<ObservedRequest> {
-        self.until_within(PATIENCE, text, holds).await
+        self.until_within(TIMEOUT, text, holds).await
     }
 
     /// As [`Faults::until`], with another time limit.
@@ -192,7 +192,7 @@ impl Faults {
         let mut seen = self.shared.seen.subscribe();
         let found = timeout(patience, seen.wait_for(|seen| holds(seen))).await;
         let Ok(found) = found else {
-            panic!("waited in vain for {text} among {:#?}", self.seen());
+            panic!("waited in vain for {text} among {:#?}", self.requests());
         };
         found.unwrap().clone()
     }
@@ -203,7 +203,7 @@ impl Injection {
     pub async fn used(&self, times: usize) {
         let mut used = self.used.clone();
         // The result holds a lock that the counting thread would wait for.
-        let reached = timeout(PATIENCE, used.wait_for(|used| *used >= times)).await;
+        let reached = timeout(TIMEOUT, used.wait_for(|used| *used >= times)).await;
         let is_reached = reached.is_ok();
         drop(reached);
         let met = *self.used.borrow();

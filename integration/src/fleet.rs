@@ -23,7 +23,7 @@ use crate::sites::Joined;
 /// The API group and version of the kinds.
 const API_VERSION: &str = "baton.run/v1alpha1";
 /// Time limit of a wait. Waves follow one another, and each site has its own control plane.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(90);
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(90);
 
 /// The label that selects the sites of a test.
 pub const LABEL: &str = "baton.run/test";
@@ -142,7 +142,7 @@ impl<'a> Fleet<'a> {
             if is_current && holds(&live) {
                 return live;
             }
-            if asked.elapsed() > PATIENCE {
+            if asked.elapsed() > TIMEOUT {
                 let yaml = serde_saphyr::to_string(&live).unwrap();
                 panic!("SiteDeployment {name} was to be {text}, and is\n{yaml}");
             }
@@ -208,7 +208,7 @@ impl<'a> Fleet<'a> {
     pub async fn has_version(&self, site: &Joined, version: Option<&str>) {
         let text = format!("site {} to have version {version:?}", site.name());
         let has = async || self.version_in(site).await.as_deref() == version;
-        self.ns.within(PATIENCE).eventually(&text, has).await;
+        self.ns.within(TIMEOUT).eventually(&text, has).await;
     }
 }
 

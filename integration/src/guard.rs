@@ -46,7 +46,7 @@ impl Guard {
 
 impl Guard {
     /// Closes this end of the pipe, as the end of the process does.
-    pub fn let_go(&mut self) {
+    pub fn close(&mut self) {
         drop(self.0.stdin.take());
     }
 }

@@ -18,7 +18,7 @@ use crate::work;
 
 /// The usual time limit of a wait. A machine that is shared with others may stand still for many
 /// seconds.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Time limit for garbage collection to discover new kinds.
 const GARBAGE: Duration = Duration::from_secs(90);
@@ -184,7 +184,7 @@ impl TestNamespace {
 
     /// Waits until a revision satisfies all conditions at the same time, and returns it.
     pub async fn reaches(&self, name: &str, wanted: &[Expectation<'_>]) -> Revision {
-        self.within(PATIENCE).reaches(name, wanted).await
+        self.within(TIMEOUT).reaches(name, wanted).await
     }
 
     /// Sets another time limit for a wait.
@@ -263,7 +263,7 @@ impl TestNamespace {
             let object = self.get(entry).await;
             match object {
                 Some(object) if predicate(&object) => return object,
-                object if asked.elapsed() > PATIENCE => {
+                object if asked.elapsed() > TIMEOUT => {
                     let yaml = serde_saphyr::to_string(&object).unwrap();
                     panic!(
                         "{} {} was to become {text}, and is\n{yaml}",
@@ -292,7 +292,7 @@ impl TestNamespace {
 
     /// Waits until a predicate holds.
     pub async fn eventually(&self, text: &str, holds: impl AsyncFn() -> bool) {
-        self.within(PATIENCE).eventually(text, holds).await;
+        self.within(TIMEOUT).eventually(text, holds).await;
     }
 
     /// Waits for an event of this type and message in the namespace of the test, or in `default`

@@ -1,6 +1,6 @@
 //! The kubectl plugin as a child process.
 
-mod seen;
+mod requests;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-pub use self::seen::SeenPlugin;
+pub use self::requests::SeenPlugin;
 use crate::guard::{Guard, beside_tests};
 use crate::manifest::object;
 use crate::namespace::TestNamespace;
 
 /// Time limit for the plugin to write an expected output, or to end when it is interrupted.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Replaces the exit code of a run that ended by a signal.
 pub const BY_A_SIGNAL: i32 = -1;
@@ -37,7 +37,7 @@ impl Ran {
     /// Requires success without warnings, and returns the standard output.
     #[must_use]
     #[track_caller]
-    pub fn fine(self) -> String {
+    pub fn success(self) -> String {
         assert_eq!((self.code, self.stderr.as_str()), (0, ""), "{self:?}");
         self.stdout
     }
@@ -68,7 +68,7 @@ impl Ran {
 pub struct Running {
     child: Child,
     lines: Receiver<String>,
-    seen: Vec<String>,
+    reported: Vec<String>,
     _guard: Guard,
 }
 
@@ -126,7 +126,7 @@ impl TestNamespace {
         Running {
             child,
             lines,
-            seen: Vec::new(),
+            reported: Vec::new(),
             _guard: guard,
         }
     }
@@ -180,17 +180,17 @@ impl Running {
     /// Waits until the lines since the last call satisfy a predicate, and returns them.
     pub fn writes(&mut self, text: &str, predicate: impl Fn(&[String]) -> bool) -> Vec<String> {
         let asked = Instant::now();
-        while !predicate(&self.seen) {
-            let left = PATIENCE.saturating_sub(asked.elapsed());
+        while !predicate(&self.reported) {
+            let left = TIMEOUT.saturating_sub(asked.elapsed());
             match self.lines.recv_timeout(left) {
-                Ok(line) => self.seen.push(line),
+                Ok(line) => self.reported.push(line),
                 Err(error) => panic!(
                     "the plugin was to write {text} ({error}), and wrote\n{}",
-                    self.seen.join("\n")
+                    self.reported.join("\n")
                 ),
             }
         }
-        std::mem::take(&mut self.seen)
+        std::mem::take(&mut self.reported)
     }
 
     /// Writes a text to the standard input, and returns when the plugin has read all but the
@@ -211,7 +211,7 @@ impl Running {
                 return status.code().unwrap_or(BY_A_SIGNAL);
             }
             assert!(
-                asked.elapsed() < PATIENCE,
+                asked.elapsed() < TIMEOUT,
                 "the plugin does not end on SIGINT"
             );
             std::thread::sleep(Duration::from_millis(10));

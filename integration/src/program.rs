@@ -21,7 +21,7 @@ pub use self::stalled::Stalled;
 use crate::guard::{Guard, beside_tests};
 
 /// Time limit for a program to become healthy or ready, and to end when it is asked to.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Number of ports that are tried. Another process may take a free port before the program does.
 const ATTEMPTS: usize = 3;
@@ -97,7 +97,7 @@ impl Program {
             }
             let problem = match program.exited() {
                 Some(status) => format!("it has ended while starting ({status})"),
-                None if asked.elapsed() > PATIENCE => format!("{path} does not answer well"),
+                None if asked.elapsed() > TIMEOUT => format!("{path} does not answer well"),
                 None => {
                     sleep(Duration::from_millis(10));
                     continue;
@@ -193,7 +193,7 @@ impl Program {
                 return status;
             }
             assert!(
-                asked.elapsed() < PATIENCE,
+                asked.elapsed() < TIMEOUT,
                 "the program with the log {} does not end on SIGTERM",
                 self.log.path().display()
             );

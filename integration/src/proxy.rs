@@ -52,7 +52,7 @@ pub use self::switch::Mode;
 
 use self::connection::Connection;
 use self::switch::Switch;
-use crate::namespace::PATIENCE;
+use crate::namespace::TIMEOUT;
 use crate::network::network;
 
 /// Number of connections that may wait to be accepted.
@@ -155,7 +155,7 @@ impl Proxy {
     /// Waits until the counters satisfy a predicate, and returns them. Fails after the usual time
     /// limit.
     pub async fn until(&self, text: &str, holds: impl Fn(&Facts) -> bool) -> Facts {
-        self.until_within(PATIENCE, text, holds).await
+        self.until_within(TIMEOUT, text, holds).await
     }
 
     /// As [`Proxy::until`], with another time limit.
@@ -205,12 +205,12 @@ impl Listener {
                     drop(self.port);
                     return;
                 },
-                client = accept(socket.as_ref()) => self.carry(client, switch.turns()),
+                client = accept(socket.as_ref()) => self.relay(client, switch.turns()),
             }
         }
     }
 
-    fn carry(&self, client: TcpStream, born: u64) {
+    fn relay(&self, client: TcpStream, born: u64) {
         self.facts.send_modify(|facts| {
             facts.accepted += 1;
             facts.open += 1;
@@ -223,7 +223,7 @@ impl Listener {
         let upstream = self.upstream;
         tokio::spawn(async move {
             let facts = connection.facts.clone();
-            let reset = connection.carry(client, upstream).await;
+            let reset = connection.relay(client, upstream).await;
             facts.send_modify(|facts| {
                 facts.open -= 1;
                 facts.resets += u64::from(reset);

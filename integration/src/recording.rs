@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use crate::cluster::{Cluster, collection};
 
 /// Time limit for a watch to catch up.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Recording {
                 return recorded;
             }
             assert!(!self.task.is_finished(), "the recording has ended");
-            assert!(asked.elapsed() <= PATIENCE, "the recording lags behind");
+            assert!(asked.elapsed() <= TIMEOUT, "the recording lags behind");
             sleep(Duration::from_millis(20)).await;
         }
     }

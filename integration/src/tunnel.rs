@@ -15,7 +15,7 @@ use crate::network::network;
 #[derive(Debug)]
 pub struct Tunnel {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<TunnelRequest>>>,
+    requests: Arc<Mutex<Vec<TunnelRequest>>>,
     listener: AbortHandle,
 }
 
@@ -39,7 +39,7 @@ impl Tunnel {
             let accepting = tokio::spawn(async move {
                 while let Ok((client, _)) = listener.accept().await {
                     // The end of a connection, good or bad, is reported to the client only.
-                    tokio::spawn(carry(client, server, noted.clone()));
+                    tokio::spawn(relay(client, server, noted.clone()));
                 }
             });
             (address, accepting.abort_handle())
@@ -47,7 +47,7 @@ impl Tunnel {
         let (address, listener) = started.await.unwrap();
         Self {
             address,
-            asked,
+            requests: asked,
             listener,
         }
     }
@@ -60,8 +60,8 @@ impl Tunnel {
 
     /// Returns the requests so far.
     #[must_use]
-    pub fn asked(&self) -> Vec<TunnelRequest> {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn requests(&self) -> Vec<TunnelRequest> {
+        let asked = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         asked.clone()
     }
 }
@@ -72,7 +72,7 @@ impl Drop for Tunnel {
     }
 }
 
-async fn carry(
+async fn relay(
     client: TcpStream,
     server: SocketAddr,
     noted: Arc<Mutex<Vec<TunnelRequest>>>,

@@ -4,8 +4,8 @@ use baton_engine::{Answer, Request};
 
 use crate::{
     contents::Facts,
+    dialogue::{Pending, View},
     state::{Alarm, Life, Record, Reported},
-    talk::{Pending, View},
     world::{Class, World},
 };
 

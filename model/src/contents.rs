@@ -40,7 +40,7 @@ pub struct Facts {
 /// All states of objects that the search found. The first one is absence.
 #[derive(Debug, Default)]
 pub struct Contents {
-    known: IndexMap<Value, Facts>,
+    contents: IndexMap<Value, Facts>,
 }
 
 /// The `resourceVersion` of an object in its present state.
@@ -63,28 +63,28 @@ impl Contents {
     /// # Panics
     /// If there are more states than indexes.
     pub fn intern(&mut self, object: Option<Value>) -> ContentId {
-        if self.known.is_empty() {
-            self.known.insert(Value::Null, Facts::default());
+        if self.contents.is_empty() {
+            self.contents.insert(Value::Null, Facts::default());
         }
         let Some(object) = object else {
             return 0;
         };
         let facts = facts(&object);
-        let (index, _) = self.known.insert_full(object, facts);
+        let (index, _) = self.contents.insert_full(object, facts);
         ContentId::try_from(index).expect("few states of an object")
     }
 
     /// A state by its index.
     #[must_use]
     pub fn object(&self, id: ContentId) -> Option<&Value> {
-        let (object, _) = self.known.get_index(id.into())?;
+        let (object, _) = self.contents.get_index(id.into())?;
         (id != 0).then_some(object)
     }
 
     /// The facts about a state.
     #[must_use]
     pub fn facts(&self, id: ContentId) -> Facts {
-        self.known
+        self.contents
             .get_index(id.into())
             .map_or(Facts::default(), |(_, facts)| *facts)
     }

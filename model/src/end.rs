@@ -14,9 +14,9 @@ use std::collections::HashSet;
 use baton_engine::pass::PassResult;
 
 use crate::{
-    state::{Cached, Life, Reported, State, Wish},
+    dialogue::{Ending, RequestOutcome},
+    state::{Cached, Life, Reported, RequestedState, State},
     system::{Action, System},
-    talk::{Ending, RequestOutcome},
     world::{ACTORS, DesiredObject, NAMES, OBJECTS, World},
 };
 
@@ -49,7 +49,7 @@ impl Ends {
     /// # Errors
     /// With the difference from the documentation, for people.
     pub fn check(&mut self, system: &mut System, state: &State) -> Result<(), String> {
-        let is_calm = state.late.talk == 0 && state.sets.iter().all(|set| set.talk == 0);
+        let is_calm = state.late.talk == 0 && state.sets.iter().all(|set| set.dialogue == 0);
         if !is_calm {
             return Ok(());
         }
@@ -114,7 +114,7 @@ fn tidy_up(system: &mut System, state: &mut State, others: Others) {
     let mut actions = Vec::new();
     for index in 0..OBJECTS {
         if system
-            .talks
+            .dialogues
             .contents
             .facts(state.objects[index].content)
             .is_held
@@ -159,16 +159,16 @@ fn reconcile(
     *state = system.next(state, Action::Start(index));
     let set = usize::from(index);
     for _ in 0..REQUESTS {
-        let talk = state.sets[set].talk;
+        let talk = state.sets[set].dialogue;
         if talk == 0 {
             return Ok(None);
         }
-        if system.talks.delegation(talk).is_some() {
+        if system.dialogues.delegation(talk).is_some() {
             *state = system.next(state, Action::Delegate(index, RequestOutcome::Answered));
             continue;
         }
-        if system.talks.is_over(talk) {
-            let ending = system.talks.end(talk, state.sets[set].record.status);
+        if system.dialogues.is_over(talk) {
+            let ending = system.dialogues.end(talk, state.sets[set].record.status);
             *state = system.next(state, Action::Report(index));
             return Ok(match ending {
                 Ending::Pass { result, .. } => Some(result),
@@ -195,7 +195,7 @@ fn documented(system: &System, state: &State, results: &Results) -> Result<(), S
             return Err(format!("{} is not gone", name(index)));
         }
         if set.record.life == Life::Alive
-            && set.wish == Wish::Archived
+            && set.requested == RequestedState::Archived
             && !set.record.status.archived
         {
             return Err(format!("{} does not get archived", name(index)));
@@ -210,19 +210,19 @@ fn documented(system: &System, state: &State, results: &Results) -> Result<(), S
         let is_wanted = if system.is_kept_waiting(state, World::revision(index)) {
             set.record.exists() && !set.record.status.archived
         } else {
-            set.record.life == Life::Alive && set.wish != Wish::Archived
+            set.record.life == Life::Alive && set.requested != RequestedState::Archived
         };
         if record.exists() && !is_wanted {
             return Err(format!("{} is left behind", name(index)));
         }
-        let is_paused = set.wish == Wish::Paused;
+        let is_paused = set.requested == RequestedState::Paused;
         if record.life == Life::Alive && record.paused != is_paused {
             return Err(format!("{} is not paused as its revision", name(index)));
         }
     }
     for (index, result) in results.iter().enumerate().take(world.revisions.len()) {
         let set = state.sets[index];
-        if set.record.life != Life::Alive || set.wish != Wish::Active {
+        if set.record.life != Life::Alive || set.requested != RequestedState::Active {
             continue;
         }
         let reached = reached(system, state, index);
@@ -238,7 +238,7 @@ fn documented(system: &System, state: &State, results: &Results) -> Result<(), S
         }
         let controlled = (0..OBJECTS).filter(|object| {
             system
-                .talks
+                .dialogues
                 .contents
                 .facts(state.objects[*object].content)
                 .controller
@@ -264,7 +264,10 @@ fn is_healthy(system: &System, state: &State, index: usize, object: usize) -> bo
         let phase = state.sets[World::phase_of(index)].record;
         return phase.life == Life::Alive && phase.status.reported == Reported::Available;
     }
-    let data = system.talks.contents.data(state.objects[object].content);
+    let data = system
+        .dialogues
+        .contents
+        .data(state.objects[object].content);
     !data.is_empty() && !data.starts_with("broken")
 }
 
@@ -301,7 +304,7 @@ fn reached(system: &System, state: &State, index: usize) -> u8 {
 fn of_object(system: &System, state: &State, object: usize) -> Result<(), String> {
     let name = NAMES[object];
     let content = state.objects[object].content;
-    let facts = system.talks.contents.facts(content);
+    let facts = system.dialogues.contents.facts(content);
     debug_assert!(
         state.objects[object].cached == Cached::Current,
         "watches have caught up"
@@ -310,7 +313,7 @@ fn of_object(system: &System, state: &State, object: usize) -> Result<(), String
     let set_name = |index: usize| World::identity(index).name;
     let is_kept = |index: usize| {
         let set = state.sets[index];
-        set.record.life == Life::Alive && set.wish != Wish::Archived
+        set.record.life == Life::Alive && set.requested != RequestedState::Archived
     };
     let mentions = |index: usize| world.revisions[index][object] != DesiredObject::Nothing;
     let wants = |index: usize| mentions(index) && !world.is_elsewhere(index, object);
@@ -344,7 +347,10 @@ fn of_object(system: &System, state: &State, object: usize) -> Result<(), String
     for index in (0..count).filter(|index| is_kept(*index)) {
         let set = state.sets[index];
         let is_reached = reached(system, state, index) & (1 << object) != 0;
-        if set.wish != Wish::Active || !is_reached || world.is_elsewhere(index, object) {
+        if set.requested != RequestedState::Active
+            || !is_reached
+            || world.is_elsewhere(index, object)
+        {
             continue;
         }
         // If the newer revision should create the object again, the check of that revision covers
@@ -377,7 +383,7 @@ fn of_object(system: &System, state: &State, object: usize) -> Result<(), String
                 set_name(index)
             ));
         }
-        let data = system.talks.contents.data(content);
+        let data = system.dialogues.contents.data(content);
         if owner == index && world.content(index, object).as_deref() != Some(data) {
             return Err(format!(
                 "{name} is \"{data}\", and {} wants it otherwise",

@@ -6,14 +6,14 @@
 
 pub mod alarm;
 pub mod contents;
+pub mod dialogue;
 pub mod end;
+pub mod engine_fault;
 pub mod report;
-pub mod sabotage;
 pub mod search;
 pub mod server;
 pub mod state;
 pub mod system;
-pub mod talk;
 #[cfg(test)]
 mod tests;
 pub mod world;

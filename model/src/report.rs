@@ -5,10 +5,10 @@ use baton_terminal::table::{kubectl_table, render};
 
 use crate::{
     contents::Facts,
+    dialogue::RequestOutcome,
     search::SearchResult,
-    state::{Life, Reported, State, Wish},
+    state::{Life, Reported, RequestedState, State},
     system::{Action, ForeignAction, System},
-    talk::RequestOutcome,
     world::{ACTORS, NAMES, OBJECTS, World},
 };
 
@@ -36,7 +36,7 @@ pub fn table(found: &[(World, SearchResult)]) -> String {
             world.name.to_owned(),
             found.transitions.to_string(),
             found.states.to_string(),
-            found.talks.to_string(),
+            found.dialogues.to_string(),
             found.depth.to_string(),
             format!("{:.1}", found.time.as_secs_f64()),
             found.ends.to_string(),
@@ -55,7 +55,8 @@ pub fn problems(world: &World, found: &SearchResult) -> Vec<String> {
         problems.push(format!("{}: {}\n  {steps}", world.name, violation.reason));
     } else if found.is_cut_off {
         problems.push(format!("{}: has more states than the limit", world.name));
-    } else if world.revisions.len() > 1 && !(found.sights.handover && found.sights.overlap) {
+    } else if world.revisions.len() > 1 && !(found.situations.handover && found.situations.overlap)
+    {
         problems.push(format!(
             "{}: no handover or no passes side by side: it shows nothing",
             world.name
@@ -116,7 +117,7 @@ fn act(system: &System, state: &State, action: Action) -> String {
         }
         Action::Start(index) => format!("{}: a pass starts", name(index)),
         Action::Request(index, which, fate) => {
-            let talk = state.sets[usize::from(index)].talk;
+            let talk = state.sets[usize::from(index)].dialogue;
             format!(
                 "{}: {}{}",
                 name(index),
@@ -125,8 +126,8 @@ fn act(system: &System, state: &State, action: Action) -> String {
             )
         }
         Action::Delegate(index, fate) => {
-            let talk = state.sets[usize::from(index)].talk;
-            let what = match system.talks.delegation(talk) {
+            let talk = state.sets[usize::from(index)].dialogue;
+            let what = match system.dialogues.delegation(talk) {
                 Some(Delegation::Create(_)) => "create",
                 Some(Delegation::Pause(true)) => "pause",
                 Some(Delegation::Pause(false)) => "resume",
@@ -174,7 +175,7 @@ fn fate_text(fate: RequestOutcome) -> &'static str {
 }
 
 fn request(system: &System, talk: u32, which: u8) -> String {
-    let pending = &system.talks.pending(talk)[usize::from(which)];
+    let pending = &system.dialogues.pending(talk)[usize::from(which)];
     let verb = match &pending.request {
         Request::Get => "get",
         Request::DryRunCreate(_) => "dry run to create",
@@ -201,7 +202,7 @@ fn object_text(system: &System, content: u16) -> String {
         owners,
         is_terminating,
         ..
-    } = system.talks.contents.facts(content);
+    } = system.dialogues.contents.facts(content);
     let owners: Vec<_> = (0..ACTORS)
         .filter(|index| owners & (1 << index) != 0)
         .map(name)
@@ -211,7 +212,7 @@ fn object_text(system: &System, content: u16) -> String {
         (count, _) => format!("{count} controllers"),
     };
     let going = if is_terminating { ", terminating" } else { "" };
-    let data = system.talks.contents.data(content);
+    let data = system.dialogues.contents.data(content);
     format!(
         "\"{data}\" of {controller}, owners {}{going}",
         owners.join(" ")
@@ -226,7 +227,9 @@ fn record_text(state: &State, index: usize) -> String {
         Life::Unborn | Life::Gone => return "gone".to_owned(),
         Life::Deleting => parts.push("deleting".to_owned()),
         Life::Alive if record.status.archived => parts.push("archived".to_owned()),
-        Life::Alive if set.wish != Wish::Active => parts.push(format!("{:?}", set.wish)),
+        Life::Alive if set.requested != RequestedState::Active => {
+            parts.push(format!("{:?}", set.requested))
+        }
         Life::Alive => {}
     }
     if record.status.succeeded {

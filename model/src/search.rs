@@ -26,7 +26,7 @@ pub struct SearchResult {
     /// Number of different states.
     pub states: usize,
     /// Number of states of passes and teardowns.
-    pub talks: usize,
+    pub dialogues: usize,
     /// Number of states from which the world was followed to its end.
     pub ends: usize,
     /// Length of the longest of all shortest traces.
@@ -38,7 +38,7 @@ pub struct SearchResult {
     /// True if the search is incomplete, because some states were not continued.
     pub is_cut_off: bool,
     /// Notable situations that the search found.
-    pub sights: NotableSituations,
+    pub situations: NotableSituations,
 }
 
 /// A state that violates a rule, with its trace.
@@ -68,7 +68,7 @@ pub struct NotableSituations {
 
 impl NotableSituations {
     fn add(&mut self, system: &System, state: &State) {
-        let owners = |id| system.talks.contents.facts(id).owners.count_ones();
+        let owners = |id| system.dialogues.contents.facts(id).owners.count_ones();
         self.handover |= state
             .objects
             .iter()
@@ -79,7 +79,7 @@ impl NotableSituations {
             .sets
             .iter()
             .any(|set| set.record.life == crate::state::Life::Gone);
-        self.overlap |= state.sets.iter().filter(|set| set.talk != 0).count() > 1;
+        self.overlap |= state.sets.iter().filter(|set| set.dialogue != 0).count() > 1;
     }
 }
 
@@ -99,13 +99,13 @@ pub fn search(world: World, limit: usize) -> SearchResult {
     let mut found = SearchResult {
         transitions: 0,
         states: 0,
-        talks: 0,
+        dialogues: 0,
         ends: 0,
         depth: 0,
         time: Duration::ZERO,
         violation: None,
         is_cut_off: false,
-        sights: NotableSituations::default(),
+        situations: NotableSituations::default(),
     };
     let mut actions = Vec::new();
     let mut position = 0;
@@ -116,7 +116,7 @@ pub fn search(world: World, limit: usize) -> SearchResult {
             level_end = states.len();
         }
         let state = states[position];
-        found.sights.add(&system, &state);
+        found.situations.add(&system, &state);
         let reason = match state.alarm {
             Some(alarm) => Some(format!("{alarm:?}")),
             None => ends.check(&mut system, &state).err(),
@@ -142,7 +142,7 @@ pub fn search(world: World, limit: usize) -> SearchResult {
         position += 1;
     }
     found.states = states.len();
-    found.talks = system.talks.len();
+    found.dialogues = system.dialogues.len();
     found.ends = ends.len();
     found.time = begin.elapsed();
     found

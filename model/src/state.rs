@@ -38,7 +38,7 @@ pub enum Life {
 
 /// The life cycle state that the user requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Wish {
+pub enum RequestedState {
     /// `Active`.
     #[default]
     Active,
@@ -136,11 +136,11 @@ pub struct Set {
     /// The parts that others can see.
     pub record: Record,
     /// Requested life cycle state.
-    pub wish: Wish,
+    pub requested: RequestedState,
     /// Objects whose present state the pass in progress has, one bit each.
     pub current: u8,
     /// Pass in progress.
-    pub talk: TalkId,
+    pub dialogue: TalkId,
 }
 
 /// The state of an object in the cache.

@@ -16,9 +16,11 @@ use serde_json::json;
 
 use crate::{
     contents::Contents,
+    dialogue::{ArrivedRequest, Dialogues, Ending, PhaseAnswer, RequestOutcome, Start, View},
     server::{self, Change},
-    state::{Alarm, Cached, ContentId, Late, Life, Record, Reported, State, Status, Wish},
-    talk::{ArrivedRequest, Dialogues, Ending, PhaseAnswer, RequestOutcome, Start, View},
+    state::{
+        Alarm, Cached, ContentId, Late, Life, Record, Reported, RequestedState, State, Status,
+    },
     world::{ACTORS, OBJECTS, REVISIONS, World},
 };
 
@@ -32,7 +34,7 @@ pub enum Action {
     /// The user creates a revision.
     Create(u8),
     /// The user sets the life cycle state of a revision.
-    Wish(u8, Wish),
+    Wish(u8, RequestedState),
     /// The user deletes a revision.
     Delete(u8),
     /// The user changes the content of an object.
@@ -78,7 +80,7 @@ pub struct System {
     /// The world.
     pub world: World,
     /// The conversations of the engine.
-    pub talks: Dialogues,
+    pub dialogues: Dialogues,
 }
 
 const fn bit(index: usize) -> u8 {
@@ -96,7 +98,10 @@ impl System {
     pub fn new(world: World) -> Self {
         let mut talks = Dialogues::new(world.clone());
         talks.contents.intern(None);
-        Self { world, talks }
+        Self {
+            world,
+            dialogues: talks,
+        }
     }
 
     /// The state without any object.
@@ -133,13 +138,13 @@ impl System {
         for index in self.world.actors() {
             let set = state.sets[index];
             let number = small(index);
-            if set.talk == 0 {
+            if set.dialogue == 0 {
                 if can_start(state, index) && !self.world.is_foreign(index) {
                     actions.push(Action::Start(number));
                 }
                 continue;
             }
-            if let Some(delegation) = self.talks.delegation(set.talk) {
+            if let Some(delegation) = self.dialogues.delegation(set.dialogue) {
                 actions.push(Action::Delegate(number, RequestOutcome::Answered));
                 if faults.losses {
                     actions.push(Action::Delegate(number, RequestOutcome::Lost));
@@ -149,7 +154,7 @@ impl System {
                 }
                 continue;
             }
-            let pending = self.talks.pending(set.talk);
+            let pending = self.dialogues.pending(set.dialogue);
             for (which, pending) in pending.iter().enumerate() {
                 let which = small(which);
                 actions.push(Action::Request(number, which, RequestOutcome::Answered));
@@ -181,7 +186,7 @@ impl System {
 
     /// True if an owner of an object is a revision that is gone.
     fn has_gone_owners(&self, state: &State, content: ContentId) -> bool {
-        let owners = self.talks.contents.facts(content).owners;
+        let owners = self.dialogues.contents.facts(content).owners;
         let is_gone = |index: usize| state.sets[index].record.life == Life::Gone;
         // Garbage collection does not read owners in annotations.
         let collects = !self.world.is_remote;
@@ -193,7 +198,7 @@ impl System {
         let mut state = *before;
         match action {
             Action::Create(index) => state.sets[usize::from(index)].record.life = Life::Alive,
-            Action::Wish(index, wish) => state.sets[usize::from(index)].wish = wish,
+            Action::Wish(index, wish) => state.sets[usize::from(index)].requested = wish,
             Action::Delete(index) => state.sets[usize::from(index)].record.life = Life::Deleting,
             Action::Edit(index) | Action::Remove(index) | Action::Hold(index) => {
                 state.edits -= 1;
@@ -227,7 +232,7 @@ impl System {
             Action::Vanish => state.late = Late::default(),
             Action::Crash => {
                 for set in &mut state.sets {
-                    (set.talk, set.current) = (0, 0);
+                    (set.dialogue, set.current) = (0, 0);
                 }
                 for object in &mut state.objects {
                     (object.cached, object.settled) = (Cached::Current, 0);
@@ -239,7 +244,7 @@ impl System {
 
     /// Changes an object by another actor than the passes of the manager.
     fn touch(&mut self, state: &mut State, index: usize, action: Action) {
-        let contents = &self.talks.contents;
+        let contents = &self.dialogues.contents;
         let Some(live) = contents.object(state.objects[index].content).cloned() else {
             return;
         };
@@ -287,7 +292,7 @@ impl System {
         };
         let content = match change {
             Change::None => return,
-            Change::Put(object) => self.talks.contents.intern(Some(object)),
+            Change::Put(object) => self.dialogues.contents.intern(Some(object)),
             Change::Gone => 0,
         };
         self.write(state, index, content, false);
@@ -311,7 +316,7 @@ impl System {
         }
         let late = state.late;
         if late.talk != 0 {
-            let pending = &self.talks.pending(late.talk)[usize::from(late.which)];
+            let pending = &self.dialogues.pending(late.talk)[usize::from(late.which)];
             if pending.object == index && !matches!(pending.request, Request::Create(_)) {
                 // The request is bound to a state that is gone for good.
                 state.late = Late::default();
@@ -333,13 +338,14 @@ impl System {
             Cached::Current => object.content,
             Cached::Former(content) => content,
         };
-        let is_visible = content != 0 && self.talks.contents.facts(content).is_labelled;
+        let is_visible = content != 0 && self.dialogues.contents.facts(content).is_labelled;
         is_visible.then_some(content)
     }
 
     fn start(&mut self, state: &mut State, index: usize) {
         let set = state.sets[index];
-        let is_teardown = set.record.life == Life::Deleting || set.wish == Wish::Archived;
+        let is_teardown =
+            set.record.life == Life::Deleting || set.requested == RequestedState::Archived;
         if set.record.status.archived {
             state.sets[index].record = gone();
             return;
@@ -356,7 +362,7 @@ impl System {
             (set.record.number, wish_of_phase(set.record))
         } else {
             let number = number(state, index).unwrap_or(set.record.number);
-            (number, set.wish)
+            (number, set.requested)
         };
         state.sets[index].record.number = number;
         let mut seen = [(None, 0); OBJECTS];
@@ -374,33 +380,33 @@ impl System {
         let start = Start {
             set: index,
             number,
-            wish,
+            requested: wish,
             is_teardown,
             reported: set.record.status.controls & self.world.recreated(index),
             seen,
             view: view(state, index),
         };
-        let (talk, alarm) = self.talks.start(&start);
+        let (talk, alarm) = self.dialogues.start(&start);
         state.alarm = state.alarm.or(alarm);
         self.continue_with(state, index, talk, current);
     }
 
     fn continue_with(&self, state: &mut State, index: usize, talk: u32, current: u8) {
-        let is_over = self.talks.is_over(talk);
-        state.sets[index].talk = talk;
+        let is_over = self.dialogues.is_over(talk);
+        state.sets[index].dialogue = talk;
         state.sets[index].current = if is_over { 0 } else { current };
     }
 
     fn request(&mut self, state: &mut State, index: usize, which: u8, fate: RequestOutcome) {
         let set = state.sets[index];
-        let object = self.talks.pending(set.talk)[usize::from(which)].object;
-        let reply = self.talks.reply(&ArrivedRequest {
-            talk: set.talk,
+        let object = self.dialogues.pending(set.dialogue)[usize::from(which)].object;
+        let reply = self.dialogues.reply(&ArrivedRequest {
+            dialogue: set.dialogue,
             which,
             live: state.objects[object].content,
             is_current: set.current & bit(object) != 0,
             is_known: self.seen(state, object).is_some(),
-            fate,
+            outcome: fate,
             view: view(state, index),
             is_archived: set.record.status.archived,
         });
@@ -412,14 +418,14 @@ impl System {
         if reply.is_seen {
             self.forget_unseen(state, object);
         }
-        let pending = &self.talks.pending(set.talk)[usize::from(which)];
+        let pending = &self.dialogues.pending(set.dialogue)[usize::from(which)];
         let is_bound = !matches!(pending.request, Request::Create(_));
         // A request that is bound to a state that is gone for good would be refused whenever it
         // arrives.
         if fate == RequestOutcome::GivenUp && (!is_bound || set.current & bit(object) != 0) {
             state.delays -= 1;
             state.late = Late {
-                talk: set.talk,
+                talk: set.dialogue,
                 which,
                 set: small(index),
             };
@@ -435,16 +441,16 @@ impl System {
 
     fn arrive(&mut self, state: &mut State) {
         let late = std::mem::take(&mut state.late);
-        let object = self.talks.pending(late.talk)[usize::from(late.which)].object;
+        let object = self.dialogues.pending(late.talk)[usize::from(late.which)].object;
         let index = usize::from(late.set);
-        let reply = self.talks.reply(&ArrivedRequest {
-            talk: late.talk,
+        let reply = self.dialogues.reply(&ArrivedRequest {
+            dialogue: late.talk,
             which: late.which,
             live: state.objects[object].content,
             // A request that is bound to another state was dropped when the object changed.
             is_current: true,
             is_known: false,
-            fate: RequestOutcome::Late,
+            outcome: RequestOutcome::Late,
             view: view(state, index),
             is_archived: state.sets[index].record.status.archived,
         });
@@ -456,8 +462,8 @@ impl System {
 
     fn report(&mut self, state: &mut State, index: usize, is_written: bool) {
         let set = state.sets[index];
-        let ending = self.talks.end(set.talk, set.record.status);
-        (state.sets[index].talk, state.sets[index].current) = (0, 0);
+        let ending = self.dialogues.end(set.dialogue, set.record.status);
+        (state.sets[index].dialogue, state.sets[index].current) = (0, 0);
         if let Ending::Pass { learned, .. } = &ending {
             for (object, learned) in learned.iter().enumerate() {
                 if *learned != 0 && self.seen(state, object).is_some() {
@@ -469,7 +475,7 @@ impl System {
             return;
         }
         if World::is_phase(index) {
-            self.report_phase(state, index, set.talk, &ending);
+            self.report_phase(state, index, set.dialogue, &ending);
             return;
         }
         match ending {
@@ -483,7 +489,7 @@ impl System {
             }
         }
         if state.sets[index].record.life == Life::Gone {
-            state.sets[index].wish = Wish::Active;
+            state.sets[index].requested = RequestedState::Active;
         }
     }
 }

@@ -146,7 +146,7 @@ fn an_object_created_by_a_late_request_is_deleted() {
     world.edits = 0;
     let found = search(world.clone(), LIMIT);
     assert_eq!(problems(&world, &found), Vec::<String>::new());
-    assert!(found.sights.strays, "{found:?}");
+    assert!(found.situations.strays, "{found:?}");
 }
 
 #[test]

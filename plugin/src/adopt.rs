@@ -35,7 +35,7 @@ use crate::{connect::Cluster, error::Error, pack::source_location::SourceLocatio
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ObjectToAdopt {
     /// The place where the object was found.
-    pub(crate) place: SourceLocation,
+    pub(crate) location: SourceLocation,
     pub(crate) gvk: Gvk,
     /// Namespace of the object; empty if no source names one.
     pub(crate) namespace: String,
@@ -54,7 +54,7 @@ impl ObjectToAdopt {
         if version.is_empty() || kind.is_empty() || member.name.is_empty() {
             return Err(format!(
                 "{}: an object without apiVersion, kind or name",
-                member.place
+                member.location
             ));
         }
         Ok(Self {
@@ -93,7 +93,7 @@ impl ObjectToAdopt {
     fn named(at: SourceLocation, object: &Value) -> Self {
         let (namespace, name) = place(object);
         Self {
-            place: at,
+            location: at,
             gvk: Gvk::new(text_at(object, "/apiVersion"), text_at(object, "/kind")),
             namespace,
             name,

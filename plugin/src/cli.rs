@@ -99,7 +99,7 @@ async fn terminated() -> std::io::Result<()> {
 }
 
 async fn answer() -> Result<Exit, Error> {
-    match complete::asked(std::env::args_os().skip(1)) {
+    match complete::words_to_complete(std::env::args_os().skip(1)) {
         Some(words) => complete::run(&words, &Cli::command()).await,
         None => dispatch(Cli::parse()).await,
     }

@@ -44,7 +44,7 @@ const BY_MANAGER: &str = "fieldManager=package-operator&fieldValidation=Ignore&d
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// The number of concurrent requests.
-pub(crate) const SIDE_BY_SIDE: usize = 8;
+pub(crate) const MAX_CONCURRENT: usize = 8;
 
 /// A cluster, and the namespace in use.
 #[derive(Clone)]
@@ -200,7 +200,7 @@ impl Cluster {
             labels: query.labels.as_deref(),
             fields: query.fields.as_deref(),
         };
-        let listed = client::each(&self.client, path, selectors, accept(query), take).await;
+        let listed = client::for_each(&self.client, path, selectors, accept(query), take).await;
         listed.map_err(|error| self.failure(error))
     }
 

@@ -3,13 +3,13 @@
 //! `baton_view::diff` defines the sections and makes all decisions that need no server.
 //! [`external`] shows the sections with another program.
 
+pub(crate) mod cascading_deletion;
 pub(crate) mod check;
 pub(crate) mod external;
 pub(crate) mod forecast;
-pub(crate) mod going;
 pub(crate) mod input;
 pub(crate) mod losses;
-pub(crate) mod places;
+pub(crate) mod phase_clusters;
 pub(crate) mod takeover;
 
 use baton_view::diff::revisions::RevisionSide;

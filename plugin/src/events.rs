@@ -9,7 +9,7 @@ use baton_view::{
     content::SlicesOf,
     lists::{ListRequest, Lists, NoAnswer, Question},
     object::text_at,
-    served::FEW,
+    served::MAX_SINGLE_READS,
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -98,7 +98,7 @@ impl Subjects {
     /// The lists of events: per namespace, or all events if there are many namespaces.
     pub(crate) fn sources(&self) -> Vec<ListRequest> {
         let namespaces = self.namespaces();
-        if namespaces.len() > FEW {
+        if namespaces.len() > MAX_SINGLE_READS {
             return vec![ListRequest::all("/api/v1/events")];
         }
         namespaces
@@ -182,7 +182,7 @@ mod tests {
                 "/api/v1/namespaces/shop/events"
             ]
         );
-        for n in 0..FEW {
+        for n in 0..MAX_SINGLE_READS {
             about.insert("", "ConfigMap", Some(&format!("n{n}")), "a");
         }
         assert_eq!(paths(&about), ["/api/v1/events"]);

@@ -185,7 +185,7 @@ pub(crate) fn pack(collected: Collected, options: &Options) -> Result<Packed, In
     if manifests.is_empty() && errors.is_empty() {
         errors.push(InputError::general("there are no objects in the input"));
     }
-    let decision = match scope::settle(&mut manifests, &options.scope) {
+    let decision = match scope::decide_scope(&mut manifests, &options.scope) {
         Ok(decision) => decision,
         Err(error) => {
             errors.push(error);
@@ -253,13 +253,13 @@ fn advice(manifest: &Manifest) -> Option<String> {
     if spec("ttlSecondsAfterFinished").is_some_and(Value::is_number) {
         return Some(format!(
             "{}: {title} has ttlSecondsAfterFinished: it is deleted after its end, created again, and runs again",
-            manifest.place
+            manifest.location
         ));
     }
     (spec("suspend") == Some(&Value::Bool(true))).then(|| {
         format!(
             "{}: {title} is suspended: the rollout waits until it is resumed and complete",
-            manifest.place
+            manifest.location
         )
     })
 }

@@ -143,7 +143,7 @@ impl Controller for AgentPhases {
 }
 
 impl NoteBegun for AgentPhases {
-    async fn hold(
+    async fn report_waiting(
         &self,
         record: &PhaseRecord,
         status: ObjectSetPhaseStatus,
@@ -158,7 +158,7 @@ impl NoteBegun for AgentPhases {
         Ok((outcome, requeue))
     }
 
-    async fn begin(
+    async fn report_begun(
         &self,
         record: Arc<PhaseRecord>,
         status: ObjectSetPhaseStatus,
@@ -183,7 +183,7 @@ impl AgentPhases {
         };
         let origin = Origin::read(&record)?;
         let ask = |record: &PhaseRecord| {
-            let place = origin.place();
+            let place = origin.queue_position();
             let terms = |_: &_| place.map_or_else(Terms::default, |place| place.terms().clone());
             gate::ask(&self.observed, record, terms, times)
         };
@@ -205,7 +205,7 @@ impl AgentPhases {
     /// Records the new status of a phase, and wakes the phases that may wait for it. Returns true
     /// if the status differs from the previous one.
     fn note(&self, record: &PhaseRecord, status: &ObjectSetPhaseStatus) -> Result<bool, Error> {
-        let is_new = self.mirrors.note(record, status)?;
+        let is_new = self.mirrors.record_status(record, status)?;
         if is_new {
             let now = self.observed.phases.get(&record.key);
             let has_begun = |phase: &PhaseRecord| state(phase).begun.since().is_some();
@@ -339,7 +339,7 @@ mod tests {
         let Gated::Open(_, site) = agent.gate(phase(1)).await.unwrap() else {
             panic!("it is held");
         };
-        assert!(site.demand().is_some());
+        assert!(site.stop_request().is_some());
         let saved = file.load().unwrap().unwrap().into_iter();
         let noted = saved.map(|saved| saved.noted.unwrap().conditions);
         assert!(noted.flatten().any(|it| it.reason == reasons::STOPPING));

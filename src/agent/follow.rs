@@ -24,7 +24,7 @@ const PAGE: u32 = 100;
 
 /// Changes within this time are applied together, so that nothing is written for an object that is
 /// already deleted or replaced.
-const TOGETHER: Duration = Duration::from_millis(20);
+const BATCH_TIME: Duration = Duration::from_millis(20);
 
 /// Follows a namespace of the hub forever. `listed` is called after each complete list.
 pub(crate) async fn follow(
@@ -36,7 +36,7 @@ pub(crate) async fn follow(
     let (sender, mut changes) = mpsc::unbounded_channel();
     let taken = async {
         while let Some(first) = changes.recv().await {
-            sleep(TOGETHER).await;
+            sleep(BATCH_TIME).await;
             let mut together = vec![first];
             while let Ok(change) = changes.try_recv() {
                 together.push(change);

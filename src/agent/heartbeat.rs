@@ -28,9 +28,9 @@ type ObservedHeartbeat = watch::Receiver<Option<Arc<PhaseRecord>>>;
 /// The period if the hub does not set one.
 const PERIOD: Duration = Duration::from_mins(1);
 /// The time that a reachable hub may take to create the heartbeat object.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// The time that the cluster may take to report its version.
-const ANSWER: Duration = Duration::from_secs(10);
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Writes the heartbeat in the period that the hub sets, to the status of the object that the hub
 /// has made for it. Never returns.
@@ -40,8 +40,7 @@ pub(crate) async fn run(hub: Api, site: kube::Client, mirrors: Arc<Mirrors>, clo
     loop {
         let Some(object) = seen.borrow_and_update().clone() else {
             // The sender lives as long as `mirrors`.
-            if timeout(PATIENCE, seen.changed()).await.is_err() && *mirrors.is_connected().borrow()
-            {
+            if timeout(TIMEOUT, seen.changed()).await.is_err() && *mirrors.is_connected().borrow() {
                 warn!(
                     cluster = mirrors.cluster(),
                     "the hub has no heartbeat object for the agent; is there a Cluster of this name on the hub, with \
@@ -100,10 +99,10 @@ fn period(object: &PhaseRecord) -> Duration {
 
 /// Reports if the cluster of the agent answers.
 async fn condition(site: &kube::Client, clock: &Clock) -> Condition {
-    let answer = match timeout(ANSWER, site.apiserver_version()).await {
+    let answer = match timeout(VERSION_TIMEOUT, site.apiserver_version()).await {
         Ok(Ok(version)) => Ok(version.git_version),
         Ok(Err(error)) => Err(one_line(&error)),
-        Err(_) => Err(format!("no answer within {} s", ANSWER.as_secs())),
+        Err(_) => Err(format!("no answer within {} s", VERSION_TIMEOUT.as_secs())),
     };
     let (status, reason, message) = match answer {
         Ok(version) => ("True", reasons::CONNECTED, version),

@@ -110,14 +110,14 @@ impl Mirrors {
     /// All mirrors as they are stored on disk.
     pub(crate) fn saved(&self) -> Vec<SavedMirror> {
         let saved = |mirror: Arc<PhaseRecord>| SavedMirror {
-            noted: self.noted(&mirror),
+            noted: self.unreported_status(&mirror),
             mirror,
         };
         self.all().into_iter().map(saved).collect()
     }
 
     /// The status of a mirror's phase if the hub does not have it yet.
-    fn noted(&self, mirror: &PhaseRecord) -> Option<ObjectSetPhaseStatus> {
+    fn unreported_status(&self, mirror: &PhaseRecord) -> Option<ObjectSetPhaseStatus> {
         let origin = Origin::read(mirror).ok()?;
         let phase = self.observed.phases.get(&origin.key());
         let phase = phase.filter(|phase| *phase.uid == *origin.uid())?;
@@ -223,7 +223,7 @@ impl Mirrors {
     /// for a phase that a newer one replaces.
     pub(crate) fn take(&self, changes: impl IntoIterator<Item = Change>) {
         let was_closing = self.is_closing();
-        let mut wakes = self.absorb(changes);
+        let mut wakes = self.apply_changes(changes);
         wakes.extend(self.waiting());
         if was_closing && !self.is_closing() {
             wakes.extend(self.deleted());
@@ -257,7 +257,7 @@ impl Mirrors {
     }
 
     /// Applies changes. Returns the phases to wake.
-    fn absorb(&self, changes: impl IntoIterator<Item = Change>) -> BTreeSet<QueuedPhase> {
+    fn apply_changes(&self, changes: impl IntoIterator<Item = Change>) -> BTreeSet<QueuedPhase> {
         let mut wakes = BTreeSet::new();
         for change in changes {
             match change {
@@ -273,7 +273,7 @@ impl Mirrors {
                 }
                 Change::There(object) => wakes.extend(self.found(object)),
                 Change::Gone(key) => {
-                    wakes.extend(self.lost(&key));
+                    wakes.extend(self.remove_mirror(&key));
                     self.prune();
                 }
             }
@@ -293,11 +293,11 @@ impl Mirrors {
 
     /// Restores the stored mirrors, unless the hub has sent a list since the start, and the statuses that the hub
     /// does not have.
-    pub(crate) fn recall(&self, saved: Vec<SavedMirror>) {
+    pub(crate) fn restore(&self, saved: Vec<SavedMirror>) {
         let is_listed = self.is_listed.lock();
         if !*is_listed {
             let objects = saved.iter().map(|saved| PhaseRecord::clone(&saved.mirror));
-            let wakes = self.absorb(objects.map(Change::There).collect::<Vec<_>>());
+            let wakes = self.apply_changes(objects.map(Change::There).collect::<Vec<_>>());
             self.wake(wakes);
         }
         for SavedMirror { mirror, noted } in saved {
@@ -320,12 +320,12 @@ impl Mirrors {
             Some((known, phase))
         });
         let Some((known, phase)) = found else { return };
-        let noted_state = PhaseState::of(&noted.conditions, phase.generation);
+        let noted_state = PhaseState::of(noted, phase.generation);
         let is_latest = noted_state.begun.is_after(site_chain::state(&phase).begun);
         if known.status_differs(saved) && !is_latest {
             return;
         }
-        match self.note(&phase, noted) {
+        match self.record_status(&phase, noted) {
             Ok(_) => self.wakes.emit(&phase.key),
             Err(error) => error!(object = %phase.key, %error, "the progress of a phase is lost"),
         }
@@ -380,7 +380,7 @@ impl Mirrors {
         }
         let is_elsewhere = known
             .as_ref()
-            .is_some_and(|known| place(known) != place(&phase));
+            .is_some_and(|known| queue_position(known) != queue_position(&phase));
         phases.observe(phase);
         self.add_pending(key.clone());
         let mut wakes = Vec::new();
@@ -394,7 +394,7 @@ impl Mirrors {
     /// Removes a deleted mirror and its phase from the stores; the objects of the phase stay as they are.
     ///
     /// Returns the phases to wake: also the others of the chain, whose workloads may have stopped for this phase.
-    fn lost(&self, key: &PhaseKey) -> Vec<QueuedPhase> {
+    fn remove_mirror(&self, key: &PhaseKey) -> Vec<QueuedPhase> {
         if *key.name == *HEARTBEAT {
             self.heartbeat.send_replace(None);
         }
@@ -449,11 +449,11 @@ impl Mirrors {
         }
         let heartbeat = mirror::heartbeat(&self.cluster);
         if !listed.contains(&heartbeat) {
-            self.lost(&heartbeat);
+            self.remove_mirror(&heartbeat);
         }
         for mirror in known {
             if has_gone_back || !listed.contains(&mirror.key) {
-                wakes.extend(self.lost(&mirror.key));
+                wakes.extend(self.remove_mirror(&mirror.key));
             }
         }
         self.prune();
@@ -466,7 +466,7 @@ impl Mirrors {
     ///
     /// # Errors
     /// When the previous status cannot be read.
-    pub(crate) fn note(
+    pub(crate) fn record_status(
         &self,
         phase: &PhaseRecord,
         status: &ObjectSetPhaseStatus,
@@ -490,7 +490,7 @@ fn wakes_of(phases: &[Arc<PhaseRecord>]) -> Vec<QueuedPhase> {
 }
 
 /// The position of a site's phase in its chain, without its status. A change of it may change which workloads stop.
-fn place(phase: &PhaseRecord) -> impl PartialEq {
+fn queue_position(phase: &PhaseRecord) -> impl PartialEq {
     let entry = phase.annotations.get(ANNOTATION_SITE).cloned();
     let chain = phase.labels.get(LABEL_CHAIN).cloned();
     let revision = (phase.uid.clone(), phase.controller.clone());
@@ -555,7 +555,7 @@ pub(super) mod tests {
         });
         let status = serde_json::from_value(json!({"conditions": [condition]})).unwrap();
         for phase in mirrors.observed.phases.all() {
-            assert!(mirrors.note(&phase, &status).unwrap());
+            assert!(mirrors.record_status(&phase, &status).unwrap());
         }
         let woken = Arc::new(Mutex::new(BTreeMap::new()));
         let counted = Arc::clone(&woken);
@@ -628,7 +628,7 @@ pub(super) mod tests {
             let hub = Record::read(mirror::KIND, &object.to_string()).unwrap();
             mirrors.take([all(vec![hub], 3)]);
             let noted = serde_json::from_value(noted.clone()).unwrap();
-            mirrors.recall(vec![SavedMirror {
+            mirrors.restore(vec![SavedMirror {
                 mirror: mirror(1, true).into(),
                 noted: Some(noted),
             }]);

@@ -15,7 +15,7 @@ use baton_records::{
 use super::mirrors::Mirrors;
 
 /// Number of concurrent status writes: the latency to the hub may be high.
-const SIDE_BY_SIDE: usize = 4;
+const MAX_CONCURRENT: usize = 4;
 /// The longest pause after a failed write.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -33,7 +33,7 @@ pub(crate) async fn run(hub: Api, mirrors: Arc<Mirrors>) {
         }
         let failed: Vec<ApiError> = stream::iter(keys)
             .map(|key| report(&hub, &mirrors, key))
-            .buffer_unordered(SIDE_BY_SIDE)
+            .buffer_unordered(MAX_CONCURRENT)
             .filter_map(|failed| async { failed })
             .collect()
             .await;

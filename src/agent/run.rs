@@ -27,7 +27,7 @@ use super::{
     follow, heartbeat,
     mirrors::Mirrors,
     reporter,
-    state::{StateFile, keep, save},
+    state::{StateFile, save, write_on_change},
 };
 use crate::{
     cli::AgentArgs,
@@ -49,7 +49,7 @@ use crate::{
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// The time that the hub may take to list its objects before the agent continues with the stored
 /// ones.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the agent of a cluster until a signal stops it.
 ///
@@ -97,7 +97,7 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
         move || first_list.notify_one(),
     ));
     tokio::select! {
-        () = acquaint(&agent.mirrors, &file, &listed) => {}
+        () = wait_for_first_list(&agent.mirrors, &file, &listed) => {}
         () = stop.received() => return Ok(()),
     }
     readiness.set_ready();
@@ -112,7 +112,7 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
     let (_, no_links) = mpsc::unbounded_channel();
     tasks.spawn(dispatch(observed, child_events, no_links));
     cache_metrics::register(&metrics, target);
-    tasks.spawn(keep(mirrors.clone(), file.clone()));
+    tasks.spawn(write_on_change(mirrors.clone(), file.clone()));
     let end = lead(
         &args.process,
         params,
@@ -122,7 +122,7 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
         async |stop| {
             tokio::select! {
                 () = controllers.run(stop.received()) => {}
-                () = Box::pin(speak(shared, site, mirrors.clone())) => {}
+                () = Box::pin(report_to_hub(shared, site, mirrors.clone())) => {}
             }
         },
     )
@@ -187,7 +187,7 @@ impl Agent {
 }
 
 /// Reports to the hub. Of several agents of a cluster only the one with the lease reports.
-async fn speak(shared: Shared, site: Client, mirrors: Arc<Mirrors>) {
+async fn report_to_hub(shared: Shared, site: Client, mirrors: Arc<Mirrors>) {
     let Shared { api, clock, .. } = shared;
     tokio::join!(
         reporter::run(api.clone(), mirrors.clone()),
@@ -212,8 +212,8 @@ async fn answer(site: &Client, url: &Uri) -> Result<String, ServerError> {
 }
 
 /// Waits for the first list of the hub: without limit if no state is stored, otherwise for
-/// [`PATIENCE`]. Then restores the stored state.
-async fn acquaint(mirrors: &Mirrors, file: &StateFile, listed: &Notify) {
+/// [`TIMEOUT`]. Then restores the stored state.
+async fn wait_for_first_list(mirrors: &Mirrors, file: &StateFile, listed: &Notify) {
     let state = match file.load() {
         Ok(state) => state,
         Err(error) => {
@@ -225,12 +225,12 @@ async fn acquaint(mirrors: &Mirrors, file: &StateFile, listed: &Notify) {
         listed.notified().await;
         return;
     };
-    if timeout(PATIENCE, listed.notified()).await.is_err() {
+    if timeout(TIMEOUT, listed.notified()).await.is_err() {
         let phases = state.len();
         warn!(
             phases,
             "the hub is unreachable; continuing with the stored state"
         );
     }
-    mirrors.recall(state);
+    mirrors.restore(state);
 }

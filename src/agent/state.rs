@@ -36,7 +36,7 @@ use super::mirrors::{Mirrors, SavedMirror};
 use crate::error::StateError;
 
 /// Changes within this time are written together.
-const TOGETHER: Duration = Duration::from_millis(200);
+const BATCH_TIME: Duration = Duration::from_millis(200);
 /// The pause after a failed write.
 const PAUSE: Duration = Duration::from_secs(10);
 /// Modes of a directory and a file that only the agent can read.
@@ -91,7 +91,7 @@ impl StateFile {
         };
         // A directory that cannot be written to is reported at the start, and not when the hub is
         // unreachable.
-        let probe = file.aside();
+        let probe = file.temporary_path();
         create(&probe).map_err(error)?;
         fs::remove_file(&probe).map_err(error)?;
         match close(&file.path, PRIVATE_FILE) {
@@ -104,7 +104,7 @@ impl StateFile {
     }
 
     /// The path where a new state is written before it replaces the old one.
-    fn aside(&self) -> PathBuf {
+    fn temporary_path(&self) -> PathBuf {
         self.path.with_extension("json.new")
     }
 
@@ -178,7 +178,7 @@ impl StateFile {
             text.push(b'\n');
             text.extend(body);
             text.push(b'\n');
-            let aside = self.aside();
+            let aside = self.temporary_path();
             let mut file = create(&aside)?;
             file.write_all(&text)?;
             file.sync_all()?;
@@ -247,13 +247,13 @@ fn read(body: &[u8]) -> Result<Vec<SavedMirror>, ReadError> {
 }
 
 /// Writes the file after each change, forever.
-pub(crate) async fn keep(mirrors: Arc<Mirrors>, file: StateFile) {
+pub(crate) async fn write_on_change(mirrors: Arc<Mirrors>, file: StateFile) {
     let mut changes = mirrors.changes();
     // The state may have changed before the first wait.
     changes.mark_changed();
     // The sender lives as long as `mirrors`.
     while changes.changed().await.is_ok() {
-        sleep(TOGETHER).await;
+        sleep(BATCH_TIME).await;
         changes.borrow_and_update();
         if let Err(error) = save(&file, &mirrors).await {
             warn!(
@@ -345,13 +345,13 @@ mod tests {
             |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         widen(&file.path, 0o644);
         widen(&place, 0o755);
-        fs::write(file.aside(), "{").unwrap();
-        widen(&file.aside(), 0o666);
+        fs::write(file.temporary_path(), "{").unwrap();
+        widen(&file.temporary_path(), 0o666);
         let file = StateFile::new(&place, "edge").unwrap();
         assert_eq!(modes(&file), (0o700, 0o600));
         assert_eq!(names(&file), ["a"]);
-        fs::write(file.aside(), "{").unwrap();
-        widen(&file.aside(), 0o666);
+        fs::write(file.temporary_path(), "{").unwrap();
+        widen(&file.temporary_path(), 0o666);
         file.save(Vec::new).unwrap();
         assert_eq!(modes(&file), (0o700, 0o600));
     }
@@ -361,7 +361,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = StateFile::new(directory.path(), "edge").unwrap();
         file.save(|| vec![mirror("a")]).unwrap();
-        fs::write(file.aside(), "{").unwrap();
+        fs::write(file.temporary_path(), "{").unwrap();
         assert_eq!(names(&file), ["a"]);
         let file = StateFile::new(directory.path(), "edge").unwrap();
         assert_eq!(names(&file), ["a"]);

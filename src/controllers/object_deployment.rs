@@ -122,7 +122,7 @@ impl Controller for ObjectDeployments {
                         .revisions
                         .get(&record.key.revision(&current.name));
                     if let Some(current) = current {
-                        self.mend(&record, &template, &current).await?;
+                        self.recreate_deleted(&record, &template, &current).await?;
                     }
                 }
                 return self.report(&record, &snapshot, &creation, wrote).await;

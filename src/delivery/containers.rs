@@ -30,13 +30,13 @@ use super::{
 };
 
 /// The place of a class's objects. The default class has the same place as no class.
-fn place(class: &str) -> &str {
+fn delivery_class(class: &str) -> &str {
     if class == CLASS_DEFAULT { "" } else { class }
 }
 
 /// The place of a phase's objects.
 fn place_of(phase: &Phase) -> &str {
-    place(phase.delegated.as_ref().map_or("", |it| &it.class))
+    delivery_class(phase.delegated.as_ref().map_or("", |it| &it.class))
 }
 
 fn container(object: &Desired) -> Option<Container> {
@@ -71,7 +71,7 @@ pub(crate) async fn losses(
     }
     let mut seen = BTreeSet::new();
     for older in observed.revisions.unfinished_before(record) {
-        for (place, held) in held(observed, api, home, &older).await? {
+        for (place, held) in managed_containers(observed, api, home, &older).await? {
             let there = phases.iter().filter(|phase| place_of(phase) == place);
             let wants = there.flat_map(|phase| &phase.objects);
             let wants = wants.map(|object| object.key.clone()).collect();
@@ -84,7 +84,7 @@ pub(crate) async fn losses(
 }
 
 /// The containers that a revision would delete, with their place.
-async fn held(
+async fn managed_containers(
     observed: &Observed,
     api: &Api,
     home: &Target,
@@ -93,7 +93,7 @@ async fn held(
     let mut found = Vec::new();
     let revision = as_revision(record);
     for phase in observed.manifests(api, record).await? {
-        let place = place(&phase.class).to_owned();
+        let place = delivery_class(&phase.class).to_owned();
         let objects = prepare(&revision, vec![phase]).into_iter();
         for object in objects.flat_map(|phase| phase.objects) {
             let Some(container) = container(&object) else {
@@ -142,7 +142,9 @@ pub(crate) async fn newer_wants(
     }
     for newer in observed.revisions.newer(record) {
         let mut there = observed.manifests(api, &newer).await?;
-        there.retain(|phase: &ObjectSetTemplatePhase| place(&phase.class) == place(class));
+        there.retain(|phase: &ObjectSetTemplatePhase| {
+            delivery_class(&phase.class) == delivery_class(class)
+        });
         found.extend(wants(&prepare(&as_revision(&newer), there)));
     }
     Ok(found)

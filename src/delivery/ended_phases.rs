@@ -21,7 +21,7 @@ use super::{owners::Targets, strays::StrayCluster};
 /// The time in which a stray may appear: TCP repeats a request in a broken network for a quarter of
 /// an hour. The limit also bounds the memory, and the time for which two hubs restored from one
 /// backup could fight.
-const REMEMBERED: Duration = Duration::from_mins(20);
+const KEPT_FOR: Duration = Duration::from_mins(20);
 
 /// The phases that have ended a short time ago, by uid.
 #[derive(Default)]
@@ -51,7 +51,7 @@ pub(crate) struct EndedPhase {
 
 impl EndedPhases {
     /// Adds a phase whose objects were all deleted.
-    pub(crate) fn note(&self, phase: &PhaseRecord, account: Option<&Account>, now: Instant) {
+    pub(crate) fn add(&self, phase: &PhaseRecord, account: Option<&Account>, now: Instant) {
         let ended = EndedPhase {
             key: phase.key.clone(),
             cluster: phase.cluster().map(Into::into),
@@ -84,7 +84,7 @@ impl EndedPhases {
 
 impl EndedPhase {
     /// The place of the phase's strays.
-    pub(crate) fn place(self, targets: &Targets) -> StrayCluster {
+    pub(crate) fn stray_cluster(self, targets: &Targets) -> StrayCluster {
         StrayCluster {
             target: self.target(targets),
             account: self.account,
@@ -92,7 +92,7 @@ impl EndedPhase {
     }
 
     fn is_remembered(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.at) < REMEMBERED
+        now.saturating_duration_since(self.at) < KEPT_FOR
     }
 
     /// The cluster of the phase's objects, if it can be reached.
@@ -139,7 +139,7 @@ mod tests {
             (Some(&other), "v", 0, false),
         ] {
             let (ended, phases) = (EndedPhases::default(), Phases::default());
-            ended.note(&going, None, start);
+            ended.add(&going, None, start);
             if let Some(there) = there {
                 phases.observe(there.clone());
             }
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn phases_that_ended_long_ago_are_forgotten_when_another_ends() {
         let (ended, start) = (EndedPhases::default(), Instant::now());
-        ended.note(&phase("u", &Value::Null), None, start);
-        ended.note(&phase("v", &Value::Null), None, start + REMEMBERED);
+        ended.add(&phase("u", &Value::Null), None, start);
+        ended.add(&phase("v", &Value::Null), None, start + KEPT_FOR);
         assert!(!ended.contains("u"));
         assert!(ended.contains("v"));
     }

@@ -167,8 +167,8 @@ impl<K: RecordKind> Executor<'_, K> {
             }
             for object in &mut phase.objects {
                 let Gvk { group, kind, .. } = &object.gvk;
-                let is_told = probes.concern(group, kind) || !object.mappings.is_empty();
-                if is_told && object.violations.is_empty() {
+                let is_reported = probes.concern(group, kind) || !object.mappings.is_empty();
+                if is_reported && object.violations.is_empty() {
                     let hides = self.target.hides(account, &object.gvk, &object.key);
                     object.hidden = hides.await;
                 }
@@ -182,7 +182,7 @@ impl<K: RecordKind> Executor<'_, K> {
         self.hide(&mut wanted.phases, wanted.probes).await;
         let snapshot = wanted.snapshot(kinds);
         let pass = Pass::check(snapshot, |at| self.cached_at(snapshot, at));
-        let outcome = self.converse(pass, snapshot).await;
+        let outcome = self.run_pass(pass, snapshot).await;
         self.remember(&wanted.phases, kinds, &outcome, Vec::new());
         outcome
     }
@@ -190,13 +190,13 @@ impl<K: RecordKind> Executor<'_, K> {
     /// Rolls out objects that another pass has left out. Nothing is reported.
     pub(super) async fn roll_out_alone(&self, wanted: &RolloutInput<'_>, kinds: &Kinds) {
         let outcome = self.pass(wanted.snapshot(kinds)).await;
-        self.settle(&wanted.phases, &outcome);
+        self.store_fingerprints(&wanted.phases, &outcome);
     }
 
     /// Runs a pass.
     async fn pass(&self, snapshot: Snapshot<'_>) -> Outcome {
         let pass = Pass::new(snapshot, |at| self.cached_at(snapshot, at));
-        self.converse(pass, snapshot).await
+        self.run_pass(pass, snapshot).await
     }
 
     fn cached_at(
@@ -217,7 +217,7 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 
     /// Runs the conversation of a pass.
-    async fn converse(&self, mut pass: Pass<'_>, snapshot: Snapshot<'_>) -> Outcome {
+    async fn run_pass(&self, mut pass: Pass<'_>, snapshot: Snapshot<'_>) -> Outcome {
         let (phases, objects) = (snapshot.phases, self.objects(snapshot.kinds));
         loop {
             match pass.step() {
@@ -304,16 +304,17 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 
     /// Records the objects that are as they are to be.
-    fn settle(&self, phases: &[Phase], outcome: &Outcome) {
+    fn store_fingerprints(&self, phases: &[Phase], outcome: &Outcome) {
         for (at, settled) in &outcome.learned {
             let desired = at.of(phases);
-            self.target.settle(&desired.gvk, &desired.key, *settled);
+            self.target
+                .store_fingerprints(&desired.gvk, &desired.key, *settled);
         }
     }
 
     /// Records the results of a pass for the next pass and for the watches.
     fn remember(&self, phases: &[Phase], kinds: &Kinds, outcome: &Outcome, missing: Vec<Blocker>) {
-        self.settle(phases, outcome);
+        self.store_fingerprints(phases, outcome);
         let blockers = outcome.blockers.iter().map(|(at, version)| {
             let Desired { gvk, key, .. } = at.of(phases);
             let (gvk, key) = (gvk.clone(), key.clone());

@@ -7,7 +7,7 @@ use std::{
 
 use baton_engine::{
     ObjectKey,
-    conditions::{FIRST_LOOK, next_look},
+    conditions::{FIRST_POLL, next_look},
     revision::Revision,
 };
 use baton_runtime::clock::Clock;
@@ -44,7 +44,7 @@ impl Failing {
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let lasts = now.duration_since(self.since);
         let rested = |(at, _): &(Instant, _)| now.duration_since(*at) >= next_look(lasts) / 2;
-        lasts >= FIRST_LOOK && self.asked.as_ref().is_none_or(rested)
+        lasts >= FIRST_POLL && self.asked.as_ref().is_none_or(rested)
     }
 
     /// The state after a pass in which these objects failed. The time starts again if the set of

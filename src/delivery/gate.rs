@@ -80,7 +80,7 @@ pub(crate) enum Gated {
 pub(crate) trait NoteBegun {
     /// Reports the status of a phase that has to wait. Returns the result of its pass; `held` is
     /// the result if the status does not change.
-    async fn hold(
+    async fn report_waiting(
         &self,
         record: &PhaseRecord,
         status: ObjectSetPhaseStatus,
@@ -88,7 +88,7 @@ pub(crate) trait NoteBegun {
     ) -> Result<Reconciled, Error>;
 
     /// Stores the status of a phase that has begun. Returns the updated phase, if it still exists.
-    async fn begin(
+    async fn report_begun(
         &self,
         record: Arc<PhaseRecord>,
         status: ObjectSetPhaseStatus,
@@ -114,9 +114,11 @@ pub(crate) async fn pass(
     match ask(&record)? {
         Gate::Open(site) => Ok(Gated::Open(record, site)),
         Gate::Unknown => Ok(Gated::Held((ReconcileOutcome::Waiting, Requeue::OnEvent))),
-        Gate::Hold(status, held) => Ok(Gated::Held(store.hold(&record, status, held).await?)),
+        Gate::Hold(status, held) => Ok(Gated::Held(
+            store.report_waiting(&record, status, held).await?,
+        )),
         Gate::Begin(status) => {
-            if let Some(begun) = store.begin(record, status).await?
+            if let Some(begun) = store.report_begun(record, status).await?
                 && let Gate::Open(site) = ask(&begun)?
             {
                 return Ok(Gated::Open(begun, site));
@@ -210,7 +212,7 @@ pub(crate) fn ask(
     }
     Ok(match question.decide(&terms(&entry), now) {
         Decision::Start if matches!(begun, PhaseStart::Yes(_)) => {
-            Gate::Open(begun_pass(&old, question.demand()))
+            Gate::Open(begun_pass(&old, question.stop_request()))
         }
         Decision::Start => Gate::Begin(report.begun()),
         Decision::StopFirst { message } if begun == PhaseStart::Not => {
@@ -242,22 +244,19 @@ fn begun_pass(old: &ObjectSetPhaseStatus, demand: Option<StopRequest>) -> SitePa
             message: found.message.clone(),
         })
     };
-    let stopped = find(STOPPED);
-    let is_asked = |it: &MappedCondition| {
-        let demand = demand.as_ref();
-        demand.is_some_and(|demand| demand.message == it.message)
-    };
+    let stopped_for = find_true(&old.conditions, STOPPED).and(old.stopped_for.as_deref());
+    let newest = demand.as_ref().map(|demand| &*demand.uid);
     SitePass::Begun {
         // A phase that had begun before it was handed to an agent does not have the condition.
         started: find(STARTED).unwrap_or_else(started),
-        has_stopped: stopped.as_ref().is_some_and(is_asked),
+        has_stopped: newest.is_some_and(|newest| stopped_for == Some(newest)),
         demand,
     }
 }
 
 impl SitePass {
     /// The workloads that newer revisions ask the phase to stop.
-    pub(crate) fn demand(&self) -> Option<&StopRequest> {
+    pub(crate) fn stop_request(&self) -> Option<&StopRequest> {
         match self {
             Self::Begun { demand, .. } => demand.as_ref(),
             Self::None | Self::Trial(_) => None,
@@ -276,7 +275,7 @@ impl SitePass {
             });
         }
         // A phase without objects has no workloads that run.
-        self.demand().filter(|_| !has_objects).map(stopped)
+        self.stop_request().filter(|_| !has_objects).map(stopped)
     }
 }
 

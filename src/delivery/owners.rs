@@ -64,7 +64,7 @@ struct OwnerState {
     probes: Option<Probes>,
     /// The Jobs that older revisions have run. They never change: the contents of older revisions
     /// are immutable, and none is added.
-    ran: Option<BTreeSet<ObjectKey>>,
+    ran_jobs: Option<BTreeSet<ObjectKey>>,
     /// The failing objects, as far as no watch reports the cause.
     failing: Option<Failing>,
     /// True if a manifest names a kind that is not served, or an object was refused, since the
@@ -77,7 +77,7 @@ impl OwnerState {
         Self {
             uid: uid.clone(),
             probes: None,
-            ran: None,
+            ran_jobs: None,
             failing: None,
             waits_for_kinds: false,
         }
@@ -122,37 +122,37 @@ impl<K: RecordKind> Owners<K> {
         if !probes.any(|probe| probe.cel.is_some()) {
             return Probes::compile(specs);
         }
-        if let Some(known) = self.known(owner, |memory| memory.probes.clone()) {
+        if let Some(known) = self.read(owner, |memory| memory.probes.clone()) {
             return Ok(known);
         }
         let probes = Probes::compile(specs)?;
-        self.note(owner, |memory| memory.probes = Some(probes.clone()));
+        self.update(owner, |memory| memory.probes = Some(probes.clone()));
         Ok(probes)
     }
 
     /// The Jobs of an owner that older revisions have run, if they were stored.
     pub(crate) fn ran(&self, owner: &Record<K>) -> Option<BTreeSet<ObjectKey>> {
-        self.known(owner, |memory| memory.ran.clone())
+        self.read(owner, |memory| memory.ran_jobs.clone())
     }
 
     /// Stores the Jobs of an owner that older revisions have run.
     pub(crate) fn note_ran(&self, owner: &Record<K>, ran: BTreeSet<ObjectKey>) {
-        self.note(owner, |memory| memory.ran = Some(ran));
+        self.update(owner, |memory| memory.ran_jobs = Some(ran));
     }
 
     /// The failing objects of an owner, as far as no watch reports the cause.
     pub(crate) fn failing(&self, owner: &Record<K>) -> Option<Failing> {
-        self.known(owner, |memory| memory.failing.clone())
+        self.read(owner, |memory| memory.failing.clone())
     }
 
     /// Stores the failing objects of an owner.
     pub(crate) fn note_failing(&self, owner: &Record<K>, failing: Option<Failing>) {
-        self.note(owner, |memory| memory.failing = failing);
+        self.update(owner, |memory| memory.failing = failing);
     }
 
     /// Records if an owner waits for kinds to be served.
     pub(crate) fn note_waiting(&self, owner: &Record<K>, waits_for_kinds: bool) {
-        self.note(owner, |memory| memory.waits_for_kinds = waits_for_kinds);
+        self.update(owner, |memory| memory.waits_for_kinds = waits_for_kinds);
     }
 
     /// Drops the state of an owner that was deleted or has no objects, and releases its watches.
@@ -164,18 +164,14 @@ impl<K: RecordKind> Owners<K> {
     }
 
     /// Reads the state of an owner. State of another owner with the same name is ignored.
-    fn known<T>(
-        &self,
-        owner: &Record<K>,
-        read: impl FnOnce(&OwnerState) -> Option<T>,
-    ) -> Option<T> {
+    fn read<T>(&self, owner: &Record<K>, read: impl FnOnce(&OwnerState) -> Option<T>) -> Option<T> {
         let memories = self.states.lock();
         let memory = memories.get(&owner.key);
         read(memory.filter(|memory| memory.uid == owner.uid)?)
     }
 
     /// Changes the state of an owner, unless the state belongs to another owner with the same name.
-    fn note(&self, owner: &Record<K>, change: impl FnOnce(&mut OwnerState)) {
+    fn update(&self, owner: &Record<K>, change: impl FnOnce(&mut OwnerState)) {
         let mut memories = self.states.lock();
         let memory = memories
             .entry(owner.key.clone())

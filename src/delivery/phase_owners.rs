@@ -54,7 +54,7 @@ impl PhaseOwners {
     ) -> Reconciled {
         let place = |uid: &str| {
             let ended = observed.ended_phases.get(uid, &observed.phases, now)?;
-            Some(ended.place(&self.owners.targets))
+            Some(ended.stray_cluster(&self.owners.targets))
         };
         if self.strays.take_away(key, place, server).await {
             (ReconcileOutcome::Gone, Requeue::OnEvent)

@@ -241,7 +241,7 @@ impl PhasePass<'_> {
         let previous = previous.map(|previous| previous.name.clone());
         let by = record.key.revision("");
         let (mut outcome, affected) = executor.roll_out(&mut wanted, kinds, by, previous).await;
-        if self.site.demand().is_some() && ended_early(&outcome) {
+        if self.site.stop_request().is_some() && ended_early(&outcome) {
             for phase in stopping.remaining() {
                 wanted.phases = vec![phase];
                 executor.roll_out_alone(&wanted, kinds).await;
@@ -298,6 +298,10 @@ impl PhasePass<'_> {
             let mut conditions = Conditions::new(&old.conditions, self.record.generation, now);
             conditions.set_place(&[place]);
             old.conditions = conditions.into_list();
+            old.stopped_for = self
+                .site
+                .stop_request()
+                .map(|demand| demand.uid.to_string());
         }
         let available = ("False", refusal.reason);
         let revision = &seen.loaded.revision;
@@ -337,7 +341,7 @@ impl PhasePass<'_> {
                 if self.delivery == Delivery::Remote && !record.is_abandoned() {
                     let now = self.shared.clock.instant();
                     let ended = &self.observed.ended_phases;
-                    ended.note(record, self.account.as_ref(), now);
+                    ended.add(record, self.account.as_ref(), now);
                 }
                 self.release();
                 return Ok(None);
@@ -430,7 +434,7 @@ impl PhasePass<'_> {
             })
             .unwrap_or_else(|| record.key.name.to_string());
         let mut objects = spec.objects.clone();
-        if let Some(demand) = self.site.demand() {
+        if let Some(demand) = self.site.stop_request() {
             stop(&mut objects, &demand.stop);
         }
         let phase = ObjectSetTemplatePhase {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{failing::Failing, objects::Objects};
 
 /// Maximum number of workloads whose pods are listed in one pass.
-const MOST: usize = 3;
+const MAX_WORKLOADS: usize = 3;
 
 /// Adds the problems of their pods to the first workloads that fail their probes.
 ///
@@ -52,7 +52,7 @@ async fn reasons(
         let live = failing_workload(objects, object, probes, revision)?;
         Some((&object.key, live))
     });
-    let failing: Vec<_> = failing.take(MOST).collect();
+    let failing: Vec<_> = failing.take(MAX_WORKLOADS).collect();
     let mut reasons = BTreeMap::new();
     for (key, live) in failing {
         let pod = Gvk::new("v1", "Pod");

@@ -298,8 +298,8 @@ mod tests {
         let end = format!("), and {} more", 5_000 - named);
         assert!(note.text.ends_with(&end) && named > 10, "{}", note.text);
         assert!(note.text.len() < 1024);
-        let told = from_annotation(&note.annotations[ANNOTATION_REPAIRS]);
-        assert!(told.len() > 10 && told[1].name == "m0001");
+        let reported = from_annotation(&note.annotations[ANNOTATION_REPAIRS]);
+        assert!(reported.len() > 10 && reported[1].name == "m0001");
     }
 
     #[test]
@@ -320,9 +320,9 @@ mod tests {
             "Repaired 3 object(s) that differed: ConfigMap shop/a (.data.k by kubectl-edit), Secret shop/b (.data.pin \
              removed), Service shop/c"
         );
-        let told = from_annotation(&note.annotations[ANNOTATION_REPAIRS]);
+        let reported = from_annotation(&note.annotations[ANNOTATION_REPAIRS]);
         assert_eq!(
-            told,
+            reported,
             [objects[1].clone(), objects[0].clone(), objects[2].clone()]
         );
     }

@@ -29,7 +29,7 @@ pub(crate) fn has_site(phase: &PhaseRecord) -> bool {
 /// The state of a phase in its chain.
 pub(crate) fn state(phase: &PhaseRecord) -> PhaseState {
     let status = phase.status().unwrap_or_default();
-    let mut state = PhaseState::of(&status.conditions, phase.generation);
+    let mut state = PhaseState::of(&status, phase.generation);
     if state.begun == PhaseStart::Not && had_begun(phase) {
         state.begun = PhaseStart::Yes(Timestamp::UNIX_EPOCH);
     }
@@ -40,7 +40,11 @@ pub(crate) fn state(phase: &PhaseRecord) -> PhaseState {
 fn had_begun(phase: &PhaseRecord) -> bool {
     let is_asked = has_site(phase) && phase.class() == CLASS_AGENT;
     let origin = is_asked.then(|| Origin::read(phase).ok()).flatten();
-    origin.is_some_and(|origin| origin.place().is_some_and(QueuePosition::has_begun))
+    origin.is_some_and(|origin| {
+        origin
+            .queue_position()
+            .is_some_and(QueuePosition::has_begun)
+    })
 }
 
 /// True if a phase object is the one for the phase `name` of a revision.

@@ -22,7 +22,7 @@ use super::{
 /// The message of a phase that has stopped.
 const MAKES_WAY: &str = "Its workloads have stopped for a newer version.";
 /// Maximum number of workloads with pods that are named.
-const MOST: usize = 3;
+const MAX_NAMED: usize = 3;
 /// The longest pause between two checks of pods.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -91,6 +91,7 @@ impl Stopping<'_> {
         };
         let (text, again) = if running.is_empty() {
             outcome.mapped.insert(1, stopped(demand));
+            outcome.stopped_for = Some(demand.uid.to_string());
             (MAKES_WAY.to_owned(), None)
         } else {
             let text = format!(
@@ -127,7 +128,7 @@ impl Stopping<'_> {
     async fn running(&self) -> Vec<String> {
         let mut running = Vec::new();
         for workload in &self.workloads {
-            if running.len() == MOST {
+            if running.len() == MAX_NAMED {
                 break;
             }
             let live = match self.objects.cached(workload).0 {

@@ -36,8 +36,8 @@ pub struct SiteApplicationSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub upgrade: SiteUpgrade,
     /// Times at which upgrades may begin, set by the owner of the application. If the Cluster of a
-    /// site has windows as well, one window of each list has to be open. Empty: the application
-    /// sets no limit. The first installation in a site needs no window.
+    /// site has windows as well, one window of each list has to be open at the same time. Empty: the
+    /// application sets no limit. The first installation in a site needs no window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::WINDOWS))]
     pub upgrade_windows: Vec<UpgradeWindow>,

@@ -224,6 +224,9 @@ pub struct WaitingForObject {
     /// Reason in one word: as in the condition `Available`, or `NotReported` for a delegated phase
     /// without a status.
     pub reason: String,
-    /// Message of the probe or of the server.
+    /// Message of the probe or of the server. It contains the cause.
     pub message: String,
+    /// Cause of failed probes, according to the object's pods or its own conditions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
 }

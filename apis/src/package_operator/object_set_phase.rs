@@ -101,4 +101,8 @@ pub struct ObjectSetPhaseStatus {
     /// reason `SpecChanged`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_hash: Option<String>,
+    /// UID of the revision for which the workloads of this phase of a site have stopped. Reported
+    /// together with the condition `baton.run/Stopped`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_for: Option<String>,
 }

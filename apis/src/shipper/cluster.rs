@@ -43,8 +43,8 @@ pub struct ClusterSpec {
     #[serde(default)]
     pub connection: ClusterConnection,
     /// Times at which applications of sites may be upgraded here, set by the provider of the site.
-    /// If the application has windows as well, one window of each list has to be open. Empty: the
-    /// cluster sets no limit.
+    /// If the application has windows as well, one window of each list has to be open at the same
+    /// time. Empty: the cluster sets no limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::WINDOWS))]
     pub upgrade_windows: Vec<UpgradeWindow>,

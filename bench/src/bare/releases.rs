@@ -32,7 +32,7 @@ const LABEL_RELEASE: &str = "xhipper-release";
 const LABEL_TRAFFIC: &str = "xhipper-traffic-status";
 
 /// The time that the pods or the addresses of an application may take.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The target resources, in the order in which they are written.
 const TARGETS: [(&str, &str); 3] = [
@@ -131,7 +131,7 @@ impl AppWatches {
             application: application.to_owned(),
             what: what.to_owned(),
         };
-        let all = timeout(PATIENCE, waiting).await;
+        let all = timeout(TIMEOUT, waiting).await;
         let all = all.map_err(|_| late())?.map_err(|_| late())?;
         let ready = all.get(application).map(|seen| seen.ready.clone());
         Ok((started.elapsed(), ready.unwrap_or_default()))

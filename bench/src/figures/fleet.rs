@@ -7,7 +7,7 @@ use crate::load::fleet::Fleet as Shape;
 use crate::served::Served;
 
 /// The step in which the manager is idle with one Cluster object for each cluster.
-pub(crate) const IDLE_FEW: &str = "fleet: idle, few";
+pub(crate) const IDLE_SMALL: &str = "fleet: idle, few";
 /// The step that creates the other Cluster objects.
 pub(crate) const CONNECT: &str = "fleet: connect";
 /// The step in which the manager is idle with all of them.

@@ -83,7 +83,7 @@ impl Sites {
         ))
     }
 
-    pub(crate) fn asked(&self, step: &str) -> Option<&StepRequests> {
+    pub(crate) fn requests_of(&self, step: &str) -> Option<&StepRequests> {
         self.asked.iter().find(|asked| asked.step == step)
     }
 }
@@ -147,8 +147,8 @@ pub(crate) mod tests {
         assert_eq!(sites.per_site(IDLE, NONE), Some(256.0));
         assert_eq!(sites.per_site(IDLE, CONNECTED), Some(51.2));
         assert_eq!(sites.per_site(RESTART, NONE), None);
-        let asked = sites.asked(AT_ONCE).unwrap();
+        let asked = sites.requests_of(AT_ONCE).unwrap();
         assert!((asked.writes_per_site() - 4.0).abs() < 1e-9);
-        assert_eq!(sites.asked(WAVES), None);
+        assert_eq!(sites.requests_of(WAVES), None);
     }
 }

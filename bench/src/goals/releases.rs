@@ -7,7 +7,7 @@ use crate::load::releases::Strategy;
 
 /// Maximum time from an Application to its complete Release, for a lone one and for all at once, in
 /// seconds.
-const LONGEST: [(Strategy, f64, f64); 2] = [
+const MAX_DURATIONS: [(Strategy, f64, f64); 2] = [
     (Strategy::AllIn, 0.2, 2.3),
     (Strategy::ThreeSteps, 0.4, 6.0),
 ];
@@ -19,7 +19,7 @@ const MEMORY: f64 = 40.0;
 impl Goals {
     pub(super) fn releases(&mut self, figures: &Figures) {
         let step = |name| figures.step(name);
-        for (strategy, alone, together) in LONGEST {
+        for (strategy, alone, together) in MAX_DURATIONS {
             for (name, most) in [(lone(strategy), alone), (at_once(strategy), together)] {
                 self.at_most(name, step(name).map(seconds), most, "s");
             }
@@ -28,7 +28,7 @@ impl Goals {
             let figure = format!("{name}: CPU of manager and helm");
             self.at_most(&figure, step(name).and_then(cpu), CPU, "s");
         }
-        let rollouts = LONGEST.map(|(strategy, ..)| [lone(strategy), at_once(strategy)]);
+        let rollouts = MAX_DURATIONS.map(|(strategy, ..)| [lone(strategy), at_once(strategy)]);
         let most = peak(figures, rollouts.into_iter().flatten().chain([FIRST]));
         self.at_most(
             "releases: peak resident memory of rollouts",

@@ -29,7 +29,7 @@ impl Goals {
             STATUS,
             "KiB",
         );
-        for asked in ROLLOUTS.iter().filter_map(|step| sites.asked(step)) {
+        for asked in ROLLOUTS.iter().filter_map(|step| sites.requests_of(step)) {
             let figure = format!("{}: writes at the hub per site", asked.step);
             self.at_most(&figure, Some(asked.writes_per_site()), WRITES, "");
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton_hack::manager::Manager;
 use tokio::time::{Instant, timeout};
 
-use super::{LOOK, Steps, limit};
+use super::{POLL_INTERVAL, Steps, limit};
 use crate::error::Error;
 use crate::figures::chain::{Chain, Round};
 use crate::figures::{Step, Timing, chain};
@@ -21,7 +21,7 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// The time for which the memory of a calm manager is read: twice the time in which its allocator
 /// returns the memory of a burst.
-const MEMORY_LOOKS: Duration = Duration::from_secs(2);
+const MEMORY_TIME: Duration = Duration::from_secs(2);
 
 /// Number of objects that take as long as one rollout of a deployment without its objects: a
 /// revision is created, and another one paused and archived.
@@ -44,7 +44,8 @@ impl Steps {
     pub(crate) async fn chain(&mut self, shape: Chains) -> Result<(), Error> {
         self.manager.stop().await?;
         self.manager = Manager::start(&self.launch).await?;
-        self.calm("the manager to lead", LOOK, 0).await?;
+        self.wait_until_idle("the manager to lead", POLL_INTERVAL, 0)
+            .await?;
         let target = Target::create(&self.client, "bench-chain").await?;
         let mut load = Load {
             shape,
@@ -56,7 +57,7 @@ impl Steps {
         let first = self.first(&mut load).await?;
         self.edits(&mut load, first).await?;
         let revisions = shape.deployments + load.seen.archived();
-        self.rest(chain::IDLE, revisions, IDLE, Duration::ZERO)
+        self.leave_idle(chain::IDLE, revisions, IDLE, Duration::ZERO)
             .await?;
         Ok(())
     }
@@ -163,15 +164,16 @@ impl Steps {
             error.with_detail(&missing)
         })?;
         // The remaining work counts for the step's requests and processor time.
-        self.calm("the manager to settle", LOOK, 0).await?;
+        self.wait_until_idle("the manager to settle", POLL_INTERVAL, 0)
+            .await?;
         Ok((Timing::of(objects, end - started), latencies))
     }
 
     /// The state after a rollout.
     async fn round(&mut self, load: &mut Load, timing: Timing) -> Result<Round, Error> {
-        let memory = self.least_memory(MEMORY_LOOKS).await?;
+        let memory = self.least_memory(MEMORY_TIME).await?;
         // Revisions beyond the history limit were deleted while the manager became calm.
-        while let Ok(Some(_)) = timeout(LOOK, load.next()).await {}
+        while let Ok(Some(_)) = timeout(POLL_INTERVAL, load.next()).await {}
         Ok(Round {
             timing,
             archived: load.seen.archived(),

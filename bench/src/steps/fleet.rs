@@ -7,9 +7,9 @@ use tokio::time::{Instant, sleep};
 
 use super::restart::Restart;
 use super::wait::{ExpectedState, until_met};
-use super::{LOOK, Steps, limit};
+use super::{POLL_INTERVAL, Steps, limit};
 use crate::error::Error;
-use crate::figures::fleet::{CONNECT, CREATE, Fleet, IDLE_ALL, IDLE_FEW, RESTART, RequestCounts};
+use crate::figures::fleet::{CONNECT, CREATE, Fleet, IDLE_ALL, IDLE_SMALL, RESTART, RequestCounts};
 use crate::figures::{Step, Timing};
 use crate::load::fleet::Fleet as Shape;
 use crate::served::Served;
@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_secs(40);
 
 /// The time for which the memory of the manager is read afterwards. The minimum counts: memory for
 /// the answer to a check is returned within a second.
-pub(super) const MEMORY_LOOKS: Duration = Duration::from_secs(5);
+pub(super) const MEMORY_TIME: Duration = Duration::from_secs(5);
 
 /// The time that a Cluster object may take to be connected, beyond the time for as many objects.
 pub(super) const CONNECTED: Duration = Duration::from_mins(1);
@@ -35,9 +35,9 @@ impl Steps {
         let path = format!("/apis/{}/clusters", shipper::API_VERSION);
         let mut clusters = Watch::start(&self.client, path);
         self.connected(&mut clusters, shape.used()).await?;
-        self.calm("the first clusters to be connected", LOOK, 0)
+        self.wait_until_idle("the first clusters to be connected", POLL_INTERVAL, 0)
             .await?;
-        let few = self.quiet(IDLE_FEW, shape.clusters).await?;
+        let few = self.quiet(IDLE_SMALL, shape.clusters).await?;
 
         self.connect(shape, sites, &mut clusters).await?;
         let earlier = self.sides(sites).await?;
@@ -50,7 +50,7 @@ impl Steps {
         self.bare_sites(sites).await?;
 
         let (restart, ready) = self.restart_fleet(shape, sites).await?;
-        let restarted = self.least_memory(MEMORY_LOOKS).await?;
+        let restarted = self.least_memory(MEMORY_TIME).await?;
         self.figures.fleet = Some(Fleet {
             shape,
             few,
@@ -80,7 +80,8 @@ impl Steps {
             .await??;
         let names = shape.further().map(|(name, _)| name);
         let end = self.connected(clusters, names).await?;
-        self.calm("all clusters to be connected", LOOK, 0).await?;
+        self.wait_until_idle("all clusters to be connected", POLL_INTERVAL, 0)
+            .await?;
         let timing = Timing::of(0, end.unwrap_or(started) - started);
         self.end(Step::new(CONNECT, 0, timing), before).await
     }
@@ -102,7 +103,7 @@ impl Steps {
 
     /// Leaves the manager idle, and returns the minimum of its memory at the end.
     async fn quiet(&mut self, step: &'static str, clusters: usize) -> Result<Option<f64>, Error> {
-        let memory = self.rest(step, 0, IDLE, MEMORY_LOOKS).await?;
+        let memory = self.leave_idle(step, 0, IDLE, MEMORY_TIME).await?;
         if let Some(memory) = memory {
             eprintln!("bench: {step}: {memory:.2} MiB with {clusters} Clusters");
         }
@@ -174,7 +175,7 @@ impl Steps {
                     return Ok::<_, Error>(looks);
                 }
                 looks += 1;
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
         let what = "the restarted manager to be connected to all clusters";

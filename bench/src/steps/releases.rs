@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use self::profile::Profiler;
 use self::release::Release;
-use super::{LOOK, Steps};
+use super::{POLL_INTERVAL, Steps};
 use crate::bare;
 use crate::error::Error;
 use crate::figures::releases::{FILL, FIRST, IDLE, Profile, RESTART, StepRequests, at_once, lone};
@@ -32,7 +32,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 /// The time for which the memory of a calm manager is read: twice the time in which its allocator
 /// returns the memory of a burst.
-const MEMORY_LOOKS: Duration = Duration::from_secs(2);
+const MEMORY_TIME: Duration = Duration::from_secs(2);
 
 /// The time that a rollout may take, and the additional time for each of many.
 const ROLLOUT: Duration = Duration::from_mins(1);
@@ -114,7 +114,7 @@ impl Steps {
             let profiles = 2;
             steps.map(|step| step.sets).sum::<usize>() + profiles
         };
-        let memory = self.rest(IDLE, all, SILENCE, MEMORY_LOOKS).await?;
+        let memory = self.leave_idle(IDLE, all, SILENCE, MEMORY_TIME).await?;
         if let Some(memory) = memory {
             eprintln!("bench: {IDLE}: {memory:.2} MiB with {all} Applications");
         }
@@ -136,12 +136,13 @@ impl Steps {
         for name in names {
             let took = self.complete(load, template, std::slice::from_ref(name));
             latencies.extend(took.await?);
-            self.calm("the manager to settle", LOOK, 0).await?;
+            self.wait_until_idle("the manager to settle", POLL_INTERVAL, 0)
+                .await?;
         }
         let timing = Timing::of(0, latencies.iter().sum());
         let figures = Step::new(step, names.len(), timing).with_latencies(latencies);
         self.end(figures, before).await?;
-        self.asked(step, template, names, &earlier).await
+        self.record_requests(step, template, names, &earlier).await
     }
 
     /// Rolls Applications out concurrently.
@@ -155,15 +156,16 @@ impl Steps {
         let earlier = Served::read(&self.client).await?;
         let before = self.begin().await?;
         let latencies = self.complete(load, template, names).await?;
-        self.calm("the manager to settle", LOOK, 0).await?;
+        self.wait_until_idle("the manager to settle", POLL_INTERVAL, 0)
+            .await?;
         let longest = latencies.iter().max().copied().unwrap_or_default();
         let figures = Step::new(step, names.len(), Timing::of(0, longest));
         self.end(figures.with_latencies(latencies), before).await?;
-        self.asked(step, template, names, &earlier).await
+        self.record_requests(step, template, names, &earlier).await
     }
 
     /// Records the requests of a step without those of the bench.
-    async fn asked(
+    async fn record_requests(
         &mut self,
         step: &'static str,
         template: &Template,
@@ -236,7 +238,8 @@ impl Steps {
         let started = Instant::now();
         self.complete(load, template, &[slug.to_owned()]).await?;
         // Later events are part of the rollout as well.
-        self.calm("the manager to settle", LOOK, 0).await?;
+        self.wait_until_idle("the manager to settle", POLL_INTERVAL, 0)
+            .await?;
         let moments = profiler.moments(slug, started);
         if let Some(releases) = &mut self.figures.releases {
             releases.profiles.push(Profile { step, moments });

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::figures::{Step, Timing};
 
 /// The pause between two reads of the metrics if the reads determine the measured time.
-const CLOSE_LOOK: Duration = Duration::from_millis(20);
+const SHORT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) struct Restart {
     /// Processor time of the servers when the manager before was asked to stop.
@@ -39,7 +39,9 @@ impl Steps {
         let ready = started.elapsed();
         let expected = u64::try_from(reconciles).unwrap_or_default();
         let what = "the restarted manager to settle";
-        let settled = self.calm(what, CLOSE_LOOK, expected).await?;
+        let settled = self
+            .wait_until_idle(what, SHORT_POLL_INTERVAL, expected)
+            .await?;
         eprintln!("bench: restart: ready after {:.2} s", ready.as_secs_f64());
         Ok(Restart {
             server,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::wait::{ExpectedState, until_met};
-use super::{LOOK, Steps};
+use super::{POLL_INTERVAL, Steps};
 use crate::error::Error;
 use crate::figures::{Step, Timing};
 use crate::load::{Shape, set_name};
@@ -61,7 +61,8 @@ impl Steps {
             .iter()
             .filter_map(|(name, answer)| Some(met.get(name)?.saturating_duration_since(answer.at)));
         // The remaining work counts for the step's requests and processor time.
-        self.calm("the manager to settle", LOOK, 0).await?;
+        self.wait_until_idle("the manager to settle", POLL_INTERVAL, 0)
+            .await?;
         let timing = Timing::of(self.figures.shape.objects(), end - started);
         let step = Step::new(step, sets.len(), timing).with_latencies(latencies);
         self.end(step, before).await
@@ -96,7 +97,8 @@ impl Steps {
             target.delete_sets(std::slice::from_ref(&name)).await?;
             met(ExpectedState::Gone).await?;
         }
-        self.calm("the manager to settle", LOOK, 0).await?;
+        self.wait_until_idle("the manager to settle", POLL_INTERVAL, 0)
+            .await?;
         let timing = Timing::of(LONE * shape.objects(), latencies.iter().sum());
         let step = Step::new("lone", LONE, timing).with_latencies(latencies);
         self.end(step, before).await
@@ -122,7 +124,8 @@ impl Steps {
             .until("the last object to be gone", limit, children)
             .await??;
         let elapsed = started.elapsed();
-        self.calm("the manager to settle", LOOK, 0).await?;
+        self.wait_until_idle("the manager to settle", POLL_INTERVAL, 0)
+            .await?;
         let timing = Timing::of(self.figures.shape.objects(), elapsed);
         self.end(Step::new("teardown", names.len(), timing), before)
             .await

@@ -15,9 +15,9 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::fleet::{CONNECTED as PATIENCE, MEMORY_LOOKS};
+use super::fleet::{CONNECTED as TIMEOUT, MEMORY_TIME};
 use super::wait::{ExpectedState, until_met};
-use super::{LOOK, StepStart, Steps, limit};
+use super::{POLL_INTERVAL, StepStart, Steps, limit};
 use crate::error::Error;
 use crate::figures::fleet::RequestCounts;
 use crate::figures::sites::{
@@ -29,19 +29,19 @@ use crate::gateway::Gateway;
 use crate::load::sites::{NAME, Sites as Shape, Strategy, deployment, site, version};
 use crate::planner;
 use crate::sites::Sites as Planes;
-use crate::target::{MANAGER_NAMESPACE, SIDE_BY_SIDE};
+use crate::target::{MANAGER_NAMESPACE, MAX_CONCURRENT};
 use crate::traffic::Traffic;
 use crate::watch::{Metadata, Watch, Watched};
 
 /// The time for which the manager is left idle: every site is checked at least once, which happens
 /// about every half minute.
-const REST: Duration = Duration::from_secs(40);
+const IDLE_TIME: Duration = Duration::from_secs(40);
 
 /// The time in which hardly anything may be written for a step to be over.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// The period in which the status of a Cluster reports the connection.
-const TOLD_EVERY: Duration = Duration::from_mins(5);
+const REPORT_PERIOD: Duration = Duration::from_mins(5);
 
 /// The time that a wave may take, beyond the time for its objects.
 const WAVE: Duration = Duration::from_mins(1);
@@ -105,22 +105,23 @@ impl Steps {
             clusters,
             deployments,
         };
-        self.look(NONE).await?;
-        self.enter(field).await?;
-        self.look(CONNECTED).await?;
+        self.measure_idle(NONE).await?;
+        self.create_clusters(field).await?;
+        self.measure_idle(CONNECTED).await?;
 
         let (all, lost) = (shape.sites, shape.lost().count());
-        self.bring(field, FIRST, 1, Strategy::AllAtOnce, all)
+        self.roll_out_version(field, FIRST, 1, Strategy::AllAtOnce, all)
             .await?;
-        self.bring(field, WAVES, 2, Strategy::Waves, all).await?;
-        self.bring(field, AT_ONCE, 3, Strategy::AllAtOnce, all)
+        self.roll_out_version(field, WAVES, 2, Strategy::Waves, all)
+            .await?;
+        self.roll_out_version(field, AT_ONCE, 3, Strategy::AllAtOnce, all)
             .await?;
         self.lose(field, lost).await?;
-        self.bring(field, OTHERS, 4, Strategy::AllAtOnce, all - lost)
+        self.roll_out_version(field, OTHERS, 4, Strategy::AllAtOnce, all - lost)
             .await?;
         self.come_back(field, lost).await?;
 
-        self.look(IDLE).await?;
+        self.measure_idle(IDLE).await?;
         self.start_anew(field).await
     }
 
@@ -134,8 +135,8 @@ impl Steps {
     }
 
     /// Leaves the manager idle, and records its memory.
-    async fn look(&mut self, step: &'static str) -> Result<(), Error> {
-        let memory = self.rest(step, 0, REST, MEMORY_LOOKS).await?;
+    async fn measure_idle(&mut self, step: &'static str) -> Result<(), Error> {
+        let memory = self.leave_idle(step, 0, IDLE_TIME, MEMORY_TIME).await?;
         self.note_memory(step, memory);
         Ok(())
     }
@@ -147,35 +148,36 @@ impl Steps {
     }
 
     /// Creates all Clusters, and waits until they are connected.
-    async fn enter(&mut self, field: &mut Field<'_>) -> Result<(), Error> {
+    async fn create_clusters(&mut self, field: &mut Field<'_>) -> Result<(), Error> {
         let counted = self.count(field).await?;
         let started = Instant::now();
         let clusters: &Api<Cluster> = &Api::all(self.client.clone());
         let secrets: &Api<Secret> = &Api::namespaced(self.client.clone(), MANAGER_NAMESPACE);
         let ca = field.gateway.ca();
         let enter = stream::iter(field.gateway.urls()).map(Ok::<_, kube::Error>);
-        let enter = enter.try_for_each_concurrent(SIDE_BY_SIDE, async |(name, url)| {
+        let enter = enter.try_for_each_concurrent(MAX_CONCURRENT, async |(name, url)| {
             let (cluster, secret) = site(name, url, ca);
             let params = PostParams::default();
             // The Secret comes first: without it the Cluster would count as lost at first.
             secrets.create(&params, &secret).await?;
             clusters.create(&params, &cluster).await.map(drop)
         });
-        let patience = PATIENCE + limit(field.shape.sites);
+        let timeout = TIMEOUT + limit(field.shape.sites);
         self.manager
-            .until("Clusters to be entered", patience, enter)
+            .until("Clusters to be entered", timeout, enter)
             .await??;
         let end = self
             .connected(&mut field.clusters, field.shape.names())
             .await?;
-        self.calm("all sites to be connected", LOOK, 0).await?;
+        self.wait_until_idle("all sites to be connected", POLL_INTERVAL, 0)
+            .await?;
         let timing = Timing::of(0, end.unwrap_or(started) - started);
         self.counted(field, CONNECT, field.shape.sites, timing, counted)
             .await
     }
 
     /// Rolls a version out, and waits until this number of sites has it.
-    async fn bring(
+    async fn roll_out_version(
         &mut self,
         field: &mut Field<'_>,
         step: &'static str,
@@ -211,7 +213,7 @@ impl Steps {
                 .await?;
         }
         let started = Instant::now();
-        let end = self.brought(field, number, sites).await?;
+        let end = self.wait_until_rolled_out(field, number, sites).await?;
         self.silent("the sites to have nothing left to do", field.shape)
             .await?;
         let timing = Timing::of(sites * field.shape.objects_per_site, end - started);
@@ -220,7 +222,7 @@ impl Steps {
 
     /// Waits until the deployment reports that this number of sites has a version and nothing is
     /// left to do.
-    async fn brought(
+    async fn wait_until_rolled_out(
         &mut self,
         field: &mut Field<'_>,
         number: u32,
@@ -242,10 +244,10 @@ impl Steps {
             }
             Ok::<_, Error>(Instant::now())
         };
-        let patience = 10 * WAVE + limit(field.shape.objects());
+        let timeout = 10 * WAVE + limit(field.shape.objects());
         let met = self
             .manager
-            .until("a version to be at all sites", patience, looking)
+            .until("a version to be at all sites", timeout, looking)
             .await;
         if let Some(figures) = &mut self.figures.sites {
             figures.status = figures.status.max(longest);
@@ -263,7 +265,7 @@ impl Steps {
         let endpoints = self.manager.endpoints();
         let allowed =
             1 + 2 * u64::try_from(shape.sites).unwrap_or(u64::MAX / 100) * SILENCE.as_secs()
-                / TOLD_EVERY.as_secs();
+                / REPORT_PERIOD.as_secs();
         let looking = async {
             let mut last = None;
             loop {
@@ -289,13 +291,13 @@ impl Steps {
             .lost()
             .map(|name| (name, ExpectedState::Lost))
             .collect();
-        let patience = PATIENCE + limit(lost);
+        let timeout = TIMEOUT + limit(lost);
         let met = until_met(
             &mut self.manager,
             &mut field.clusters,
             "sites to be lost",
             wanted,
-            patience,
+            timeout,
         )
         .await?;
         self.silent("the loss to be reported", field.shape).await?;
@@ -309,7 +311,9 @@ impl Steps {
         let counted = self.count(field).await?;
         let started = Instant::now();
         field.gateway.open(field.shape.lost(), true);
-        let end = self.brought(field, 4, field.shape.sites).await?;
+        let end = self
+            .wait_until_rolled_out(field, 4, field.shape.sites)
+            .await?;
         self.silent(
             "the sites that came back to have nothing left to do",
             field.shape,
@@ -330,7 +334,7 @@ impl Steps {
         self.restarted(RESTART, sites, &restart).await?;
         let earlier = (&counted.sides, &counted.traffic);
         self.sites_asked(field, RESTART, sites, earlier).await?;
-        let memory = self.least_memory(MEMORY_LOOKS).await?;
+        let memory = self.least_memory(MEMORY_TIME).await?;
         self.note_memory(RESTART, memory);
         Ok(())
     }

@@ -9,7 +9,7 @@ use url::{Position, Url};
 const READABLE: usize = 120;
 
 /// Limit of the characters of a part of a file name.
-const LONGEST: usize = 100;
+const MAX_PART: usize = 100;
 
 /// The address of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ pub fn file_name(name: &str, version: &str) -> Result<String, String> {
     for (what, text) in [("name", name), ("version", version)] {
         let plain = |char: char| char.is_ascii_alphanumeric() || "._-+".contains(char);
         if text.is_empty()
-            || text.len() > LONGEST
+            || text.len() > MAX_PART
             || text.starts_with('.')
             || !text.chars().all(plain)
         {

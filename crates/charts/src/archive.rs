@@ -13,7 +13,7 @@ use tar::EntryType;
 use crate::Limits;
 
 /// Limit of the nesting of archives of dependencies.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Limit in bytes of a file whose content is read.
 const MOST_METADATA: u64 = 4 << 20;
@@ -99,7 +99,7 @@ struct Reader<'l> {
 
 impl Reader<'_> {
     fn chart(&self, packed: impl Read, depth: usize) -> Result<(String, String), Error> {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return Err(Error::Nested);
         }
         // All unpacked bytes count, also those between files.

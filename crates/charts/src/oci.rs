@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Limit in bytes of a manifest, a page of tags or a token.
-const MOST: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 
 /// Limit of the pages of tags that are read.
 const PAGES: usize = 100;
@@ -264,7 +264,7 @@ async fn read<T: for<'d> Deserialize<'d>>(
     response: Response,
     what: &'static str,
 ) -> Result<T, Error> {
-    let bytes = body(response, MOST).await?;
+    let bytes = body(response, MAX_BYTES).await?;
     // The content is not reported: it may be from a place that only the manager can reach.
     serde_json::from_slice(&bytes).map_err(|error| Error::Answer {
         what,

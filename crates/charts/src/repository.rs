@@ -95,7 +95,7 @@ impl Repository {
     /// - A repository that responds is requested at most once every `refresh`. The caller waits for
     ///   the response, for `first_index` at most.
     /// - While the repository does not respond, the last good index is returned at once. An index
-    ///   that has `known`, a chart and its version, is also returned at once, because a version
+    ///   that has `cached`, a chart and its version, is also returned at once, because a version
     ///   does not change.
     ///
     /// # Errors
@@ -103,12 +103,12 @@ impl Repository {
     pub async fn index(
         self: &Arc<Self>,
         credentials: Option<Credentials>,
-        known: Option<(&str, &str)>,
+        cached: Option<(&str, &str)>,
     ) -> Result<Arc<Index>, Error> {
         self.loaded.get_or_init(|| self.load()).await;
         let running = self.request(credentials);
         let last = self.state.lock().index.clone();
-        if let (Some(last), Some((chart, version))) = (last, known)
+        if let (Some(last), Some((chart, version))) = (last, cached)
             && last.entry(chart, version).is_some()
         {
             return Ok(last);

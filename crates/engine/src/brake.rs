@@ -11,20 +11,20 @@
 use jiff::{SignedDuration, Timestamp};
 
 /// Number of equal objects that are created without a delay.
-const FREE: usize = 5;
+const WITHOUT_DELAY: usize = 5;
 
 /// Delay of the first attempt after the free ones.
 const SHORTEST: SignedDuration = SignedDuration::from_secs(10);
 
 /// Longest delay. The end of the cause is noticed within this time.
-const LONGEST: SignedDuration = SignedDuration::from_hours(1);
+const MAX_DELAY: SignedDuration = SignedDuration::from_hours(1);
 
 /// Time when the next equal object may be created; `None` if now. `made` is the number created in a
 /// row, and `last` the time of the last creation.
 pub fn until(made: usize, last: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
-    let doublings = u32::try_from(made.checked_sub(FREE)?).unwrap_or(u32::MAX);
+    let doublings = u32::try_from(made.checked_sub(WITHOUT_DELAY)?).unwrap_or(u32::MAX);
     let factor = 2_i32.saturating_pow(doublings);
-    let delay = SHORTEST.saturating_mul(factor).min(LONGEST);
+    let delay = SHORTEST.saturating_mul(factor).min(MAX_DELAY);
     let until = last?.checked_add(delay).unwrap_or(Timestamp::MAX);
     (until > now).then_some(until)
 }

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::{
     mapping::MappedCondition,
-    texts::{self, cut},
+    texts::{self, truncate},
 };
 
 /// Returns the condition of a type.
@@ -83,7 +83,7 @@ impl Conditions {
             type_: type_.to_owned(),
             status: status.to_owned(),
             reason: reason.to_owned(),
-            message: cut(message, MAX_MESSAGE_LENGTH).into_owned(),
+            message: truncate(message, MAX_MESSAGE_LENGTH).into_owned(),
             observed_generation: Some(self.generation),
             last_transition_time: Time(self.now),
         };

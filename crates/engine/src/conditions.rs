@@ -24,7 +24,7 @@ use crate::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 pub use requeue::{
-    FIRST_LOOK, MISCONFIGURATION_RETRY, Requeue, failing_since, next_look, requeue_refused,
+    FIRST_POLL, MISCONFIGURATION_RETRY, Requeue, failing_since, next_look, requeue_refused,
 };
 
 /// Number of failed passes in a row before the status reports the failure. A single refused
@@ -168,7 +168,10 @@ pub fn report_phase(
         conditions.map(outcome.mapped);
     }
     set_paused(&mut conditions, revision, true);
-    let status = into_phase_status(conditions, previous, outcome.controller_of);
+    let status = ObjectSetPhaseStatus {
+        stopped_for: outcome.stopped_for,
+        ..into_phase_status(conditions, previous, outcome.controller_of)
+    };
     (status, requeue)
 }
 
@@ -198,6 +201,7 @@ fn into_phase_status(
         conditions: conditions.into_list(),
         controller_of,
         content_hash: previous.content_hash.clone(),
+        stopped_for: previous.stopped_for.clone(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Number of lost objects that a message names.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// An object that contains other objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,8 +92,8 @@ impl ManagedContainer {
         }
         let lost = wants.iter().filter(|key| self.container.contains(key));
         let lost: Vec<_> = lost.map(ToString::to_string).collect();
-        let named = lost.iter().take(NAMED).cloned().collect::<Vec<_>>();
-        let named = match lost.len().checked_sub(NAMED) {
+        let named = lost.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>();
+        let named = match lost.len().checked_sub(MAX_NAMED) {
             _ if lost.is_empty() => return None,
             None | Some(0) => named.join(", "),
             Some(more) => format!("{} and {more} more", named.join(", ")),

@@ -192,12 +192,13 @@ impl Delegated {
             namespace: (!self.namespace.is_empty()).then(|| self.namespace.clone()),
             reason: reason.to_owned(),
             message: message.to_owned(),
+            cause: None,
         }
     }
 }
 
 /// Greatest length of a phase object's name: that of a DNS label.
-const MOST: usize = 63;
+const MAX_NAME: usize = 63;
 
 /// True if a phase object can be created with the name.
 fn is_name(name: &str) -> bool {
@@ -209,7 +210,7 @@ fn is_name(name: &str) -> bool {
 pub fn name_to_make(names: &[String; 2], is_free: bool) -> &str {
     let [plain, other] = names;
     let is_too_long =
-        plain.len() > MOST && is_name(other) && is_subdomain(plain) && !plain.contains('.');
+        plain.len() > MAX_NAME && is_name(other) && is_subdomain(plain) && !plain.contains('.');
     if is_free && !is_too_long {
         plain
     } else {
@@ -227,7 +228,7 @@ pub fn names(revision: &str, phase: &str) -> [String; 2] {
     let print = super::diff::content_fingerprint(&serde_json::json!([revision, phase]));
     let mut other = name.clone();
     // A phase may have any name; `Delegated::violation` reports those that are no object names.
-    other.truncate(other.floor_char_boundary(MOST - 9));
+    other.truncate(other.floor_char_boundary(MAX_NAME - 9));
     let other = format!(
         "{}-{:08x}",
         other.trim_end_matches('-'),

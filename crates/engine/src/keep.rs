@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::object::annotation;
 
 /// Annotations that keep an object: ours, and those of Helm and kapp.
-const KEPT: [(&str, &str); 3] = [
+const KEEP_ANNOTATIONS: [(&str, &str); 3] = [
     (ANNOTATION_DELETION, DELETION_KEEP),
     ("helm.sh/resource-policy", "keep"),
     ("kapp.k14s.io/delete-strategy", "orphan"),
@@ -21,7 +21,7 @@ pub fn is_kept<'v>(forms: impl IntoIterator<Item = &'v Value>) -> bool {
 }
 
 fn says_keep(object: &Value) -> bool {
-    KEPT.iter().any(|(name, value)| {
+    KEEP_ANNOTATIONS.iter().any(|(name, value)| {
         // Helm compares in lower case and trims spaces.
         let found = annotation(object, name).trim();
         found.eq_ignore_ascii_case(value)

@@ -61,8 +61,8 @@ pub fn shown(name: &str) -> Cow<'_, str> {
 
 /// A text as messages quote it: escaped, and cut if it is long.
 pub fn quoted(text: &str) -> String {
-    const MOST: usize = 80;
-    let cut = text.floor_char_boundary(MOST);
+    const MAX_SHOWN: usize = 80;
+    let cut = text.floor_char_boundary(MAX_SHOWN);
     let rest = if cut < text.len() { "..." } else { "" };
     format!("{:?}{rest}", &text[..cut])
 }

@@ -204,7 +204,7 @@ impl<'a> ObjectPass<'a> {
         }
     }
 
-    pub fn need(&self) -> NextAction {
+    pub fn next_action(&self) -> NextAction {
         match &self.progress {
             Progress::MergedIntoStranger => NextAction::Check(Request::TakeBack),
             Progress::RefusedOrTaken(_) => NextAction::Check(Request::Get),
@@ -243,7 +243,7 @@ impl<'a> ObjectPass<'a> {
 
     /// Sends the write without its dry run, before every other write of its phase. May be called
     /// only if the need is [`NextAction::DryRun`].
-    pub fn lead(&mut self) {
+    pub fn write_first(&mut self) {
         self.progress = Progress::Leading;
     }
 

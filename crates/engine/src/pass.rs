@@ -133,6 +133,21 @@ impl fmt::Debug for Pass<'_> {
     }
 }
 
+/// The messages of an object that does not pass its probes.
+struct Failure {
+    /// All messages, with the cause.
+    messages: String,
+    /// The cause of failed probes, if it is known.
+    cause: Option<String>,
+}
+
+impl From<String> for Failure {
+    fn from(messages: String) -> Self {
+        let cause = None;
+        Self { messages, cause }
+    }
+}
+
 impl<'a> Pass<'a> {
     /// Starts a pass.
     ///
@@ -240,7 +255,7 @@ impl<'a> Pass<'a> {
         let mut problems = Vec::new();
         for (object, pass) in self.objects[phase].iter().enumerate() {
             let at = Position { phase, object };
-            match pass.need() {
+            match pass.next_action() {
                 NextAction::Nothing | NextAction::Wait(_) => {}
                 NextAction::Check(request) => checks.push((at, request)),
                 NextAction::DryRun(request) => dry_runs.push((at, request)),
@@ -269,8 +284,8 @@ impl<'a> Pass<'a> {
         }
         if let Some((at, _)) = leader {
             let pass = &mut self.objects[at.phase][at.object];
-            pass.lead();
-            if let NextAction::Write(request) = pass.need() {
+            pass.write_first();
+            if let NextAction::Write(request) = pass.next_action() {
                 return vec![(at, request)];
             }
         }
@@ -325,11 +340,13 @@ impl<'a> Pass<'a> {
                 phase: self.phase,
                 object,
             };
-            let Some(messages) = self.probe(at) else {
+            let Some(Failure { messages, cause }) = self.probe(at) else {
                 continue;
             };
             let key = &desired.key;
-            self.wait_for(at, reasons::PROBE_FAILURE, &messages);
+            if let Some(waiting) = self.wait_for(at, reasons::PROBE_FAILURE, &messages) {
+                waiting.cause = cause;
+            }
             failures.push(&format!(
                 "{} {} {}/{}: {messages}",
                 key.group, key.kind, key.namespace, key.name
@@ -346,13 +363,13 @@ impl<'a> Pass<'a> {
     }
 
     /// The reason why an object does not pass its probes; `None` if it passes.
-    fn probe(&mut self, at: Position) -> Option<String> {
+    fn probe(&mut self, at: Position) -> Option<Failure> {
         let object = &self.objects[at.phase][at.object];
-        if let NextAction::Wait(text) = object.need() {
-            return Some(text);
+        if let NextAction::Wait(text) = object.next_action() {
+            return Some(text.into());
         }
         let Some(live) = object.live() else {
-            return Some("not found".to_owned());
+            return Some("not found".to_owned().into());
         };
         let Desired {
             key, lacks, reason, ..
@@ -363,25 +380,38 @@ impl<'a> Pass<'a> {
             Verdict::False(messages) | Verdict::Unknown(messages) => {
                 let messages = messages.join(", ");
                 // The account's right to read an object is checked only if the object is probed.
-                let reason = reason.clone().or_else(|| workload::own_reason(key, live));
-                Some(match reason {
-                    Some(reason) => workload::with_reason(&messages, &reason),
+                let cause = reason.clone().or_else(|| workload::own_reason(key, live));
+                let messages = match &cause {
+                    Some(cause) => workload::with_reason(&messages, cause),
                     None => messages,
-                })
+                };
+                Some(Failure { messages, cause })
             }
         };
         let lacks = lacks.clone().filter(|_| live["status"]["phase"] != "Bound");
-        let texts: Vec<String> = failure.into_iter().chain(lacks).collect();
-        (!texts.is_empty()).then(|| texts.join(", "))
+        match (failure, lacks) {
+            (Some(mut failure), Some(lacks)) => {
+                failure.messages = format!("{}, {lacks}", failure.messages);
+                Some(failure)
+            }
+            (failure, lacks) => failure.or_else(|| lacks.map(Failure::from)),
+        }
     }
 
-    fn wait_for(&mut self, at: Position, reason: &str, message: &str) {
+    /// Adds an object to the list of those that are waited for, if the list has room.
+    fn wait_for(
+        &mut self,
+        at: Position,
+        reason: &str,
+        message: &str,
+    ) -> Option<&mut WaitingForObject> {
         // The status has no room for more, and there may be thousands, each with a long text.
         if self.waiting_for.len() >= MAX_WAITING_FOR {
-            return;
+            return None;
         }
         let waiting = self.snapshot.phases[at.phase].waiting(at.object, reason, message);
         self.waiting_for.push(waiting);
+        self.waiting_for.last_mut()
     }
 
     /// Ends the pass.
@@ -399,6 +429,7 @@ impl<'a> Pass<'a> {
             remote_phases: Vec::new(),
             pause_agreed: true,
             mapped: Vec::new(),
+            stopped_for: None,
             writes: Vec::new(),
             learned: Vec::new(),
             blockers: self.blockers,

@@ -20,7 +20,7 @@ use baton_apis::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::{condition_list::Conditions, texts::cut};
+use crate::{condition_list::Conditions, texts::truncate};
 
 /// Greatest length of the message of the three conditions, in bytes: it is one column of a table.
 /// The condition that it is taken from has the whole text.
@@ -55,7 +55,7 @@ impl Verdict {
         Self {
             readiness,
             reason: reason.to_owned(),
-            message: cut(message, MAX_MESSAGE).into_owned(),
+            message: truncate(message, MAX_MESSAGE).into_owned(),
         }
     }
 

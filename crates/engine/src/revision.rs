@@ -164,6 +164,7 @@ impl Phase {
             namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
             reason: reason.to_owned(),
             message: message.to_owned(),
+            cause: None,
         }
     }
 }

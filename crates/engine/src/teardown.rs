@@ -191,7 +191,7 @@ impl<'a> Teardown<'a> {
             let mut waiting = false;
             for object in 0..self.objects[phase].len() {
                 let at = Position { phase, object };
-                match self.need(at) {
+                match self.next_action(at) {
                     NextAction::Nothing => {}
                     NextAction::Wait => waiting = true,
                     NextAction::Send(request) => requests.push((at, request)),
@@ -208,7 +208,7 @@ impl<'a> Teardown<'a> {
         Step::Done
     }
 
-    fn need(&self, at: Position) -> NextAction<Request> {
+    fn next_action(&self, at: Position) -> NextAction<Request> {
         let object = &self.objects[at.phase][at.object];
         let desired = at.of(self.phases);
         let may_be_there = match self.kinds.get(&desired.gvk) {
@@ -371,7 +371,7 @@ impl<'a> Teardown<'a> {
                 phase: index,
                 object,
             };
-            if matches!(self.need(at), NextAction::Wait) {
+            if matches!(self.next_action(at), NextAction::Wait) {
                 let problem = teardown.attempts.problem.clone();
                 failed |= problem.is_some() || !self.is_watched(at);
                 let message = problem.unwrap_or_else(|| match &teardown.live {

@@ -1,8 +1,8 @@
 //! Bounds of reported texts: a status can be written, whatever the texts of users, servers and
 //! other controllers.
 //!
-//! The texts of a status take at most 64 KiB: 32 KiB for the message of the condition that reports
-//! the fault, 22 KiB for the objects that are waited for, 10 KiB for mapped conditions. That leaves
+//! The texts of a status take at most 68 KiB: 32 KiB for the message of the condition that reports
+//! the fault, 26 KiB for the objects that are waited for, 10 KiB for mapped conditions. That leaves
 //! nearly all of etcd's 1.5 MiB for the spec.
 
 use std::borrow::Cow;
@@ -15,6 +15,8 @@ use crate::mapping::MappedCondition;
 pub(crate) const MAX_WAITING_FOR: usize = 16;
 /// Greatest length of an object's message, in bytes.
 const MAX_WAITING_MESSAGE: usize = 512;
+/// Greatest length of the cause of an object's failed probes, in bytes.
+pub(crate) const MAX_CAUSE: usize = 256;
 /// Greatest length of any name in bytes, which is that of the API server.
 const MAX_NAME: usize = 253;
 /// Greatest length of the name of a kind, a namespace or a phase; those of kinds and namespaces
@@ -29,7 +31,7 @@ const CONDITION: usize = 160;
 const MARK: usize = "… (18446744073709551615 bytes left out)".len();
 
 /// Cuts a text to at most `most` bytes. The result gives the number of omitted bytes.
-pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
+pub fn truncate(text: &str, most: usize) -> Cow<'_, str> {
     cut_and_count(text, most, 0)
 }
 
@@ -38,14 +40,14 @@ pub fn collapse_whitespace(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Like [`cut`], in place.
+/// Like [`truncate`], in place.
 pub fn shorten(text: &mut String, most: usize) {
     if text.len() > most {
-        *text = cut(text, most).into_owned();
+        *text = truncate(text, most).into_owned();
     }
 }
 
-/// Like [`cut`], for a text of which `missing` bytes are omitted already.
+/// Like [`truncate`], for a text of which `missing` bytes are omitted already.
 fn cut_and_count(text: &str, most: usize, missing: usize) -> Cow<'_, str> {
     if text.len() <= most && missing == 0 {
         return Cow::Borrowed(text);
@@ -73,11 +75,11 @@ pub(crate) struct Joined {
 
 impl Joined {
     /// The length at which a message is full. It leaves room for a prefix.
-    const MOST: usize = MAX_MESSAGE_LENGTH - 1024;
+    const MAX_TEXT: usize = MAX_MESSAGE_LENGTH - 1024;
 
     /// Adds a text.
     pub(crate) fn push(&mut self, text: &str) {
-        if self.text.len() > Self::MOST {
+        if self.text.len() > Self::MAX_TEXT {
             self.left_out += text.len();
             return;
         }
@@ -94,7 +96,7 @@ impl Joined {
 
     /// Returns all texts, or as many as fit.
     pub(crate) fn into_text(self) -> String {
-        cut_and_count(&self.text, Self::MOST, self.left_out).into_owned()
+        cut_and_count(&self.text, Self::MAX_TEXT, self.left_out).into_owned()
     }
 }
 
@@ -110,6 +112,7 @@ pub fn waiting_for(mut objects: Vec<WaitingForObject>) -> Vec<WaitingForObject> 
             namespace,
             reason,
             message,
+            cause,
         } = object;
         let texts = [
             (Some(phase), MAX_SHORT_NAME),
@@ -119,6 +122,7 @@ pub fn waiting_for(mut objects: Vec<WaitingForObject>) -> Vec<WaitingForObject> 
             (namespace.as_mut(), MAX_SHORT_NAME),
             (Some(reason), MAX_SHORT_NAME),
             (Some(message), MAX_WAITING_MESSAGE),
+            (cause.as_mut(), MAX_CAUSE),
         ];
         for (text, most) in texts {
             if let Some(text) = text {
@@ -136,7 +140,7 @@ pub(crate) fn mapped(conditions: Vec<MappedCondition>) -> impl Iterator<Item = M
     conditions.into_iter().map_while(move |mut condition| {
         let fixed = CONDITION + condition.type_.len() + condition.reason.len();
         left = left.checked_sub(fixed)?;
-        condition.message = cut(&condition.message, left).into_owned();
+        condition.message = truncate(&condition.message, left).into_owned();
         left -= condition.message.len();
         Some(condition)
     })
@@ -170,7 +174,7 @@ mod tests {
             // The mark does not fit.
             ("äöü", 3, "ä".to_owned()),
         ] {
-            assert_eq!(cut(text, most), expected, "{most}");
+            assert_eq!(truncate(text, most), expected, "{most}");
         }
     }
 
@@ -187,9 +191,9 @@ mod tests {
         assert_eq!(join(&["a", "b"]), "a, b");
         let long = "x".repeat(20_000);
         let joined = join(&[long.as_str(); 1_000]);
-        assert!(joined.len() <= Joined::MOST);
+        assert!(joined.len() <= Joined::MAX_TEXT);
         // All bytes except the shown ones, including the separator.
-        let kept = Joined::MOST - MARK;
+        let kept = Joined::MAX_TEXT - MARK;
         let left_out = 20_000 * 1_000 + 2 - kept;
         assert!(
             joined.ends_with(&format!("x… ({left_out} bytes left out)")),
@@ -226,10 +230,10 @@ mod tests {
         #[test]
         fn texts_stay_within_their_bounds(text in ".*", times in 1_usize..200, most in 0_usize..2_000) {
             let text = text.repeat(times);
-            let shorter = cut(&text, most);
+            let shorter = truncate(&text, most);
             prop_assert!(shorter.len() <= most);
             prop_assert!(text.len() > most || shorter == text);
-            prop_assert_eq!(cut(&shorter, most), &*shorter, "cutting twice is cutting once");
+            prop_assert_eq!(truncate(&shorter, most), &*shorter, "cutting twice is cutting once");
             let object = WaitingForObject {
                 phase: text.clone(),
                 group: text.clone(),
@@ -238,14 +242,15 @@ mod tests {
                 namespace: Some(text.clone()),
                 reason: text.clone(),
                 message: text.clone(),
+                cause: Some(text.clone()),
             };
             let list = waiting_for(vec![object; 100]);
             let bytes = |object: &WaitingForObject| {
-                let WaitingForObject { phase, group, kind, name, namespace, reason, message } = object;
+                let WaitingForObject { phase, group, kind, name, namespace, reason, message, cause } = object;
                 [phase, group, kind, name, reason, message].map(String::len).iter().sum::<usize>()
-                    + namespace.as_ref().map_or(0, String::len)
+                    + [namespace, cause].map(|text| text.as_ref().map_or(0, String::len)).iter().sum::<usize>()
             };
-            prop_assert!(list.iter().map(bytes).sum::<usize>() <= 22 * 1024 + 3 * 1024);
+            prop_assert!(list.iter().map(bytes).sum::<usize>() <= 26 * 1024 + 3 * 1024);
             let conditions = vec![condition(1, text.len()); 100];
             let bytes = |condition: MappedCondition| condition.type_.len() + condition.message.len();
             prop_assert!(mapped(conditions).map(bytes).sum::<usize>() <= MAX_MAPPED);

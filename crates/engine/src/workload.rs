@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::{
     ObjectKey,
     object::{metadata, text},
-    texts::{collapse_whitespace, cut},
+    texts::{collapse_whitespace, truncate},
 };
 
 /// Greatest length of a text about one workload, in bytes.
@@ -225,5 +225,5 @@ fn described(reason: &str, message: &str) -> String {
 
 /// Puts a text on one line and limits its length.
 fn bounded(text: &str) -> String {
-    cut(&collapse_whitespace(text), MAX_TEXT).into_owned()
+    truncate(&collapse_whitespace(text), MAX_TEXT).into_owned()
 }

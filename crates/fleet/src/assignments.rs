@@ -17,8 +17,8 @@
 //! # Why not kube's watcher
 //! The reasons are those in [`crate::inventory`].
 
+mod cache;
 mod decision;
-mod known;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -31,8 +31,8 @@ use kube::Client;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
+use self::cache::AssignmentCache;
 pub use self::decision::{Assignment, Decision, Subject, may_deliver};
-use self::known::AssignmentCache;
 
 /// The existing assignments; cheap to clone. The tasks end with the last clone.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ struct Shared {
     client: Client,
     /// True if a cluster that no assignment selects is closed as well.
     is_required: bool,
-    known: RwLock<AssignmentCache>,
+    cache: RwLock<AssignmentCache>,
     /// True once the API server has answered the first lists.
     is_listed: watch::Sender<bool>,
     changed: Box<dyn Fn(AssignmentChange) + Send + Sync>,
@@ -95,7 +95,7 @@ impl Assignments {
         let shared = Arc::new(Shared {
             client: client.clone(),
             is_required,
-            known: RwLock::default(),
+            cache: RwLock::default(),
             is_listed: watch::Sender::new(false),
             changed: Box::new(changed),
             namespaces: Mutex::new(None),
@@ -108,7 +108,7 @@ impl Assignments {
         let weak = Arc::downgrade(&shared);
         let watch = run(client, spec, move |event| {
             if let Some(fed) = weak.upgrade() {
-                let found = fed.known.write().assignment_event(&event);
+                let found = fed.cache.write().assignment_event(&event);
                 fed.follow(found);
             }
         });
@@ -120,14 +120,14 @@ impl Assignments {
 
     /// Decides if revisions of a namespace may deliver into a cluster, and with which reach.
     pub fn decide(&self, namespace: &str, cluster: Subject<'_>) -> Decision {
-        let known = self.shared.known.read();
+        let known = self.shared.cache.read();
         known.decide(namespace, cluster, self.shared.is_required)
     }
 
     /// The reason that no cluster can be allowed to any namespace for now: the kind that cannot be
     /// listed, and the cause.
     pub fn unreadable(&self) -> Option<String> {
-        self.shared.known.read().unreadable()
+        self.shared.cache.read().unreadable()
     }
 
     /// Resolves when the assignments, and the labels by which they select, were listed once, or
@@ -143,7 +143,7 @@ impl Shared {
     /// Publishes changes, and starts the watch on Namespaces when it is needed.
     fn follow(self: &Arc<Self>, changes: Vec<AssignmentChange>) {
         let (needs_labels, is_settled) = {
-            let known = self.known.read();
+            let known = self.cache.read();
             (known.needs_namespace_labels(), known.is_settled())
         };
         if needs_labels {
@@ -166,7 +166,7 @@ impl Shared {
         let weak = Arc::downgrade(self);
         Task::spawn(run(self.client.clone(), spec, move |event| {
             if let Some(fed) = weak.upgrade() {
-                let found = fed.known.write().namespace_event(&event);
+                let found = fed.cache.write().namespace_event(&event);
                 fed.follow(found);
             }
         }))

@@ -243,7 +243,7 @@ impl Origin {
     }
 
     /// The place in the queue of a site, if there is one.
-    pub fn place(&self) -> Option<&QueuePosition> {
+    pub fn queue_position(&self) -> Option<&QueuePosition> {
         self.site.as_ref()
     }
 

@@ -97,7 +97,7 @@ impl Target {
             namespace: key.namespace.clone(),
             name: name.to_owned(),
         };
-        if let Some(granted) = self.0.rights.known(&right, Instant::now()) {
+        if let Some(granted) = self.0.rights.get(&right, Instant::now()) {
             return Ok(granted);
         }
         let request = review(&right).map_err(|error| error.to_string())?;
@@ -110,7 +110,7 @@ impl Target {
         let answer: Value =
             serde_json::from_slice(&reply.body).map_err(|error| error.to_string())?;
         let granted = answer["status"]["allowed"] == true;
-        self.0.rights.note(right, granted, Instant::now());
+        self.0.rights.insert(right, granted, Instant::now());
         Ok(granted)
     }
 }

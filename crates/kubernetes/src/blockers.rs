@@ -9,7 +9,7 @@
 //!
 //! # Caveats
 //!
-//! - At most `MOST` blockers are watched. For the others, and while a watch fails, the timer of the
+//! - At most `MAX_WATCHED` blockers are watched. For the others, and while a watch fails, the timer of the
 //!   caller is the only trigger.
 
 use std::{
@@ -32,7 +32,7 @@ use crate::{
 use baton_engine::{Gvk, ObjectKey};
 
 /// Number of blockers that are watched at a time; each takes a connection.
-const MOST: usize = 256;
+const MAX_WATCHED: usize = 256;
 
 /// An object that a revision waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -96,7 +96,7 @@ impl Blockers {
         let elsewhere: usize = watched.values().map(HashMap::len).sum();
         let mut after = HashMap::new();
         for (blocker, seen) in blockers {
-            if elsewhere + after.len() >= MOST {
+            if elsewhere + after.len() >= MAX_WATCHED {
                 tracing::debug!(%user, key = %blocker.key, "too many blockers, not watched");
                 break;
             }
@@ -112,7 +112,7 @@ impl Blockers {
         }
     }
 
-    fn start(&self, user: User, blocker: Blocker, seen: LastObserved) -> Task {
+    fn start(&self, user: User, blocker: Blocker, last_observed: LastObserved) -> Task {
         let client = self.client.clone();
         let (discovery, report) = (Arc::clone(&self.discovery), Arc::clone(&self.report));
         Task::spawn(async move {
@@ -130,7 +130,7 @@ impl Blockers {
                 page_size: 1,
                 ..WatchSpec::new(path)
             };
-            let mut state = Observed::new(seen);
+            let mut state = Observed::new(last_observed);
             run(client, spec, move |event| {
                 if state.changed_by(&event) {
                     report(user.clone());

@@ -101,7 +101,7 @@ pub struct Discovery {
     versions: Mutex<HashMap<String, Versions>>,
     /// Requests by group and version. An invalidated request is removed: callers that wait for it
     /// get an answer as of before, later callers send a new request.
-    known: Mutex<HashMap<(String, String), Arc<Lookup>>>,
+    lookups: Mutex<HashMap<(String, String), Arc<Lookup>>>,
 }
 
 /// The resources of a group and version by kind.
@@ -125,7 +125,7 @@ impl Discovery {
         Self {
             client,
             versions: Mutex::default(),
-            known: Mutex::default(),
+            lookups: Mutex::default(),
         }
     }
 
@@ -190,7 +190,7 @@ impl Discovery {
     /// Removes all versions of a group from the cache.
     pub fn invalidate(&self, group: &str) {
         self.versions.lock().remove(group);
-        self.known.lock().retain(|(known, _), _| known != group);
+        self.lookups.lock().retain(|(known, _), _| known != group);
     }
 
     /// The versions of the group of a kind.
@@ -218,7 +218,7 @@ impl Discovery {
     }
 
     fn lookup(&self, gvk: &Gvk) -> Arc<Lookup> {
-        let mut known = self.known.lock();
+        let mut known = self.lookups.lock();
         let key = (gvk.group.clone(), gvk.version.clone());
         if known.len() >= MOST_GROUP_VERSIONS && !known.contains_key(&key) {
             known.clear();

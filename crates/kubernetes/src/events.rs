@@ -261,7 +261,7 @@ impl EventPublisher {
         }
         shorten(&mut note, NOTE_LIMIT);
         let mut filter = inner.filter.lock();
-        let admission = filter.offer(&regarding, kind, reason, &note, Instant::now());
+        let admission = filter.decide(&regarding, kind, reason, &note, Instant::now());
         drop(filter);
         let (serial, count) = match admission {
             Admission::Write { serial, count } => (serial, count),

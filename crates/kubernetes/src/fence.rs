@@ -156,7 +156,7 @@ impl Fence {
     }
 
     /// Allows writes within this term of a lease that was taken or renewed.
-    pub fn hold(&self, term: Term) {
+    pub fn allow_during(&self, term: Term) {
         *self.0.lock() = WriteAccess::Held(term);
     }
 
@@ -374,7 +374,7 @@ mod tests {
     async fn a_connection_does_nothing_more_when_the_lease_has_ended() {
         type End = fn(&Fence);
         let ends: [(End, usize); 5] = [
-            (|fence| fence.hold(term(at(0))), 1),
+            (|fence| fence.allow_during(term(at(0))), 1),
             (Fence::lose, 1),
             (
                 |fence| {
@@ -384,11 +384,11 @@ mod tests {
                 1,
             ),
             (Fence::close, 2),
-            (|fence| fence.hold(term(Moment::now())), 2),
+            (|fence| fence.allow_during(term(Moment::now())), 2),
         ];
         for (end, expected) in ends {
             let fence = Fence::closed();
-            fence.hold(term(Moment::now()));
+            fence.allow_during(term(Moment::now()));
             let (go_on, sent) = (Arc::new(Notify::new()), Arc::new(Mutex::new(0)));
             let (woken, writes) = (Arc::clone(&go_on), Arc::clone(&sent));
             fence.execute(async move {
@@ -482,11 +482,11 @@ mod tests {
             (0, String::new(), false)
         );
         assert_eq!(write(&fence, "GET", || ()).await, (1, String::new(), true));
-        fence.hold(term(Moment::now()));
+        fence.allow_during(term(Moment::now()));
         let (arrived, query, is_ok) = write(&fence, "PATCH", || ()).await;
         assert_eq!((arrived, is_ok), (1, true));
         assert!(query.starts_with("?timeout=1"), "{query}");
-        let lost = || fence.hold(term(at(0)));
+        let lost = || fence.allow_during(term(at(0)));
         assert_eq!(
             write(&fence, "PATCH", lost).await,
             (0, String::new(), false)
@@ -502,7 +502,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_that_is_not_answered_ends_with_the_lease() {
         let fence = Fence::closed();
-        fence.hold(term(Moment::now()));
+        fence.allow_during(term(Moment::now()));
         let mut service = fence.layer(tower::service_fn(|_: Request<()>| {
             std::future::pending::<Answer<()>>()
         }));

@@ -42,7 +42,7 @@ type Report = Arc<dyn Fn(String) + Send + Sync>;
 pub(crate) type Names = watch::Sender<Option<BTreeSet<String>>>;
 
 /// Time limit of callers that wait for the first list of definitions.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The name of the definition of a kind that is served in no version, if there is one: objects of
 /// the kind may exist nevertheless.
@@ -55,7 +55,7 @@ pub(crate) async fn defining(
     gvk: &Gvk,
 ) -> Result<Option<String>, String> {
     let mut names = names.subscribe();
-    let candidates: Vec<String> = match timeout(PATIENCE, names.wait_for(Option::is_some)).await {
+    let candidates: Vec<String> = match timeout(TIMEOUT, names.wait_for(Option::is_some)).await {
         Ok(Ok(names)) => names
             .iter()
             .flatten()
@@ -157,7 +157,7 @@ fn announce(
 
 /// The versions of the definitions by name.
 struct Definitions {
-    known: Collection<String, u64>,
+    definitions: Collection<String, u64>,
     /// True if the definitions may not be listed. Then discovery is the only source.
     is_forbidden: bool,
 }
@@ -165,7 +165,7 @@ struct Definitions {
 impl Default for Definitions {
     fn default() -> Self {
         Self {
-            known: Collection::new(Unserved::Unknown),
+            definitions: Collection::new(Unserved::Unknown),
             is_forbidden: false,
         }
     }
@@ -174,15 +174,15 @@ impl Default for Definitions {
 impl Definitions {
     /// The names of the definitions, as far as they may be listed; `None` while they are unknown.
     fn names(&self) -> Option<BTreeSet<String>> {
-        let is_known = *self.known.extent() == Extent::All || self.is_forbidden;
-        is_known.then(|| self.known.items().keys().cloned().collect())
+        let is_known = *self.definitions.extent() == Extent::All || self.is_forbidden;
+        is_known.then(|| self.definitions.items().keys().cloned().collect())
     }
 
     /// The groups whose kinds may have changed.
     fn changed_by(&mut self, event: &Event<'_>) -> BTreeSet<String> {
         // Before the first list no kind was believed to be absent.
-        let was_complete = self.known.was_complete();
-        let changes = self.known.take(event, version);
+        let was_complete = self.definitions.was_complete();
+        let changes = self.definitions.take(event, version);
         self.is_forbidden = match event {
             Event::ListStarted | Event::Listed(_) => self.is_forbidden,
             _ => matches!(event, Event::Forbidden(_)),

@@ -240,7 +240,7 @@ pub async fn acquire(
         "waiting for the lease"
     );
     loop {
-        match timeout(ATTEMPT, candidate.round()).await {
+        match timeout(ATTEMPT, candidate.attempt()).await {
             Ok(Ok(AttemptOutcome::Won(grant))) => {
                 info!(lease = candidate.params.path(), "leading");
                 return Ok(Leadership::start(candidate, grant, fence));
@@ -266,7 +266,7 @@ pub async fn acquire(
                 }
                 None => log_once(format!(
                     "cannot read or write the lease, trying again: {}",
-                    brief(&error)
+                    short_text(&error)
                 )),
             },
             Err(_elapsed) => log_once("the API server does not answer, trying again".to_owned()),
@@ -297,8 +297,8 @@ impl Leadership {
             fence: fence.clone(),
         };
         // Not in the spawned task: a caller that has the `Leadership` may write.
-        keeper.hold();
-        let keeper = tokio::spawn(keeper.keep(report, stopped));
+        keeper.allow_writes();
+        let keeper = tokio::spawn(keeper.renew_until(report, stopped));
         Self {
             path,
             lost,
@@ -337,7 +337,7 @@ impl Leadership {
         let path = self.path.clone();
         let release = async {
             match (&mut self.keeper).await {
-                Ok(Some(keeper)) => keeper.vacate().await,
+                Ok(Some(keeper)) => keeper.release().await,
                 Ok(None) | Err(_) => Ok(()),
             }
         };
@@ -345,7 +345,7 @@ impl Leadership {
             Ok(Ok(())) => info!(lease = path, "released the lease"),
             Ok(Err(error)) => warn!(
                 lease = path,
-                error = brief(&error),
+                error = short_text(&error),
                 "cannot release the lease, it expires by itself"
             ),
             Err(_elapsed) => warn!(
@@ -364,7 +364,7 @@ impl Drop for Leadership {
 }
 
 /// A short text of an error.
-fn brief(error: &kube::Error) -> String {
+fn short_text(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         error => crate::error::one_line(error),
@@ -403,9 +403,9 @@ mod tests {
     }
 
     impl Server {
-        fn new(mood: ServerBehaviour, lease: Option<Lease>) -> Self {
+        fn new(behaviour: ServerBehaviour, lease: Option<Lease>) -> Self {
             Self {
-                state: Arc::new(Mutex::new((mood, lease, 1))),
+                state: Arc::new(Mutex::new((behaviour, lease, 1))),
             }
         }
 
@@ -420,8 +420,8 @@ mod tests {
             server
         }
 
-        fn set_mood(&self, mood: ServerBehaviour) {
-            self.state.lock().0 = mood;
+        fn set_behaviour(&self, behaviour: ServerBehaviour) {
+            self.state.lock().0 = behaviour;
         }
 
         /// Writes to the lease or deletes it, as another process.
@@ -476,7 +476,7 @@ mod tests {
             body: &[u8],
         ) -> Result<(u16, Value), BoxError> {
             let mut state = self.state.lock();
-            let (mood, stored, version) = &mut *state;
+            let (behaviour, stored, version) = &mut *state;
             let refuse = |code: u16, message: &str| {
                 let reason = match code {
                     403 => "Forbidden",
@@ -493,7 +493,7 @@ mod tests {
                 Ok((code, status))
             };
             let one = path.ends_with(LEASE_NAME);
-            if *mood == ServerBehaviour::Forbids || (*method == Method::GET && !one) {
+            if *behaviour == ServerBehaviour::Forbids || (*method == Method::GET && !one) {
                 return refuse(403, "no right to leases");
             }
             if *method == Method::GET {
@@ -502,7 +502,7 @@ mod tests {
                     None => refuse(404, "no such lease"),
                 };
             }
-            if *mood == ServerBehaviour::LacksNamespace {
+            if *behaviour == ServerBehaviour::LacksNamespace {
                 return refuse(404, "no such namespace");
             }
             let mut sent: Lease = serde_json::from_slice(body)?;
@@ -659,7 +659,7 @@ mod tests {
         let server = Server::new(ServerBehaviour::Well, None);
         let leadership = lead(&server, "me").await;
         assert_eq!(lost_within(&leadership, 60).await, None);
-        server.set_mood(ServerBehaviour::Silent);
+        server.set_behaviour(ServerBehaviour::Silent);
         let start = Instant::now();
         let lost = lost_within(&leadership, 60).await;
         assert!(
@@ -710,9 +710,9 @@ mod tests {
         let server = Server::new(ServerBehaviour::Well, None);
         let leadership = lead(&server, "me").await;
         for _ in 0..5 {
-            server.set_mood(ServerBehaviour::Silent);
+            server.set_behaviour(ServerBehaviour::Silent);
             tokio::time::sleep(Duration::from_secs(5)).await;
-            server.set_mood(ServerBehaviour::Well);
+            server.set_behaviour(ServerBehaviour::Well);
             assert_eq!(lost_within(&leadership, 10).await, None);
         }
         leadership.release().await;
@@ -733,7 +733,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_refused_lease_request_is_reported_with_a_remedy() {
-        for (mood, expected) in [
+        for (behaviour, expected) in [
             (
                 ServerBehaviour::Forbids,
                 "the lease baton-system/8a4hp84a6s.package-operator-lock cannot be used: no right to leases; \
@@ -745,7 +745,7 @@ mod tests {
                  create it or choose another with --namespace",
             ),
         ] {
-            let server = Server::new(mood, None);
+            let server = Server::new(behaviour, None);
             let start = Instant::now();
             let fence = Fence::closed();
             let error = acquire(server.client(), params("me"), fence.clone())
@@ -768,7 +768,7 @@ mod tests {
             tokio::spawn(async move { acquire(client, params("me"), Fence::closed()).await });
         tokio::time::sleep(Duration::from_mins(10)).await;
         assert!(!candidate.is_finished());
-        server.set_mood(ServerBehaviour::Well);
+        server.set_behaviour(ServerBehaviour::Well);
         candidate.await.unwrap().unwrap().release().await;
     }
 

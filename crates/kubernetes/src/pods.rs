@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Number of pods of a workload that are read.
-pub const MOST: usize = 50;
+pub const MAX_PODS: usize = 50;
 
 impl Target {
     /// Reads some of the pods that the `spec.selector` of a workload selects in a namespace: one
@@ -25,7 +25,7 @@ impl Target {
         struct List {
             items: Vec<Value>,
         }
-        let Some(path) = pods_path(namespace, selector, MOST) else {
+        let Some(path) = pods_path(namespace, selector, MAX_PODS) else {
             return Vec::new();
         };
         let Ok(request) = wire::get(&path, "application/json") else {

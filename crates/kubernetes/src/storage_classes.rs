@@ -4,24 +4,24 @@ use std::time::{Duration, Instant};
 
 use baton_engine::Gvk;
 
-use crate::{blockers::Blocker, lately::ExpiringCache};
+use crate::{blockers::Blocker, expiring_cache::ExpiringCache};
 
 /// Time for which a storage class counts as existing after it was observed.
-const THERE: Duration = Duration::from_mins(5);
+const EXISTS_FOR: Duration = Duration::from_mins(5);
 /// Number of cached classes from which expired ones are removed.
-const KEPT: usize = 256;
+const CACHE_SIZE: usize = 256;
 
 /// A cache of existing classes.
 #[derive(Default)]
-pub(crate) struct StorageClasses(ExpiringCache<String, (), KEPT>);
+pub(crate) struct StorageClasses(ExpiringCache<String, (), CACHE_SIZE>);
 
 impl StorageClasses {
     pub(crate) fn is_there(&self, name: &str, now: Instant) -> bool {
         self.0.get(&name.to_owned(), now).is_some()
     }
 
-    pub(crate) fn note(&self, name: &str, now: Instant) {
-        self.0.note(name.to_owned(), (), now, now + THERE);
+    pub(crate) fn add(&self, name: &str, now: Instant) {
+        self.0.insert(name.to_owned(), (), now, now + EXISTS_FOR);
     }
 }
 
@@ -40,12 +40,14 @@ mod tests {
     fn an_existing_storage_class_is_cached_for_a_limited_time() {
         let (classes, start) = (StorageClasses::default(), Instant::now());
         assert!(!classes.is_there("fast", start));
-        classes.note("fast", start);
-        assert!(classes.is_there("fast", start + THERE / 2) && !classes.is_there("slow", start));
-        assert!(!classes.is_there("fast", start + THERE));
-        for index in 0..KEPT {
-            classes.note(&index.to_string(), start + THERE);
+        classes.add("fast", start);
+        assert!(
+            classes.is_there("fast", start + EXISTS_FOR / 2) && !classes.is_there("slow", start)
+        );
+        assert!(!classes.is_there("fast", start + EXISTS_FOR));
+        for index in 0..CACHE_SIZE {
+            classes.add(&index.to_string(), start + EXISTS_FOR);
         }
-        assert!(classes.0.len() <= KEPT);
+        assert!(classes.0.len() <= CACHE_SIZE);
     }
 }

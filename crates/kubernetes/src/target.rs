@@ -209,7 +209,7 @@ impl Target {
         match self.send(None, &gvk, &key, &Request::Get).await {
             Answer::NotFound => true,
             Answer::Object(_) => {
-                classes.note(name, now);
+                classes.add(name, now);
                 false
             }
             _ => false,
@@ -334,7 +334,7 @@ impl Target {
 
     /// Stores fingerprints with a child: of the wanted object, and of the live object that was
     /// found equal to it. They are dropped when another object replaces the child.
-    pub fn settle(&self, gvk: &Gvk, key: &ObjectKey, settled: (u64, u64)) {
+    pub fn store_fingerprints(&self, gvk: &Gvk, key: &ObjectKey, settled: (u64, u64)) {
         if let Some(store) = self.0.informers.store(gvk) {
             store.set_settled(&key.namespace, &key.name, settled);
         }

@@ -92,7 +92,7 @@ const THREAD: u64 = 500;
 pub struct Rule {
     expression: IdedExpr,
     depth: usize,
-    need: ReadFields,
+    fields: ReadFields,
     patterns: Arc<Patterns>,
 }
 
@@ -142,7 +142,7 @@ impl Rule {
         Ok(Self {
             depth: ast::depth(&expression),
             expression,
-            need,
+            fields: need,
             patterns: Arc::new(patterns),
         })
     }
@@ -203,7 +203,7 @@ impl Rule {
             }
         };
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
-        let object = self.need.convert(object);
+        let object = self.fields.convert(object);
         meter.charge(weight(&*object)).map_err(|_| exhausted())?;
         context.add_variable_as_val("self", object);
         builtins::install(&mut context, meter)

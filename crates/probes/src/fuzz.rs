@@ -5,11 +5,11 @@ use baton_apis::ObjectSetProbe;
 use serde_json::Value;
 
 use crate::cel::error::EvaluationError;
-use crate::cel::testing::{quotes, stranger};
+use crate::cel::testing::{quotes, with_unique_values};
 use crate::{Probes, Verdict, budget::Budget};
 
 /// Greatest length of a message about a probe, in bytes, besides the text of the probe.
-const AROUND: usize = 300;
+const MAX_BESIDES: usize = 300;
 
 #[test]
 fn probes_are_bounded_and_quote_nothing() {
@@ -51,7 +51,7 @@ fn check(input: &Value) {
     }
     let count: usize = specs.iter().map(|spec| spec.probes.len() + 1).sum();
     assert!(
-        messages(&verdict).concat().len() <= text.len() + count * AROUND,
+        messages(&verdict).concat().len() <= text.len() + count * MAX_BESIDES,
         "no longer than the probes, whatever the object: {verdict:?}"
     );
     let (less, _) = run(spent / 2, object);
@@ -64,7 +64,7 @@ fn check(input: &Value) {
         "{less:?}, with all it may spend {verdict:?}"
     );
     if !quotes(&text) {
-        let (verdict, _) = run(all, &stranger(object));
+        let (verdict, _) = run(all, &with_unique_values(object));
         assert!(!quotes(&messages(&verdict).concat()), "{verdict:?}");
     }
 }

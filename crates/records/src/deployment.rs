@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    beside::BelongsToRevision,
+    belongs_to_revision::BelongsToRevision,
     key::{Key, OwnKind},
     record::{ReadError, Record},
     revision::{RevisionIndex, RevisionKind, RevisionRecord, Revisions},

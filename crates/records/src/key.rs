@@ -46,7 +46,7 @@ impl<R: OwnKind> Key<R> {
     /// The key of an object of the same kind and namespace.
     #[must_use]
     pub fn sibling(&self, name: &str) -> Self {
-        self.beside(self.kind, name)
+        self.in_same_namespace(self.kind, name)
     }
 
     /// As [`Key::sibling`], sharing the memory of the name.
@@ -59,7 +59,7 @@ impl<R: OwnKind> Key<R> {
     }
 
     /// The key of an object of another kind in the same namespace.
-    pub fn beside<S>(&self, kind: S, name: &str) -> Key<S> {
+    pub fn in_same_namespace<S>(&self, kind: S, name: &str) -> Key<S> {
         Key {
             kind,
             namespace: self.namespace.clone(),

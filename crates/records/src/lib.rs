@@ -1,7 +1,7 @@
 //! Objects of our own kinds as raw records: stores with indexes, and requests.
 
 pub mod api;
-pub mod beside;
+pub mod belongs_to_revision;
 pub mod deployment;
 pub mod key;
 mod orphaned;

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    beside::{BelongsToRevision, ByController},
+    belongs_to_revision::{BelongsToRevision, ByController},
     key::{Key, OwnKind},
     record::{ReadError, Record},
     revision::{RevisionKind, RevisionRecord},

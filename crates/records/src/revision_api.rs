@@ -214,6 +214,17 @@ impl Api {
         Ok(slice)
     }
 
+    /// True if the object of a record exists and is not being deleted. Read from the server.
+    ///
+    /// # Errors
+    /// If the request fails.
+    pub async fn is_live<K: RecordKind>(&self, record: &Record<K>) -> Result<bool, ApiError> {
+        let metadata = self.metadata(&record.key.path()?).await?;
+        Ok(metadata.is_some_and(|it| {
+            it.uid.as_deref() == Some(&*record.uid) && it.deletion_timestamp.is_none()
+        }))
+    }
+
     /// The metadata of the object at a path; `None` if there is none.
     async fn metadata(&self, path: &str) -> Result<Option<ObjectMeta>, ApiError> {
         #[derive(Deserialize)]

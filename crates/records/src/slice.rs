@@ -11,7 +11,7 @@ use baton_apis::{
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    beside::ByController,
+    belongs_to_revision::ByController,
     key::{Key, OwnKind},
     record::{Metadata, ReadError, Record, RecordKind},
     revision::{RevisionIndex, RevisionKey, RevisionKind, RevisionRecord, Revisions},
@@ -83,7 +83,7 @@ impl SliceRecord {
 impl RevisionKey {
     /// The key of a slice with this name.
     pub fn slice(&self, name: &str) -> SliceKey {
-        self.beside(SliceKind(self.kind), name)
+        self.in_same_namespace(SliceKind(self.kind), name)
     }
 }
 
@@ -97,7 +97,7 @@ impl Revisions {
 
     /// The revisions that name a slice, also the archived ones.
     pub fn slice_users(&self, slice: &SliceKey) -> Vec<Arc<RevisionRecord>> {
-        let name = slice.beside(slice.kind.0, &slice.name);
+        let name = slice.in_same_namespace(slice.kind.0, &slice.name);
         self.mentioning(RevisionIndex::Slice, &name)
     }
 }

@@ -60,7 +60,7 @@ impl<K: RecordKind> Change<K> {
 type Users<K> = HashMap<(<K as RecordKind>::Index, Key<K>), Vec<Arc<str>>>;
 
 /// Number of users up to which no memory is reserved in advance.
-const FEW: usize = 8;
+const MIN_RESERVED: usize = 8;
 
 /// The store of all objects of a kind, in both scopes.
 pub struct Store<K: RecordKind> {
@@ -363,7 +363,7 @@ impl<K: RecordKind> Inner<K> {
         for (index, name) in K::references(new) {
             let users = self.users.entry((index, key.sibling(name))).or_default();
             if let Err(at) = users.binary_search(&key.name) {
-                if users.len() < FEW {
+                if users.len() < MIN_RESERVED {
                     users.reserve_exact(1);
                 }
                 users.insert(at, key.name.clone());

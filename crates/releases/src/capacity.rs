@@ -48,7 +48,7 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// Index of the workload in the parts.
-    pub place: usize,
+    pub index: usize,
     /// Wanted number of pods.
     pub replicas: i32,
 }
@@ -102,7 +102,10 @@ pub fn plan(percent: i32, parts: &[ReleaseWorkload]) -> Plan {
     let states: Vec<_> = parts.iter().map(|part| State::of(percent, part)).collect();
     let scale = states.iter().enumerate().filter_map(|(place, state)| {
         let replicas = state.desired;
-        state.is_scaled.then_some(Scale { place, replicas })
+        state.is_scaled.then_some(Scale {
+            index: place,
+            replicas,
+        })
     });
     let sum = |numbers: &mut dyn Iterator<Item = i32>| numbers.fold(0, i32::saturating_add);
     let desired = sum(&mut states.iter().map(|state| state.desired));

@@ -145,10 +145,10 @@ pub fn content(documents: Vec<Value>, installation: Installation) -> Result<Cont
     labels.insert(LABEL_OWNED_BY.to_owned(), installation.name.to_owned());
     let mut create_only = vec![Vec::new(); objects.len()];
     for workload in &workloads {
-        create_only[workload.place].push(workload.path.clone());
-        workloads::decorate(&mut objects[workload.place], &workload.path, &labels)?;
+        create_only[workload.index].push(workload.path.clone());
+        workloads::decorate(&mut objects[workload.index], &workload.path, &labels)?;
         if workloads.len() > 1 {
-            workloads::note_replicas(&mut objects[workload.place], workload.replicas)?;
+            workloads::note_replicas(&mut objects[workload.index], workload.replicas)?;
         }
     }
     create_only[balancer] = balancer::decorate(&mut objects[balancer], installation)?;
@@ -188,7 +188,7 @@ pub struct ChartRequest {
 ///
 /// # Errors
 /// If the chart does not have exactly one workload.
-pub fn asked(
+pub fn chart_request(
     documents: Vec<Value>,
     chart: &Chart,
     scalable: &Scalable,

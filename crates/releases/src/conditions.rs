@@ -3,7 +3,7 @@
 use std::fmt;
 
 use baton_apis::{ConditionStatus, ShipperCondition, conditions::MAX_MESSAGE_LENGTH};
-use baton_engine::texts::cut;
+use baton_engine::texts::truncate;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -59,7 +59,7 @@ impl Conditions {
             status: status.into(),
             last_transition_time: Some(Time(self.now)),
             reason: reason.to_owned(),
-            message: cut(message, MAX_MESSAGE_LENGTH).into_owned(),
+            message: truncate(message, MAX_MESSAGE_LENGTH).into_owned(),
         };
         let place = self
             .list
@@ -222,8 +222,9 @@ mod tests {
         conditions.set("C", ConditionStatus::Unknown, "", "text");
         conditions.remove("A");
         conditions.remove("A");
-        let told = "[B False] -> [B True Why with a text], [] -> [C Unknown text], [A False] -> []";
-        assert_eq!(conditions.take_changes().as_deref(), Some(told));
+        let reported =
+            "[B False] -> [B True Why with a text], [] -> [C Unknown text], [A False] -> []";
+        assert_eq!(conditions.take_changes().as_deref(), Some(reported));
         assert_eq!(conditions.take_changes(), None);
     }
 

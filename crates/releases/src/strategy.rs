@@ -5,15 +5,15 @@
 //! the stages of a step. All older Releases follow their successor. A pass ends at the first stage
 //! that is not satisfied, so at most one target changes at a time.
 
+mod achieved;
 mod conditions;
-pub mod departure;
+pub mod deletion;
 #[cfg(test)]
 mod fixtures;
 pub mod order;
-mod party;
 #[cfg(test)]
 mod properties;
-mod reached;
+mod release_with_goals;
 mod stages;
 mod target;
 #[cfg(test)]
@@ -31,11 +31,11 @@ use thiserror::Error;
 
 use crate::{conditions::Conditions, event::Event, texts::Quoted};
 use order::{Direction, Position};
-use party::ReleaseWithGoals;
+use release_with_goals::ReleaseWithGoals;
 use stages::Pass;
 
+pub use achieved::{AchievedShares, reached};
 pub use conditions::{ConditionType, state};
-pub use reached::{AchievedShares, reached};
 
 /// Condition of a Release: the strategy can be followed.
 pub const STRATEGY_EXECUTED: &str = "StrategyExecuted";

@@ -73,11 +73,6 @@ impl ActiveRevision {
     fn takes_part(&self) -> bool {
         !self.is_leaving && self.begun() != PhaseStart::Skipped
     }
-
-    /// The message of older revisions when their workloads have stopped for this one.
-    pub fn stopped_for(&self) -> String {
-        format!("Nothing of it runs any more, for {} [{}].", self, self.uid)
-    }
 }
 
 /// The decision if a phase of a site may begin.
@@ -106,7 +101,7 @@ pub enum Decision {
 }
 
 /// Requeue time for a phase that is held: the end of the hold may cause no event.
-const HELD: Duration = Duration::from_secs(10);
+const REQUEUE: Duration = Duration::from_secs(10);
 
 fn wait(message: String) -> Decision {
     let until = None;
@@ -132,7 +127,9 @@ pub struct Question<'a> {
 pub struct StopRequest {
     /// Workloads to stop.
     pub stop: SiteStop,
-    /// Message to report when the workloads have stopped: see [`ActiveRevision::stopped_for`].
+    /// UID of the newest of the requesting revisions.
+    pub uid: Arc<str>,
+    /// Message to report when the workloads have stopped.
     pub message: String,
     /// Time since which the newest of the requesting revisions waits.
     pub since: Timestamp,
@@ -194,7 +191,7 @@ impl<'a> Question<'a> {
         if let Some(hold) = terms.owner.hold.filter(|_| self.phase == 0) {
             return Decision::Wait {
                 message: message(hold),
-                until: Some(now + HELD),
+                until: Some(now + REQUEUE),
             };
         }
         if let Some(before) = self.phase.checked_sub(1) {
@@ -320,12 +317,11 @@ impl<'a> Question<'a> {
         if own.entry.stop.is_none() {
             return None;
         }
-        let done = own.stopped_for();
         let running = self.older().flat_map(|older| {
             let states = older.entry.phases.iter().zip(&older.phases);
             let running = states.filter(|(_, state)| {
                 let runs = matches!(state.begun, PhaseStart::Yes(_));
-                runs && state.stopped.as_ref() != Some(&done)
+                runs && state.stopped_for.as_deref() != Some(&*own.uid)
             });
             running.map(move |(phase, _)| format!("phase \"{phase}\" of {older}"))
         });
@@ -340,7 +336,7 @@ impl<'a> Question<'a> {
 
     /// The request of newer revisions that have begun. It stays until this revision is archived, or
     /// the newer ones are deleted.
-    pub fn demand(self) -> Option<StopRequest> {
+    pub fn stop_request(self) -> Option<StopRequest> {
         let mut services = BTreeSet::new();
         let mut all = false;
         let mut newest = None;
@@ -360,7 +356,8 @@ impl<'a> Question<'a> {
             } else {
                 SiteStop::Services(services.into_iter().collect())
             },
-            message: newest.stopped_for(),
+            uid: Arc::clone(&newest.uid),
+            message: format!("Its workloads have stopped for {newest}."),
             since,
         })
     }

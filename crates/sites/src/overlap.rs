@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BTreeMap, collections::BTreeSet, sync::Arc}
 use jiff::Timestamp;
 
 /// Most sites that a text names.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// The sites that a deployment has or wants.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub struct Overlap {
 /// A site goes to the deployment that has revisions in it, else to the one that was created first,
 /// else to the first by name. `others` are the other deployments of the application in the
 /// namespace, and those that are gone but have left revisions.
-pub fn settle(own: Claim<'_>, others: &[Claim<'_>]) -> Overlap {
+pub fn assign_sites(own: Claim<'_>, others: &[Claim<'_>]) -> Overlap {
     let mut lost = BySubject::new();
     let mut left = BySubject::new();
     let mut won = BySubject::new();
@@ -92,7 +92,7 @@ fn joined(texts: impl IntoIterator<Item = String>) -> Option<String> {
 
 fn texts(by_name: &BySubject<'_>, what: &str) -> Vec<String> {
     let texts = by_name.iter().map(|(name, sites)| {
-        let (named, others) = sites.split_at(sites.len().min(NAMED));
+        let (named, others) = sites.split_at(sites.len().min(MAX_NAMED));
         let named = named.join(", ");
         let more = match others.len() {
             0 => String::new(),
@@ -123,7 +123,7 @@ mod tests {
             running,
         };
         let (a, b) = (claim("a", a.0, &running_a), claim("b", b.0, &running_b));
-        let (of_a, of_b) = (settle(a, &[b]), settle(b, &[a]));
+        let (of_a, of_b) = (assign_sites(a, &[b]), assign_sites(b, &[a]));
         let owner = |site| match (of_a.lost.contains(site), of_b.lost.contains(site)) {
             (false, true) => "a",
             (true, false) => "b",
@@ -162,7 +162,7 @@ mod tests {
             placed: &none,
             running: &running,
         };
-        assert_eq!(settle(own, &[leaving]).lost, placed);
+        assert_eq!(assign_sites(own, &[leaving]).lost, placed);
     }
 
     /// Garbage collection takes time, and no other deployment begins before it is done, or in sites
@@ -189,7 +189,7 @@ mod tests {
             placed: &placed,
             running: &none,
         };
-        let overlap = settle(own, &[gone, rival]);
+        let overlap = assign_sites(own, &[gone, rival]);
         assert_eq!(overlap.lost, set("x"));
         let left = "SiteDeployment \"a\" does not exist any more, but its revisions are still in sites that this one \
                     selects: x.";
@@ -210,7 +210,10 @@ mod tests {
             running: &none,
         };
         let (first, second) = (claim("one", 1), claim("two", 2));
-        let (won, lost) = (settle(first, &[second]), settle(second, &[first]));
+        let (won, lost) = (
+            assign_sites(first, &[second]),
+            assign_sites(second, &[first]),
+        );
         assert_eq!(won.lost_text, None);
         assert_eq!(
             won.won_text.unwrap(),

@@ -7,10 +7,10 @@
 
 mod abort;
 mod actions;
-mod course;
 pub mod current;
 pub mod failure;
 mod fleet;
+mod latest_rollout;
 mod order;
 mod placed;
 #[cfg(test)]
@@ -34,9 +34,9 @@ use jiff::{SignedDuration, Timestamp};
 pub use self::status::undecided;
 use self::{
     abort::Abort,
-    course::LatestRollout,
     current::CurrentRollout,
     fleet::{Fleet, earlier},
+    latest_rollout::LatestRollout,
     order::Seed,
     step::{Situation, Step},
     strategy::Strategy,
@@ -290,7 +290,7 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
     let fleet = Fleet::survey(observed, &current);
     let situation = Situation {
         status: observed.status,
-        course: &course,
+        rollout: &course,
         strategy: strategy.as_ref(),
         fleet: &fleet,
         current: &current,
@@ -309,7 +309,7 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
         again_at: again_at(&fleet, &step),
     };
     match hindrance {
-        Some(why) => plan.hindered(observed.generation, observed.now, &why),
+        Some(why) => plan.actions_failed(observed.generation, observed.now, &why),
         None => plan,
     }
 }

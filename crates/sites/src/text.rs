@@ -11,5 +11,5 @@ pub fn line(text: &str, most: usize) -> String {
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
-    texts::cut(&texts::collapse_whitespace(&printable), most).into_owned()
+    texts::truncate(&texts::collapse_whitespace(&printable), most).into_owned()
 }

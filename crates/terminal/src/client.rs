@@ -60,7 +60,7 @@ pub async fn send(
 /// # Errors
 /// If a page is refused, or the server cannot be reached. `take` was called with the objects of
 /// earlier pages then.
-pub async fn each(
+pub async fn for_each(
     client: &Client,
     path: &str,
     selectors: Selectors<'_>,

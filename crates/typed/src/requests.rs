@@ -99,6 +99,18 @@ impl Requests {
         }
     }
 
+    /// True if an object exists and is not being deleted. Read from the server.
+    ///
+    /// # Errors
+    /// If the request fails.
+    pub async fn is_live<K: Namespaced>(&self, observed: &K) -> Result<bool, kube::Error> {
+        let api = self.api(observed);
+        let found = api.get_metadata_opt(name(observed)).await?;
+        Ok(found.is_some_and(|it| {
+            it.metadata.uid == observed.meta().uid && it.metadata.deletion_timestamp.is_none()
+        }))
+    }
+
     /// Lists the objects of a namespace that a label selects, from the server.
     ///
     /// # Errors

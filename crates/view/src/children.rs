@@ -19,9 +19,9 @@ use crate::{
     chain::{Chain, member::Revision},
     content::WantedRevision,
     delegates::Delegates,
-    lists::{List, ListQuery, ListRequest, Lists, NoAnswer, Question, together},
+    lists::{List, ListQuery, ListRequest, Lists, NoAnswer, Question, join_all},
     object::place,
-    served::{FEW, Served, Unserved},
+    served::{MAX_SINGLE_READS, Served, Unserved},
 };
 
 /// The parts of the objects to read.
@@ -145,7 +145,7 @@ impl Question for ChildrenOf<'_> {
         let mut known = Vec::new();
         let collections = collections(self.place, self.wanted, self.detail);
         let served = collections.iter().map(|it| lists.served(&it.gvk));
-        for (collection, served) in collections.iter().zip(together(served)?) {
+        for (collection, served) in collections.iter().zip(join_all(served)?) {
             match served {
                 Ok(served) => known.push((collection, served)),
                 Err(why) => children.insert_unreadable(&collection.gvk, why.clone()),
@@ -156,7 +156,7 @@ impl Question for ChildrenOf<'_> {
                 let requests = step(collection, served, &children).into_iter();
                 requests.map(|request| Ok((&collection.gvk, lists.optional(&request)?)))
             });
-            for (gvk, list) in together(requests)? {
+            for (gvk, list) in join_all(requests)? {
                 children.insert_list(gvk, list);
             }
         }
@@ -213,7 +213,7 @@ impl Collection {
         let keys: BTreeSet<&ObjectKey> = self.keys.iter().filter(absent).collect();
         let mut sources = Vec::new();
         for (path, keys) in served.paths(&keys) {
-            let queries: Vec<ListQuery> = if keys.len() > FEW {
+            let queries: Vec<ListQuery> = if keys.len() > MAX_SINGLE_READS {
                 vec![ListQuery::default()]
             } else {
                 keys.iter()
@@ -269,12 +269,12 @@ pub fn owner(object: &Value, chain: &Chain, delegates: &Delegates) -> Owner {
             number: revision.number(),
             through: itself.is_none().then(|| text(reference, "name").to_owned()),
         },
-        None => stranger(object),
+        None => owner_outside_chain(object),
     }
 }
 
 /// The controller of a live object that is under no revision of a chain.
-pub fn stranger(object: &Value) -> Owner {
+pub fn owner_outside_chain(object: &Value) -> Owner {
     controller(object).map_or(Owner::Nobody, |reference| Owner::Stranger {
         kind: text(reference, "kind").to_owned(),
         name: text(reference, "name").to_owned(),
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn unmanaged_objects_are_read_by_name_or_by_one_list() {
-        let names: Vec<String> = (0..=FEW).map(|n| format!("cm-{n}")).collect();
+        let names: Vec<String> = (0..=MAX_SINGLE_READS).map(|n| format!("cm-{n}")).collect();
         let objects: Vec<(&str, &str)> = names.iter().map(|name| ("ConfigMap", &**name)).collect();
         let chain = chain(&objects, "");
         let [maps] = &plan(&chain)[..] else { panic!() };
@@ -386,7 +386,7 @@ mod tests {
         let live = json!({"metadata": {"name": "cm-0", "namespace": "shop"}});
         children.insert(&maps.gvk, live);
         let few = maps.others(&resource, &children);
-        assert_eq!(few.len(), FEW);
+        assert_eq!(few.len(), MAX_SINGLE_READS);
         assert_eq!(few[0].query.fields.as_deref(), Some("metadata.name=cm-1"));
         // A kind that cannot be read is not requested a second time.
         children.insert_unreadable(&maps.gvk, Unserved::Absent);

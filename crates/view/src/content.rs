@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{
     chain::member::Revision,
-    lists::{ListRequest, Lists, Necessity, NoAnswer, Question, together},
+    lists::{ListRequest, Lists, Necessity, NoAnswer, Question, join_all},
     object::place,
 };
 
@@ -268,7 +268,7 @@ impl Question for SlicesOf<'_> {
             requests.extend(names.map(|name| ListRequest::immutable(&*path, name)));
         }
         let mut slices = Slices::default();
-        for list in together(requests.iter().map(|it| lists.ask(it, self.need)))? {
+        for list in join_all(requests.iter().map(|it| lists.ask(it, self.need)))? {
             list.objects()
                 .for_each(|slice| slices.insert(slice.clone()));
         }

@@ -15,14 +15,14 @@ use serde_json::Value;
 use crate::{
     chain::{Chain, member::Revision},
     content::{Phase, RevisionContent, WantedRevision, identity},
-    lists::{ListRequest, Lists, NoAnswer, Question, together},
+    lists::{ListRequest, Lists, NoAnswer, Question, join_all},
     object::text_at,
 };
 
 /// The `ObjectSetPhases` of some namespaces, or those of the cluster scope.
 #[derive(Clone, Debug, Default)]
 pub struct Delegates {
-    known: BTreeMap<(String, String), Delegate>,
+    delegates: BTreeMap<(String, String), Delegate>,
     unreadable: Option<String>,
 }
 
@@ -91,7 +91,7 @@ impl Delegates {
     pub fn insert(&mut self, object: &Value) {
         let delegate = Delegate::read(object);
         let namespace = text_at(object, "/metadata/namespace").to_owned();
-        self.known
+        self.delegates
             .insert((namespace, delegate.name.clone()), delegate);
     }
 
@@ -105,7 +105,7 @@ impl Delegates {
         let names = names(revision.name(), phase);
         let get = |name: &String| {
             let namespace = revision.namespace().unwrap_or_default().to_owned();
-            self.known.get(&(namespace, name.clone()))
+            self.delegates.get(&(namespace, name.clone()))
         };
         let mut found = names.iter().filter_map(get);
         let is_own = |one: &Delegate| one.controller.as_deref() == Some(revision.uid());
@@ -122,7 +122,7 @@ impl Delegates {
     /// The revision of a chain with an `ObjectSetPhase` of this UID. If the `ObjectSetPhase` was
     /// not read, the status of the revisions decides.
     pub fn revision_of<'a>(&self, uid: &str, chain: &'a Chain) -> Option<&'a Revision> {
-        let known = self.known.values().find(|delegate| delegate.uid == uid);
+        let known = self.delegates.values().find(|delegate| delegate.uid == uid);
         let controller = known.and_then(|delegate| delegate.controller.as_deref());
         let of_status = |revision: &&Revision| {
             let mut phases = revision.status.remote_phases.iter();
@@ -177,7 +177,7 @@ impl Question for DelegatesOf<'_> {
         });
         let requests: BTreeSet<ListRequest> = paths.map(ListRequest::all).collect();
         let mut delegates = Delegates::default();
-        for list in together(requests.iter().map(|request| lists.optional(request)))? {
+        for list in join_all(requests.iter().map(|request| lists.optional(request)))? {
             list.objects().for_each(|object| delegates.insert(object));
             if let Some(why) = &list.trouble {
                 delegates.insert_unreadable(why.clone());

@@ -6,10 +6,10 @@
 
 pub mod apply;
 pub mod clean;
-pub mod fate;
 pub mod live;
 pub mod mask;
 pub mod note;
+pub mod outcome;
 pub mod plan;
 pub mod project;
 pub mod revisions;
@@ -20,8 +20,8 @@ use baton_engine::{Gvk, ObjectKey, revision::Desired};
 use serde_json::Value;
 
 use self::{
-    fate::{DiffOutcome, Group},
     note::ObjectNote,
+    outcome::{DiffOutcome, Group},
     warning::Warning,
 };
 use crate::chain::kind::ChainKind;
@@ -32,7 +32,7 @@ pub struct Section {
     /// The object.
     pub topic: Topic,
     /// The outcome for the object, or the difference of its two sides.
-    pub fate: DiffOutcome,
+    pub outcome: DiffOutcome,
     /// Further facts about the object.
     pub notes: Vec<ObjectNote>,
     /// Losses that a user may not expect.
@@ -81,7 +81,7 @@ impl Section {
     pub fn new(topic: Topic) -> Self {
         Self {
             topic,
-            fate: DiffOutcome::default(),
+            outcome: DiffOutcome::default(),
             notes: Vec::new(),
             warnings: Vec::new(),
             pair: None,
@@ -107,7 +107,7 @@ impl Section {
     /// Sets the fate.
     #[must_use]
     pub fn fate(mut self, fate: DiffOutcome) -> Self {
-        self.fate = fate;
+        self.outcome = fate;
         self
     }
 
@@ -127,12 +127,12 @@ impl Section {
 
     /// True if something changes or is refused.
     pub fn differs(&self) -> bool {
-        !self.fate.group().is_same()
+        !self.outcome.group().is_same()
     }
 
     /// True if the change is refused.
     pub fn is_refused(&self) -> bool {
-        self.fate.group() == Group::Refused
+        self.outcome.group() == Group::Refused
     }
 }
 

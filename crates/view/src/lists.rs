@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{
     object::place,
-    served::{FEW, Served, Unserved},
+    served::{MAX_SINGLE_READS, Served, Unserved},
 };
 
 /// A collection, a part of a collection, or one object of a collection.
@@ -223,7 +223,7 @@ pub struct Lists {
     read: BTreeMap<ListRequest, List>,
     /// The location where each kind is served, or the reason that it is unknown.
     served: BTreeMap<Gvk, Result<Served, Unserved>>,
-    asked: RefCell<ListsToRead>,
+    to_read: RefCell<ListsToRead>,
 }
 
 /// The requests of questions since the last call of [`Lists::take_requests`].
@@ -270,7 +270,7 @@ impl Lists {
     /// # Errors
     /// If the list was not read yet.
     pub fn ask(&self, request: &ListRequest, need: Necessity) -> Result<&List, NoAnswer> {
-        let lists = &mut self.asked.borrow_mut().lists;
+        let lists = &mut self.to_read.borrow_mut().lists;
         let known = lists.entry(request.clone()).or_insert(need);
         *known = need.max(*known);
         self.get(request).ok_or(NoAnswer::Unread)
@@ -282,7 +282,7 @@ impl Lists {
     /// If the location was not requested from the server yet.
     pub fn served(&self, gvk: &Gvk) -> Result<Result<&Served, &Unserved>, NoAnswer> {
         let Some(served) = self.served.get(gvk) else {
-            self.asked.borrow_mut().kinds.insert(gvk.clone());
+            self.to_read.borrow_mut().kinds.insert(gvk.clone());
             return Err(NoAnswer::Unread);
         };
         Ok(served.as_ref())
@@ -290,12 +290,12 @@ impl Lists {
 
     /// Adds a warning to the answer. It is shown once, however often the question is asked.
     pub fn warn(&self, warning: impl Into<String>) {
-        self.asked.borrow_mut().warnings.insert(warning.into());
+        self.to_read.borrow_mut().warnings.insert(warning.into());
     }
 
     /// The requests since the last call.
     pub fn take_requests(&self) -> ListsToRead {
-        mem::take(&mut self.asked.borrow_mut())
+        mem::take(&mut self.to_read.borrow_mut())
     }
 
     /// A collection as it was last read; `None` if it was not read yet.
@@ -337,7 +337,7 @@ impl Lists {
 ///
 /// # Errors
 /// If one of the values was not read yet.
-pub fn together<T>(
+pub fn join_all<T>(
     asked: impl IntoIterator<Item = Result<T, NoAnswer>>,
 ) -> Result<Vec<T>, NoAnswer> {
     let asked: Vec<_> = asked.into_iter().collect();
@@ -360,7 +360,7 @@ pub fn requests(
         }
     }
     for (path, of_collection) in immutable {
-        if of_collection.len() > FEW {
+        if of_collection.len() > MAX_SINGLE_READS {
             requests.push((ListRequest::all(path), of_collection));
         } else {
             let each = of_collection.into_iter();
@@ -452,7 +452,7 @@ mod tests {
             let wanted = names
                 .objects()
                 .map(|it| ListRequest::named("/values", place(it).1.as_str()));
-            let values = together(wanted.map(|it| lists.required(&it)))?;
+            let values = join_all(wanted.map(|it| lists.required(&it)))?;
             let values = values.into_iter().filter_map(List::first);
             let values = values.map(|value| place(value).1);
             Ok(values.chain(extra.trouble.clone()).collect())
@@ -511,12 +511,15 @@ mod tests {
     fn many_immutable_objects_are_read_by_one_list() {
         let named = |n: usize| ListRequest::immutable("/slices", &format!("s-{n}"));
         let other = ListRequest::named("/sets", "web");
-        let few: Vec<ListRequest> = (0..FEW).map(named).chain([other.clone()]).collect();
-        assert_eq!(requests(few.clone()).len(), FEW + 1);
-        let many = requests(few.into_iter().chain([named(FEW)]));
+        let few: Vec<ListRequest> = (0..MAX_SINGLE_READS)
+            .map(named)
+            .chain([other.clone()])
+            .collect();
+        assert_eq!(requests(few.clone()).len(), MAX_SINGLE_READS + 1);
+        let many = requests(few.into_iter().chain([named(MAX_SINGLE_READS)]));
         let all = ListRequest::all("/slices");
         assert_eq!(many[0], (other.clone(), vec![other]));
-        assert_eq!(many[1], (all, (0..=FEW).map(named).collect()));
+        assert_eq!(many[1], (all, (0..=MAX_SINGLE_READS).map(named).collect()));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{
         question::{AllChains, OneChain, of_revisions},
         target::Target,
     },
-    lists::{ListRequest, Lists, MissingObject, NoAnswer, Question, together},
+    lists::{ListRequest, Lists, MissingObject, NoAnswer, Question, join_all},
 };
 
 /// The choice of any number of chains.
@@ -57,7 +57,7 @@ impl Selection {
             ChainKind::ObjectDeployment,
             ChainKind::ClusterObjectDeployment,
         ];
-        let chains = together(kinds.map(|kind| all(kind, None)))?;
+        let chains = join_all(kinds.map(|kind| all(kind, None)))?;
         Ok(chains.into_iter().flatten().collect())
     }
 
@@ -69,7 +69,7 @@ impl Selection {
             Ok(chain.ok_or_else(|| question.missing()))
         });
         let mut selected = Selected::default();
-        for chain in together(named)? {
+        for chain in join_all(named)? {
             match chain {
                 Ok(chain) => {
                     let chain = Chain {

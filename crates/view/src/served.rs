@@ -10,7 +10,7 @@ use baton_engine::{ObjectKey, names::segment_problem, revision::KindScope};
 
 /// The largest number of objects of a collection that are read one by one. For more, the collection
 /// is listed.
-pub const FEW: usize = 8;
+pub const MAX_SINGLE_READS: usize = 8;
 
 /// The location where the objects of a kind are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Served {
         keys: &BTreeSet<&'a ObjectKey>,
     ) -> BTreeMap<String, Vec<&'a ObjectKey>> {
         let namespaces: BTreeSet<&str> = keys.iter().map(|key| key.namespace.as_str()).collect();
-        let everywhere = self.scope == KindScope::Cluster || namespaces.len() > FEW;
+        let everywhere = self.scope == KindScope::Cluster || namespaces.len() > MAX_SINGLE_READS;
         let mut paths: BTreeMap<String, Vec<&ObjectKey>> = BTreeMap::new();
         for key in keys {
             let path = if everywhere {

@@ -45,7 +45,7 @@ pub struct Unreadable {
 /// few enough to refuse documents that expand to gigabytes.
 const MOST_ALIASED_NODES: usize = 1_000_000;
 /// Limit of the nesting of nodes, those behind aliases included.
-const DEEPEST: usize = 256;
+const MAX_DEPTH: usize = 256;
 
 /// Reads all documents of a stream. A document that cannot be read does not hide the following
 /// ones.
@@ -186,14 +186,14 @@ impl<'p, 't> Reader<'p, 't> {
                 }
                 (node, 0)
             }
-            Event::SequenceStart(..) | Event::MappingStart(..) if level >= DEEPEST => {
+            Event::SequenceStart(..) | Event::MappingStart(..) if level >= MAX_DEPTH => {
                 return Err("nested too deeply".to_owned());
             }
             Event::SequenceStart(_, anchor, _) => (self.sequence(level, is_items)?, anchor),
             Event::MappingStart(_, anchor, _) => (self.mapping(level)?, anchor),
             _ => return Err("a value is missing".to_owned()),
         };
-        if level > 0 && level + node.depth > DEEPEST {
+        if level > 0 && level + node.depth > MAX_DEPTH {
             return Err("nested too deeply".to_owned());
         }
         if anchor != 0 {

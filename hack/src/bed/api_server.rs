@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
-use super::{Bed, Error, PATIENCE, processes};
+use super::{Bed, Error, TIMEOUT, processes};
 use crate::exec;
 
 /// The name that kwokctl gives to the server.
@@ -60,7 +60,7 @@ impl Bed {
         let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));
         let asked = Instant::now();
         while !processes::is_gone(pid) {
-            if asked.elapsed() > PATIENCE {
+            if asked.elapsed() > TIMEOUT {
                 let source = processes::Error::Stubborn { pids: vec![pid] };
                 return Err(self.processes(source));
             }
@@ -87,7 +87,7 @@ impl Bed {
             }
         };
         tokio::select! {
-            ready = timeout(PATIENCE, ready) => ready.map_err(|_| self.not_ready()),
+            ready = timeout(TIMEOUT, ready) => ready.map_err(|_| self.not_ready()),
             died = self.death() => Err(died),
         }
     }

@@ -1,6 +1,6 @@
 //! The errors of a bed.
 
-use super::{Ended, LeaseError, Name, PATIENCE, PortsError, ProcessesError};
+use super::{Ended, LeaseError, Name, PortsError, ProcessesError, TIMEOUT};
 use crate::{exec, tools};
 
 /// The reason that there is no bed.
@@ -23,7 +23,7 @@ pub enum Error {
     },
     #[error("bed `{name}`: {source}")]
     Exec { name: Name, source: exec::Error },
-    #[error("bed `{name}` is not ready after {} s; the log of kube-apiserver ends with:\n{log}", PATIENCE.as_secs())]
+    #[error("bed `{name}` is not ready after {} s; the log of kube-apiserver ends with:\n{log}", TIMEOUT.as_secs())]
     NotReady { name: Name, log: String },
     #[error("{path}: {source}")]
     File {

@@ -23,7 +23,7 @@ pub(super) const COMPONENTS: [&str; 5] = [
 ];
 
 /// The time that killed processes may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The reason that a bed could not be removed.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +96,7 @@ pub(super) fn sweep(dir: &Path) -> Result<bool, Error> {
         if ending.is_empty() {
             break;
         }
-        if asked.elapsed() > PATIENCE {
+        if asked.elapsed() > TIMEOUT {
             return Err(Error::Stubborn {
                 pids: ending.into_iter().collect(),
             });

@@ -19,16 +19,16 @@ pub(super) const PROGRAMS: [&str; 3] = ["kubectl baton", "baton", "cargo dev"];
 /// Finds commands of our programs in blocks for a shell, and in inline code that begins with one.
 pub(super) fn commands(page: &Page) -> Vec<Command> {
     let mut found = Vec::new();
-    for (line, language, text) in &page.blocks {
-        let text = text.replace("\\\n", " ");
+    for block in &page.blocks {
+        let text = block.text.replace("\\\n", " ");
         for part in text.lines() {
-            let part = match language.as_str() {
+            let part = match block.language.as_str() {
                 "sh" => Some(part.trim_start()),
                 "console" => part.strip_prefix("$ "),
                 _ => None,
             };
             let commands = part.into_iter().flat_map(parts);
-            found.extend(commands.filter_map(|words| ours(*line, &words)));
+            found.extend(commands.filter_map(|words| ours(block.line, &words)));
         }
     }
     for (line, text) in &page.code {

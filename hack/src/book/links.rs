@@ -82,11 +82,11 @@ fn broken_links(
 
 /// The paths in the code of a page that do not exist.
 fn broken_paths(name: &str, page: &Page, exists: impl Fn(&str) -> bool) -> Vec<String> {
-    let blocks = page.blocks.iter().filter(|(_, language, _)| {
+    let blocks = page.blocks.iter().filter(|block| {
         // Other blocks show what programs print.
-        language == "sh" || language == "console"
+        block.language == "sh" || block.language == "console"
     });
-    let blocks = blocks.map(|(line, _, text)| (*line, text.as_str()));
+    let blocks = blocks.map(|block| (block.line, block.text.as_str()));
     let code = page.code.iter().map(|(line, text)| (*line, text.as_str()));
     let mut found = Vec::new();
     for (line, text) in code.chain(blocks) {

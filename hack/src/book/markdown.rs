@@ -11,15 +11,52 @@ pub(super) struct Page {
     pub(super) links: Vec<(usize, String)>,
     /// The texts of inline code.
     pub(super) code: Vec<(usize, String)>,
-    /// Blocks of code: line, language and text.
-    pub(super) blocks: Vec<(usize, String, String)>,
+    /// Blocks of code.
+    pub(super) blocks: Vec<Block>,
+}
+
+/// A block of code in a page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// The number of its first line.
+    pub line: usize,
+    /// The text of the heading above it.
+    pub section: String,
+    /// Its language, the first word behind the fence.
+    pub language: String,
+    /// The reason why no test runs it, which stands behind the fence as `norun=REASON`.
+    pub norun: Option<String>,
+    /// Its content.
+    pub text: String,
+}
+
+impl Block {
+    fn new(line: usize, section: &str, info: &str) -> Self {
+        let mut words = info.split_whitespace();
+        let language = words.next().unwrap_or_default().to_owned();
+        let norun = words.find_map(|word| word.strip_prefix("norun="));
+        Self {
+            line,
+            section: section.to_owned(),
+            language,
+            norun: norun.map(str::to_owned),
+            text: String::new(),
+        }
+    }
+}
+
+/// Reads the blocks of code of a page, in their order.
+#[must_use]
+pub fn blocks(text: &str) -> Vec<Block> {
+    read(text).blocks
 }
 
 /// Reads a page.
 pub(super) fn read(text: &str) -> Page {
     let mut page = Page::default();
     let mut heading: Option<String> = None;
-    let mut block: Option<(usize, String, String)> = None;
+    let mut section = String::new();
+    let mut block: Option<Block> = None;
     let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES;
     let line = |offset: usize| text[..offset].matches('\n').count() + 1;
     for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
@@ -29,22 +66,23 @@ pub(super) fn read(text: &str) -> Page {
                 if let Some(text) = heading.take() {
                     let anchor = unique(&anchor(&text), &page.anchors);
                     page.anchors.push(anchor);
+                    section = text;
                 }
             }
             Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                 page.links.push((line(range.start), dest_url.into_string()));
             }
             Event::Start(Tag::CodeBlock(kind)) => {
-                let language = match kind {
-                    CodeBlockKind::Fenced(language) => language.into_string(),
+                let info = match kind {
+                    CodeBlockKind::Fenced(info) => info.into_string(),
                     CodeBlockKind::Indented => String::new(),
                 };
-                block = Some((line(range.start), language, String::new()));
+                block = Some(Block::new(line(range.start), &section, &info));
             }
             Event::End(TagEnd::CodeBlock) => page.blocks.extend(block.take()),
             Event::Text(part) => {
-                if let Some((_, _, text)) = &mut block {
-                    text.push_str(&part);
+                if let Some(block) = &mut block {
+                    block.text.push_str(&part);
                 } else if let Some(text) = &mut heading {
                     text.push_str(&part);
                 }
@@ -86,11 +124,17 @@ mod tests {
 
     #[test]
     fn a_page_is_read() {
-        let text = "# A `b` c: D!\n\nSee [x](y.md#z) and `code`.\n\n```sh\nls\n```\n\n# A b c d\n";
+        let text = "# A `b` c: D!\n\nSee [x](y.md#z) and `code`.\n\n```sh norun=slow\nls\n```\n\n# A b c d\n";
         let page = read(text);
         assert_eq!(page.anchors, ["a-b-c-d", "a-b-c-d-1"]);
         assert_eq!(page.links, [(3, "y.md#z".to_owned())]);
         assert_eq!(page.code, [(1, "b".to_owned()), (3, "code".to_owned())]);
-        assert_eq!(page.blocks, [(5, "sh".to_owned(), "ls\n".to_owned())]);
+        let mut block = Block::new(5, "A b c: D!", "sh norun=slow");
+        block.text = "ls\n".to_owned();
+        assert_eq!(
+            (&*block.language, block.norun.as_deref()),
+            ("sh", Some("slow"))
+        );
+        assert_eq!(page.blocks, [block]);
     }
 }

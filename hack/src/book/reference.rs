@@ -7,7 +7,7 @@ use tokio::process;
 
 use super::commands::{Command, PROGRAMS, commands};
 use super::{Error, markdown, pages};
-use crate::generate::{PAGE_HEADER, keep};
+use crate::generate::{PAGE_HEADER, write_or_compare};
 use crate::paths::Dirs;
 use crate::{cargo, exec};
 
@@ -72,7 +72,7 @@ impl Programs {
             let name = format!("docs/reference/{}.md", program.replace(' ', "-"));
             files.push((name, self.page(program).await?));
         }
-        Ok(keep(&dirs.workspace, &files, check)?)
+        Ok(write_or_compare(&dirs.workspace, &files, check)?)
     }
 
     /// The page of a program: its help, and the help of all of its commands.

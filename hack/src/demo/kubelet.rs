@@ -25,7 +25,7 @@ const HUB: &str = "--field-selector=metadata.name=baton-hub";
 const AGENT: &str = "--field-selector=metadata.name=baton-agent";
 
 /// The pause between two reads of the Deployment.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs the agent of the site while its Deployment wants a pod.
 ///
@@ -74,7 +74,7 @@ impl Kubelet {
     pub(crate) async fn keep_following(&mut self, place: &DemoCluster) -> Result<(), Error> {
         loop {
             self.follow(place).await?;
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 

@@ -15,10 +15,10 @@ use super::{Error, NAMESPACE};
 use crate::manager::Manager;
 
 /// The time that a step may take.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The pause between two reads of the cluster.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The kinds that the steps about revisions check.
 const KINDS: &str = "objectdeployments,objectsets,configmaps,deployments,services";
@@ -126,11 +126,11 @@ async fn wait(
             if unmet.is_empty() {
                 return Ok::<_, cluster::Error>(now);
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     };
     let what = format!("the step {:?}", step.title);
-    match manager.until(&what, PATIENCE, look).await {
+    match manager.until(&what, TIMEOUT, look).await {
         Ok(now) => Ok(now?),
         Err(error) => Err(error.with_detail(&unmet.join("; ")).into()),
     }

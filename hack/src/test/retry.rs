@@ -20,7 +20,7 @@ const ON_BED: [&str; 2] = ["baton-hack", "baton-integration"];
 
 /// With more failed tests than this, something is broken, and repeating all of them would take
 /// long.
-const MOST: usize = 10;
+const MAX_RETRIED: usize = 10;
 
 /// The exit code of a test binary with failed tests.
 const FAILED: i32 = 101;
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Error> {
         return Err(exec::in_place(Command::new(program).args(args)).into());
     }
     let run = |args: &[OsString]| {
-        let source = match seen(Command::new(program).args(args)) {
+        let source = match run_forwarded(Command::new(program).args(args)) {
             Ok(run) => return Ok(run),
             Err(source) => source,
         };
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Error> {
     let first = run(args)?;
     let failed = failed(&first.output);
     let is_at_end = first.status.code() == Some(FAILED);
-    if !is_at_end || failed.is_empty() || failed.len() > MOST {
+    if !is_at_end || failed.is_empty() || failed.len() > MAX_RETRIED {
         return Ok(exec::exit_code(first.status));
     }
     eprintln!("\nfailed tests once more, one at a time: {}", failed.len());
@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Error> {
     for name in flaky(&failed, &second) {
         let log = format!("target/tmp/{}-*.log", first.id);
         let output = output_of(&first.output, name, &failed);
-        keep(kept, name, &format!("all logs: {log}\n\n{output}"))?;
+        store_output(kept, name, &format!("all logs: {log}\n\n{output}"))?;
     }
     Ok(exec::exit_code(second.status))
 }
@@ -105,7 +105,7 @@ pub(super) fn kept(dir: &Path) -> Vec<Flaky> {
 }
 
 /// Stores the output of a test in a file with its name, as [`kept`] reads it.
-fn keep(dir: &Path, name: &str, output: &str) -> io::Result<()> {
+fn store_output(dir: &Path, name: &str, output: &str) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let file = format!("{}.txt", name.replace("::", "."));
     fs::write(dir.join(file), output)
@@ -120,7 +120,7 @@ struct Run {
 }
 
 /// Runs a command, and forwards its standard output as it is written.
-fn seen(command: &mut Command) -> io::Result<Run> {
+fn run_forwarded(command: &mut Command) -> io::Result<Run> {
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let mut output = Vec::new();
     if let Some(mut pipe) = child.stdout.take() {

@@ -11,7 +11,7 @@ use baton_hack::paths::Dirs;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Time limit for the end of a bed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {
     // The other end of the pipe is never written to, so the copy returns when no process holds it
@@ -38,7 +38,7 @@ fn end_bed(name: &str) -> ExitCode {
     // The test process closes the pipe before it releases the bed, so the call is repeated.
     let asked = Instant::now();
     while let Err(error) = bed::down(&dirs, &name) {
-        if asked.elapsed() > PATIENCE {
+        if asked.elapsed() > TIMEOUT {
             eprintln!("error: {error}");
             return ExitCode::FAILURE;
         }

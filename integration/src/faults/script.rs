@@ -5,7 +5,7 @@ use std::sync::Arc;
 use regex::Regex;
 use tokio::sync::{Semaphore, watch};
 
-use super::seen::{ObservedRequest, Verb};
+use super::observed::{ObservedRequest, Verb};
 use super::status::Status;
 use super::stream::WatchEnd;
 

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{INTERVAL, LABEL_TEST, PATIENCE, TestNamespace};
+use super::{INTERVAL, LABEL_TEST, TIMEOUT, TestNamespace};
 use crate::cluster::{Cluster, collection};
 use crate::manifest::BLOCKING_FINALIZER;
 use crate::{dump, work};
@@ -123,7 +123,7 @@ impl TestNamespace {
         loop {
             let mut found = cluster.list(&object, "").await;
             found.retain(|found| found["metadata"]["finalizers"] == json!([BLOCKING_FINALIZER]));
-            if found.is_empty() || asked.elapsed() > PATIENCE {
+            if found.is_empty() || asked.elapsed() > TIMEOUT {
                 return;
             }
             found.retain(|found| !found["metadata"]["deletionTimestamp"].is_null());

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::Facts;
-use super::line::{Line, PIECE};
+use super::line::{Line, MAX_PIECE};
 use super::switch::{ConnectionFate, Switch};
 
 /// Number of bytes that may be in transit per direction. A slower reader blocks the sender.
@@ -51,7 +51,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Carries the connection until it ends. Returns true if the proxy had to reset it.
-    pub(super) async fn carry(mut self, mut client: TcpStream, upstream: SocketAddr) -> bool {
+    pub(super) async fn relay(mut self, mut client: TcpStream, upstream: SocketAddr) -> bool {
         let mut server = None;
         let end = match self.open(upstream).await {
             Ok(connected) => self.pass(&mut client, server.insert(connected)).await,
@@ -59,7 +59,7 @@ impl Connection {
         };
         let end = match end {
             // The server's side is left open: it is half-open as well.
-            Err(End::Lost) => self.swallow(&mut client).await,
+            Err(End::Lost) => self.discard_input(&mut client).await,
             end => end,
         };
         if matches!(end, Err(End::Reset | End::Broken)) {
@@ -122,7 +122,7 @@ impl Connection {
     }
 
     /// Discards all bytes of the client without an answer, until the client closes the connection.
-    async fn swallow(&mut self, client: &mut TcpStream) -> Result<(), End> {
+    async fn discard_input(&mut self, client: &mut TcpStream) -> Result<(), End> {
         let mut lost = vec![0; 4096];
         loop {
             if self.fate() == ConnectionFate::Reset {
@@ -159,9 +159,9 @@ struct Pump {
 impl Pump {
     async fn run(mut self, from: &mut ReadHalf<'_>, to: &mut WriteHalf<'_>) -> Result<(), End> {
         let mut open = true;
-        let mut buffer = vec![0; PIECE];
+        let mut buffer = vec![0; MAX_PIECE];
         loop {
-            self.obey()?;
+            self.apply_mode()?;
             if self.held {
                 changed(&mut self.switch).await?;
                 continue;
@@ -186,7 +186,7 @@ impl Pump {
     }
 
     /// Applies a turn of the switch.
-    fn obey(&mut self) -> Result<(), End> {
+    fn apply_mode(&mut self) -> Result<(), End> {
         let switch = *self.switch.borrow_and_update();
         if self.turn.replace(switch.turns()) == Some(switch.turns()) {
             return Ok(());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The largest piece that is read at once.
-pub(super) const PIECE: usize = 16 * 1024;
+pub(super) const MAX_PIECE: usize = 16 * 1024;
 
 /// Pieces per second on a line with limited bandwidth, so that bytes trickle instead of arriving in
 /// bursts.
@@ -45,7 +45,7 @@ impl Line {
         let rate = self.slow.and_then(|slow| slow.bytes_per_second);
         let piece = rate.map(|rate| u64::from(rate) / PIECES_PER_SECOND);
         let piece = piece.and_then(|piece| usize::try_from(piece).ok());
-        piece.map_or(PIECE, |piece| piece.clamp(1, PIECE))
+        piece.map_or(MAX_PIECE, |piece| piece.clamp(1, MAX_PIECE))
     }
 
     /// Sends a number of bytes, and returns the time at which the last of them arrives.
@@ -72,8 +72,8 @@ mod tests {
         let now = Instant::now();
         let after = |seconds| now + Duration::from_secs(seconds);
         let mut line = Line::new(now);
-        assert_eq!(line.piece(), PIECE);
-        assert_eq!(line.send(now, PIECE), now);
+        assert_eq!(line.piece(), MAX_PIECE);
+        assert_eq!(line.send(now, MAX_PIECE), now);
 
         line.set(Some(Slow {
             delay: Duration::from_secs(1),

@@ -14,7 +14,7 @@ use crate::namespace::INTERVAL;
 
 /// Time for which an API server may accept a token that it has seen before. It caches tokens for 10
 /// s.
-const REMEMBERED: Duration = Duration::from_secs(20);
+const CACHED_FOR: Duration = Duration::from_secs(20);
 
 /// Seconds by which the API server accepts a token after its expiry, to tolerate differences of
 /// clocks.
@@ -188,7 +188,7 @@ impl Endpoint {
     pub async fn until_refused(&self, token: &str) {
         let asked = Instant::now();
         while self.accepts(token).await {
-            assert!(asked.elapsed() < REMEMBERED, "the token is still accepted");
+            assert!(asked.elapsed() < CACHED_FOR, "the token is still accepted");
             sleep(INTERVAL).await;
         }
     }

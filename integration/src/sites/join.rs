@@ -11,7 +11,7 @@ use super::names::{CLUSTERS_NAMESPACE, reference, secret_reference};
 use crate::cluster::Cluster;
 use crate::dump;
 use crate::endpoint::Endpoint;
-use crate::namespace::{INTERVAL, LABEL_TEST, PATIENCE, TestNamespace};
+use crate::namespace::{INTERVAL, LABEL_TEST, TIMEOUT, TestNamespace};
 use crate::network::network;
 
 /// A site that has not joined the hub yet.
@@ -240,7 +240,7 @@ impl Joined {
                 return condition.clone();
             }
             assert!(
-                asked.elapsed() <= PATIENCE,
+                asked.elapsed() <= TIMEOUT,
                 "waited in vain for {text} on {}: {}",
                 self.name,
                 cluster["status"]

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::names::mirrors;
 use super::{Account, Joined};
-use crate::namespace::{INTERVAL, PATIENCE};
+use crate::namespace::{INTERVAL, TIMEOUT};
 
 /// The name of an agent's account on the hub, and of its role and binding.
 const AGENT: &str = "agent";
@@ -75,7 +75,7 @@ impl Joined {
             if mirrors.iter().all(is_frozen) {
                 return;
             }
-            assert!(asked.elapsed() < PATIENCE, "to be paused: {mirrors:#?}");
+            assert!(asked.elapsed() < TIMEOUT, "to be paused: {mirrors:#?}");
             sleep(INTERVAL).await;
         }
     }

@@ -78,7 +78,7 @@ metadata: {name: hook, annotations: {helm.sh/hook: 'post-delete'}}
     ("values.yaml", "{greeting: hello, replicas: 2, extra: true}"),
 ];
 
-fn chart() -> TempDir {
+pub(crate) fn chart() -> TempDir {
     let directory = TempDir::with_prefix("chart-").unwrap();
     for (name, text) in CHART {
         let path = directory.path().join(name);

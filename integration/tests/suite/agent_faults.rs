@@ -51,7 +51,7 @@ async fn pulled(
 ) -> (Rollout, Agent) {
     let rollout = Rollout::without_agent(site).await;
     let agent = setup(rollout.joined.agent()).start().await;
-    let patient = rollout.ns.within(crate::rollout::PATIENCE);
+    let patient = rollout.ns.within(crate::rollout::TIMEOUT);
     patient
         .eventually("the agent to be connected", async || {
             let cluster = rollout.joined.read().await.unwrap_or_default();

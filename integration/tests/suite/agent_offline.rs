@@ -70,7 +70,7 @@ impl Remote {
     /// Returns the number of phase statuses that the hub has accepted from the agent.
     fn reports(&self) -> usize {
         let heartbeat = "/objectsetphases/agent/status";
-        let seen = self.hub.seen();
+        let seen = self.hub.requests();
         let of = |seen: &&ObservedRequest| {
             seen.is_write() && seen.carried_out && !seen.path.ends_with(heartbeat)
         };
@@ -80,7 +80,7 @@ impl Remote {
     /// Returns the number of writes that the site has carried out, of objects whose path contains a
     /// text.
     fn writes(&self, path: &str) -> usize {
-        let seen = self.site.seen();
+        let seen = self.site.requests();
         let of = |seen: &&ObservedRequest| {
             seen.is_write() && seen.carried_out && seen.path.contains(path)
         };
@@ -335,7 +335,7 @@ async fn a_deletion_waits_for_the_agent() {
     .await;
     assert_eq!(remote.pulled.read(&settings()).await, None);
     assert_eq!(remote.pulled.read(&configmap("other")).await, None);
-    let deletions = remote.site.seen();
+    let deletions = remote.site.requests();
     let deletions = deletions.iter().filter(|seen| seen.verb == Verb::Delete);
     assert_eq!(deletions.count(), 2, "each is deleted once");
 }

@@ -32,13 +32,13 @@ fn since(hub: &Faults, site: &Faults, (at_hub, at_site): (usize, usize)) -> Cost
         work.map(|seen| (seen.verb, seen.path.clone())).collect()
     };
     Cost {
-        hub: of(&hub.seen()[at_hub..]),
-        site: of(&site.seen()[at_site..]),
+        hub: of(&hub.requests()[at_hub..]),
+        site: of(&site.requests()[at_site..]),
     }
 }
 
 fn now(hub: &Faults, site: &Faults) -> (usize, usize) {
-    (hub.seen().len(), site.seen().len())
+    (hub.requests().len(), site.requests().len())
 }
 
 /// A delivered phase costs one report, an object costs one request plus a dry run, and an idle
@@ -88,7 +88,7 @@ async fn delivery_costs_few_requests_and_an_idle_agent_only_heartbeats() {
 
     let start = now(&hub, &site);
     let heartbeats = |from: usize| {
-        hub.seen()[from..]
+        hub.requests()[from..]
             .iter()
             .filter(|s| is_heartbeat(s))
             .count()

@@ -82,16 +82,16 @@ async fn expensive_rules_delay_no_other_revision() {
         let asked = Instant::now();
         assert!(bed.manager().is_ready());
         slowest.set(slowest.get().max(asked.elapsed()));
-        let mut told = true;
+        let mut reported = true;
         for (name, text) in [
             ("slow-1", expensive),
             ("slow-2", expensive),
             ("large", "larger than 1048576 bytes when compiled"),
         ] {
             let wanted = [Is("Available", "False"), Says("Available", text)];
-            told &= ns.read_set(name).await.has(&wanted);
+            reported &= ns.read_set(name).await.has(&wanted);
         }
-        told
+        reported
     })
     .await;
     let slowest = slowest.get();

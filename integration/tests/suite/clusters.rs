@@ -164,8 +164,8 @@ async fn invalid_clusters_are_reported() {
 async fn listen(answer: &'static str) -> (u16, Arc<Mutex<String>>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let heard = Arc::new(Mutex::new(String::new()));
-    let all = Arc::clone(&heard);
+    let received = Arc::new(Mutex::new(String::new()));
+    let all = Arc::clone(&received);
     tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -177,7 +177,7 @@ async fn listen(answer: &'static str) -> (u16, Arc<Mutex<String>>) {
             let _ = stream.write_all(answer.as_bytes()).await;
         }
     });
-    (port, heard)
+    (port, received)
 }
 
 /// A user who may change a Cluster cannot obtain its token by that.
@@ -185,7 +185,7 @@ async fn listen(answer: &'static str) -> (u16, Arc<Mutex<String>>) {
 async fn credentials_go_to_no_other_server_and_nowhere_in_plain_text() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
-    let (port, heard) = listen("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+    let (port, received) = listen("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
     let address = |url: &str| json!({ "apiMaster": url });
     let joined = site
         .join(&ns)
@@ -215,7 +215,7 @@ async fn credentials_go_to_no_other_server_and_nowhere_in_plain_text() {
     }
     joined.change_spec(&address(&site.url())).await;
     joined.becomes("Connected", "True").await;
-    assert_eq!(*heard.lock().unwrap(), "");
+    assert_eq!(*received.lock().unwrap(), "");
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn a_redirection_is_not_followed() {
         "HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:{port}/version\r\ncontent-length: 0\r\n\
          connection: close\r\n\r\n"
     );
-    let (redirecting, heard) = listen(redirection.leak()).await;
+    let (redirecting, received) = listen(redirection.leak()).await;
     let joined = site
         .join(&ns)
         .token("hunter2")
@@ -236,7 +236,7 @@ async fn a_redirection_is_not_followed() {
         .await;
     joined.becomes("Connected", "False").await;
     ns.eventually("requests to the first server", async || {
-        heard.lock().unwrap().contains("Bearer hunter2")
+        received.lock().unwrap().contains("Bearer hunter2")
     })
     .await;
     let message = joined.becomes("Connected", "False").await;

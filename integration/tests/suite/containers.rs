@@ -40,13 +40,13 @@ async fn a_namespace_with_objects_of_a_newer_revision_is_never_deleted() {
         .reaches("v2", &[Because("Available", "False", "PreflightError")])
         .await;
     let message = refused.message("Available");
-    let told = format!(
+    let reported = format!(
         "Namespace {name} is left out and would be deleted with revision {v1}, and with it ConfigMap {name}/cm: keep \
          it in the revision, or exempt it from deletion with the annotation baton.run/deletion=keep",
         name = inner.name(),
         v1 = ns.set_name("v1"),
     );
-    assert_eq!(message, told);
+    assert_eq!(message, reported);
     assert_eq!(ns.live(&cm).await, before);
 
     let keep = json!({ "metadata": { "annotations": { "baton.run/deletion": "keep" } } });
@@ -117,13 +117,13 @@ async fn a_definition_with_objects_of_a_newer_revision_is_never_deleted() {
         .previous(&["v1"])
         .create()
         .await;
-    let told = format!(
+    let reported = format!(
         "CustomResourceDefinition {name} is left out and would be deleted with revision {}, and with it",
         ns.set_name("v1"),
     );
     let wanted = [
         Because("Available", "False", "PreflightError"),
-        Says("Available", &told),
+        Says("Available", &reported),
     ];
     ns.reaches("v2", &wanted).await;
     is_untouched(&ns, &crd).await;

@@ -169,7 +169,7 @@ async fn revisions_are_adopted_before_their_orphaning_is_observed() {
     held.used(1).await;
     web.delete("Orphan").await;
     web.gone().await;
-    let earlier = faults.seen().len();
+    let earlier = faults.requests().len();
     ns.deployment("web").content(content()).create().await;
     let is_write = |seen: &&ObservedRequest| seen.is_write() && seen.path.contains("/objectsets");
     let seen = faults
@@ -183,10 +183,56 @@ async fn revisions_are_adopted_before_their_orphaning_is_observed() {
     let reported = web.concluded().await;
     assert_eq!(reported.json["status"]["collisionCount"], Value::Null);
     let after = web.sets().await;
-    let uid = |set: &Revision| set.uid().to_owned();
-    let [after, before] = [after, before].map(|sets| sets.iter().map(uid).collect::<Vec<_>>());
-    assert_eq!(after, before);
+    assert_eq!(uids(&after), uids(&before));
     drop(manager);
+}
+
+/// A deployment is deleted without its revisions, and the manager observes the changes of the
+/// revisions before the deletion. Garbage collection would delete a revision that the manager gives
+/// back to this deployment.
+#[tokio::test]
+async fn a_deleted_deployment_adopts_no_revisions() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
+    let manager = bed.manager_through(&faults, &[]).await;
+    let content = || ns.content().phase("a", [configmap("cm").data("k", "1")]);
+    let web = ns.deployment("web").content(content()).create().await;
+    web.concluded().await;
+    let before = web.sets().await;
+    ns.until_owners_are_observed().await;
+
+    let gate = Gate::default();
+    let watches = On::verb(Verb::Watch).path("/objectdeployments$");
+    let held = faults.inject(watches, Answer::Held(gate.clone()));
+    faults.end_watches("/objectdeployments$", WatchEnd::Close);
+    held.used(1).await;
+    let earlier = faults.requests().len();
+    web.delete("Orphan").await;
+    web.gone().await;
+    let is_get = |seen: &ObservedRequest| {
+        let paths = ["/objectdeployments/web", "/objectsets/web-"];
+        seen.verb == Verb::Get && paths.iter().any(|path| seen.path.contains(path))
+    };
+    faults
+        .until("the orphaned revision to be examined", |seen| {
+            seen[earlier..].iter().any(is_get)
+        })
+        .await;
+    ns.until_owners_are_observed().await;
+    let left = web.sets().await;
+    assert_eq!(uids(&left), uids(&before), "{left:#?}");
+    assert!(left.iter().all(|set| owners(&set.json).is_empty()));
+
+    gate.open();
+    ns.deployment("web").content(content()).create().await;
+    web.concluded().await;
+    assert_eq!(uids(&web.sets().await), uids(&before));
+    drop(manager);
+}
+
+fn uids(sets: &[Revision]) -> Vec<String> {
+    sets.iter().map(|set| set.uid().to_owned()).collect()
 }
 
 /// Deletes the deployment without its revisions and creates it again. Only owner references may
@@ -199,7 +245,7 @@ async fn orphan_and_make_again(ns: &TestNamespace, web: &TestDeployment<'_>, lik
     web.gone().await;
     ns.eventually("orphans", async || {
         let sets = web.sets().await;
-        sets.iter().all(|set| owners(&set.json).is_empty())
+        sets.len() == before.len() && sets.iter().all(|set| owners(&set.json).is_empty())
     })
     .await;
     let label = format!("package-operator.run/object-deployment={}", web.name());

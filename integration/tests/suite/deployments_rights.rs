@@ -62,10 +62,10 @@ async fn the_shipped_rights_are_enough_and_a_missing_one_is_reported() {
         let events = object("v1", "Event", "").within(place).manifest;
         ns.eventually("an event about the new revision", async || {
             let events = ns.cluster().list(&events, "").await;
-            let is_told = |event: &Value| {
+            let is_reported = |event: &Value| {
                 event["reason"] == "NewRevision" && event["involvedObject"]["name"] == *web.name()
             };
-            events.iter().any(is_told)
+            events.iter().any(is_reported)
         })
         .await;
     }

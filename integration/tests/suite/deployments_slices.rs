@@ -184,7 +184,7 @@ async fn a_rollback_puts_the_objects_back_into_the_template(scope: Scope) {
         Scope::Cluster => "cod",
     };
     let target = format!("{kind}/{}", web.name());
-    let history = ns.plugin(&["history", &target]).fine();
+    let history = ns.plugin(&["history", &target]).success();
     assert!(history.contains("*   2"), "{history}");
     let already = ns
         .plugin(&["rollback", &target, "--to-revision", "2"])

@@ -5,7 +5,7 @@ use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
 use baton_integration::faults::{Answer, Faults, Gate, ObservedRequest, On, Verb};
 use baton_integration::manager::Manager;
-use baton_integration::namespace::PATIENCE;
+use baton_integration::namespace::TIMEOUT;
 use baton_integration::prelude::*;
 use baton_integration::set::SetBuilder;
 use baton_integration::takeover::Shape;
@@ -82,7 +82,7 @@ async fn until_taken_over(web: &TestDeployment<'_>) {
             return;
         }
         let set = &set.json;
-        assert!(asked.elapsed() <= PATIENCE, "not taken over yet: {set:#}");
+        assert!(asked.elapsed() <= TIMEOUT, "not taken over yet: {set:#}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -172,7 +172,7 @@ async fn the_mark_of_a_takeover_may_overlap_a_status_write() {
         .await;
     gate.open();
     until_taken_over(&ns.existing("web")).await;
-    let refused = faults.seen();
+    let refused = faults.requests();
     let refused = refused
         .iter()
         .filter(|seen| seen.is_write() && seen.status == 409);

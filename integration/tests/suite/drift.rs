@@ -85,8 +85,12 @@ async fn a_field_taken_by_force_is_reported_with_its_manager(scope: Scope) {
         assert_eq!(ns.metrics().sum(FIELDS, &labels), Some(2.0));
     }
 
-    let told = ns.plugin(&["drift", &target(&ns, "v1")]);
-    assert_eq!((told.code, told.stderr.as_str()), (1, ""), "{told:?}");
+    let reported = ns.plugin(&["drift", &target(&ns, "v1")]);
+    assert_eq!(
+        (reported.code, reported.stderr.as_str()),
+        (1, ""),
+        "{reported:?}"
+    );
     let owner = format!("{kind}/{}", ns.set_name("v1"));
     for text in [
         "repaired",
@@ -94,7 +98,11 @@ async fn a_field_taken_by_force_is_reported_with_its_manager(scope: Scope) {
         &owner,
         ".data.k, .data.l by intruder",
     ] {
-        assert!(told.stdout.contains(text), "{text}: {}", told.stdout);
+        assert!(
+            reported.stdout.contains(text),
+            "{text}: {}",
+            reported.stdout
+        );
     }
     let json = ns.plugin(&["drift", &target(&ns, "v1"), "-o", "json"]);
     assert_eq!(json.code, 1);
@@ -179,10 +187,14 @@ async fn the_command_reports_drift_of_a_paused_revision() {
     ns.delete(&gone).await;
     ns.gone(&gone).await;
 
-    let told = ns.plugin(&["drift"]);
-    assert_eq!((told.code, told.stderr.as_str()), (1, ""), "{told:?}");
+    let reported = ns.plugin(&["drift"]);
+    assert_eq!(
+        (reported.code, reported.stderr.as_str()),
+        (1, ""),
+        "{reported:?}"
+    );
     let line = |object: &str| {
-        let mut lines = told.stdout.lines();
+        let mut lines = reported.stdout.lines();
         let line = lines.find(|line| line.contains(object)).unwrap_or_default();
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     };
@@ -195,10 +207,10 @@ async fn the_command_reports_drift_of_a_paused_revision() {
         "paused, missing now ConfigMap/gone ObjectSet/v1"
     );
     for format in ["json", "yaml"] {
-        let told = ns.plugin(&["drift", "-o", format]);
+        let reported = ns.plugin(&["drift", "-o", format]);
         assert!(
-            !told.stdout.contains(PIN) && told.stdout.contains(".data.pin"),
-            "{told:?}"
+            !reported.stdout.contains(PIN) && reported.stdout.contains(".data.pin"),
+            "{reported:?}"
         );
     }
 
@@ -208,10 +220,10 @@ async fn the_command_reports_drift_of_a_paused_revision() {
         "stringData": { "pin": format!("{PIN}-3") },
     });
     apply_as_intruder(&ns, text).await;
-    let told = ns.plugin(&["drift"]);
+    let reported = ns.plugin(&["drift"]);
     assert!(
-        told.stdout.contains(".data.pin by a-user, intruder\n"),
-        "{told:?}"
+        reported.stdout.contains(".data.pin by a-user, intruder\n"),
+        "{reported:?}"
     );
 
     // The resumed revision repairs the objects, and then the repair is reported.
@@ -224,11 +236,11 @@ async fn the_command_reports_drift_of_a_paused_revision() {
         &format!("Repaired 1 object(s) that differed: {what}"),
     )
     .await;
-    let told = ns.plugin(&["drift", "v1"]);
-    assert_eq!(told.code, 1, "{told:?}");
+    let reported = ns.plugin(&["drift", "v1"]);
+    assert_eq!(reported.code, 1, "{reported:?}");
     assert!(
-        told.stdout.contains("repaired") && !told.stdout.contains("paused"),
-        "{told:?}"
+        reported.stdout.contains("repaired") && !reported.stdout.contains("paused"),
+        "{reported:?}"
     );
     let namespace = ("NAMESPACE", ns.name());
     let all = ns.plugin(&["drift", "-A"]);
@@ -266,20 +278,20 @@ async fn objects_that_could_not_be_compared_are_reported() {
     let account = format!("--as={user}");
     let run = || ns.plugin(&["drift", &account]);
     ns.eventually("the rights to be there", async || {
-        let told = run();
-        told.code == 0 && !told.stderr.contains("ConfigMap")
+        let reported = run();
+        reported.code == 0 && !reported.stderr.contains("ConfigMap")
     })
     .await;
-    let told = run();
+    let reported = run();
     for expected in [
         "warning: v1 Secret not compared: ",
         "warning: repairs cannot be read: ",
         "No drift found among the compared objects.\n",
     ] {
-        assert!(told.stderr.contains(expected), "{told:?}");
+        assert!(reported.stderr.contains(expected), "{reported:?}");
     }
-    let told = ns.plugin(&["drift", &account, "-o", "json"]);
-    let value: Value = serde_json::from_str(&told.stdout).unwrap();
+    let reported = ns.plugin(&["drift", &account, "-o", "json"]);
+    let value: Value = serde_json::from_str(&reported.stdout).unwrap();
     assert_eq!(
         value["warnings"].as_array().map(Vec::len),
         Some(2),

@@ -1,7 +1,7 @@
 //! The work of one tenant does not delay other tenants.
 
 use baton_integration::exclusive::Exclusive;
-use baton_integration::namespace::PATIENCE;
+use baton_integration::namespace::TIMEOUT;
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{PUSH, Site};
@@ -37,7 +37,7 @@ async fn reports(ns: &TestNamespace, reason: &str) -> Vec<u64> {
 /// Waits until this number of revisions in a namespace report this reason, and returns their
 /// resource versions.
 async fn all_reports(ns: &TestNamespace, reason: &str, count: usize) -> Vec<u64> {
-    let patient = ns.within(PATIENCE * 4);
+    let patient = ns.within(TIMEOUT * 4);
     patient
         .eventually(reason, async || reports(ns, reason).await.len() == count)
         .await;

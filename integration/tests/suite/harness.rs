@@ -15,7 +15,7 @@ fn a_guard_ends_its_process_when_the_test_process_is_gone() {
         .unwrap();
     let mut guard = Guard::over_process(child.id());
     assert!(child.try_wait().unwrap().is_none());
-    guard.let_go();
+    guard.close();
     let asked = Instant::now();
     while child.try_wait().unwrap().is_none() {
         assert!(asked.elapsed() < Duration::from_secs(10), "still there");

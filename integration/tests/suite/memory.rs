@@ -1,7 +1,7 @@
 //! Memory of the manager that others can occupy.
 
 use baton_integration::exclusive::Exclusive;
-use baton_integration::namespace::PATIENCE;
+use baton_integration::namespace::TIMEOUT;
 use baton_integration::prelude::*;
 use futures::{StreamExt as _, stream};
 
@@ -10,7 +10,7 @@ const STRANGERS: usize = 100;
 /// Size of the data, which is close to the limit of an object.
 const LENGTH: usize = 900_000;
 /// Limit of the memory for all of them. A few of them are in memory at a time, as they arrive.
-const MOST: u64 = 5 << 20;
+const LIMIT: u64 = 5 << 20;
 
 fn memory(bed: &Exclusive) -> u64 {
     bed.manager()
@@ -22,7 +22,7 @@ fn memory(bed: &Exclusive) -> u64 {
 /// within a second or two.
 async fn settles(ns: &TestNamespace, bed: &Exclusive, mark: u64, what: &str) {
     let above = || memory(bed).saturating_sub(mark);
-    ns.eventually(what, async || above() < MOST).await;
+    ns.eventually(what, async || above() < LIMIT).await;
     println!("{what}: {} KiB", above() / 1024);
 }
 
@@ -60,7 +60,7 @@ async fn objects_of_other_users_are_not_cached() {
     bed.take_manager().kill();
     bed.start_manager();
     // A debug build of the manager needs some time to read all of them.
-    let patient = ns.within(PATIENCE * 6);
+    let patient = ns.within(TIMEOUT * 6);
     let listed = patient.eventually("the strangers to be listed", async || {
         let metrics = bed.manager().metrics();
         metrics.count("package_operator_managed_cache_objects_total") > STRANGERS as u64
@@ -73,7 +73,7 @@ async fn objects_of_other_users_are_not_cached() {
         .count("process_resident_memory_max_bytes");
     let most = most.saturating_sub(before);
     println!("at most, after a restart: {} KiB", most / 1024);
-    assert!(most < 4 * MOST, "{most} bytes at a restart");
+    assert!(most < 4 * LIMIT, "{most} bytes at a restart");
 
     // A revision contains one of these objects. The foreign object is read because it collides, and
     // then it is deleted.

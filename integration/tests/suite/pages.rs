@@ -1,30 +1,19 @@
-//! Applies the manifests of the book as its readers do.
+//! Runs the pages of the book as their readers do.
+
+mod guides;
+mod operate;
+mod start;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use baton_hack::book::blocks;
 use baton_integration::prelude::*;
 
-/// The page with the first revision.
-const FIRST_REVISION: &str = "docs/start/first-revision.md";
-
-/// The command of that page that archives the first revision.
-const ARCHIVE: [&str; 6] = [
-    "patch",
-    "objectset",
-    "web-v1",
-    "--type=merge",
-    "-p",
-    r#"{"spec":{"lifecycleState":"Archived"}}"#,
-];
-
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// The pages of the book and the README, each with its path.
+/// Returns the pages of the book and the README, each with its path.
 fn pages() -> Vec<(String, String)> {
-    let mut waiting = vec![workspace().join("docs"), workspace().join("README.md")];
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut waiting: Vec<PathBuf> = vec![workspace.join("docs"), workspace.join("README.md")];
     let mut found = Vec::new();
     while let Some(path) = waiting.pop() {
         if path.is_dir() {
@@ -38,44 +27,23 @@ fn pages() -> Vec<(String, String)> {
     found
 }
 
-/// The documents in the YAML blocks of a page. Blocks with omissions are skipped.
+/// Returns the documents in the YAML blocks of a page. Excerpts are skipped.
 fn documents(name: &str, page: &str) -> Vec<Value> {
-    let mut blocks = Vec::new();
-    let mut block: Option<(usize, Vec<&str>)> = None;
-    for line in page.lines() {
-        let text = line.trim_start();
-        match &mut block {
-            Some(_) if text == "```" => blocks.extend(block.take().map(|(_, lines)| lines)),
-            Some((indentation, lines)) => lines.push(line.get(*indentation..).unwrap_or_default()),
-            None if text == "```yaml" => block = Some((line.len() - text.len(), Vec::new())),
-            None => {}
-        }
-    }
-    // A comment may contain an ellipsis.
-    let code = |line: &str| line.split(" #").next().unwrap_or_default().to_owned();
-    blocks.retain(|lines| !lines.iter().any(|line| code(line).contains('…')));
-    let texts = blocks.iter().map(|lines| lines.join("\n"));
-    let documents = texts.flat_map(|text| {
-        let documents = text.split("\n---\n").map(str::to_owned);
-        documents.collect::<Vec<_>>()
-    });
-    documents
+    let blocks = blocks(page);
+    let blocks = blocks
+        .iter()
+        .filter(|block| block.language == "yaml" && block.norun.as_deref() != Some("excerpt"));
+    let texts = blocks.flat_map(|block| block.text.split("\n---\n"));
+    texts
         .map(|text| {
-            let parsed: Result<Value, _> = serde_saphyr::from_str(&text);
+            let parsed: Result<Value, _> = serde_saphyr::from_str(text);
             assert!(parsed.is_ok(), "{name}: {parsed:?}\n{text}");
             parsed.unwrap()
         })
         .collect()
 }
 
-/// Moves a manifest into the namespace of the test.
-fn placed(ns: &TestNamespace, mut manifest: Value) -> Value {
-    if let Some(namespace) = manifest.pointer_mut("/metadata/namespace") {
-        *namespace = json!(ns.name());
-    }
-    manifest
-}
-
+/// The server checks the manifests of pages that no test runs, too: for example, of the contract.
 /// Incomplete manifests and manifests of other API groups are skipped.
 #[tokio::test]
 async fn every_manifest_of_the_book_is_taken_by_the_server() {
@@ -88,11 +56,13 @@ async fn every_manifest_of_the_book_is_taken_by_the_server() {
     ];
     let mut count = 0;
     for (name, page) in pages() {
-        for manifest in documents(&name, &page) {
+        for mut manifest in documents(&name, &page) {
             let version = manifest["apiVersion"].as_str().unwrap_or_default();
             if groups.iter().any(|group| version.starts_with(group)) {
+                if let Some(namespace) = manifest.pointer_mut("/metadata/namespace") {
+                    *namespace = json!(ns.name());
+                }
                 let args = ["apply", "--dry-run=server", "--validate=strict", "-f", "-"];
-                let manifest = placed(&ns, manifest);
                 let printed = ns.kubectl(&args, &manifest).await;
                 assert!(printed.ends_with("(server dry run)\n"), "{name}: {printed}");
                 count += 1;
@@ -100,29 +70,4 @@ async fn every_manifest_of_the_book_is_taken_by_the_server() {
         }
     }
     assert!(count >= 8, "{count} manifests");
-}
-
-#[tokio::test]
-async fn the_first_revision_of_the_book_is_rolled_out_and_replaced() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
-    let page = fs::read_to_string(workspace().join(FIRST_REVISION)).unwrap();
-    let first = documents(FIRST_REVISION, &page).remove(0);
-    let mut first = placed(&ns, first);
-    let apply = ["apply", "-f", "-"];
-    let _ = ns.kubectl(&apply, &first).await;
-    ns.reaches("web-v1", &[Is("Available", "True")]).await;
-
-    // The page describes the next revision in words and by an excerpt.
-    first["metadata"]["name"] = json!("web-v2");
-    first["spec"]["previous"] = json!([{ "name": "web-v1" }]);
-    first["spec"]["phases"][0]["objects"][0]["object"]["data"] = json!({ "greeting": "hi" });
-    let _ = ns.kubectl(&apply, &first).await;
-    ns.reaches("web-v2", &[Is("Available", "True")]).await;
-
-    let [verb, kind, name, flag, option, patch] = ARCHIVE;
-    let command = format!("$ kubectl {verb} {kind} {name} {flag} {option} '{patch}'\n");
-    assert!(page.contains(&command), "{command}");
-    let _ = ns.kubectl(&ARCHIVE, &Value::Null).await;
-    ns.reaches("web-v1", &[Is("Archived", "True")]).await;
-    ns.reaches("web-v2", &[Is("Available", "True")]).await;
 }

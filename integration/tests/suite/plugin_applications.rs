@@ -229,21 +229,21 @@ fn ageless(text: &str) -> Vec<&str> {
 async fn an_application_is_shown() {
     let ns = unmanaged::namespace().await;
     mid_rollout(&ns).await;
-    let tree = ns.plugin(&["tree", "app/shop"]).fine();
+    let tree = ns.plugin(&["tree", "app/shop"]).success();
     assert_shows!(ns, "application_tree", tree);
     for words in [
         &["tree", "application/shop"][..],
         &["tree", "app", "shop"],
         &["tree", "applications.shipper.booking.com/shop"],
     ] {
-        assert_eq!(ageless(&ns.plugin(words).fine()), ageless(&tree));
+        assert_eq!(ageless(&ns.plugin(words).success()), ageless(&tree));
     }
-    let one = ns.plugin(&["tree", "rel/shop-old-0"]).fine();
+    let one = ns.plugin(&["tree", "rel/shop-old-0"]).success();
     assert!(
         !one.contains("shop-new-0") && one.contains("shop-old-0-north"),
         "{one}"
     );
-    let json = ns.plugin(&["tree", "app/shop", "-o", "json"]).fine();
+    let json = ns.plugin(&["tree", "app/shop", "-o", "json"]).success();
     let json: Value = serde_json::from_str(&json).unwrap();
     let cluster = &json["application"]["releases"][0]["clusters"][0];
     assert_eq!(cluster["traffic"]["servicePercent"], 33);
@@ -258,15 +258,15 @@ async fn an_application_is_shown() {
     assert_eq!((status.code, status.stderr.as_str()), (1, ""));
     assert_shows!(ns, "application_status", status.stdout);
     assert_eq!(ns.plugin(&["status", "rel/shop-old-0"]).code, 0);
-    let history = ns.plugin(&["history", "app/shop"]).fine();
+    let history = ns.plugin(&["history", "app/shop"]).success();
     assert_shows!(ns, "application_history", history);
     let first = ns
         .plugin(&["history", "app/shop", "--revision", "0"])
-        .fine();
+        .success();
     assert!(first.contains("name: shop-old-0"), "{first}");
     let names = ns
         .plugin(&["history", "rel/shop-new-0", "-o", "name"])
-        .fine();
+        .success();
     assert_eq!(
         names,
         "release.shipper.booking.com/shop-old-0\nrelease.shipper.booking.com/shop-new-0\n"
@@ -286,7 +286,7 @@ async fn an_application_is_shown() {
     ];
     assert_eq!(ns.plugin(&args).stdout, diff.stdout);
     let same = ["diff", "app/shop", "--from", "1", "--to", "1"];
-    assert_eq!(ns.plugin(&same).fine(), "");
+    assert_eq!(ns.plugin(&same).success(), "");
 }
 
 #[tokio::test]
@@ -327,7 +327,7 @@ async fn diff_shows_the_effect_of_a_file_on_an_application() {
         "--strategy=vanguard",
         "--name=shop",
     ]);
-    let made = ns.plugin_with_input(&["diff", "-f", "-"], &made.fine());
+    let made = ns.plugin_with_input(&["diff", "-f", "-"], &made.success());
     assert!(made.stdout.contains("strategy: changed"), "{made:?}");
     assert!(!made.stdout.contains("refuse"), "{made:?}");
 }
@@ -364,7 +364,7 @@ async fn a_rollout_is_watched_and_promoted() {
             .contains("`kubectl baton promote app/shop` goes on"),
         "{waits:?}"
     );
-    let dry = ns.plugin(&["promote", "shop", "--dry-run"]).fine();
+    let dry = ns.plugin(&["promote", "shop", "--dry-run"]).success();
     let sent = "release.shipper.booking.com/shop-new-0 sent to step 2 (full on)";
     assert_eq!(dry, format!("{sent} (server dry run)\n"));
     let step = async || ns.live(&newest).await["spec"]["targetStep"].clone();
@@ -392,7 +392,7 @@ async fn a_rollout_is_watched_and_promoted() {
     // A Release can always go back to an earlier step.
     let back = ns
         .plugin(&["promote", "shop", "--step=0", "--no-wait"])
-        .fine();
+        .success();
     assert!(back.contains("sent to step 0 (staging)"), "{back}");
     assert_eq!(step().await, 0);
 }
@@ -405,7 +405,7 @@ async fn a_rollout_is_aborted_or_rolled_back() {
     let newest = release("shop-new-0", 1, 1, &Value::Null);
     let template = async || ns.live(&app).await["spec"]["template"].clone();
 
-    let dry = ns.plugin(&["rollback", "app/shop", "--dry-run"]).fine();
+    let dry = ns.plugin(&["rollback", "app/shop", "--dry-run"]).success();
     let line = "application.shipper.booking.com/shop rolled back to generation 0 (shop-old-0)";
     assert_eq!(dry, format!("{line} (server dry run)\n"));
     assert_eq!(template().await, environment("1.1.0"));
@@ -413,10 +413,10 @@ async fn a_rollout_is_aborted_or_rolled_back() {
         .plugin(&["rollback", "app/shop", "--to-revision=7"])
         .failed();
     assert!(refused.contains("there are 0 to 1"), "{refused}");
-    let back = ns.plugin(&["rollback", "app/shop", "--no-wait"]).fine();
+    let back = ns.plugin(&["rollback", "app/shop", "--no-wait"]).success();
     assert_eq!(back, format!("{line}\n"));
     assert_eq!(template().await, environment("1.0.0"));
-    let again = ns.plugin(&["rollback", "rel/shop-old-0"]).fine();
+    let again = ns.plugin(&["rollback", "rel/shop-old-0"]).success();
     assert!(again.contains("not rolled back"), "{again}");
     // No controller creates the Release here.
     let forth = [
@@ -438,10 +438,10 @@ async fn a_rollout_is_aborted_or_rolled_back() {
     assert!(refused.contains("--yes"), "{refused}");
     let refused = ns.plugin(&["abort", "rel/shop-old-0", "--yes"]).failed();
     assert!(refused.contains("is not the newest"), "{refused}");
-    let dry = ns.plugin(&["abort", "shop", "--dry-run"]).fine();
+    let dry = ns.plugin(&["abort", "shop", "--dry-run"]).success();
     assert!(dry.contains("(server dry run)"), "{dry}");
     assert!(ns.get(&newest).await.is_some());
-    let done = ns.plugin(&["abort", "shop", "--yes"]).fine();
+    let done = ns.plugin(&["abort", "shop", "--yes"]).success();
     let gone = "release.shipper.booking.com/shop-new-0 deleted, app/shop goes back to shop-old-0\n";
     assert_eq!(done, gone);
     ns.gone(&newest).await;
@@ -473,7 +473,7 @@ async fn missing_and_forbidden_objects_are_reported() {
     // An Application whose name is too long for a label has no Releases.
     let long = "a".repeat(100);
     ns.create(&application(&long, &environment("1.0.0"))).await;
-    let tree = ns.plugin(&["tree", &format!("app/{long}")]).fine();
+    let tree = ns.plugin(&["tree", &format!("app/{long}")]).success();
     assert!(tree.contains("there is no release yet"), "{tree}");
 
     mid_rollout(&ns).await;
@@ -488,7 +488,7 @@ async fn missing_and_forbidden_objects_are_reported() {
         as_user(&["history", "app/shop"]).code == 0
     })
     .await;
-    let tree = as_user(&["tree", "app/shop"]).fine();
+    let tree = as_user(&["tree", "app/shop"]).success();
     assert!(tree.contains("its revisions cannot be read"), "{tree}");
     assert!(tree.contains("the CapacityTarget cannot be read"), "{tree}");
     let diff = as_user(&["diff", "app/shop"]);

@@ -51,7 +51,7 @@ async fn the_overview_shows_one_line_each_and_filters_by_labels() {
         let unhealthy = ns.plugin(&["status", "--unhealthy"]);
         assert_eq!(unhealthy.code, 1);
         insta::assert_snapshot!("overview_unhealthy", unhealthy.stdout);
-        let tree = ns.plugin(&["tree", "--unhealthy"]).fine();
+        let tree = ns.plugin(&["tree", "--unhealthy"]).success();
         insta::assert_snapshot!("overview_tree", tree);
     });
     let names = |ran: &str| -> Vec<String> {
@@ -72,7 +72,7 @@ async fn the_overview_shows_one_line_each_and_filters_by_labels() {
             (names(&ran.stdout), ran.code),
             (expected.iter().map(ToString::to_string).collect(), code)
         );
-        let tree = ns.plugin(&["tree", "-l", selector, "-o", "json"]).fine();
+        let tree = ns.plugin(&["tree", "-l", selector, "-o", "json"]).success();
         let tree: Value = serde_json::from_str(&tree).unwrap();
         assert_eq!(
             tree["chains"].as_array().unwrap().len(),
@@ -160,9 +160,9 @@ async fn commands_about_one_deployment_read_only_its_revisions() {
         ],
         &["rollback", "web", "--dry-run"],
     ] {
-        let before = plugin.seen().len();
+        let before = plugin.requests().len();
         plugin.asks_for(args).await;
-        let seen = plugin.seen().split_off(before);
+        let seen = plugin.requests().split_off(before);
         let is_list = |seen: &&ObservedRequest| seen.path.ends_with("/objectsets");
         let lists: Vec<&ObservedRequest> = seen.iter().filter(is_list).collect();
         let is_narrow = |seen: &&ObservedRequest| seen.query.contains("labelSelector=");
@@ -179,7 +179,7 @@ async fn a_revision_without_the_label_of_its_deployment_is_shown() {
     let web = ns.existing("web");
     let sets = web.sets().await;
     let shown = || {
-        let history = ns.plugin(&["history", "web"]).fine();
+        let history = ns.plugin(&["history", "web"]).success();
         let status = ns.plugin(&["status", "web", "-o", "json"]).stdout;
         let status: Value = serde_json::from_str(&status).unwrap();
         let status =
@@ -203,7 +203,7 @@ async fn values_of_flags_are_completed_with_what_the_cluster_has() {
     create_all_kinds_of_owners(&ns).await;
     let complete = |words: &[&str], more: &[&str]| {
         let words = [&["__complete", "-n", ns.name()], more, words].concat();
-        ns.plugin(&words).fine()
+        ns.plugin(&words).success()
     };
     let revisions = "1\tAvailable\n2\tNotReady\n:4\n";
     for (words, expected) in [

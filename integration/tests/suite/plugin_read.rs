@@ -76,10 +76,10 @@ const FAILING: &str = "app-2";
 async fn a_chain_is_shown_from_its_failure_to_its_end() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = failing(&ns).await;
-    let tree = ns.plugin(&["tree", "od/web"]).fine();
+    let tree = ns.plugin(&["tree", "od/web"]).success();
     assert_shows!(ns, "tree_failing", tree);
-    assert_eq!(ns.plugin(&["tree"]).fine(), tree);
-    assert_eq!(ns.plugin(&["tree", "web"]).fine(), tree);
+    assert_eq!(ns.plugin(&["tree"]).success(), tree);
+    assert_eq!(ns.plugin(&["tree", "web"]).success(), tree);
     let status = ns.plugin(&["status", "web"]);
     assert_eq!((status.code, status.stderr.as_str()), (1, ""));
     assert_shows!(ns, "status_failing", status.stdout);
@@ -105,13 +105,15 @@ async fn a_chain_is_shown_from_its_failure_to_its_end() {
 
     web.concluded().await;
     web.set_reaches(1, &[Is("Archived", "True")]).await;
-    assert_shows!(ns, "tree_done", ns.plugin(&["tree", "web"]).fine());
-    let archived = ns.plugin(&["tree", "web", "--archived", "--ascii"]).fine();
+    assert_shows!(ns, "tree_done", ns.plugin(&["tree", "web"]).success());
+    let archived = ns
+        .plugin(&["tree", "web", "--archived", "--ascii"])
+        .success();
     assert_shows!(ns, "tree_archived", archived);
-    assert_shows!(ns, "status_done", ns.plugin(&["status", "web"]).fine());
+    assert_shows!(ns, "status_done", ns.plugin(&["status", "web"]).success());
     let watched = ns
         .plugin(&["status", "web", "--watch", "-o", "json"])
-        .fine();
+        .success();
     let watched: Value = serde_json::from_str(&watched).unwrap();
     assert_eq!(
         (&watched["rolledOut"], &watched["revision"]["revision"]),
@@ -123,7 +125,7 @@ async fn a_chain_is_shown_from_its_failure_to_its_end() {
         ("available", "is available"),
         ("condition=Progressing=False", "Progressing=False"),
     ] {
-        let written = ns.plugin(&["wait", "web", "--for", what]).fine();
+        let written = ns.plugin(&["wait", "web", "--for", what]).success();
         assert!(written.contains(answer), "{written}");
     }
 }
@@ -147,7 +149,7 @@ async fn only_events_of_the_chain_are_shown() {
             .all(|word| events.contains(word))
     })
     .await;
-    let events = ns.plugin(&["events", "web"]).fine();
+    let events = ns.plugin(&["events", "web"]).success();
     assert!(events.starts_with("LAST SEEN "), "{events}");
     assert!(!events.contains("ObjectSet/other"), "{events}");
     let place = |reason: &str| events.find(reason).unwrap_or_else(|| panic!("{events}"));
@@ -213,9 +215,9 @@ async fn owners_of_all_kinds(scope: Scope) -> (TestNamespace, String) {
 #[tokio::test]
 async fn owners_of_objects_are_shown() {
     let (ns, target) = owners_of_all_kinds(Scope::Namespaced).await;
-    assert_shows!(ns, "tree_owners", ns.plugin(&["tree", &target]).fine());
-    let previous = ns.plugin(&["tree", "v1"]).fine();
-    assert_eq!(previous, ns.plugin(&["tree", &target]).fine());
+    assert_shows!(ns, "tree_owners", ns.plugin(&["tree", &target]).success());
+    let previous = ns.plugin(&["tree", "v1"]).success();
+    assert_eq!(previous, ns.plugin(&["tree", &target]).success());
 }
 
 #[tokio::test]
@@ -224,7 +226,7 @@ async fn owners_of_objects_of_cluster_scoped_revisions_are_shown() {
     assert_shows!(
         ns,
         "tree_owners_cluster",
-        ns.plugin(&["tree", &target]).fine()
+        ns.plugin(&["tree", &target]).success()
     );
 }
 
@@ -243,12 +245,16 @@ async fn delegated_phases_are_shown() {
     let unserved = Says("Available", "Phase \"there\" failed: no status reported");
     ns.reaches("v1", &[unserved]).await;
     let there = ns.phase_object("v1", "there").await.unwrap();
-    assert_shows!(ns, "tree_delegated", ns.plugin(&["tree", "os/v1"]).fine());
+    assert_shows!(
+        ns,
+        "tree_delegated",
+        ns.plugin(&["tree", "os/v1"]).success()
+    );
     let status = ns.plugin(&["status", "os/v1"]);
     let hint = "No controller has reported on phase there, which has the class elsewhere; Baton serves only the \
                 classes default and cluster.NAME\n";
     assert!(status.stdout.contains(hint), "{status:?}");
-    let live = ns.plugin(&["diff", "os/v1", "--live"]).fine();
+    let live = ns.plugin(&["diff", "os/v1", "--live"]).success();
     let far = "(phase there): not compared: class elsewhere writes it\n";
     assert!(live.ends_with(far) && live.lines().count() == 1, "{live}");
 
@@ -260,7 +266,7 @@ async fn delegated_phases_are_shown() {
         }] } })
     };
     let row = |start: &str| {
-        let tree = ns.plugin(&["tree", "os/v1"]).fine();
+        let tree = ns.plugin(&["tree", "os/v1"]).success();
         let row = tree.lines().find(|line| line.contains(start));
         let words = row.unwrap_or_else(|| panic!("{tree}")).split_whitespace();
         words.collect::<Vec<_>>().join(" ")
@@ -326,10 +332,10 @@ async fn only_orphans_are_found() {
     let place = format!("No resources found in {} namespace.\n", ns.name());
     assert_eq!(none.stderr, place);
     ns.delete_set("v1", "Orphan").await;
-    assert_shows!(ns, "orphans", ns.plugin(&["orphans"]).fine());
-    let names = ns.plugin(&["orphans", "-o", "name"]).fine();
+    assert_shows!(ns, "orphans", ns.plugin(&["orphans"]).success());
+    let names = ns.plugin(&["orphans", "-o", "name"]).success();
     assert_eq!(names, "configmap/left\n");
-    let list = ns.plugin(&["orphans", "-o", "json"]).fine();
+    let list = ns.plugin(&["orphans", "-o", "json"]).success();
     let list: Value = serde_json::from_str(&list).unwrap();
     assert_eq!(
         list["items"][0]["metadata"]["uid"],
@@ -337,7 +343,7 @@ async fn only_orphans_are_found() {
     );
     assert_eq!(list["items"][0]["kind"], "ConfigMap");
     // With `-A`, the objects of other tests are listed as well.
-    let all = ns.plugin(&["orphans", "-A"]).fine();
+    let all = ns.plugin(&["orphans", "-A"]).success();
     let row = format!("{}   configmap/left", ns.name());
     assert!(all.lines().any(|line| line.starts_with(&row)), "{all}");
 }
@@ -448,7 +454,7 @@ async fn unreadable_objects_are_reported() {
         ns.plugin(&["tree", "v1", &account]).code == 0
     })
     .await;
-    let tree = ns.plugin(&["tree", "v1", &account]).fine();
+    let tree = ns.plugin(&["tree", "v1", &account]).success();
     let row = |start: &str| {
         let row = tree.lines().find(|line| line.contains(start));
         row.unwrap_or_else(|| panic!("{tree}"))
@@ -488,12 +494,12 @@ async fn a_closed_standard_output_is_no_failure() {
 #[tokio::test]
 async fn colours_depend_on_flags_and_the_environment() {
     let ns = one_revision().await;
-    let plain = ns.plugin(&["tree", "v1"]).fine();
+    let plain = ns.plugin(&["tree", "v1"]).success();
     assert!(!plain.contains('\x1b'), "{plain:?}");
-    let colours = ns.plugin(&["tree", "v1", "--color=always"]).fine();
+    let colours = ns.plugin(&["tree", "v1", "--color=always"]).success();
     assert!(colours.contains("\x1b[32mTrue\x1b[0m"), "{colours:?}");
     // Another part of the plugin formats the tables.
-    let colours = ns.plugin(&["history", "v1", "--color=always"]).fine();
+    let colours = ns.plugin(&["history", "v1", "--color=always"]).success();
     assert!(colours.contains('\x1b'), "{colours:?}");
     let output = ns
         .plugin_command(&["history", "v1"])
@@ -512,7 +518,7 @@ async fn empty_lists_are_reported_as_by_kubectl() {
         (ran.code, ran.stdout, ran.stderr),
         (0, String::new(), place)
     );
-    let gone = ns.plugin(&["wait", "od/web", "--for=deleted"]).fine();
+    let gone = ns.plugin(&["wait", "od/web", "--for=deleted"]).success();
     assert_eq!(gone, "od/web is deleted\n");
 }
 
@@ -582,7 +588,7 @@ async fn objects_in_slices_are_counted() {
             .starts_with("0/3 "),
         "{first:?}"
     );
-    assert_eq!(reads(&plugin.seen()), 1);
+    assert_eq!(reads(&plugin.requests()), 1);
     for entry in [&inline, &sliced, &last] {
         ns.object_becomes(entry, "written", |_| true).await;
         ns.annotate_with_name(entry).await;
@@ -594,5 +600,5 @@ async fn objects_in_slices_are_counted() {
     assert_eq!(followed.status.code(), Some(0), "{followed:?}");
     let last = String::from_utf8(followed.stdout).unwrap();
     assert!(last.contains(", 3 of 3 objects ready"), "{last}");
-    assert_eq!(reads(&plugin.seen()), 1);
+    assert_eq!(reads(&plugin.requests()), 1);
 }

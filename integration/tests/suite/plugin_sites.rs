@@ -5,7 +5,9 @@ use std::process::Stdio;
 
 use baton_integration::plugin::dated_snapshots;
 use baton_integration::prelude::*;
+use baton_integration::svg::assert_picture;
 use baton_integration::unmanaged;
+use regex::{Captures, Regex};
 
 const API: &str = "baton.run/v1alpha1";
 const OURS: &str = "package-operator.run/v1alpha1";
@@ -196,15 +198,32 @@ async fn mid_rollout(ns: &TestNamespace) {
     ns.create(&placement).await;
 }
 
+/// Replaces the names of sites and the ages by constants of the same width.
+fn pictured(ns: &TestNamespace, mut tree: String) -> String {
+    let cities = ["berlin", "lisbon", "madrid", "prague", "vienna", "warsaw"];
+    for ((number, city), letter) in (1..).zip(cities).zip(["a", "b", "c", "d", "e", "f"]) {
+        tree = tree.replace(&site(ns, letter), &format!("store-{city}-{number:03}"));
+    }
+    let age = Regex::new(r" \d+[smhdy][0-9a-z]*").unwrap();
+    let tree = age.replace_all(&tree, |age: &Captures<'_>| {
+        format!("{:1$}", " 3m", age[0].len())
+    });
+    tree.into_owned()
+}
+
 #[tokio::test]
 async fn a_rollout_over_sites_is_shown() {
     let ns = unmanaged::namespace().await;
     mid_rollout(&ns).await;
-    let tree = ns.plugin(&["tree", "sitedeploy/shop"]).fine();
+    let tree = ns.plugin(&["tree", "sitedeploy/shop"]).success();
     assert_shows!(ns, "sites_tree", tree);
+    let colored = ns
+        .plugin(&["tree", "sitedeploy/shop", "--color=always"])
+        .success();
+    assert_picture("fleet", &pictured(&ns, colored));
     let json = ns
         .plugin(&["tree", "sitedeployment", "shop", "-o", "json"])
-        .fine();
+        .success();
     let json: Value = serde_json::from_str(&json).unwrap();
     let fleet = &json["deployment"]["fleet"];
     assert_eq!(fleet["counts"]["Updated"], 2);
@@ -215,14 +234,16 @@ async fn a_rollout_over_sites_is_shown() {
     let status = ns.plugin(&["status", "sitedeploy/shop"]);
     assert_eq!((status.code, status.stderr.as_str()), (1, ""));
     assert_shows!(ns, "sites_status", status.stdout);
-    let history = ns.plugin(&["history", "sitedeploy/shop"]).fine();
+    let history = ns.plugin(&["history", "sitedeploy/shop"]).success();
     assert_shows!(ns, "sites_history", history);
     let of = format!("of={}", ns.name());
-    let sites = ns.plugin(&["sites", "-l", &of]).fine();
+    let sites = ns.plugin(&["sites", "-l", &of]).success();
     assert_shows!(ns, "sites_inventory", sites);
-    let application = ns.plugin(&["tree", "siteapp/shop"]).fine();
+    let application = ns.plugin(&["tree", "siteapp/shop"]).success();
     assert_shows!(ns, "sites_application", application);
-    let names = ns.plugin(&["history", "siteapp/shop", "-o", "name"]).fine();
+    let names = ns
+        .plugin(&["history", "siteapp/shop", "-o", "name"])
+        .success();
     assert_eq!(
         names,
         "controllerrevision.apps/shop-1.0.0\ncontrollerrevision.apps/shop-1.1.0\n"
@@ -253,7 +274,7 @@ async fn the_tree_of_one_site_is_shown() {
     mid_rollout(&ns).await;
     let site_c = site(&ns, "c");
     let args = ["tree", "sitedeploy/shop", "--site", &site_c];
-    assert_shows!(ns, "sites_one", ns.plugin(&args).fine());
+    assert_shows!(ns, "sites_one", ns.plugin(&args).success());
     let refused = ns
         .plugin(&["tree", "sitedeploy/shop", "--site", "nowhere"])
         .failed();
@@ -271,7 +292,7 @@ async fn the_tree_of_one_site_is_shown() {
         refused.starts_with("error: sitedeployments \"none\" not found in namespace"),
         "{refused}"
     );
-    let one = ns.plugin(&["sites", &site_c, "-A"]).fine();
+    let one = ns.plugin(&["sites", &site_c, "-A"]).success();
     assert!(one.contains(&format!("{}/shop 1.0.0", ns.name())), "{one}");
 }
 
@@ -289,7 +310,7 @@ async fn versions_for_sites_are_compared() {
         "--from-version=1.1.0",
         "--to-version=shop-1.1.0",
     ];
-    assert_eq!(ns.plugin(&same).fine(), "");
+    assert_eq!(ns.plugin(&same).success(), "");
     let gone = ns
         .plugin(&["diff", "siteapp/shop", "--to-version=9.9"])
         .failed();
@@ -307,7 +328,7 @@ async fn versions_for_sites_are_compared() {
     let new = file(template("1.2.0"));
     assert_eq!((new.code, new.stderr.as_str()), (1, ""));
     assert_shows!(ns, "sites_forecast", new.stdout);
-    let unchanged = file(template("1.1.0")).fine();
+    let unchanged = file(template("1.1.0")).success();
     assert!(
         unchanged.contains("version 1.1.0 is unchanged"),
         "{unchanged}"
@@ -337,13 +358,15 @@ async fn a_rollout_over_sites_is_paused_resumed_and_aborted() {
     let spec = async || ns.live(&deployment()).await["spec"].clone();
     let name = "sitedeployment.baton.run/shop";
 
-    let dry = ns.plugin(&["pause", "sitedeploy/shop", "--dry-run"]).fine();
+    let dry = ns
+        .plugin(&["pause", "sitedeploy/shop", "--dry-run"])
+        .success();
     assert_eq!(dry, format!("{name} paused (server dry run)\n"));
     assert_eq!(spec().await["paused"], Value::Null);
-    let paused = ns.plugin(&["pause", "sitedeploy/shop"]).fine();
+    let paused = ns.plugin(&["pause", "sitedeploy/shop"]).success();
     assert_eq!(paused, format!("{name} paused\n"));
     assert_eq!(spec().await["paused"], true);
-    let again = ns.plugin(&["pause", "sitedeploy", "shop"]).fine();
+    let again = ns.plugin(&["pause", "sitedeploy", "shop"]).success();
     assert_eq!(again, format!("{name} already paused\n"));
     let refused = ns.plugin(&["rollback", "sitedeploy/shop"]).failed();
     assert!(
@@ -353,13 +376,13 @@ async fn a_rollout_over_sites_is_paused_resumed_and_aborted() {
     ns.plugin(&["resume", "sitedeploy/shop"]).done();
     assert_eq!(spec().await["paused"], false);
 
-    let aborted = ns.plugin(&["abort", "sitedeploy/shop"]).fine();
+    let aborted = ns.plugin(&["abort", "sitedeploy/shop"]).success();
     assert!(
         aborted.starts_with(&format!("{name}: rollout 2 of version 1.1.0 aborted")),
         "{aborted}"
     );
     assert_eq!(spec().await["abortRollout"], 2);
-    let again = ns.plugin(&["abort", "sitedeploy/shop"]).fine();
+    let again = ns.plugin(&["abort", "sitedeploy/shop"]).success();
     assert_eq!(
         again,
         format!("{name}: rollout 2 of version 1.1.0 is aborted already\n")
@@ -374,15 +397,15 @@ async fn a_rollout_over_sites_is_paused_resumed_and_aborted() {
     );
     let back = ns
         .plugin(&["rollback", "sitedeploy/shop", "--no-wait"])
-        .fine();
+        .success();
     assert_eq!(back, format!("{name} rolled back to version 1.0.0\n"));
     assert_eq!(spec().await["applicationVersion"], "1.0.0");
     let same = ns
         .plugin(&["rollback", "sitedeploy/shop", "--to-version=1.0.0"])
-        .fine();
+        .success();
     assert!(same.contains("not rolled back: it asks for version 1.0.0 already"));
 
-    let redeployed = ns.plugin(&["redeploy", "shop"]).fine();
+    let redeployed = ns.plugin(&["redeploy", "shop"]).success();
     assert_eq!(redeployed, format!("{name} selects its sites again\n"));
     assert!(spec().await["redeploy"].is_string());
     let refused = ns.plugin(&["redeploy", "siteapp/shop"]).failed();
@@ -470,7 +493,7 @@ async fn a_user_who_may_not_read_clusters_sees_sites_with_revisions() {
     let tree = || ns.plugin(&["tree", "sitedeploy/shop", "--as", &user]);
     ns.eventually("the rights to be seen", async || tree().code == 0)
         .await;
-    let tree = tree().fine();
+    let tree = tree().success();
     assert!(
         tree.contains("Clusters cannot be read, so sites that are offline may be missing"),
         "{tree}"

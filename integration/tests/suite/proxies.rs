@@ -84,7 +84,7 @@ async fn servers_are_reached_through_the_proxy_of_the_environment_or_the_kubecon
     ] {
         for command in [baton(&ns, hub), plugin(&ns, hub)] {
             let program = command.get_program().to_owned();
-            let before = tunnel.asked().len();
+            let before = tunnel.requests().len();
             let ran = run(command, variables).await;
             let stderr = String::from_utf8_lossy(&ran.stderr);
             assert_eq!(
@@ -93,7 +93,7 @@ async fn servers_are_reached_through_the_proxy_of_the_environment_or_the_kubecon
                 "{program:?} {variables:?}: {stderr}"
             );
             assert!(!stderr.contains("s3cret"), "{stderr}");
-            let new = tunnel.asked()[before..].to_vec();
+            let new = tunnel.requests()[before..].to_vec();
             assert_eq!(!new.is_empty(), is_reached, "{program:?} {variables:?}");
             assert!(new.iter().all(|it| *it == asked), "{new:?}");
         }

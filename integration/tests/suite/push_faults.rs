@@ -15,7 +15,7 @@ use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::rollout::{PATIENCE, Rollout, Script, Stage, calm, is_done, watch_scripts};
+use crate::rollout::{Rollout, Script, Stage, TIMEOUT, calm, is_done, watch_scripts};
 
 /// Rolls out over API servers with these faults, one rollout per fault, all side by side.
 async fn roll_out_with_each(scripts: Vec<Script>) {
@@ -34,7 +34,7 @@ async fn roll_out_with_each(scripts: Vec<Script>) {
         faults.heal();
         rollout.assert_calm(text).await;
         // A write that was carried out without an answer may be sent once more, without an effect.
-        let seen = faults.seen();
+        let seen = faults.requests();
         let lost = seen.iter().filter(|seen| seen.injected && is_done(seen));
         let most = calm().await.1 + lost.count();
         let done = seen.iter().filter(|seen| is_done(seen));
@@ -314,7 +314,7 @@ async fn expired_credentials() {
             if stage != Stage::First {
                 return;
             }
-            let patient = rollout.ns.within(PATIENCE);
+            let patient = rollout.ns.within(TIMEOUT);
             let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
             patient.reaches("v1", &lost).await;
             let reported = rollout.joined.because("Connected", "Unauthorized").await;

@@ -77,12 +77,12 @@ async fn logs_of_crashed_containers_are_read_only_on_request() {
         let crashed = json!({ "status": { "phase": "Running", "containerStatuses": [container] } });
         ns.cluster().merge_status(&pod, &crashed).await.unwrap();
     }
-    let told = asked();
-    assert_eq!(told.code, 1, "{told:?}");
-    let (_, logs) = told.stdout.split_once(heading).unwrap();
+    let reported = asked();
+    assert_eq!(reported.code, 1, "{reported:?}");
+    let (_, logs) = reported.stdout.split_once(heading).unwrap();
     assert!(
         logs.contains("Deployment/web   web-") && logs.contains("<unknown: "),
-        "{told:?}"
+        "{reported:?}"
     );
     let plain = ns.plugin(&status);
     assert!(!plain.stdout.contains(heading), "{plain:?}");
@@ -115,11 +115,11 @@ async fn a_claim_waits_for_its_storage_class(scope: Scope) {
         Scope::Cluster => "cos",
     };
     let target = format!("{kind}/{}", ns.set_name("v1"));
-    let tree = ns.plugin(&["tree", &target]).fine();
-    let is_told = tree
+    let tree = ns.plugin(&["tree", &target]).success();
+    let is_reported = tree
         .lines()
         .any(|line| line.contains("PersistentVolumeClaim/data") && line.contains("False"));
-    assert!(is_told && tree.contains("does not exist"), "{tree}");
+    assert!(is_reported && tree.contains("does not exist"), "{tree}");
     let class = object("storage.k8s.io/v1", "StorageClass", &class)
         .with("/provisioner", "example.com/none")
         .with("/volumeBindingMode", "WaitForFirstConsumer");

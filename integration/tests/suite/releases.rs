@@ -127,7 +127,7 @@ async fn lost_and_changed_objects_are_restored() {
     let labels = format!("shipper-release={}", name(&release));
     let deployments = app.in_clusters("apps/v1", "Deployment", &labels).await;
     let old = deployments[1][0].clone();
-    assert!(app.places[1].cluster.delete(&old, "Background").await);
+    assert!(app.clusters[1].cluster.delete(&old, "Background").await);
     ns.eventually("another Deployment", async || {
         let found = app.in_clusters("apps/v1", "Deployment", &labels).await;
         found[1]
@@ -141,13 +141,13 @@ async fn lost_and_changed_objects_are_restored() {
     // A user scales the workload.
     let scaled = json!({ "spec": { "replicas": 5 } });
     let deployment = &deployments[0][0];
-    app.places[0]
+    app.clusters[0]
         .cluster
         .merge(deployment, &scaled)
         .await
         .unwrap();
     ns.eventually("as many pods as before", async || {
-        let live = app.places[0].cluster.get(deployment).await.unwrap();
+        let live = app.clusters[0].cluster.get(deployment).await.unwrap();
         live["spec"]["replicas"] == 2
     })
     .await;
@@ -239,13 +239,13 @@ async fn bad_input_is_reported_and_changes_nothing() {
         let mut bad = good.clone();
         bad["chart"][field] = value.into();
         app.apply(bad).await;
-        let told = ns
+        let reported = ns
             .object_becomes(&app.entry(), "refused", |application| {
                 let [reason, message] = reason(application, "RollingOut");
                 reason == "ChartVersionResolutionFailed" && message.ends_with(cause)
             })
             .await;
-        assert_eq!(told["status"]["history"], json!([name(&first)]));
+        assert_eq!(reported["status"]["history"], json!([name(&first)]));
         app.apply(good.clone()).await;
         ns.object_becomes(&app.entry(), "well", |application| {
             condition(application, "RollingOut") == "False"
@@ -267,11 +267,11 @@ async fn bad_input_is_reported_and_changes_nothing() {
     let mut bad = good.clone();
     bad["strategy"]["steps"] = json!([]);
     app.apply(bad).await;
-    let told = "failed to execute strategy: \"no step 0 in strategy for Release";
+    let reported = "failed to execute strategy: \"no step 0 in strategy for Release";
     app.ns
         .eventually("a Release without steps to be refused", async || {
             let newest = app.releases().await.pop().unwrap_or_default();
-            reason(&newest, "StrategyExecuted")[1].starts_with(told)
+            reason(&newest, "StrategyExecuted")[1].starts_with(reported)
         })
         .await;
     assert_eq!(app.ready_pods(&first).await, [1, 1]);
@@ -339,7 +339,7 @@ async fn a_namespace_that_may_not_deliver_into_a_cluster_scales_nothing_there() 
     app.has_pods(&release, 2).await;
     let labels = format!("shipper-release={}", name(&release));
     let deployment = app.in_clusters("apps/v1", "Deployment", &labels).await[1][0].clone();
-    let site = app.places[1].joined.name();
+    let site = app.clusters[1].joined.name();
     let nobody = json!({ "namespaces": { "names": [] }, "clusters": { "names": [site] } });
     let closed = object("baton.run/v1alpha1", "SiteAssignment", &ns.unique("closed"));
     let closed = ns.create_elsewhere(&closed.with("/spec", nobody)).await;
@@ -350,7 +350,7 @@ async fn a_namespace_that_may_not_deliver_into_a_cluster_scales_nothing_there() 
         })
         .await;
     }
-    let cluster = &app.places[1].cluster;
+    let cluster = &app.clusters[1].cluster;
     let scaled = json!({ "spec": { "replicas": 5 } });
     cluster.merge(&deployment, &scaled).await.unwrap();
     ns.stays(Duration::from_secs(1), "scaled by hand", async || {

@@ -1,8 +1,9 @@
 //! A cluster whose etcd is restored from a backup, while the manager has observed later changes.
 
 use baton_integration::exclusive::Exclusive;
-use baton_integration::namespace::PATIENCE;
+use baton_integration::namespace::TIMEOUT;
 use baton_integration::prelude::*;
+use baton_integration::sites::{PUSH, Site};
 
 /// Number of changes of each object after the restore. Each change is an event.
 const TOUCHES: usize = 3;
@@ -68,7 +69,7 @@ async fn objects_of_a_restored_revision_are_no_strays(scope: Scope) {
     // The manager continues with the restored objects.
     ns.revision(2).phase("a", objects(2)).available().await;
     ns.set_lifecycle("v1", "Archived").await;
-    ns.within(2 * PATIENCE)
+    ns.within(2 * TIMEOUT)
         .reaches("v1", &[Is("Archived", "True")])
         .await;
     ns.gone(&objects(1)[1]).await;
@@ -79,4 +80,36 @@ async fn objects_of_a_restored_revision_are_no_strays(scope: Scope) {
         !log.contains("was created after its owner had ended"),
         "a stray"
     );
+}
+
+/// As the page about backups says, a revision that the backup lacks has left its objects in another
+/// cluster, and a new revision of that name may take them over.
+#[tokio::test]
+async fn objects_of_a_lost_revision_in_a_site_are_taken_over() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let joined = site.join(&ns).create().await;
+    joined.becomes("Connected", "True").await;
+    let class = joined.class();
+    let delivered = configmap("delivered").within(ns.name());
+    let snapshot = bed.snapshot().await;
+    let set = || ns.revision(1).delegated("a", &class, [delivered.clone()]);
+    set().available().await;
+    let before = site.live(&ns, &delivered).await;
+    bed.restore(&snapshot).await;
+    // A manager with a lease ends by itself.
+    bed.take_manager().kill();
+    bed.start_manager();
+
+    let collides = [Because("Available", "False", "CollisionDetected")];
+    set().create().await;
+    ns.within(2 * TIMEOUT).reaches("v1", &collides).await;
+    let taken = delivered.clone().collision("None");
+    ns.revision(2)
+        .delegated("a", &class, [taken])
+        .available()
+        .await;
+    let after = site.live(&ns, &delivered).await;
+    assert_eq!(uid(&after), uid(&before));
 }

@@ -11,7 +11,7 @@ use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 /// Time limit of a rollout over a network that fails: the longest backoff of the manager is a
 /// minute.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Limit of the rollouts side by side in all tests. Most of them have an agent, and with more of
 /// them waits exceed their time limits.
@@ -100,7 +100,7 @@ impl Rollout {
     pub(crate) async fn run(&self, disturb: impl AsyncFn(Stage)) {
         let ns = &self.ns;
         let class = self.joined.class();
-        let patient = ns.within(PATIENCE);
+        let patient = ns.within(TIMEOUT);
         let done = [
             Is("Available", "True"),
             Is("Succeeded", "True"),
@@ -232,7 +232,7 @@ pub(crate) async fn calm() -> &'static (Outcome, usize) {
             // created and deleted.
             assert!(*changes <= 3, "{name} changed {changes} times");
         }
-        let seen = faults.seen();
+        let seen = faults.requests();
         let done = seen.iter().filter(|seen| is_done(seen));
         let done: Vec<_> = done.map(|seen| (seen.verb, &*seen.path)).collect();
         let changes = outcome.changes.values().sum::<usize>();

@@ -299,11 +299,11 @@ async fn a_site_belongs_to_one_deployment_of_an_application() {
         text.contains("\"first\"") && text.contains(hub.name()),
         "{text}"
     );
-    let told = |live: &Value| {
+    let reported = |live: &Value| {
         condition(live, "Placed") == "True" && reason(live, "Placed")[1].contains("\"second\"")
     };
     fleet
-        .becomes("first", "the other one to be reported", told)
+        .becomes("first", "the other one to be reported", reported)
         .await;
     assert!(fleet.revisions("second", &hub).await.is_empty());
 
@@ -400,9 +400,9 @@ async fn the_newest_and_the_named_versions_are_kept() {
         } }] },
     ]}}}});
     ns.merge(&application, &invalid).await;
-    let told = |live: &Value| reason(live, "Kept")[0] == "InvalidTemplate";
+    let reported = |live: &Value| reason(live, "Kept")[0] == "InvalidTemplate";
     let live = ns
-        .object_becomes(&application, "the template to be reported", told)
+        .object_becomes(&application, "the template to be reported", reported)
         .await;
     assert_eq!(
         (condition(&live, "Stalled"), condition(&live, "Ready")),
@@ -434,12 +434,12 @@ async fn a_revision_that_the_hub_refuses_is_reported_and_created_later() {
     .await;
 
     fleet.application(&version("1.1.0")).await;
-    let is_told = |live: &Value| {
+    let is_reported = |live: &Value| {
         let [reason, message] = reason(live, "Progressing");
         reason == "RevisionRefused" && message.contains("exceeded quota: quota")
     };
     let live = fleet
-        .becomes("web", "the refusal to be reported", is_told)
+        .becomes("web", "the refusal to be reported", is_reported)
         .await;
     assert_eq!(condition(&live, "Ready"), "False");
     assert_eq!(condition(&live, "Available"), "True");
@@ -515,10 +515,10 @@ async fn no_older_version_replaces_one_that_has_lost_its_content() {
     let name = &newest.unwrap()["data"]["phases"][0]["slices"][0];
     let slice = ns.slice_ref(name.as_str().unwrap());
     ns.cluster().delete(&slice, "Background").await;
-    let told = |live: &Value| {
+    let reported = |live: &Value| {
         let status = &live["status"];
         reason(live, "Waiting")[0] == "VersionNotFound" && status["rollout"] == 2
     };
-    fleet.becomes("web", "it to be reported", told).await;
+    fleet.becomes("web", "it to be reported", reported).await;
     assert_eq!(fleet.version_in(&hub).await.as_deref(), Some("1.1.0"));
 }

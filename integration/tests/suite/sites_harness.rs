@@ -137,7 +137,7 @@ async fn requests_are_answered_by_a_script() {
     };
     assert_eq!(tokio::join!(create("held"), released).0, Ok(()));
 
-    let seen = faults.seen();
+    let seen = faults.requests();
     let statuses: Vec<u16> = seen.iter().map(|seen| seen.status).collect();
     assert_eq!(statuses, [409, 500, 500, 429, 201, 201]);
     assert!(seen.iter().all(ObservedRequest::is_write));
@@ -195,7 +195,7 @@ async fn scripted_faults_cut_answers_and_watches() {
         (WatchEnd::HangUp, false),
         (WatchEnd::Error(status), true),
     ] {
-        let before = faults.seen().len();
+        let before = faults.requests().len();
         let end = async {
             let open = |seen: &[ObservedRequest]| seen.len() > before;
             faults.until("the watch to be open", open).await;

@@ -430,12 +430,12 @@ async fn an_application_reports_errors_that_the_schema_cannot_detect() {
         (phases(json!([{ "name": "a" }])), "no objects"),
     ] {
         fleet.application(&spec).await;
-        let tells = |live: &Value| {
+        let is_reported = |live: &Value| {
             let [reason, message] = reason(live, "Kept");
             reason == why && message.contains(place) && message.contains(cause)
         };
         let wanted = format!("{why} in {place} because of {cause}");
-        ns.object_becomes(&application, &wanted, tells).await;
+        ns.object_becomes(&application, &wanted, is_reported).await;
     }
     assert!(fleet.kept().await.is_empty());
     fleet.application(&version("1.0.0")).await;
@@ -513,12 +513,12 @@ async fn a_deployment_reports_errors_that_the_schema_cannot_detect() {
     {
         let name = format!("web-{at}");
         fleet.deployment(&name, fields).await;
-        let tells = |live: &Value| {
+        let is_reported = |live: &Value| {
             let [reason, message] = reason(live, kind);
             reason == why && message.contains(place) && message.contains(cause)
         };
         let wanted = format!("{why} in {place} because of {cause}");
-        fleet.becomes(&name, &wanted, tells).await;
+        fleet.becomes(&name, &wanted, is_reported).await;
         assert!(fleet.revisions(&name, &hub).await.is_empty(), "{wanted}");
         ns.delete(&Fleet::kind("SiteDeployment", &name)).await;
     }

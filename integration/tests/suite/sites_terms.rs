@@ -298,11 +298,11 @@ async fn a_failure_during_the_success_delay_aborts_the_rollout() {
 
 /// Waits until the deployment reports that no matching site is assigned to the namespace.
 async fn has_no_site(fleet: &Fleet<'_>, name: &str) {
-    let is_told = |live: &Value| {
+    let is_reported = |live: &Value| {
         let text = "No site that the namespace may use matches.";
         reason(live, "Placed") == ["NoSites", text] && reason(live, "Progressing")[0] == "NoSites"
     };
-    fleet.becomes(name, "without any site", is_told).await;
+    fleet.becomes(name, "without any site", is_reported).await;
 }
 
 /// A site that is assigned to others is not placed, and a change of its assignment is followed.

@@ -6,7 +6,7 @@ mod unaware;
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::manager::Manager;
-use baton_integration::namespace::PATIENCE;
+use baton_integration::namespace::TIMEOUT;
 use baton_integration::prelude::*;
 use baton_integration::seed::{SEED, first_seed};
 use rand::rngs::StdRng;
@@ -86,7 +86,7 @@ async fn a_stopped_leader_that_continues_leaves_no_object() {
         leader.freeze();
         let before = objects(&ns, &set).await.len();
         ns.set_lifecycle(&set, "Archived").await;
-        ns.within(PATIENCE * 2)
+        ns.within(TIMEOUT * 2)
             .reaches(&set, &[Is("Archived", "True")])
             .await;
         assert_eq!(objects(&ns, &set).await, [""; 0], "archived");

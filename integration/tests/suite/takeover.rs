@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_integration::exclusive::Exclusive;
-use baton_integration::namespace::PATIENCE;
+use baton_integration::namespace::TIMEOUT;
 use baton_integration::prelude::*;
 use baton_integration::takeover::{MANAGER, PROCESS, Shape, entries};
 use futures::future::join_all;
@@ -503,7 +503,7 @@ async fn a_migration_survives_other_writers() {
             ns.merge(cm, &patch).await;
         }
     }
-    ns.within(PATIENCE * 3)
+    ns.within(TIMEOUT * 3)
         .reaches("v2", &[Is("Available", "True"), Is("Succeeded", "True")])
         .await;
     for cm in &objects {

@@ -186,9 +186,9 @@ async fn values_that_the_account_may_not_read_are_not_reported() {
                 No("demo.example/Ready"),
             ])
             .await;
-        let told = set.json["status"].to_string();
-        assert!(!told.to_lowercase().contains("hunter2"), "{told}");
-        assert!(!told.contains(".status.condition"), "{told}");
+        let reported = set.json["status"].to_string();
+        assert!(!reported.to_lowercase().contains("hunter2"), "{reported}");
+        assert!(!reported.contains(".status.condition"), "{reported}");
     }
     // Once the account may read the object, the condition is reported.
     allow(

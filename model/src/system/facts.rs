@@ -1,7 +1,8 @@
 //! Facts about a state.
 
 use super::{
-    Cached, ChainLink, Life, Numbering, REVISIONS, Request, State, Status, View, Wish, World, chain,
+    Cached, ChainLink, Life, Numbering, REVISIONS, Request, RequestedState, State, Status, View,
+    World, chain,
 };
 
 /// The record of a revision that is gone.
@@ -26,7 +27,7 @@ pub(super) fn is_write(request: &Request) -> bool {
 
 /// True if a crash of the manager would change the state.
 pub(super) fn is_busy(state: &State) -> bool {
-    state.sets.iter().any(|set| set.talk != 0)
+    state.sets.iter().any(|set| set.dialogue != 0)
         || state
             .objects
             .iter()
@@ -63,11 +64,11 @@ pub(super) fn number(state: &State, index: usize) -> Option<u8> {
 }
 
 /// The requested state of a phase object.
-pub(super) fn wish_of_phase(record: crate::state::Record) -> Wish {
+pub(super) fn wish_of_phase(record: crate::state::Record) -> RequestedState {
     if record.paused {
-        Wish::Paused
+        RequestedState::Paused
     } else {
-        Wish::Active
+        RequestedState::Active
     }
 }
 
@@ -80,6 +81,6 @@ pub(super) fn can_start(state: &State, index: usize) -> bool {
         Life::Alive if World::is_phase(index) => true,
         // A pass does nothing while the content is unknown.
         Life::Alive if set.record.status.archived || set.record.is_lost => false,
-        Life::Alive => set.wish == Wish::Archived || number(state, index).is_some(),
+        Life::Alive => set.requested == RequestedState::Archived || number(state, index).is_some(),
     }
 }

@@ -1,8 +1,8 @@
 //! Changes of phase objects.
 
 use super::{
-    Alarm, Delegation, Ending, Life, OBJECTS, PhaseAnswer, Record, Reported, RequestOutcome, State,
-    Status, System, Wish, World,
+    Alarm, Delegation, Ending, Life, OBJECTS, PhaseAnswer, Record, Reported, RequestOutcome,
+    RequestedState, State, Status, System, World,
     facts::{gone, view, wish_of_phase},
 };
 
@@ -13,7 +13,7 @@ impl System {
         let set = state.sets[index];
         let phase = World::phase_of(index);
         let record = &mut state.sets[phase].record;
-        let asked = self.talks.delegation(set.talk).cloned();
+        let asked = self.dialogues.delegation(set.dialogue).cloned();
         let mut said = if record.exists() {
             PhaseAnswer::Changed
         } else {
@@ -25,7 +25,7 @@ impl System {
                     *record = Record {
                         life: Life::Alive,
                         number: set.record.number,
-                        paused: self.talks.wish(set.talk) == Wish::Paused,
+                        paused: self.dialogues.requested(set.dialogue) == RequestedState::Paused,
                         // The controller of another class adds a finalizer itself, or none.
                         is_held: !self.world.is_foreign(phase),
                         is_lost: false,
@@ -52,7 +52,7 @@ impl System {
                 }
                 Some(Delegation::Get) if record.exists() => said = PhaseAnswer::Is(*record),
                 Some(Delegation::Pause(_) | Delegation::Delete { .. }) => {
-                    said = PhaseAnswer::Changed
+                    said = PhaseAnswer::Changed;
                 }
                 _ => {}
             }
@@ -61,7 +61,7 @@ impl System {
             said = PhaseAnswer::Failed;
         }
         let view = view(state, index);
-        let (talk, alarm) = self.talks.answer_delegation(set.talk, said, view);
+        let (talk, alarm) = self.dialogues.answer_delegation(set.dialogue, said, view);
         state.alarm = state.alarm.or(alarm);
         self.continue_with(state, index, talk, set.current);
     }
@@ -72,7 +72,7 @@ impl System {
         let is_left = |object: &usize| {
             let is_later = world.revisions[index][*object].phase() > Some(world.delegated);
             let content = state.objects[*object].content;
-            is_later && self.talks.contents.facts(content).controller == Some(index)
+            is_later && self.dialogues.contents.facts(content).controller == Some(index)
         };
         if (0..OBJECTS).any(|object| is_left(&object)) {
             state.alarm = state.alarm.or(Some(Alarm::OutOfOrder));
@@ -81,7 +81,7 @@ impl System {
 
     /// Writes the status of a phase object, or ends it.
     pub(super) fn report_phase(&self, state: &mut State, index: usize, talk: u32, ending: &Ending) {
-        let started = self.talks.wish(talk);
+        let started = self.dialogues.requested(talk);
         let record = &mut state.sets[index].record;
         match *ending {
             Ending::Teardown { is_done, .. } if record.life == Life::Deleting => {

@@ -16,12 +16,12 @@ impl System {
         if object.cached != Cached::Current || self.seen(state, index).is_none() {
             return None;
         }
-        let owners = self.talks.contents.facts(object.content).owners;
+        let owners = self.dialogues.contents.facts(object.content).owners;
         (0..REVISIONS).find_map(|set| {
             let record = state.sets[set].record;
             let is_ended = record.life == Life::Alive && record.status.archived;
             let is_stray = is_ended && owners & bit(set) != 0;
-            is_stray.then(|| self.talks.stray(object.content, set))?
+            is_stray.then(|| self.dialogues.stray(object.content, set))?
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The actions of users.
 
 use crate::{
-    state::{Life, Set, State, Wish},
+    state::{Life, RequestedState, Set, State},
     world::{UserAction, World},
 };
 
@@ -15,21 +15,27 @@ impl System {
         actions.extend(next.map(|index| Action::Create(small(index))));
         for power in &self.world.powers {
             let content = |index: usize| state.objects[index].content;
-            let facts = |index: usize| self.talks.contents.facts(content(index));
-            let data = |index: usize| self.talks.contents.data(content(index));
+            let facts = |index: usize| self.dialogues.contents.facts(content(index));
+            let data = |index: usize| self.dialogues.contents.data(content(index));
             let may_touch = |index: usize| content(index) != 0 && state.edits > 0;
             match *power {
                 UserAction::Archive(index)
                 | UserAction::Pause(index)
                 | UserAction::Delete(index)
                     if state.sets[index].record.life != Life::Alive => {}
-                UserAction::Archive(index) if state.sets[index].wish != Wish::Archived => {
-                    actions.push(Action::Wish(small(index), Wish::Archived));
+                UserAction::Archive(index)
+                    if state.sets[index].requested != RequestedState::Archived =>
+                {
+                    actions.push(Action::Wish(small(index), RequestedState::Archived));
                 }
-                UserAction::Pause(index) => match state.sets[index].wish {
-                    Wish::Active => actions.push(Action::Wish(small(index), Wish::Paused)),
-                    Wish::Paused => actions.push(Action::Wish(small(index), Wish::Active)),
-                    Wish::Archived => {}
+                UserAction::Pause(index) => match state.sets[index].requested {
+                    RequestedState::Active => {
+                        actions.push(Action::Wish(small(index), RequestedState::Paused))
+                    }
+                    RequestedState::Paused => {
+                        actions.push(Action::Wish(small(index), RequestedState::Active))
+                    }
+                    RequestedState::Archived => {}
                 },
                 UserAction::Delete(index) => actions.push(Action::Delete(small(index))),
                 UserAction::Edit(index) if may_touch(index) && data(index) != "edited" => {

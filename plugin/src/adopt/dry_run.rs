@@ -11,7 +11,7 @@ use super::{ObjectToAdopt, content::Content};
 use crate::{connect::Cluster, error::Error, output::format::first};
 
 /// The number of paths of a drift that are named.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// The source of the values of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum Values {
 }
 
 /// Chooses the content of an object in a revision. Returns a remark for the user besides.
-pub(crate) async fn settle(
+pub(crate) async fn choose_content(
     cluster: &Cluster,
     member: &ObjectToAdopt,
     live: &Value,
@@ -92,7 +92,7 @@ async fn drift(
     Ok(Some(format!(
         "{} differs from its record in {}: the value of the cluster is used; --recorded uses the value of the record",
         member.title(),
-        first(&paths, NAMED)
+        first(&paths, MAX_NAMED)
     )))
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{FoundObjects, ObjectToAdopt};
 use crate::{
-    connect::{Cluster, SIDE_BY_SIDE},
+    connect::{Cluster, MAX_CONCURRENT},
     error::Error,
     pack::scope::Scopes,
     text::diff::object_title,
@@ -91,7 +91,7 @@ pub(crate) async fn read(
             };
             (member, looked)
         });
-    let mut looks = stream::iter(looks).buffered(SIDE_BY_SIDE);
+    let mut looks = stream::iter(looks).buffered(MAX_CONCURRENT);
     while let Some((member, looked)) = looks.next().await {
         adoptable.take(member, looked?, choice);
     }
@@ -100,7 +100,9 @@ pub(crate) async fn read(
 
 impl Adoptable {
     fn take(&mut self, member: ObjectToAdopt, looked: ReadResult, choice: AdoptFilter) {
-        let ObjectToAdopt { place, .. } = &member;
+        let ObjectToAdopt {
+            location: place, ..
+        } = &member;
         let title = object_title(&member.key());
         match looked {
             ReadResult::Live(live) => {

@@ -3,7 +3,7 @@
 use baton_apis::constants::ANNOTATION_FORMER_MANAGERS;
 use baton_view::diff::{
     Pair, Section,
-    fate::{DiffOutcome, Group},
+    outcome::{DiffOutcome, Group},
 };
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub(crate) fn preview(mut sections: Vec<Section>) -> Vec<Section> {
     let groups: Vec<Group> = objects
         .map(|section| {
             of_object(section);
-            match section.fate.group() {
+            match section.outcome.group() {
                 Group::Refused => Group::Refused,
                 group if group.is_same() => Group::Adopted,
                 _ => Group::Changed,
@@ -28,7 +28,7 @@ pub(crate) fn preview(mut sections: Vec<Section>) -> Vec<Section> {
         })
         .collect();
     if let Some(revision) = sections.get_mut(1) {
-        revision.fate = DiffOutcome::count(groups);
+        revision.outcome = DiffOutcome::count(groups);
     }
     sections
 }
@@ -40,7 +40,7 @@ fn of_object(section: &mut Section) {
     };
     // Masked values differ exactly if the hidden values differ.
     let after = without_own(after.clone());
-    (section.fate, section.pair) = if differences(before, &after).is_empty() {
+    (section.outcome, section.pair) = if differences(before, &after).is_empty() {
         (DiffOutcome::Adopted, None)
     } else {
         let restarts = restarts(before, &after);
@@ -91,7 +91,7 @@ mod tests {
     use baton_view::{children::Owner, diff::Topic};
 
     use super::*;
-    use crate::text::diff::fate::fate;
+    use crate::text::diff::outcome::fate;
 
     fn yaml(text: &str) -> Value {
         serde_saphyr::from_str(text).unwrap()
@@ -127,7 +127,7 @@ mod tests {
             "name: web, annotations: {baton.run/former-managers: kapp}",
         );
         let preview = preview(forecast(&[(WEB, WEB), (WEB, &noted)]));
-        assert_eq!(fate(&preview[1].fate), "2 taken over unchanged");
+        assert_eq!(fate(&preview[1].outcome), "2 taken over unchanged");
         assert!(preview[2..].iter().all(|it| !it.differs()));
         assert_eq!(restarting(&preview), 0);
     }
@@ -135,7 +135,7 @@ mod tests {
     fn restarting(sections: &[Section]) -> usize {
         let sections = sections.iter();
         sections
-            .filter(|it| it.fate == DiffOutcome::Restarted)
+            .filter(|it| it.outcome == DiffOutcome::Restarted)
             .count()
     }
 
@@ -144,14 +144,14 @@ mod tests {
         let scaled = WEB.replace("replicas: 1", "replicas: 2");
         let other = WEB.replace("[a]", "[b]");
         let found = preview(forecast(&[(WEB, &scaled), (WEB, &other)]));
-        assert_eq!(fate(&found[1].fate), "2 changed");
-        assert_eq!(found[2].fate, DiffOutcome::Changed);
-        assert_eq!(found[3].fate, DiffOutcome::Restarted);
+        assert_eq!(fate(&found[1].outcome), "2 changed");
+        assert_eq!(found[2].outcome, DiffOutcome::Changed);
+        assert_eq!(found[3].outcome, DiffOutcome::Restarted);
         let mut refused = forecast(&[(WEB, WEB)]);
         refused.push(Section::new(Topic::Slices).fate(DiffOutcome::Refused("no".to_owned())));
         let found = preview(refused);
         assert!(found.iter().any(Section::is_refused));
-        assert_eq!(fate(&found[1].fate), "1 taken over unchanged, 1 refused");
+        assert_eq!(fate(&found[1].outcome), "1 taken over unchanged, 1 refused");
     }
 
     #[test]

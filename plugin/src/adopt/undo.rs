@@ -36,7 +36,7 @@ use self::{
 };
 use crate::{
     cluster::lists::{self, not_found},
-    connect::{Cluster, SIDE_BY_SIDE},
+    connect::{Cluster, MAX_CONCURRENT},
     error::Error,
     output::format::name,
     text::diff::object_title,
@@ -194,11 +194,11 @@ impl AdoptedDeployment {
         self.pause(cluster, timeout, &mut report).await?;
         // A rollout may have gone on until the deployment was paused.
         let held = read(cluster, self.kind, &self.target.name).await?;
-        held.let_go(cluster, timeout, report).await
+        held.release_objects(cluster, timeout, report).await
     }
 
     /// Gives the objects back, and deletes their paused owners.
-    async fn let_go(
+    async fn release_objects(
         &self,
         cluster: &Cluster,
         timeout: Duration,
@@ -243,7 +243,7 @@ impl AdoptedDeployment {
             let answer = hand_back(cluster, object, owners, is_dry_run).await;
             (object_title(&object.1), answer)
         });
-        let mut answers = stream::iter(requests).buffered(SIDE_BY_SIDE);
+        let mut answers = stream::iter(requests).buffered(MAX_CONCURRENT);
         let mut left = Vec::new();
         while let Some((title, answer)) = answers.next().await {
             match answer {

@@ -45,7 +45,7 @@ mod tests {
     use crate::{
         applications::fixtures::{mid_rollout, observed},
         output::Output,
-        text::diff::{Labels, fate::fate, render},
+        text::diff::{Labels, outcome::fate, render},
     };
 
     fn slice(name: &str, owner: &str, objects: &[Value]) -> Value {
@@ -133,7 +133,7 @@ mod tests {
         let sections = manifests(from, to, &rendered);
         assert_eq!(sections.len(), 1);
         assert_eq!(
-            fate(&sections[0].fate),
+            fate(&sections[0].outcome),
             "those of release shop-new-0 do not exist (yet)"
         );
         assert!(sections[0].differs());

@@ -55,7 +55,7 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
 
 #[cfg(test)]
 mod tests {
-    use baton_view::{applications::observed::Observed, diff::fate::DiffOutcome};
+    use baton_view::{applications::observed::Observed, diff::outcome::DiffOutcome};
 
     use super::*;
     use crate::{

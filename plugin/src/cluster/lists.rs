@@ -23,7 +23,7 @@ use futures::{Stream, StreamExt as _, stream};
 use serde_json::Value;
 
 use crate::{
-    connect::{Cluster, SIDE_BY_SIDE},
+    connect::{Cluster, MAX_CONCURRENT},
     error::Error,
     output::report_once,
     served::{self, resource},
@@ -94,7 +94,7 @@ pub(crate) fn read(
             (of, read.map(|()| list))
         })
     });
-    stream::iter(reads).buffered(SIDE_BY_SIDE)
+    stream::iter(reads).buffered(MAX_CONCURRENT)
 }
 
 /// Stores a list as the answer to requests, for each the part that it asks for.

@@ -29,10 +29,10 @@ use tokio::{
 
 use crate::connect::Cluster;
 
-/// Changes come in bursts; a burst ends after this time without a change, or after [`LONGEST`].
-const QUIET: Duration = Duration::from_millis(50);
+/// Changes come in bursts; a burst ends after this time without a change, or after [`MAX_BURST`].
+const BURST_GAP: Duration = Duration::from_millis(50);
 /// The longest burst, so that a steady stream of changes does not delay updates further.
-const LONGEST: Duration = Duration::from_millis(300);
+const MAX_BURST: Duration = Duration::from_millis(300);
 
 /// Watched collections, with their objects.
 ///
@@ -120,9 +120,9 @@ impl Watches {
         loop {
             let change = match self.changed_at {
                 Some(first) if self.is_complete() => {
-                    let end = (first + LONGEST).min(Instant::now() + QUIET);
+                    let end = (first + MAX_BURST).min(Instant::now() + BURST_GAP);
                     match timeout_at(end, self.receiver.recv()).await {
-                        Ok(change) if Instant::now() < first + LONGEST => change,
+                        Ok(change) if Instant::now() < first + MAX_BURST => change,
                         Ok(change) => {
                             self.take_in(change);
                             break;

@@ -6,7 +6,7 @@ mod make;
 pub(crate) use self::args::AdoptArgs;
 use baton_view::{
     chain::{kind::ChainKind, target::Target},
-    diff::{Section, fate::DiffOutcome, note::ObjectNote},
+    diff::{Section, note::ObjectNote, outcome::DiffOutcome},
 };
 
 use self::args::SourceArgs;
@@ -21,7 +21,7 @@ use crate::{
     },
     args::GlobalArgs,
     connect::Cluster,
-    diff::{forecast::forecast, input::place, places::PhaseClusters},
+    diff::{forecast::forecast, input::place, phase_clusters::PhaseClusters},
     error::Error,
     output::report,
     pack::{
@@ -138,7 +138,7 @@ async fn take_over(
     }
     let restarting = sections
         .iter()
-        .filter(|it| it.fate == DiffOutcome::Restarted);
+        .filter(|it| it.outcome == DiffOutcome::Restarted);
     let restarting: Vec<String> = restarting.map(|it| diff::title(&it.topic)).collect();
     if !restarting.is_empty() && !args.choice.allow_restart {
         report(&format!(

@@ -16,7 +16,7 @@ use super::{Exit, wait};
 use crate::{args::GlobalArgs, error::Error, output::Output, subject::ALL};
 
 /// The longest time to wait for the candidates of a cluster.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The first word of a completion request. It is no command, so shells do not offer it and all
 /// words after it are left as they are.
@@ -55,7 +55,7 @@ enum Completion {
 }
 
 /// The words to complete, if the arguments of the program ask for a completion.
-pub(crate) fn asked(args: impl IntoIterator<Item = OsString>) -> Option<Vec<String>> {
+pub(crate) fn words_to_complete(args: impl IntoIterator<Item = OsString>) -> Option<Vec<String>> {
     let mut args = args.into_iter();
     let words = |args: &mut dyn Iterator<Item = OsString>| {
         args.map(|word| word.to_string_lossy().into_owned())
@@ -122,7 +122,7 @@ pub(crate) async fn run(words: &[String], root: &Command) -> Result<Exit, Error>
 
 /// The candidates of a cluster; none if it does not respond in time.
 async fn ask(answer: impl Future<Output = Result<Candidates, Error>>) -> Candidates {
-    match timeout(PATIENCE, answer).await {
+    match timeout(TIMEOUT, answer).await {
         Ok(Ok(words)) => words,
         Ok(Err(_)) | Err(_) => Candidates::new(),
     }
@@ -456,7 +456,7 @@ mod tests {
     /// program.
     #[test]
     fn a_completion_request_contains_all_words_unparsed() {
-        let answer = |line: &str| asked(line.split(' ').map(OsString::from));
+        let answer = |line: &str| words_to_complete(line.split(' ').map(OsString::from));
         for line in [
             "-n ",
             "--context ",

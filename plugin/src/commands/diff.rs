@@ -14,10 +14,10 @@ use baton_view::{
     diff::{
         Section,
         apply::ChainSiblings,
-        fate::{DiffOutcome, UnreadReason},
         live,
         mask::redact,
         note::ObjectNote,
+        outcome::{DiffOutcome, UnreadReason},
         plan::as_next,
         revisions::{RevisionSide, compare},
     },
@@ -32,12 +32,12 @@ use crate::{
     applications,
     args::GlobalArgs,
     cluster::lists,
-    connect::{Cluster, SIDE_BY_SIDE},
+    connect::{Cluster, MAX_CONCURRENT},
     diff::{
         complete,
         external::External,
         forecast, input, losses,
-        places::{ClusterContext, PhaseClusters},
+        phase_clusters::{ClusterContext, PhaseClusters},
         takeover,
     },
     error::Error,
@@ -310,7 +310,7 @@ async fn with_cluster(
         }
     });
     let sections: Vec<Option<Section>> = stream::iter(sections)
-        .buffered(SIDE_BY_SIDE)
+        .buffered(MAX_CONCURRENT)
         .try_collect()
         .await?;
     Ok(sections.into_iter().flatten().collect())
@@ -365,7 +365,8 @@ impl Compared<'_> {
         let body = live::dry_run_body(object, seen);
         let (section, note) = match forecast::dry_run(cluster, object, &body, true).await {
             Ok(answer) => {
-                let settled = takeover::settle(cluster, object, seen, &body, &former, answer);
+                let settled =
+                    takeover::without_former_fields(cluster, object, seen, &body, &former, answer);
                 let (answer, note) = settled.await?;
                 (self.plain(Some(seen), Some(&answer)), note)
             }

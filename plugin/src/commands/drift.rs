@@ -2,7 +2,7 @@
 
 mod render;
 mod repaired;
-mod standing;
+mod report;
 
 use baton_engine::diff::drift::Drift;
 use clap::Args;
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: &DriftArgs, global: &GlobalArgs) -> Result<Exit, E
     let chains = lists::selected(&cluster, &selection).await?;
     let (repaired, standing) = futures::join!(
         repaired::find(&cluster, &chains),
-        standing::find(&cluster, &chains)
+        report::find(&cluster, &chains)
     );
     let mut standing = standing?;
     let mut warnings = standing.warnings;

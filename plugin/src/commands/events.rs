@@ -5,7 +5,7 @@ mod render;
 use std::{cell::RefCell, collections::BTreeMap};
 
 use baton_view::{
-    lists::{List, Lists, MissingObject, NoAnswer, Question, together},
+    lists::{List, Lists, MissingObject, NoAnswer, Question, join_all},
     object::text_at,
     selection::Selection,
 };
@@ -105,7 +105,7 @@ impl Question for EventsOf {
         let mut about = self.about.borrow_mut();
         about.add(lists, &selected.chains)?;
         let sources = about.sources();
-        let events = together(sources.iter().map(|source| lists.required(source)))?;
+        let events = join_all(sources.iter().map(|source| lists.required(source)))?;
         let events = events.into_iter().flat_map(List::objects);
         Ok(EventList {
             events: events.filter(|event| about.has(event)).cloned().collect(),

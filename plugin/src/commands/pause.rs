@@ -57,7 +57,7 @@ pub(crate) async fn switch(
 ) -> Result<Exit, Error> {
     let allowed = [SubjectKind::Chain, SubjectKind::SiteDeployment];
     let subjects = Subject::parse_all(&args.words, &allowed)?;
-    each(&subjects, global, async |cluster, subject| match subject {
+    for_each_target(&subjects, global, async |cluster, subject| match subject {
         Subject::SiteDeployment(target) => {
             switch_sites(cluster, target, action, args.dry_run).await
         }
@@ -113,19 +113,19 @@ pub(crate) fn note(dry_run: bool) -> &'static str {
 }
 
 impl TargetsArg {
-    /// As [`each`], for targets that are no deployments to sites.
+    /// As [`for_each_target`], for targets that are no deployments to sites.
     pub(crate) async fn for_each(
         &self,
         global: &GlobalArgs,
         act: impl AsyncFn(&Cluster, &Target) -> Result<String, Error>,
     ) -> Result<Exit, Error> {
-        each(&Subject::parse_chains(&self.words)?, global, act).await
+        for_each_target(&Subject::parse_chains(&self.words)?, global, act).await
     }
 }
 
 /// Calls a function for each target, and prints the line that it returns. An error of one target
 /// does not stop the others.
-pub(crate) async fn each<T>(
+pub(crate) async fn for_each_target<T>(
     targets: &[T],
     global: &GlobalArgs,
     act: impl AsyncFn(&Cluster, &T) -> Result<String, Error>,

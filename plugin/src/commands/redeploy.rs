@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::{
     Exit,
-    pause::{each, note},
+    pause::{for_each_target, note},
 };
 use crate::{
     args::GlobalArgs,
@@ -38,7 +38,7 @@ pub(crate) struct RedeployArgs {
 pub(crate) async fn run(args: &RedeployArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let subjects = Subject::parse_all(&args.words, &[SubjectKind::SiteDeployment])?.into_iter();
     let targets: Result<Vec<_>, _> = subjects.map(Subject::site_deployment).collect();
-    each(&targets?, global, async |cluster, target| {
+    for_each_target(&targets?, global, async |cluster, target| {
         let deployment: SiteDeployment = read(cluster, target).await?;
         let patch = steer::redeploy(&deployment, Timestamp::now())
             .map_err(|refusal| refused(target, &refusal))?;

@@ -106,7 +106,7 @@ pub(crate) async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit
     };
     let cluster = global.connect().await?;
     let output = global.output();
-    let done = roll(&cluster, &target, &args.wanted()).await?;
+    let done = roll_back(&cluster, &target, &args.wanted()).await?;
     output.print(&done.line)?;
     let Some(follow) = done
         .follow
@@ -217,7 +217,7 @@ async fn forget(cluster: &Cluster, chain: &Chain, cause: &str) -> Result<(), Err
 /// # Guarantees
 /// A deployment is changed only in the state that was read, and only in the state of
 /// [`RollbackOptions::only`] if there is one.
-pub(crate) async fn roll(
+pub(crate) async fn roll_back(
     cluster: &Cluster,
     target: &Target,
     wanted: &RollbackOptions,

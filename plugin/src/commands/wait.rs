@@ -152,11 +152,11 @@ pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Er
     let mut wait = Wait::new();
     let (_, reached) = watch_until(&cluster, &target, args.timeout, async |chain| {
         let reached = match chain {
-            Some(chain) => look(chain, &args.what),
+            Some(chain) => check_goal(chain, &args.what),
             None if args.what == Goal::Deleted => GoalState::Yes(format!("{target} is deleted")),
             None => return None,
         };
-        wait.look(reached)
+        wait.stop_text(reached)
     })
     .await?;
     wait.end(reached, args, global)
@@ -178,7 +178,7 @@ impl Wait {
     }
 
     /// The text at the end of the wait, once the goal is reached, or cannot be reached any more.
-    fn look(&mut self, reached: GoalState) -> Option<Result<String, String>> {
+    fn stop_text(&mut self, reached: GoalState) -> Option<Result<String, String>> {
         match reached {
             GoalState::Yes(message) => Some(Ok(message)),
             GoalState::Never(message) => Some(Err(message)),
@@ -246,7 +246,7 @@ fn remains(chain: &Chain) -> String {
 }
 
 /// Checks if a chain has reached a goal.
-fn look(chain: &Chain, goal: &Goal) -> GoalState {
+fn check_goal(chain: &Chain, goal: &Goal) -> GoalState {
     let of_deployment = chain.asked_deployment();
     let subject = chain.subject();
     let object = of_deployment
@@ -462,7 +462,7 @@ mod tests {
                 "status": {"conditions": [condition("Available", "False", "ProbeFailure", "not ready")]},
             });
             let chains = from_objects(vec![deployment], vec![set]);
-            look(&chains[0], &goal.parse().unwrap())
+            check_goal(&chains[0], &goal.parse().unwrap())
         };
         let under_way = condition("Progressing", "True", "Progressing", "");
         let failed = condition("Progressing", "False", "ProgressDeadlineExceeded", late);
@@ -482,7 +482,7 @@ mod tests {
 
     #[test]
     fn a_wait_reports_the_unmet_condition() {
-        let words = |chain: &Chain, goal: &str| match look(chain, &goal.parse().unwrap()) {
+        let words = |chain: &Chain, goal: &str| match check_goal(chain, &goal.parse().unwrap()) {
             GoalState::Yes(message) => format!("yes: {message}"),
             GoalState::No(message) => message,
             GoalState::Never(message) => format!("never: {message}"),

@@ -1,7 +1,7 @@
 //! The check of an object of a file that does not make a revision itself, by the server.
 
 use baton_kubernetes::wire::MediaType;
-use baton_view::diff::{Section, fate::DiffOutcome, note::ObjectNote};
+use baton_view::diff::{Section, note::ObjectNote, outcome::DiffOutcome};
 use serde_json::{Map, Value, json};
 
 use super::forecast::is_lack_of_rights;

@@ -120,7 +120,7 @@ mod tests {
     use baton_engine::Gvk;
     use baton_view::{
         chain::kind::ChainKind,
-        diff::{Topic, fate::DiffOutcome},
+        diff::{Topic, outcome::DiffOutcome},
     };
     use serde_json::json;
 

@@ -18,8 +18,8 @@ use baton_view::{
     diff::{
         Section, Topic,
         apply::{ChainSiblings, NewContainers, Response, condense, evaluate, request},
-        fate::{DiffOutcome, UnreadReason},
         note::ObjectNote,
+        outcome::{DiffOutcome, UnreadReason},
         plan::{Plan, as_next, itself, last_applied, three_way},
         revisions::{RevisionSide, settings},
     },
@@ -31,12 +31,12 @@ use serde_json::Value;
 
 use super::{
     losses::{RemovalForecast, with_warning},
-    places::{PhaseClusters, PlacedChildren, read_again},
+    phase_clusters::{PhaseClusters, PlacedChildren, read_again},
     takeover,
 };
 use crate::{
     cluster::lists,
-    connect::{Cluster, SIDE_BY_SIDE, Write},
+    connect::{Cluster, MAX_CONCURRENT, Write},
     error::Error,
     output::format::name,
 };
@@ -188,7 +188,7 @@ async fn of_plan(
     let objects = of_objects(places, plan, &next, &content, &children).await?;
     sections.extend(objects);
     sections.extend(of_old_objects(places, plan, &content, &old, &children).await?);
-    let fates = DiffOutcome::count(sections.iter().map(|section| section.fate.group()));
+    let fates = DiffOutcome::count(sections.iter().map(|section| section.outcome.group()));
     let (sections, left_out) = condense(sections);
     let first = Section::new(Topic::Revision(next.number)).fate(fates);
     let first = first.notes(plan.note.clone().into_iter().chain(left_out));
@@ -256,12 +256,13 @@ async fn of_objects(
                     answer => answer,
                 };
                 let by = (next, siblings);
-                let (answer, notes) = settled(cluster, by, object, live, &body, answer).await?;
+                let (answer, notes) =
+                    applied_object(cluster, by, object, live, &body, answer).await?;
                 let name = &phase.name;
                 let section = evaluate(siblings, bringing, name, object, live, answer);
                 let section = section.notes(notes);
                 match live {
-                    Some(live) if section.fate == DiffOutcome::Recreated => {
+                    Some(live) if section.outcome == DiffOutcome::Recreated => {
                         with_warning(cluster, section, object, live).await
                     }
                     _ => Ok(section),
@@ -271,13 +272,13 @@ async fn of_objects(
         }
     });
     stream::iter(sections)
-        .buffered(SIDE_BY_SIDE)
+        .buffered(MAX_CONCURRENT)
         .try_collect()
         .await
 }
 
 /// The object after its apply, with notes on the take-over if no previous revision controls it.
-async fn settled(
+async fn applied_object(
     cluster: &Cluster,
     (next, siblings): (&Next, &ChainSiblings),
     object: &Desired,
@@ -289,7 +290,8 @@ async fn settled(
         return Ok((response, Vec::new()));
     };
     let former = takeover::former(next, siblings, object, live);
-    let settled = takeover::settle(cluster, object, live, body, &former, answer.clone());
+    let settled =
+        takeover::without_former_fields(cluster, object, live, body, &former, answer.clone());
     let (answer, note) = settled.await?;
     let mut notes = Vec::from_iter(note);
     if !siblings.controls(live) {

@@ -167,10 +167,10 @@ pub(crate) fn place(
     cluster: &Cluster,
     global: &GlobalArgs,
 ) -> Result<(), Error> {
-    settle(object, &cluster.namespace, global.namespace())
+    set_namespace(object, &cluster.namespace, global.namespace())
 }
 
-fn settle(object: &mut Value, current: &str, asked: Option<&str>) -> Result<(), Error> {
+fn set_namespace(object: &mut Value, current: &str, asked: Option<&str>) -> Result<(), Error> {
     let kind = object["kind"].as_str().unwrap_or_default();
     if kind.starts_with("Cluster") || !object["metadata"].is_object() {
         return Ok(());
@@ -232,7 +232,7 @@ mod tests {
             if !own.is_empty() {
                 object["metadata"]["namespace"] = own.into();
             }
-            let settled = settle(&mut object, asked.unwrap_or("current"), asked);
+            let settled = set_namespace(&mut object, asked.unwrap_or("current"), asked);
             match settled {
                 Ok(()) => object["metadata"]["namespace"]
                     .as_str()

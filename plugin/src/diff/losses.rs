@@ -10,8 +10,8 @@ use baton_view::{
     diff::{
         Section,
         apply::{ChainSiblings, left_behind},
-        fate::{DiffOutcome, Group, RemovalTime, UnreadReason},
         note::ObjectNote,
+        outcome::{DiffOutcome, Group, RemovalTime, UnreadReason},
         plan::{NoPlan, Plan},
         warning::Warning,
     },
@@ -21,13 +21,13 @@ use baton_view::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use super::{going, places::read_again};
+use super::{cascading_deletion, phase_clusters::read_again};
 use crate::{
     cluster::lists,
-    connect::{Cluster, SIDE_BY_SIDE},
+    connect::{Cluster, MAX_CONCURRENT},
     error::Error,
     output::{report, report_once},
-    text::diff::{fate::fate, title, warning::warning},
+    text::diff::{outcome::fate, title, warning::warning},
 };
 
 /// An object that only older revisions want, with its phase.
@@ -150,7 +150,7 @@ async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<
     let leaving = RemovalForecast::new(&plan.siblings, &content, &plan.deletion);
     let sections = sections(cluster, &leaving, &left).await?;
     let lines = sections.iter().flat_map(|section| {
-        let line = format!("{}: {}", title(&section.topic), fate(&section.fate));
+        let line = format!("{}: {}", title(&section.topic), fate(&section.outcome));
         if section.is_refused() {
             return vec![line];
         }
@@ -178,12 +178,12 @@ pub(crate) async fn add_to_comparison(
     for found in sections(cluster, &leaving, &left).await? {
         let mut removed = compared
             .iter_mut()
-            .filter(|it| it.fate.group() == Group::Deleted);
+            .filter(|it| it.outcome.group() == Group::Deleted);
         let Some(section) = removed.find(|it| it.topic == found.topic) else {
             continue;
         };
         if found.is_refused() {
-            section.warnings.push(Warning::Stays(found.fate));
+            section.warnings.push(Warning::Stays(found.outcome));
         } else {
             section.warnings.extend(found.warnings);
         }
@@ -205,7 +205,7 @@ fn left_out<'a>(
 }
 
 fn is_precious(object: &Desired) -> bool {
-    going::CascadingDeletion::of(&object.gvk, &object.manifest).is_some()
+    cascading_deletion::CascadingDeletion::of(&object.gvk, &object.manifest).is_some()
 }
 
 fn placed_keys(content: &RevisionContent) -> impl Iterator<Item = (&str, &ObjectKey)> {
@@ -315,7 +315,7 @@ async fn sections(
         };
         leaving.section(Some(cluster), (phase, object), found).await
     });
-    let found = stream::iter(asked).buffered(SIDE_BY_SIDE);
+    let found = stream::iter(asked).buffered(MAX_CONCURRENT);
     let found: Vec<Option<Section>> = found.try_collect().await?;
     Ok(found.into_iter().flatten().collect())
 }
@@ -330,7 +330,7 @@ pub(crate) async fn with_warning(
     if section.differs() && !section.is_refused() {
         section
             .warnings
-            .extend(going::warning(cluster, &object.gvk, live).await?);
+            .extend(cascading_deletion::warning(cluster, &object.gvk, live).await?);
     }
     Ok(section)
 }
@@ -360,7 +360,7 @@ mod tests {
         let cannot = Unserved::Unreadable("cannot list".to_owned());
         let section = leaving.alone(phase, object, &LookupResult::Unreadable(&cannot));
         let section = section.unwrap();
-        assert_eq!(section.fate.group(), Group::Deleted);
+        assert_eq!(section.outcome.group(), Group::Deleted);
         let notes: Vec<String> = section.notes.iter().map(note).collect();
         assert_eq!(notes, ["not read: cannot list"]);
         let warnings: Vec<String> = section.warnings.iter().map(warning).collect();

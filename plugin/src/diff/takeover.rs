@@ -44,7 +44,7 @@ pub(crate) fn removes_any(live: &Value, wanted: &Value, former: &[String]) -> bo
 ///
 /// `answer` is the result of the dry run of the apply. If there are fields to remove, a second dry
 /// run finds the fields that are defaults: the server sets them again.
-pub(crate) async fn settle(
+pub(crate) async fn without_former_fields(
     cluster: &Cluster,
     object: &Desired,
     live: &Value,

@@ -19,7 +19,7 @@ use crate::{
 use super::build::Package;
 
 /// The number of slices that are sent side by side.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mode {
@@ -74,7 +74,7 @@ pub(crate) async fn apply(
     for step in modes {
         let slices = stream::iter(&package.slices)
             .map(async |slice| Ok((slice, apply_slice(cluster, slice, *step).await?)))
-            .buffered(AT_ONCE);
+            .buffered(MAX_CONCURRENT);
         let object = stream::once(async {
             let (verb, answer) = apply_one(cluster, &package.object, *step).await?;
             holder = answer;

@@ -44,7 +44,7 @@ pub(crate) fn build(
     let mut entries: Vec<Option<Entry>> = Vec::new();
     for (index, manifest) in manifests.into_iter().enumerate() {
         let key = manifest.key();
-        let (place, title) = (manifest.place.clone(), manifest.title());
+        let (place, title) = (manifest.location.clone(), manifest.title());
         let more = create_only.get(&index).into_iter().flatten();
         let entry = Entry::new(key, entry(manifest, more, options));
         if entry.size > LARGEST_OBJECT {
@@ -74,7 +74,7 @@ pub(crate) fn build(
     let mut slice_objects = Vec::new();
     for (name, content) in names
         .into_iter()
-        .zip(slices::cut(contents, options.slice_limit))
+        .zip(slices::split(contents, options.slice_limit))
     {
         let values = |entries: Vec<Entry>| {
             entries

@@ -20,7 +20,7 @@ use super::{
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Manifest {
-    pub(crate) place: SourceLocation,
+    pub(crate) location: SourceLocation,
     pub(crate) gvk: Gvk,
     pub(crate) name: String,
     /// Namespace of the object; empty if the manifest names none.
@@ -197,7 +197,7 @@ impl Collected {
             create_only_fields,
         } = directives;
         Ok(Some(Manifest {
-            place: place.clone(),
+            location: place.clone(),
             gvk,
             name,
             namespace,
@@ -226,8 +226,8 @@ pub(crate) fn duplicates(manifests: &[Manifest]) -> Vec<InputError> {
     for manifest in manifests {
         match first.get(&manifest.key()) {
             Some(other) => errors.push(InputError::at(
-                &manifest.place,
-                format!("{} is in {} already", manifest.title(), other.place),
+                &manifest.location,
+                format!("{} is in {} already", manifest.title(), other.location),
             )),
             None => {
                 first.insert(manifest.key(), manifest);

@@ -14,7 +14,7 @@ use super::{
 };
 
 /// The number of objects or namespaces of a list that are named.
-const SHOWN: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// Scopes of kinds, by group and kind.
 pub(crate) type Scopes = BTreeMap<(String, String), KindScope>;
@@ -99,7 +99,7 @@ pub(crate) async fn ask(
 ///
 /// A kind of unknown scope is namespaced, unless the user asks for the cluster-scoped kinds and
 /// there is no namespace for its objects.
-pub(crate) fn settle(
+pub(crate) fn decide_scope(
     manifests: &mut [Manifest],
     options: &ScopeOptions,
 ) -> Result<Decision, InputError> {
@@ -135,7 +135,7 @@ pub(crate) fn settle(
             }
             (KindScope::Namespaced, Some(default)) => manifest.namespace.clone_from(default),
             (KindScope::Namespaced, None) if decision.cluster => {
-                let SourceLocation { source, line, .. } = &manifest.place;
+                let SourceLocation { source, line, .. } = &manifest.location;
                 homeless.push(format!("{} ({source}:{line})", manifest.title()));
             }
             (KindScope::Namespaced, None) => {}
@@ -153,7 +153,7 @@ pub(crate) fn settle(
         ))),
         objects => Err(InputError::general(format!(
             "objects have no namespace; -n NAMESPACE sets it: {}",
-            first(objects, SHOWN)
+            first(objects, MAX_NAMED)
         ))),
     }
 }
@@ -225,7 +225,7 @@ impl Survey {
             Some(title) => Some(format!("{title} is cluster-scoped")),
             None if self.used.len() > 1 => {
                 let used: Vec<_> = self.used.iter().cloned().collect();
-                let namespaces = first(&used, SHOWN);
+                let namespaces = first(&used, MAX_NAMED);
                 Some(format!(
                     "the objects are in several namespaces: {namespaces}"
                 ))

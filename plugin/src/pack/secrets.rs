@@ -84,7 +84,7 @@ pub(crate) fn left_out(
     };
     format!(
         "{}: {} is left out, and must be created by other means{place}{waits}{others}",
-        secret.place,
+        secret.location,
         secret.title()
     )
 }

@@ -49,7 +49,7 @@ pub(crate) enum Packing {
 ///
 /// # Guarantees
 /// A slice exceeds the limit only if it has one object.
-pub(crate) fn cut(phases: Vec<Vec<Entry>>, limit: usize) -> Vec<Packing> {
+pub(crate) fn split(phases: Vec<Vec<Entry>>, limit: usize) -> Vec<Packing> {
     let size = |entries: &[Entry]| entries.iter().map(|entry| entry.size).sum::<usize>();
     let sizes: Vec<_> = phases.iter().map(|entries| size(entries)).collect();
     let is_small = |size: usize| size <= limit / SMALL;

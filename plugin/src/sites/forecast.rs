@@ -2,11 +2,11 @@
 
 use baton_apis::{SiteApplication, SiteDeployment, kinds};
 use baton_view::{
-    diff::{Section, Topic, fate::DiffOutcome, note::ObjectNote},
+    diff::{Section, Topic, note::ObjectNote, outcome::DiffOutcome},
     object::text_at,
     sites::{
         compare::terms,
-        forecast::{Effect, bringers},
+        forecast::{Effect, rollouts_of},
         record::Records,
         target::SiteTarget,
     },
@@ -45,7 +45,7 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
     };
     let version = wanted.spec.version.clone();
     let found = Effect::of(&wanted.spec, &records, differs);
-    let deployments = bringers(&deployments, &version);
+    let deployments = rollouts_of(&deployments, &version);
     let topic = Topic::Application(
         &kinds::SITE_APPLICATION,
         namespace.to_owned(),

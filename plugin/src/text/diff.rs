@@ -1,17 +1,17 @@
 //! Differences as text: a heading per object, followed by a unified diff in YAML.
 
-pub(crate) mod fate;
 pub(crate) mod note;
+pub(crate) mod outcome;
 pub(crate) mod warning;
 
 use std::fmt::Write as _;
 
 use baton_engine::{Gvk, ObjectKey};
-use baton_view::diff::{Pair, Section, Topic, fate::Group};
+use baton_view::diff::{Pair, Section, Topic, outcome::Group};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use self::{fate::fate, note::note, warning::warning};
+use self::{note::note, outcome::fate, warning::warning};
 use crate::output::{Output, Paint};
 
 /// Number of unchanged lines around a change.
@@ -42,13 +42,13 @@ pub(crate) fn render(sections: &[Section], labels: &Labels, output: Output) -> S
             text.push('\n');
         }
         let title = output.paint(Paint::Strong, &title(&section.topic));
-        let paint = match section.fate.group() {
+        let paint = match section.outcome.group() {
             Group::Created => Paint::Good,
             Group::Changed | Group::Recreated => Paint::Warn,
             Group::Deleted | Group::Refused => Paint::Bad,
             _ => Paint::Dim,
         };
-        let verdict = output.paint(paint, &fate(&section.fate));
+        let verdict = output.paint(paint, &fate(&section.outcome));
         // Writing into a string cannot fail.
         let _ = writeln!(text, "{title}: {verdict}");
         for one in &section.notes {
@@ -207,8 +207,8 @@ mod tests {
     use baton_view::{
         chain::kind::ChainKind,
         diff::{
-            fate::{DiffOutcome, RemovalTime},
             note::ObjectNote,
+            outcome::{DiffOutcome, RemovalTime},
             warning::Warning,
         },
     };

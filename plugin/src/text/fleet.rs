@@ -34,7 +34,7 @@ use crate::output::{Output, Paint, table::Cell};
 const HEADINGS: [&str; 6] = ["NAME", "SITES", "RUNS", "QUEUE", "SINCE", "MESSAGE"];
 
 /// The number of sites that are shown one by one if there is room.
-pub(crate) const SHOWN: usize = 20;
+pub(crate) const MAX_SHOWN: usize = 20;
 
 /// The parts of a fleet to draw.
 #[derive(Clone, Copy, Debug)]
@@ -337,7 +337,7 @@ mod tests {
 
     const STYLE: FleetStyle = FleetStyle {
         unhealthy: false,
-        few: SHOWN,
+        few: MAX_SHOWN,
         now: NOW,
     };
 

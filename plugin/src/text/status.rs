@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// The number of objects of a list that are named.
-const SHOWN: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Renders the state for people; every line ends with a newline.
 pub(crate) fn text(chain: &Chain, rollout: &Rollout, now: Timestamp, output: Output) -> String {
@@ -250,7 +250,7 @@ fn list(objects: &[ControlledObjectReference], revision: &Revision) -> String {
     let names = objects
         .iter()
         .map(|one| object(&one.kind, &one.name, one.namespace.as_deref(), revision));
-    first(&names.collect::<Vec<_>>(), SHOWN)
+    first(&names.collect::<Vec<_>>(), MAX_NAMED)
 }
 
 /// An object as `Kind/name`, with the namespace if it is not that of the revision.
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_collision_is_shown_with_remedies() {
-        let told = |reason: &str| {
+        let reported = |reason: &str| {
             let available = json!({"type": "Available", "status": "False", "reason": reason, "message": "",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"});
             let set = json!({
@@ -348,11 +348,11 @@ mod tests {
             let chains = from_objects(Vec::new(), vec![set]);
             ways_out(&chains[0].revisions[0])
         };
-        let ways = told(COLLISION_DETECTED).unwrap();
+        let ways = reported(COLLISION_DETECTED).unwrap();
         assert!(
             ways.contains("collisionProtection IfNoController"),
             "{ways}"
         );
-        assert_eq!(told("ProbeFailure"), None);
+        assert_eq!(reported("ProbeFailure"), None);
     }
 }

@@ -20,9 +20,9 @@ const BOUNDED: &str = "{spinner} [{bar:24}] {pos}/{len} {elapsed} {wide_msg}";
 const UNBOUNDED: &str = "{spinner} {elapsed} {wide_msg}";
 /// The largest number of bars. Bars that do not fit garble a terminal, so further items are only
 /// counted.
-const MOST: usize = 12;
+const MAX_BARS: usize = 12;
 /// The longest name in characters; longer names are cut.
-const LONGEST: usize = 40;
+const MAX_NAME: usize = 40;
 
 /// The state of an item that a command waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,7 +114,7 @@ pub(crate) fn lines(bars: &[Bar], message: &str) -> Vec<(String, String)> {
 fn fitting(bars: &[Bar]) -> Vec<&Bar> {
     let mut order: Vec<(usize, &Bar)> = bars.iter().enumerate().collect();
     order.sort_by_key(|(at, bar)| (bar.is_settled, *at));
-    order.truncate(MOST);
+    order.truncate(MAX_BARS);
     order.sort_by_key(|(at, _)| *at);
     order.into_iter().map(|(_, bar)| bar).collect()
 }
@@ -166,7 +166,8 @@ impl Terminal {
             bar.finish_and_clear();
             self.all.remove(&bar);
         }
-        let title = |bar: &&Bar| -> String { printable(&bar.name).chars().take(LONGEST).collect() };
+        let title =
+            |bar: &&Bar| -> String { printable(&bar.name).chars().take(MAX_NAME).collect() };
         let titles: Vec<String> = shown.iter().map(title).collect();
         let widest = titles.iter().map(|title| title.width()).max().unwrap_or(0);
         for (drawn, title) in shown.iter().zip(titles) {

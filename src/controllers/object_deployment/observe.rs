@@ -27,8 +27,10 @@ impl ObjectDeployments {
     /// Adopts the revisions that a deployment of this name has made and that have no controller,
     /// for example because that deployment was deleted without them.
     ///
-    /// Other revisions that the selector matches are left alone. Returns true if there were any:
-    /// the store does not show them as adopted before the watch reports it.
+    /// Other revisions that the selector matches are not touched. A deployment that does not exist
+    /// any more adopts nothing, as garbage collection would delete the revisions: the store may
+    /// show the effects of its deletion before the deletion itself. Returns true if the pass must
+    /// wait until the watches report an adoption or the deletion.
     ///
     /// # Errors
     /// When a revision cannot be adopted.
@@ -71,12 +73,19 @@ impl ObjectDeployments {
             return Ok(false);
         };
         let is_selected = |labels: &BTreeMap<_, _>| selector.select(labels);
+        let api = &self.shared.api;
+        if !api
+            .is_live(deployment)
+            .await
+            .at_step("reading the deployment")?
+        {
+            return Ok(true);
+        }
         let owner = deployment.owner_reference(true);
         let mut adopted = false;
         for orphan in orphans {
             // The labels of revisions with a controller are not in the store.
             if orphan.controller.is_some() || is_selected(&orphan.notes.labels) {
-                let api = &self.shared.api;
                 let answer = api.adopt(&orphan, &owner, is_selected).await;
                 adopted |= answer.at_step("adopting a revision")?;
             }

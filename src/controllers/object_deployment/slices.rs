@@ -122,7 +122,7 @@ impl ObjectDeployments {
     ///
     /// # Errors
     /// When a request fails.
-    pub(super) async fn mend(
+    pub(super) async fn recreate_deleted(
         &self,
         deployment: &DeploymentRecord,
         template: &Value,

@@ -59,7 +59,7 @@ impl ObjectSetPhases {
             return Ok(waiting);
         }
         let record = self.set_up(record).await?;
-        let mirror = self.keep(&record, cluster, reach).await;
+        let mirror = self.apply_mirror(&record, cluster, reach).await;
         if let Err(error) = &mirror
             && failures >= FAILURES_BEFORE_REPORT
         {
@@ -113,7 +113,7 @@ impl ObjectSetPhases {
     }
 
     /// Creates or updates the mirror of a phase.
-    async fn keep(
+    async fn apply_mirror(
         &self,
         record: &PhaseRecord,
         cluster: &str,
@@ -127,7 +127,7 @@ impl ObjectSetPhases {
         let named = named.as_deref().or(self.shared.default_account.as_deref());
         let key = mirror::key(cluster, record);
         let known = self.observed.phases.get(&key);
-        let place = self.place(record, known.as_deref());
+        let place = self.queue_position(record, known.as_deref());
         let origin = Origin::of(record, set.as_deref(), &before, reach);
         let origin = origin.acting_as(named).in_place(place);
         let api = &self.shared.api;
@@ -198,7 +198,7 @@ impl ObjectSetPhases {
             }
             // The phase is released before its mirror, so a missing mirror shows that no agent has
             // deleted the objects. The manager may have delivered them itself.
-            None => self.keep(record, cluster, Reach::default()).await?,
+            None => self.apply_mirror(record, cluster, Reach::default()).await?,
         };
         if self.take_back_through(record, cluster, &mirror).await? {
             return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));

@@ -23,7 +23,7 @@ use crate::delivery::{
 };
 
 impl NoteBegun for ObjectSetPhases {
-    async fn hold(
+    async fn report_waiting(
         &self,
         record: &PhaseRecord,
         status: ObjectSetPhaseStatus,
@@ -33,7 +33,7 @@ impl NoteBegun for ObjectSetPhases {
         self.write(record, &old, status, held).await
     }
 
-    async fn begin(
+    async fn report_begun(
         &self,
         record: Arc<PhaseRecord>,
         status: ObjectSetPhaseStatus,
@@ -83,7 +83,7 @@ impl ObjectSetPhases {
 
     /// The position of a phase in the chain of its site, with its terms, for the agent; `None` if
     /// the phase has no site. `known` is its mirror.
-    pub(super) fn place(
+    pub(super) fn queue_position(
         &self,
         record: &PhaseRecord,
         known: Option<&PhaseRecord>,
@@ -93,7 +93,7 @@ impl ObjectSetPhases {
         }
         let has_begun = matches!(state(record).begun, PhaseStart::Yes(_));
         let origin = known.and_then(|known| Origin::read(known).ok());
-        match origin.and_then(|origin| origin.place().cloned()) {
+        match origin.and_then(|origin| origin.queue_position().cloned()) {
             // The terms do not matter any more.
             Some(reported) if has_begun => Some(reported),
             reported => {

@@ -60,7 +60,7 @@ impl Controller for Applications {
         match stores.all.extent() {
             Extent::All => {}
             Extent::Nothing => return Ok(INCOMPLETE),
-            Extent::Unavailable(why) => return self.hold(&application, &why).await,
+            Extent::Unavailable(why) => return self.report_unreadable(&application, &why).await,
         }
         let (outcome, releases, created) = self.decide(key, &application).await?;
         let changes = outcome.changes_main(&application) || outcome.changes_status(&application);
@@ -95,7 +95,11 @@ impl Controller for Applications {
 impl Applications {
     /// Reports that no Release is created or deleted while the objects for the decision cannot be
     /// listed.
-    async fn hold(&self, application: &Application, why: &str) -> Result<Reconciled, Error> {
+    async fn report_unreadable(
+        &self,
+        application: &Application,
+        why: &str,
+    ) -> Result<Reconciled, Error> {
         let mut wanted = application.clone();
         let status = wanted.status.get_or_insert_default();
         let now = self.context.shared.clock.now();

@@ -106,7 +106,7 @@ impl Controller for CapacityTargets {
         let mut result = PassOutcome::default();
         let mut outcomes = BTreeMap::new();
         for (name, done, outcome) in join_all(work).await {
-            result.add(done, outcome.as_ref().err());
+            result.add_cluster(done, outcome.as_ref().err());
             outcomes.insert(name, outcome);
         }
         let now = Update {
@@ -157,15 +157,20 @@ impl CapacityTargets {
         plan: &Plan,
         done: &mut PassOutcome,
     ) -> Result<(), Failure> {
-        let requests = plan.scale.iter().map(|Scale { place, replicas }| {
-            let found = &found[*place];
-            async move { (found, found.scale(cluster, *replicas).await) }
-        });
+        let requests = plan.scale.iter().map(
+            |Scale {
+                 index: place,
+                 replicas,
+             }| {
+                let found = &found[*place];
+                async move { (found, found.scale(cluster, *replicas).await) }
+            },
+        );
         let mut failure = None;
         for (found, answer) in join_all(requests).await {
             match answer {
-                Ok(()) => done.note(PassOutcome::Written),
-                Err(RequestError::Changed) => done.note(PassOutcome::Outdated),
+                Ok(()) => done.add(PassOutcome::Written),
+                Err(RequestError::Changed) => done.add(PassOutcome::Outdated),
                 Err(RequestError::Failed(message)) => {
                     let message = format!("cannot scale {}: {message}", found.shown());
                     failure = Some(Failure::new(Cause::Write, message));

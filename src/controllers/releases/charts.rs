@@ -19,7 +19,7 @@ pub(crate) struct ChartSource {
 
 /// Number of renderings that are stored for their installation, which follows at once. Further ones
 /// are rendered again.
-const KEPT: usize = 64;
+const CACHE_SIZE: usize = 64;
 
 impl ChartSource {
     /// A source of charts from repositories.
@@ -47,7 +47,7 @@ impl ChartSource {
             .metadata
             .uid
             .clone()
-            .filter(|_| rendered.len() < KEPT)
+            .filter(|_| rendered.len() < CACHE_SIZE)
         {
             rendered.insert(uid, documents.clone());
         }

@@ -41,13 +41,13 @@ pub(super) enum ContentError {
 
 impl Content {
     /// The text of the annotation: the number of slices with definitions, then all names.
-    pub(super) fn note(&self) -> String {
+    pub(super) fn to_annotation(&self) -> String {
         let names: Vec<_> = self.definitions.iter().chain(&self.objects).collect();
         json!([self.definitions.len(), names]).to_string()
     }
 
     /// Reads the annotation; `None` if it is missing or invalid.
-    pub(super) fn noted(target: &InstallationTarget) -> Option<Self> {
+    pub(super) fn from_annotation(target: &InstallationTarget) -> Option<Self> {
         let note = target.annotations().get(ANNOTATION_CONTENT)?;
         let (definitions, mut names): (usize, Vec<String>) = serde_json::from_str(note).ok()?;
         (definitions < names.len()).then(|| {
@@ -78,7 +78,7 @@ impl ContentWriter {
         target: &InstallationTarget,
         release: &Release,
     ) -> Result<Content, ContentError> {
-        if let Some(noted) = Content::noted(target) {
+        if let Some(noted) = Content::from_annotation(target) {
             return Ok(noted);
         }
         let documents = self.charts.take(key, release).await;
@@ -171,7 +171,7 @@ mod tests {
         };
         let mut target = InstallationTarget::default();
         for (note, expected) in [
-            (content.note(), Some(content)),
+            (content.to_annotation(), Some(content)),
             (
                 "[0,[\"x\"]]".to_owned(),
                 Some(Content {
@@ -186,7 +186,7 @@ mod tests {
             target
                 .annotations_mut()
                 .insert(ANNOTATION_CONTENT.to_owned(), note);
-            assert_eq!(Content::noted(&target), expected);
+            assert_eq!(Content::from_annotation(&target), expected);
         }
     }
 }

@@ -133,7 +133,7 @@ impl Controller for Installations {
         let outcomes = match self.contents.of(key, &target, &release).await {
             Ok(content) => {
                 let annotations = wanted.annotations_mut();
-                annotations.insert(ANNOTATION_CONTENT.to_owned(), content.note());
+                annotations.insert(ANNOTATION_CONTENT.to_owned(), content.to_annotation());
                 let installed = self.install(key, &target, &content).await;
                 let Some((outcomes, failed)) = installed else {
                     return Ok((ReconcileOutcome::Conflict, Requeue::Backoff));
@@ -257,7 +257,7 @@ impl Installations {
         if let Some(own) = own {
             return Ok(outcome::of(own, &link));
         }
-        let class = match self.hub.place(cluster, &link).await {
+        let class = match self.hub.server_location(cluster, &link).await {
             Ok(ServerLocation::Hub) => String::new(),
             Ok(ServerLocation::Elsewhere) => format!("{CLASS_CLUSTER_PREFIX}{cluster}"),
             Err(failure) => return Ok(Err(failure)),

@@ -23,17 +23,17 @@ pub(crate) enum PassOutcome {
 
 impl PassOutcome {
     /// Adds an outcome.
-    pub(crate) fn note(&mut self, done: Self) {
+    pub(crate) fn add(&mut self, done: Self) {
         *self = (*self).max(done);
     }
 
     /// Adds the outcome of a cluster, with its failure.
-    pub(crate) fn add(&mut self, done: Self, failure: Option<&Failure>) {
-        self.note(done);
+    pub(crate) fn add_cluster(&mut self, done: Self, failure: Option<&Failure>) {
+        self.add(done);
         let Some(failure) = failure else {
             return;
         };
-        self.note(match failure.cause {
+        self.add(match failure.cause {
             // No watch reports that a cluster serves a kind by now.
             Cause::Read | Cause::Write | Cause::Discovery | Cause::UnknownKind => Self::Failed,
             Cause::NoClient | Cause::Missing | Cause::Chart | Cause::Refused => Self::Blocked,
@@ -97,8 +97,8 @@ mod tests {
         ] {
             let failure = cause.map(|cause| Failure::new(cause, ""));
             let mut all = PassOutcome::default();
-            all.add(done, failure.as_ref());
-            all.add(PassOutcome::Nothing, None);
+            all.add_cluster(done, failure.as_ref());
+            all.add_cluster(PassOutcome::Nothing, None);
             assert_eq!(all.reconciled(), expected, "{done:?} {cause:?}");
         }
     }

@@ -1,7 +1,7 @@
 //! The controller of Releases: chooses clusters, creates the targets, and takes them through the
 //! steps of the strategy.
 
-mod leave;
+mod deletion;
 mod schedule;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -93,7 +93,7 @@ impl Controller for Releases {
             // The decision on an orphaned Release depends on no other object.
             _ if self.is_orphaned(key, &release) => {}
             Extent::Nothing => return Ok(INCOMPLETE),
-            Extent::Unavailable(why) => return self.hold(&release, &why).await,
+            Extent::Unavailable(why) => return self.report_unreadable(&release, &why).await,
         }
         let mut sync = Sync {
             wanted: Release::clone(&release),
@@ -110,12 +110,12 @@ impl Controller for Releases {
             target: None,
         };
         if release.metadata.deletion_timestamp.is_some() {
-            return self.leave(key, &release, sync).await;
+            return self.take_out_of_service(key, &release, sync).await;
         }
         if release.spec == ReleaseSpec::default() {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
-        self.claim(key, &mut sync.wanted);
+        self.add_finalizer(key, &mut sync.wanted);
         let plan = self.run(key, &mut sync).await;
         self.write(key, &release, sync, plan).await
     }
@@ -135,7 +135,7 @@ struct Sync {
 
 impl Releases {
     /// Reports that nothing is decided while the objects for the decision cannot be listed.
-    async fn hold(&self, release: &Release, why: &str) -> Result<Reconciled, Error> {
+    async fn report_unreadable(&self, release: &Release, why: &str) -> Result<Reconciled, Error> {
         let mut wanted = release.clone();
         let status = wanted.status.get_or_insert_default();
         let now = self.context.shared.clock.now();

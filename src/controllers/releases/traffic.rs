@@ -43,7 +43,7 @@ use super::{
 /// Name of the controller in events.
 const REPORTER: &str = "traffic-controller";
 /// Number of pods of one target that are relabelled concurrently.
-const SIDE_BY_SIDE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 
 /// Divides the traffic between the pods of Releases.
 pub(crate) struct TrafficTargets {
@@ -125,7 +125,7 @@ impl Controller for TrafficTargets {
         let mut result = PassOutcome::default();
         let mut outcomes = BTreeMap::new();
         for (name, done, outcome) in join_all(work).await {
-            result.add(done, outcome.as_ref().err());
+            result.add_cluster(done, outcome.as_ref().err());
             outcomes.insert(name, outcome);
         }
         let updated = update(&target, &outcomes, self.update());
@@ -203,8 +203,8 @@ impl TrafficTargets {
         let is_in_charge = selector::in_charge(weights, &present, &wanted) == Some(release);
         if wanted != present && is_in_charge {
             match balancer.select(&cluster, &wanted).await {
-                Ok(()) => done.note(PassOutcome::Written),
-                Err(RequestError::Changed) => done.note(PassOutcome::Outdated),
+                Ok(()) => done.add(PassOutcome::Written),
+                Err(RequestError::Changed) => done.add(PassOutcome::Outdated),
                 Err(RequestError::Failed(message)) => {
                     let message = format!(
                         "cannot change the selector of Service {}: {message}",
@@ -252,12 +252,12 @@ async fn shift(
         })
     });
     let requests: Vec<_> = requests.collect();
-    let mut requests = stream::iter(requests).buffer_unordered(SIDE_BY_SIDE);
+    let mut requests = stream::iter(requests).buffer_unordered(MAX_CONCURRENT);
     let mut failures = BTreeMap::new();
     while let Some((name, answer)) = requests.next().await {
         match answer {
-            Ok(()) => done.note(PassOutcome::Written),
-            Err(RequestError::Changed) => done.note(PassOutcome::Outdated),
+            Ok(()) => done.add(PassOutcome::Written),
+            Err(RequestError::Changed) => done.add(PassOutcome::Outdated),
             Err(RequestError::Failed(message)) => {
                 failures.insert(name, message);
             }

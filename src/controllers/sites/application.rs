@@ -18,7 +18,7 @@ use baton_runtime::{
 };
 use baton_sites::{
     rollout::{VersionName, reported},
-    snapshot::{self, Content, Record, RecordsPlan, content, keep, record_name},
+    snapshot::{self, Content, Record, RecordsPlan, content, plan_records, record_name},
 };
 use baton_typed::{key::Key, store::Change};
 use k8s_openapi::{
@@ -89,7 +89,7 @@ impl Controller for SiteApplications {
         match stores.all.extent() {
             Extent::All => {}
             Extent::Nothing => return Ok(INCOMPLETE),
-            Extent::Unavailable(why) => return self.hold(&application, &why).await,
+            Extent::Unavailable(why) => return self.report_unreadable(&application, &why).await,
         }
         // The records of a deleted application are deleted with it, or are owned by the deployments
         // that run them.
@@ -101,7 +101,9 @@ impl Controller for SiteApplications {
         let kept = self.decide(key, content.as_ref().ok(), &versions);
         let mut wrote = false;
         if let (Ok(content), Some(revision)) = (&content, kept.revision) {
-            wrote |= self.keep(key, &application, content, revision).await?;
+            wrote |= self
+                .store_record(key, &application, content, revision)
+                .await?;
         }
         wrote |= self
             .prune(key, &application, content.as_ref().ok(), &kept.surplus)
@@ -128,7 +130,11 @@ impl Controller for SiteApplications {
 impl SiteApplications {
     /// Reports that no record is stored or deleted while the objects for the decision cannot be
     /// listed.
-    async fn hold(&self, application: &SiteApplication, why: &str) -> Result<Reconciled, Error> {
+    async fn report_unreadable(
+        &self,
+        application: &SiteApplication,
+        why: &str,
+    ) -> Result<Reconciled, Error> {
         let previous = application.status.clone().unwrap_or_default();
         let generation = application.metadata.generation.unwrap_or(0);
         let now = self.context.shared.clock.now();
@@ -190,12 +196,12 @@ impl SiteApplications {
         let named = deployments.iter().flat_map(|deployment| named(deployment));
         let named = named.filter(|name| name.application == &*key.name);
         let named = named.map(|name| name.version).collect();
-        keep(&records, present, &used.collect(), &named)
+        plan_records(&records, present, &used.collect(), &named)
     }
 
     /// Creates the record of the present version and its slices, if they are missing. Returns true
     /// if an object was written.
-    async fn keep(
+    async fn store_record(
         &self,
         key: &Key,
         application: &SiteApplication,
@@ -205,12 +211,11 @@ impl SiteApplications {
         let snapshot = &content.snapshot;
         let name = record_name(&key.name, &snapshot.version, &snapshot.edit);
         let stores = &self.context.stores;
-        let owner = owner_reference(application, true);
         let mut wrote = false;
         let record = if let Some(record) = stores.versions.get(&key.namespace, &name) {
             wrote |= self
                 .context
-                .settle_version(&record, owner, revision)
+                .settle_version(&record, application, true, revision)
                 .await?;
             record
         } else {
@@ -221,7 +226,7 @@ impl SiteApplications {
                     name: Some(name),
                     namespace: Some(key.namespace.to_string()),
                     labels: Some(labels.into()),
-                    owner_references: Some(vec![owner]),
+                    owner_references: Some(vec![owner_reference(application, true)]),
                     ..ObjectMeta::default()
                 },
                 data: Some(RawExtension(json!(snapshot))),
@@ -305,10 +310,9 @@ impl SiteApplications {
                 deleted.at_step("deleting the record of a version")?;
                 wrote = true;
             } else {
-                let owner = owner_reference(application, true);
                 wrote |= self
                     .context
-                    .settle_version(&record, owner, record.revision)
+                    .settle_version(&record, application, true, record.revision)
                     .await?;
             }
         }

@@ -99,7 +99,9 @@ impl Controller for SiteDeployments {
         match self.context.extent() {
             Extent::All => {}
             Extent::Nothing => return Ok(INCOMPLETE),
-            Extent::Unavailable(why) => return self.hold(key, &deployment, &why).await,
+            Extent::Unavailable(why) => {
+                return self.report_unreadable(key, &deployment, &why).await;
+            }
         }
         if self.adopt(key, &deployment).await? {
             // The pass continues when the watch has reported the adoption.
@@ -109,13 +111,13 @@ impl Controller for SiteDeployments {
         let Some(chosen) = chosen else {
             return Ok((ReconcileOutcome::Unchanged, INCOMPLETE.1));
         };
-        self.bring(key, &deployment, &chosen).await
+        self.roll_out(key, &deployment, &chosen).await
     }
 }
 
 impl SiteDeployments {
     /// Rolls out versions to the sites that a deployment has chosen, in rounds, and reports.
-    async fn bring(
+    async fn roll_out(
         &self,
         key: &Key,
         deployment: &Arc<SiteDeployment>,
@@ -164,7 +166,7 @@ impl SiteDeployments {
                 let planned = match error.refusal() {
                     Some(why) => {
                         let generation = deployment.metadata.generation.unwrap_or_default();
-                        planned.hindered(generation, self.context.shared.clock.now(), &why)
+                        planned.actions_failed(generation, self.context.shared.clock.now(), &why)
                     }
                     None => planned,
                 };
@@ -176,7 +178,7 @@ impl SiteDeployments {
     }
 
     /// Reports that nothing is planned while the objects for the decision cannot be listed.
-    async fn hold(
+    async fn report_unreadable(
         &self,
         key: &Key,
         deployment: &Arc<SiteDeployment>,

@@ -53,7 +53,7 @@ fn find(stores: &Stores, namespace: &str, entry: &SiteEntry, owner: Option<&str>
         is_gone: true,
         ..OwnerTerms::default()
     };
-    let mut terms = application.map_or_else(gone, |it| asked(&it));
+    let mut terms = application.map_or_else(gone, |it| owner_terms(&it));
     let deployment = stores.deployments.get(namespace, &entry.deployment);
     // A revision without owner was left behind, or was never made by a deployment.
     let is_leaving = owner.is_some_and(|owner| {
@@ -66,7 +66,7 @@ fn find(stores: &Stores, namespace: &str, entry: &SiteEntry, owner: Option<&str>
 }
 
 /// The terms of an application.
-fn asked(application: &SiteApplication) -> OwnerTerms {
+fn owner_terms(application: &SiteApplication) -> OwnerTerms {
     let spec = &application.spec;
     OwnerTerms {
         hold: None,
@@ -88,7 +88,7 @@ fn progress_deadline(strategy: &SiteStrategy) -> u32 {
 }
 
 fn of_application(change: &Change<SiteApplication>) -> Option<SiteTermsChange> {
-    changed(change, asked, TermsSource::Application)
+    changed(change, owner_terms, TermsSource::Application)
 }
 
 fn of_deployment(change: &Change<SiteDeployment>) -> Option<SiteTermsChange> {

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use baton_apis::constants::LABEL_SITE_APPLICATION;
 use baton_records::{key::Key as RecordKey, revision::RevisionKind, slice::SliceKind};
 use baton_sites::{rollout::VersionName, snapshot::Snapshot};
-use k8s_openapi::{
-    api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::OwnerReference,
-};
+use baton_typed::requests::Namespaced;
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::ResourceExt as _;
 use serde::Deserialize as _;
 use serde_json::json;
 use tracing::warn;
 
-use super::{Context, Stores, is_owned_by};
+use super::{Context, Stores, is_owned_by, owner_reference, uid};
 use crate::delivery::{
     observed::Observed,
     shared::{AtStep as _, Error},
@@ -94,16 +93,27 @@ impl Version {
 impl Context {
     /// Updates the record of a version: its owner, and its place in the order of versions. Returns
     /// true if it was written.
-    pub(super) async fn settle_version(
+    ///
+    /// An owner that does not exist any more does not become the only owner, as garbage collection
+    /// would delete the record.
+    pub(super) async fn settle_version<K: Namespaced>(
         &self,
         record: &ControllerRevision,
-        owner: OwnerReference,
+        owner: &K,
+        is_controller: bool,
         revision: i64,
     ) -> Result<bool, Error> {
-        let is_owned = is_owned_by(record, &owner.uid);
+        let is_owned = is_owned_by(record, uid(owner));
         if is_owned && record.revision == revision {
             return Ok(false);
         }
+        if record.owner_references().is_empty() {
+            let is_live = self.requests.is_live(owner).await;
+            if !is_live.at_step("reading the owner of a version")? {
+                return Ok(false);
+            }
+        }
+        let owner = owner_reference(owner, is_controller);
         let mut owners = record.owner_references().to_vec();
         if !is_owned {
             // An object has one controller. A previous controller with another uid does not exist

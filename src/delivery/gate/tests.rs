@@ -167,7 +167,7 @@ fn answer(gate: &Gate) -> String {
     }
 }
 
-fn asked(observed: &Observed, name: &str, terms: &Terms) -> Gate {
+fn gate_of(observed: &Observed, name: &str, terms: &Terms) -> Gate {
     ask(observed, &find(observed, name), |_| terms.clone(), times()).unwrap()
 }
 
@@ -206,7 +206,7 @@ fn managers_and_agents_see_the_same_queue() {
             ),
         ] {
             let observed = observed(states, is_agent);
-            let answer = answer(&asked(&observed, name, &Terms::default()));
+            let answer = answer(&gate_of(&observed, name, &Terms::default()));
             assert!(answer.starts_with(expected), "{states:?} {name}: {answer}");
         }
     }
@@ -225,18 +225,18 @@ fn a_version_that_stops_others_is_checked_before_it_begins() {
         ] {
             let states = [(1, "ok", "ok"), (STOPS, state, "-")];
             let observed = observed(&states, is_agent);
-            let gate = asked(&observed, "v9-a", &Terms::default());
+            let gate = gate_of(&observed, "v9-a", &Terms::default());
             let said = answer(&gate);
             assert!(said.starts_with(expected), "{state}: {said}");
-            let older = asked(&observed, "v1-a", &Terms::default());
+            let older = gate_of(&observed, "v1-a", &Terms::default());
             let Gate::Open(older) = older else {
                 panic!("{}", answer(&older));
             };
-            assert_eq!(older.demand().is_some(), state == "stop");
+            assert_eq!(older.stop_request().is_some(), state == "stop");
         }
         // A refused revision does not block later ones.
         let states = [(1, "ok", "ok"), (STOPS, "bad", "-"), (10, "-", "-")];
-        let behind = asked(&observed(&states, is_agent), "v10-a", &Terms::default());
+        let behind = gate_of(&observed(&states, is_agent), "v10-a", &Terms::default());
         assert_eq!(answer(&behind), "check for Stopping");
     }
 }
@@ -245,8 +245,8 @@ fn a_version_that_stops_others_is_checked_before_it_begins() {
 fn a_refused_phase_reports_whether_it_has_stopped() {
     let states = [(1, "run", "-"), (STOPS, "stop", "-")];
     let observed = observed(&states, false);
-    let told = |name: &str, has_objects| {
-        let gate = asked(&observed, name, &Terms::default());
+    let reported = |name: &str, has_objects| {
+        let gate = gate_of(&observed, name, &Terms::default());
         let Gate::Open(site) = gate else {
             panic!("{}", answer(&gate));
         };
@@ -254,8 +254,8 @@ fn a_refused_phase_reports_whether_it_has_stopped() {
         Some(format!("{} {} {}", place.type_, place.status, place.reason))
     };
     let stopped = Some("baton.run/Stopped True Stopped".to_owned());
-    assert_eq!(told("v1-a", false), stopped);
-    assert_eq!(told("v1-a", true), None);
+    assert_eq!(reported("v1-a", false), stopped);
+    assert_eq!(reported("v1-a", true), None);
     let check = SitePass::Trial(Box::default());
     let place = check.when_refused(false).unwrap();
     assert_eq!(
@@ -272,7 +272,7 @@ fn a_revision_without_phases_keeps_its_place_in_the_queue() {
         &[(1, "ok", "ok"), (2, "none", "none"), (3, "-", "-")],
         false,
     );
-    let waits = answer(&asked(&observed, "v3-a", &Terms::default()));
+    let waits = answer(&gate_of(&observed, "v3-a", &Terms::default()));
     assert!(
         waits.starts_with("Queued: Waits for version 1.2.0 (v2)"),
         "{waits}"
@@ -281,14 +281,14 @@ fn a_revision_without_phases_keeps_its_place_in_the_queue() {
     leaving.resource_version = 9;
     observed.revisions.observe(leaving);
     assert_eq!(
-        answer(&asked(&observed, "v3-a", &Terms::default())),
+        answer(&gate_of(&observed, "v3-a", &Terms::default())),
         "begin ProbeFailure"
     );
     let mut own = revision(3, "Archived");
     own.resource_version = 9;
     observed.revisions.observe(own);
     assert_eq!(
-        answer(&asked(&observed, "v3-a", &Terms::default())),
+        answer(&gate_of(&observed, "v3-a", &Terms::default())),
         "unknown"
     );
 }
@@ -313,12 +313,12 @@ fn a_revision_that_the_hub_refuses_does_not_block_the_next_one() {
         let status = serde_json::from_value(status).unwrap();
         refused.set_status(&status).unwrap();
         observed.revisions.observe(refused);
-        let answer = answer(&asked(&observed, "v3-a", &Terms::default()));
+        let answer = answer(&gate_of(&observed, "v3-a", &Terms::default()));
         assert!(answer.starts_with(expected), "{reason}: {answer}");
     }
     // If the revision has phases, their state counts.
     observed.phases.observe(phase(2, "a", "-"));
-    let waits = answer(&asked(&observed, "v3-a", &Terms::default()));
+    let waits = answer(&gate_of(&observed, "v3-a", &Terms::default()));
     assert!(
         waits.starts_with("Queued: Waits for version 1.2.0 (v2)"),
         "{waits}"
@@ -337,7 +337,7 @@ fn a_phase_that_had_begun_continues_after_it_moved_to_an_agent() {
             observed.revisions.observe(revision);
         }
         assert_eq!(
-            answer(&asked(&observed, "v1-a", &Terms::default())),
+            answer(&gate_of(&observed, "v1-a", &Terms::default())),
             expected
         );
         assert_eq!(is_untouched(&find(&observed, "v1-a")).unwrap(), !has_begun);
@@ -356,7 +356,7 @@ fn a_wait_for_a_window_is_requeued_after_an_hour_at_most() {
             owner,
             ..Terms::default()
         };
-        let Gate::Hold(status, (_, requeue)) = asked(&observed, "v2-a", &terms) else {
+        let Gate::Hold(status, (_, requeue)) = gate_of(&observed, "v2-a", &terms) else {
             panic!("it is not held");
         };
         assert_eq!(available(&status).reason, "Queued");

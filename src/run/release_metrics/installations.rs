@@ -19,7 +19,7 @@ use crate::controllers::releases::Stores;
 /// Bucket bounds, in seconds.
 const INSTALLATIONS: [f64; 8] = [0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0];
 /// Edits older than this are dropped and not measured.
-const FORGOTTEN: Duration = Duration::from_hours(1);
+const MAX_AGE: Duration = Duration::from_hours(1);
 
 /// Registers the histogram, and starts to measure.
 pub(super) fn register(registry: &mut Registry, stores: &Stores, clock: &Clock) {
@@ -62,7 +62,7 @@ impl Installations {
         let key = (new.namespace().unwrap_or_default(), new.name_any());
         let now = self.clock.now();
         let mut edited = self.edited.lock();
-        edited.retain(|_, since| elapsed(*since, now) < FORGOTTEN.as_secs_f64());
+        edited.retain(|_, since| elapsed(*since, now) < MAX_AGE.as_secs_f64());
         match &change.old {
             Some(old) if old.spec.template != new.spec.template => {
                 edited.insert(key, now);

@@ -40,7 +40,7 @@ const KINDS: [(&str, Digest); 11] = [
 
 /// Watches on all kinds of which Releases consist. They end when this is dropped.
 pub(super) struct Profiler {
-    sights: UnboundedReceiver<(usize, ObjectEvent<Value>)>,
+    events: UnboundedReceiver<(usize, ObjectEvent<Value>)>,
     _tasks: JoinSet<()>,
 }
 
@@ -61,7 +61,7 @@ impl Profiler {
             });
         }
         let mut profiler = Self {
-            sights,
+            events: sights,
             _tasks: tasks,
         };
         profiler.settle().await;
@@ -72,7 +72,7 @@ impl Profiler {
     async fn settle(&mut self) {
         let mut listed = [false; KINDS.len()];
         while listed.contains(&false) {
-            match self.sights.recv().await {
+            match self.events.recv().await {
                 Some((kind, _)) => listed[kind] = true,
                 None => return,
             }
@@ -82,7 +82,7 @@ impl Profiler {
     /// The events of an application since then, each state once.
     pub(super) fn moments(&mut self, application: &str, started: Instant) -> Vec<Moment> {
         let mut states = States::new(application);
-        while let Ok((kind, sight)) = self.sights.try_recv() {
+        while let Ok((kind, sight)) = self.events.try_recv() {
             states.take(kind, sight, started);
         }
         states.moments
@@ -219,11 +219,11 @@ fn addresses(all: &[&Value]) -> String {
 
 /// These conditions, if there are any.
 fn conditions(object: &Value, types: &[&str]) -> String {
-    let told = types.iter().map(|type_| match condition(object, type_) {
+    let reported = types.iter().map(|type_| match condition(object, type_) {
         "" => format!("no {type_}"),
         status => format!("{type_} {status}"),
     });
-    told.collect::<Vec<_>>().join(", ")
+    reported.collect::<Vec<_>>().join(", ")
 }
 
 fn condition<'v>(object: &'v Value, type_: &str) -> &'v str {
@@ -273,13 +273,13 @@ mod tests {
             };
             states.take(kind(of), sight, started);
         }
-        let told: Vec<_> = states
+        let reported: Vec<_> = states
             .moments
             .iter()
             .map(|it| (it.milliseconds.round(), it.kind, &*it.state))
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 (1.0, "Pods", "1, 0 ready, 1 with traffic"),
                 (2.0, "Pods", "1, 1 ready, 1 with traffic"),

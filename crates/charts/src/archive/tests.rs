@@ -178,7 +178,7 @@ fn archives_of_dependencies_are_checked_too() {
     assert_eq!(check(&items), Err(Error::TooBig(1 << 20)));
     check(&items[..3]).unwrap();
     let mut nested = pack(&[file("a/Chart.yaml", CHART)]);
-    for _ in 0..=DEEPEST {
+    for _ in 0..=MAX_DEPTH {
         nested = pack(&[file("a/Chart.yaml", CHART), file("a/charts/a.tgz", &nested)]);
     }
     assert_eq!(inspect(nested.as_slice(), &limits()), Err(Error::Nested));

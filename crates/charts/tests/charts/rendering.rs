@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_apis::Chart;
 use baton_charts::{Charts, Error, Rendering};
-use baton_releases::chart::{asked, workloads::Scalable};
+use baton_releases::chart::{chart_request, workloads::Scalable};
 use baton_releases::scheduling::error::ScheduleError;
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
@@ -67,8 +67,8 @@ async fn the_charts_of_the_contract_render() {
         let service = named("Service");
         assert_eq!(service["metadata"]["name"], "web-prod");
         assert_eq!(service["metadata"]["labels"]["shipper-lb"], "production");
-        let asked = asked(objects, &chart, &Scalable::default());
-        let total = asked.map(|asked| asked.replicas);
+        let request = chart_request(objects, &chart, &Scalable::default());
+        let total = request.map(|request| request.replicas);
         assert_eq!(total.unwrap(), 4);
     }
     let objects = render(&charts, &fixture.chart("0.0.1"), &Value::Null)

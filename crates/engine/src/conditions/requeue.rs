@@ -39,14 +39,14 @@ pub fn requeue_refused(previous: &[Condition], reason: &str, generation: i64) ->
 
 /// Delay before the pods of a workload that fails its probes are first asked for the cause. Most
 /// workloads are ready by then.
-pub const FIRST_LOOK: Duration = Duration::from_secs(10);
+pub const FIRST_POLL: Duration = Duration::from_secs(10);
 /// Longest delay between two such requests.
-const LAST_LOOK: Duration = Duration::from_mins(10);
+const MAX_POLL: Duration = Duration::from_mins(10);
 
 /// Delay of the requeue after objects have failed for this time, if no watch reports the cause: see
 /// [`fails_unseen`](crate::workload::fails_unseen).
 pub fn next_look(failing_for: Duration) -> Duration {
-    failing_for.clamp(FIRST_LOOK, LAST_LOOK)
+    failing_for.clamp(FIRST_POLL, MAX_POLL)
 }
 
 /// Time since which objects have failed their probes, as reported last; `None` if no failure is

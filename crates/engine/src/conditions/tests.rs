@@ -16,6 +16,7 @@ fn outcome(result: PassResult, controls_all: bool) -> Outcome {
         remote_phases: Vec::new(),
         pause_agreed: true,
         mapped: Vec::new(),
+        stopped_for: None,
         writes: Vec::new(),
         learned: Vec::new(),
         blockers: Vec::new(),

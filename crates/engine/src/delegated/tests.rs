@@ -291,6 +291,7 @@ fn references_and_waiting_entries() {
             namespace: expected.map(str::to_owned),
             reason: "Reason".to_owned(),
             message: "message".to_owned(),
+            cause: None,
         };
         assert_eq!(delegated.waiting("p", "Reason", "message"), expected);
     }

@@ -13,11 +13,11 @@ use super::template::hash;
 /// Below it, the requests about the slice cost more than it saves. The cost of a write depends on
 /// the number of values more than on their length. A small `ConfigMap` has ten values, a
 /// `Deployment` fifty.
-pub const WORTH_A_SLICE: usize = 128;
+pub const MIN_VALUES: usize = 128;
 
 /// Number of bytes that make a phase worth its own slice: each write of a revision stores one more
 /// copy.
-pub const LONG_ENOUGH: usize = 16 * 1024;
+pub const MIN_BYTES: usize = 16 * 1024;
 
 /// The phases of a template whose inline objects belong in a slice: index and objects.
 pub fn large_phases(template: &Value) -> impl Iterator<Item = (usize, &Value)> {
@@ -43,7 +43,7 @@ fn is_large(objects: &Value) -> bool {
             Value::String(text) => bytes += text.len(),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
-        if values >= WORTH_A_SLICE || bytes >= LONG_ENOUGH {
+        if values >= MIN_VALUES || bytes >= MIN_BYTES {
             return true;
         }
     }
@@ -94,8 +94,8 @@ mod tests {
     fn phases_with_many_values_or_bytes_are_moved_into_slices() {
         let object = |length: usize| json!({"object": {"kind": "ConfigMap", "data": {"k": "x".repeat(length)}}});
         // Each object has five values.
-        let many = vec![object(1); WORTH_A_SLICE.div_ceil(5)];
-        let long = vec![object(LONG_ENOUGH)];
+        let many = vec![object(1); MIN_VALUES.div_ceil(5)];
+        let long = vec![object(MIN_BYTES)];
         let small = vec![object(10)];
         let phases = [&many, &small, &long].map(|objects| json!({"name": "p", "objects": objects}));
         let template = json!({"spec": {"phases": phases}});

@@ -31,7 +31,7 @@ use super::others::BUILT_IN;
 use super::{apply_entry, is_apply, is_secret};
 use crate::ObjectKey;
 use crate::object::text;
-use crate::texts::cut;
+use crate::texts::truncate;
 
 /// Number of fields of an object that are reported one by one; the rest are counted.
 const MAX_FIELDS: usize = 16;
@@ -128,7 +128,7 @@ impl Drift {
     pub fn at(path: &str) -> Self {
         Self {
             fields: vec![Field {
-                path: cut(path, MAX_PATH).into_owned(),
+                path: truncate(path, MAX_PATH).into_owned(),
                 ..Field::default()
             }],
             more: 0,
@@ -342,7 +342,7 @@ impl<'a> Walk<'a> {
         };
         let path = Path(&self.trail).to_string();
         self.found.fields.push(Field {
-            path: cut(&path, MAX_PATH).into_owned(),
+            path: truncate(&path, MAX_PATH).into_owned(),
             change,
             managers,
             is_surplus: false,
@@ -389,7 +389,7 @@ fn manager(entry: &Value) -> String {
     let name = text(entry, "manager").replace(char::is_control, "?");
     match name.as_str() {
         "" => "(unnamed)".to_owned(),
-        name => cut(name, MAX_MANAGER).into_owned(),
+        name => truncate(name, MAX_MANAGER).into_owned(),
     }
 }
 
@@ -690,8 +690,8 @@ mod tests {
         assert!(to_annotation(&vec![one.clone(); 100], 8192).len() <= 8192);
         // An object that does not fit keeps no other object out.
         let least = Drifted::default();
-        let told = from_annotation(&to_annotation(&[one, least.clone()], 1024));
-        assert_eq!(told, std::slice::from_ref(&least));
+        let reported = from_annotation(&to_annotation(&[one, least.clone()], 1024));
+        assert_eq!(reported, std::slice::from_ref(&least));
         assert!(json!(least).to_string().len() > MIN_OBJECT);
         let path = "x".repeat(1000);
         assert!(Drift::at(&path).fields[0].path.len() <= MAX_PATH);

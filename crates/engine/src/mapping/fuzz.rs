@@ -12,7 +12,7 @@ use super::*;
 use crate::condition_list::Conditions;
 
 /// Greatest size of the types, reasons and messages of all mapped conditions.
-const MOST: usize = 10 * 1024;
+const MAX_BYTES: usize = 10 * 1024;
 /// Greatest lengths of a reason and a type in the API.
 const LONGEST_REASON: usize = 1024;
 const LONGEST_TYPE: usize = 316;
@@ -93,7 +93,7 @@ fn check(input: &Value) {
             size += condition.type_.len() + condition.reason.len() + condition.message.len();
         }
     }
-    assert!(size <= MOST, "{size}");
+    assert!(size <= MAX_BYTES, "{size}");
     assert_eq!(unique(written.clone()), written, "each type is there once");
     // The same conditions again change nothing.
     let mut again = Conditions::new(&written, generation, Timestamp::MAX);

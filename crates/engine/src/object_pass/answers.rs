@@ -83,16 +83,18 @@ impl ObjectPass<'_> {
                 // The fingerprints were computed while other entries owned fields as well.
                 (self.settled, self.learned) = (None, None);
             }
-            (Request::Create(_), Answer::Created(live)) => self.wrote(live, WriteResult::Created),
+            (Request::Create(_), Answer::Created(live)) => {
+                self.write_answered(live, WriteResult::Created)
+            }
             (Request::Create(_), Answer::Merged(live)) if is_own_creation(&live) => {
-                self.wrote(live, WriteResult::Created);
+                self.write_answered(live, WriteResult::Created);
             }
             (Request::Create(_), Answer::Merged(_)) => {
                 self.progress = Progress::MergedIntoStranger;
             }
             (Request::Apply(_), Answer::Object(live)) => {
                 let write = self.took_over(&live);
-                self.wrote(live, write);
+                self.write_answered(live, write);
             }
             (_, _) => self.start_over(),
         }
@@ -209,7 +211,7 @@ impl ObjectPass<'_> {
         }
     }
 
-    fn wrote(&mut self, live: Value, write: WriteResult) {
+    fn write_answered(&mut self, live: Value, write: WriteResult) {
         self.learned = self.fingerprints(&live);
         self.live = Live::Present(live);
         self.written = true;

@@ -283,7 +283,7 @@ fn need_letter(need: &NextAction) -> char {
 
 /// Answers the next request of the object; returns false if there is none.
 fn answer_next(pass: &mut ObjectPass<'_>, name: &str) -> bool {
-    match pass.need() {
+    match pass.next_action() {
         NextAction::Check(request)
         | NextAction::DryRun(request)
         | NextAction::Prepare(request)
@@ -343,9 +343,9 @@ fn every_answer_to_every_request() {
                 for step in steps {
                     assert!(answer_next(&mut pass, step), "{path}");
                 }
-                assert_eq!(need_letter(&pass.need()), request, "{path}");
+                assert_eq!(need_letter(&pass.next_action()), request, "{path}");
                 assert!(answer_next(&mut pass, name));
-                let next = need_letter(&pass.need()).to_string();
+                let next = need_letter(&pass.next_action()).to_string();
                 assert_eq!(next, expected, "{path}, {name}");
             });
         }
@@ -381,7 +381,7 @@ fn every_state_of_an_object_by_delivery_and_pause() {
                 ..revision()
             };
             with_object(&revision, initial(name), |pass| {
-                let need = need_letter(&pass.need()).to_string();
+                let need = need_letter(&pass.next_action()).to_string();
                 assert_eq!(need, expected, "{name} {delivery:?} {lifecycle:?}");
             });
         }
@@ -423,7 +423,7 @@ fn no_sequence_of_answers_leads_to_an_unchecked_or_foreign_write() {
 fn check_sequence(mut pass: ObjectPass<'_>, case: &str, sequence: &[&str]) {
     let mut checked = false;
     for name in sequence {
-        let before = pass.need();
+        let before = pass.next_action();
         let asked = need_letter(&before);
         if matches!(asked, 'c' | 'A') {
             assert!(checked, "{case}: {before:?}");
@@ -445,8 +445,8 @@ fn check_sequence(mut pass: ObjectPass<'_>, case: &str, sequence: &[&str]) {
             _ => false,
         };
         match *name {
-            "unserved" => assert_eq!(need_letter(&pass.need()), 'V', "{case}"),
-            "failed" => assert_eq!(need_letter(&pass.need()), 'F', "{case}"),
+            "unserved" => assert_eq!(need_letter(&pass.next_action()), 'V', "{case}"),
+            "failed" => assert_eq!(need_letter(&pass.next_action()), 'F', "{case}"),
             _ => {}
         }
     }
@@ -471,7 +471,7 @@ fn an_object_is_given_up_after_a_bounded_number_of_rounds() {
         with_object(&revision(), initial(name), |mut pass| {
             let mut requests = 0;
             loop {
-                let answer = match need_letter(&pass.need()) {
+                let answer = match need_letter(&pass.next_action()) {
                     // An apply gets an object if the create would succeed.
                     'D' if check == "created" => "ours",
                     'd' | 'D' => check,
@@ -550,9 +550,10 @@ fn messages_about_blocked_and_waiting_objects() {
                     for step in steps {
                         assert!(answer_next(&mut pass, step), "{path}");
                     }
-                    let (NextAction::Wait(text) | NextAction::Blocked(_, text)) = pass.need()
+                    let (NextAction::Wait(text) | NextAction::Blocked(_, text)) =
+                        pass.next_action()
                     else {
-                        panic!("{path}: {:?}", pass.need())
+                        panic!("{path}: {:?}", pass.next_action())
                     };
                     // Only in-process phases have a default namespace.
                     let name = if delivery == InProcess { "ns/a" } else { "/a" };
@@ -576,8 +577,8 @@ fn an_object_is_given_up_in_the_eighth_round() {
                     assert!(answer_next(&mut pass, step), "{path}");
                 }
                 let mut conflicts = 0;
-                while !matches!(pass.need(), NextAction::Blocked(..)) {
-                    let is_read = need_letter(&pass.need()) == 'g';
+                while !matches!(pass.next_action(), NextAction::Blocked(..)) {
+                    let is_read = need_letter(&pass.next_action()) == 'g';
                     conflicts += usize::from(!is_read);
                     assert!(answer_next(
                         &mut pass,
@@ -587,7 +588,7 @@ fn an_object_is_given_up_in_the_eighth_round() {
                 assert_eq!(conflicts, rounds, "{path}");
                 let text = "the object keeps changing while it is written".to_owned();
                 assert_eq!(
-                    pass.need(),
+                    pass.next_action(),
                     NextAction::Blocked(Problem::Failed, text),
                     "{path}"
                 );

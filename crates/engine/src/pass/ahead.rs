@@ -65,7 +65,7 @@ impl Pass<'_> {
             self.result = Some(PassResult::Preflight(refused));
             return Vec::new();
         }
-        let there = self.there(&ahead);
+        let there = self.ready_containers(&ahead);
         let mut checks = Vec::new();
         let mut problems: Vec<(Problem, Position, String)> = Vec::new();
         for (phase, objects) in self.objects.iter().enumerate() {
@@ -74,7 +74,7 @@ impl Pass<'_> {
                 if !self.is_grounded(&ahead, &there, at) {
                     continue;
                 }
-                match pass.need() {
+                match pass.next_action() {
                     // A migration changes ownership, which is left to the phase.
                     NextAction::Check(Request::Migrate { .. })
                     | NextAction::Nothing
@@ -82,7 +82,7 @@ impl Pass<'_> {
                     | NextAction::Prepare(_)
                     | NextAction::Write(_) => {}
                     NextAction::Check(request) | NextAction::DryRun(request) => {
-                        checks.push((at, request))
+                        checks.push((at, request));
                     }
                     NextAction::Blocked(Problem::Collision, text) => {
                         // Only the first collision is reported, as in a phase.
@@ -135,14 +135,14 @@ impl Pass<'_> {
     ///
     /// The others, and those of delegated phases, are created during the pass, so their objects
     /// cannot be checked before.
-    fn there(&self, ahead: &Ahead) -> BTreeSet<Position> {
+    fn ready_containers(&self, ahead: &Ahead) -> BTreeSet<Position> {
         let containers = ahead.containers.iter();
         let there = containers.filter(|(container, at)| {
             let pass = self.objects[at.phase].get(at.object);
             pass.is_some_and(|pass| match container {
                 Container::Namespace(_) => pass.live().is_some_and(|it| !is_terminating(it)),
                 Container::Definition { .. } => {
-                    pass.is_as_wanted() || pass.need() == NextAction::Nothing
+                    pass.is_as_wanted() || pass.next_action() == NextAction::Nothing
                 }
             })
         });

@@ -66,6 +66,9 @@ pub struct Outcome {
     pub pause_agreed: bool,
     /// Conditions of objects that are copied to the revision.
     pub mapped: Vec<MappedCondition>,
+    /// UID of the newer revision for which the workloads of a site's phase have stopped. The
+    /// caller, which knows the queue of the site, sets it.
+    pub stopped_for: Option<String>,
     /// The completed writes.
     pub writes: Vec<(Position, WriteResult)>,
     /// Fingerprints to be recorded.

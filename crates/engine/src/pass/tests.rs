@@ -134,9 +134,9 @@ fn an_unreadable_object_stops_its_phase_and_is_not_reported() {
     let object = |name: &str| {
         format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}}}\n  {mapping}")
     };
-    let (told, hidden) = (object("told"), object("hidden"));
+    let (reported, hidden) = (object("told"), object("hidden"));
     let mut phases = vec![
-        phase(&revision, "p0", &[&told]),
+        phase(&revision, "p0", &[&reported]),
         phase(
             &revision,
             "p1",
@@ -526,14 +526,14 @@ fn a_failure_includes_missing_classes_and_reasons_of_pods() {
             (Live::Present(live), None)
         });
         assert_eq!(pass.step(), Step::Done);
-        let told = match pass.outcome().result {
+        let reported = match pass.outcome().result {
             PassResult::ProbeFailure { failures, .. } => Some(failures),
             _ => None,
         };
-        let ends = told
+        let ends = reported
             .as_deref()
-            .map(|told| expected.is_some_and(|end| told.ends_with(end)));
-        assert_eq!(ends, expected.map(|_| true), "{told:?} {expected:?}");
+            .map(|reported| expected.is_some_and(|end| reported.ends_with(end)));
+        assert_eq!(ends, expected.map(|_| true), "{reported:?} {expected:?}");
     }
 }
 

@@ -255,8 +255,8 @@ fn ready_reconciling_and_stalled_follow_the_state_of_a_deployment() {
     ] {
         let mut conditions = list(&[&format!("Progressing={progressing}")]);
         let (stalled, available) = (find(stalled), find(available));
-        let told = set_of_deployment(&mut conditions, stalled.as_ref(), available.as_ref());
-        assert_eq!(format!("{told:?}"), phase, "{progressing}");
+        let reported = set_of_deployment(&mut conditions, stalled.as_ref(), available.as_ref());
+        assert_eq!(format!("{reported:?}"), phase, "{progressing}");
         assert_eq!(shown(&conditions), expected, "{progressing}");
     }
 }

@@ -212,7 +212,7 @@ pub fn run_phases(
     let kinds = kinds();
     let snapshot = snapshot(revision, phases, probes, &kinds);
     let pass = Pass::new(snapshot, |at| (live(name(phases, at)), None));
-    converse(pass, phases, server)
+    run_pass(pass, phases, server)
 }
 
 /// Like [`run`], for a pass that only checks.
@@ -226,7 +226,7 @@ pub fn run_check(
     let phases = &phases(revision, names);
     let snapshot = snapshot(revision, phases, &probes, &kinds);
     let pass = Pass::check(snapshot, |at| (live(name(phases, at)), None));
-    converse(pass, phases, server)
+    run_pass(pass, phases, server)
 }
 
 fn snapshot<'a>(
@@ -248,7 +248,7 @@ fn name(phases: &[Phase], at: Position) -> &str {
     &phases[at.phase].objects[at.object].key.name
 }
 
-fn converse(mut pass: Pass<'_>, phases: &[Phase], server: Server<'_>) -> (String, Outcome) {
+fn run_pass(mut pass: Pass<'_>, phases: &[Phase], server: Server<'_>) -> (String, Outcome) {
     let mut steps = Vec::new();
     while let Step::Send(requests) = pass.step() {
         let letters = requests.iter().map(|(_, request)| letter(request));

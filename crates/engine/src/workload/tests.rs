@@ -128,8 +128,11 @@ fn the_most_frequent_reason_is_reported_with_its_first_pod() {
     assert_eq!(pods_reason(&several).as_deref(), Some(text));
     assert_eq!(pods_reason(&[fine]), None);
     let long = failed("web-1", &"word\n".repeat(1000));
-    let told = pods_reason(&[long]).unwrap();
-    assert!(told.len() <= MAX_TEXT && !told.contains('\n'), "{told}");
+    let reported = pods_reason(&[long]).unwrap();
+    assert!(
+        reported.len() <= MAX_TEXT && !reported.contains('\n'),
+        "{reported}"
+    );
 }
 
 /// The states of a Deployment's container that ends repeatedly without a failure.
@@ -202,24 +205,27 @@ fn failures_are_read_from_the_conditions_of_a_workload() {
             { "type": "Available", "status": "False", "message": "Deployment does not have minimum availability." },
             { "type": type_, "status": status, "reason": "FailedCreate", "message": "exceeded\nquota" }] } })
     };
-    let told = |kind: ObjectKey, live: &Value| own_reason(&kind, live);
+    let reported = |kind: ObjectKey, live: &Value| own_reason(&kind, live);
     let expected = Some("FailedCreate: exceeded quota".to_owned());
     assert_eq!(
-        told(key("apps", "Deployment"), &with("ReplicaFailure", "True")),
+        reported(key("apps", "Deployment"), &with("ReplicaFailure", "True")),
         expected
     );
     assert_eq!(
-        told(key("apps", "Deployment"), &with("Progressing", "False")),
+        reported(key("apps", "Deployment"), &with("Progressing", "False")),
         expected
     );
-    assert_eq!(told(key("batch", "Job"), &with("Failed", "True")), expected);
     assert_eq!(
-        told(key("apps", "Deployment"), &with("Progressing", "True")),
+        reported(key("batch", "Job"), &with("Failed", "True")),
+        expected
+    );
+    assert_eq!(
+        reported(key("apps", "Deployment"), &with("Progressing", "True")),
         None
     );
     // The conditions of a custom resource may have any meaning.
     assert_eq!(
-        told(key("shop.example", "Deployment"), &with("Failed", "True")),
+        reported(key("shop.example", "Deployment"), &with("Failed", "True")),
         None
     );
 }

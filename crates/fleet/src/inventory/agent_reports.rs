@@ -103,7 +103,7 @@ fn standing(
         return beat.map(|beat| match &beat.report {
             Some(Err(cause)) => {
                 let text = format!("its agent cannot reach its API server: {cause}");
-                before.lost(reasons::UNREACHABLE, excerpt(&text, MESSAGE), time)
+                before.disconnected(reasons::UNREACHABLE, excerpt(&text, MESSAGE), time)
             }
             Some(Ok(version)) => before.answered(Some(version.clone()), time),
             None => before.answered(None, time),
@@ -117,7 +117,7 @@ fn standing(
     } else {
         "no agent has reported yet; run `baton cluster join --pull` to set one up".to_owned()
     };
-    Some(before.lost(reasons::AGENT_SILENT, text, time))
+    Some(before.disconnected(reasons::AGENT_SILENT, text, time))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use baton_kubernetes::{
 const VERSION: &str = "/version";
 /// Time limit of a check, the set-up of a connection included. It is shorter than the time limit of
 /// the connection, so that the message of the check is reported.
-const PATIENCE: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 /// Number of characters of a response in a message.
 const EXCERPT: usize = 200;
 
@@ -41,13 +41,10 @@ pub(super) async fn check(client: &Client, url: &Uri) -> Result<Option<String>, 
     };
     let request =
         wire::get(VERSION, "application/json").map_err(|error| silent(&error.to_string()))?;
-    match timeout(PATIENCE, wire::call(client, request)).await {
+    match timeout(TIMEOUT, wire::call(client, request)).await {
         Ok(Ok(reply)) => judge(url, reply.status, &reply.body),
         Ok(Err(error)) => Err(silent(&cause(&error))),
-        Err(_) => Err(silent(&format!(
-            "no answer within {} s",
-            PATIENCE.as_secs()
-        ))),
+        Err(_) => Err(silent(&format!("no answer within {} s", TIMEOUT.as_secs()))),
     }
 }
 

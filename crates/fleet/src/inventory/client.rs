@@ -39,9 +39,9 @@ pub(super) struct ReconnectingClient {
     /// The client for all requests but checks. It stays the same.
     pub client: Client,
     /// Resolves when the outcome of requests is not the expected one.
-    pub pulse: Arc<OutcomeSignal>,
+    pub outcomes: Arc<OutcomeSignal>,
     /// Ends the requests under way.
-    lost: Arc<Notify>,
+    end_requests: Arc<Notify>,
     config: Config,
     metrics: RequestMetrics,
     fence: Fence,
@@ -61,13 +61,13 @@ impl ReconnectingClient {
         let beat = Arc::clone(&pulse);
         let lost = Arc::new(Notify::new());
         let requests = service(Arc::clone(&current), Arc::clone(&lost), move |result| {
-            beat.note(is_answer(result));
+            beat.record(is_answer(result));
         });
         let client = instrument(ClientBuilder::new(requests, "default"), metrics, fence)?;
         Ok(Self {
             client,
-            pulse,
-            lost,
+            outcomes: pulse,
+            end_requests: lost,
             config,
             metrics: metrics.clone(),
             fence: fence.clone(),
@@ -79,7 +79,7 @@ impl ReconnectingClient {
     /// for each check, because a client that waits for the next check takes 9 KiB. Must be called
     /// within a tokio runtime.
     pub fn checks(&self) -> Client {
-        // Checks are not ended by `cut`, because they detect if the cluster is lost.
+        // Checks are not ended by `end_requests`, because they detect if the cluster is lost.
         let checks = service(Arc::clone(&self.current), Arc::default(), |_| {});
         counted(ClientBuilder::new(checks, "default"), &self.metrics)
     }
@@ -93,8 +93,8 @@ impl ReconnectingClient {
     }
 
     /// Ends the requests under way, except checks, so that no caller waits for a lost cluster.
-    pub fn cut(&self) {
-        self.lost.notify_waiters();
+    pub fn end_requests(&self) {
+        self.end_requests.notify_waiters();
     }
 
     /// Uses new connections for requests from now on. Those in the pool may be dead without a sign:
@@ -117,7 +117,7 @@ struct ConnectionLost;
 type Outcome = Result<Answer, BoxError>;
 
 /// Passes each request to the connection that the cell contains at that time, and its outcome to
-/// `answered`; `lost` ends the requests under way.
+/// `answered`; `end_requests` ends the requests under way.
 fn service(
     cell: Arc<RwLock<Connection>>,
     lost: Arc<Notify>,
@@ -193,7 +193,7 @@ impl OutcomeSignal {
         }
     }
 
-    fn note(&self, answered: bool) {
+    fn record(&self, answered: bool) {
         self.last.store(answered, Ordering::Relaxed);
         if answered != self.expected.load(Ordering::Relaxed) {
             self.other.notify_one();
@@ -274,7 +274,7 @@ mod tests {
         let request = tokio::spawn(async move { client.apiserver_version().await });
         let _connection = silent.accept().await.unwrap();
         assert!(!request.is_finished());
-        line.cut();
+        line.end_requests();
         let error = request.await.unwrap().unwrap_err();
         assert!(format!("{error:?}").contains("Lost"), "{error:?}");
     }
@@ -318,18 +318,18 @@ mod tests {
         let pulse = OutcomeSignal::default();
         let changed = || pulse.changed().now_or_never().is_some();
         assert!(!changed());
-        pulse.note(false);
+        pulse.record(false);
         assert!(!changed(), "nothing else was expected");
-        pulse.note(true);
+        pulse.record(true);
         assert!(changed());
         pulse.expect(true);
         assert!(!changed(), "the check has looked already");
-        pulse.note(true);
+        pulse.record(true);
         assert!(!changed());
-        pulse.note(false);
-        pulse.note(true);
+        pulse.record(false);
+        pulse.record(true);
         assert!(!changed(), "it has passed by itself");
-        pulse.note(false);
+        pulse.record(false);
         assert!(changed());
         pulse.expect(false);
         assert!(!changed());

@@ -35,7 +35,7 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// Number of failed checks in a row after which a connected cluster counts as lost: a single
 /// connection may break.
-const GIVE_UP: u32 = 2;
+const MAX_FAILURES: u32 = 2;
 /// Limit of the length of a message, in characters.
 const MESSAGE: usize = 1_000;
 
@@ -65,7 +65,7 @@ pub(super) struct Connector {
 struct Connection {
     url: Uri,
     fingerprint: Fingerprint,
-    line: ReconnectingClient,
+    client: ReconnectingClient,
     /// The target; `None` before the first response.
     target: Option<Target>,
 }
@@ -96,8 +96,8 @@ impl Connector {
         loop {
             let now = wanted.borrow_and_update().clone();
             let round = async {
-                let pause = self.round(&now).await;
-                self.rest(pause).await;
+                let pause = self.reconcile(&now).await;
+                self.wait(pause).await;
             };
             tokio::select! {
                 // A change does not wait for a server that does not respond.
@@ -114,7 +114,7 @@ impl Connector {
     ///
     /// Requests that rarely run are boxed: each cluster keeps one future of this function, which
     /// would otherwise always be as large as the largest request.
-    async fn round(&mut self, wanted: &DesiredConnection) -> Duration {
+    async fn reconcile(&mut self, wanted: &DesiredConnection) -> Duration {
         if !self.is_made_from(wanted) {
             match Box::pin(self.remake(wanted)).await {
                 Ok(()) => {}
@@ -139,11 +139,11 @@ impl Connector {
         let Some(site) = &mut self.site else {
             return self.pause();
         };
-        match Box::pin(check(&site.line.checks(), &site.url)).await {
+        match Box::pin(check(&site.client.checks(), &site.url)).await {
             Ok(version) => {
-                site.line.pulse.expect(true);
+                site.client.outcomes.expect(true);
                 let target = site.target.get_or_insert_with(|| {
-                    Target::new(site.line.client.clone(), self.shared.children.clone())
+                    Target::new(site.client.client.clone(), self.shared.children.clone())
                 });
                 let link = ClusterLink::Up(target.clone());
                 self.failures = 0;
@@ -152,34 +152,34 @@ impl Connector {
                 spread(CHECK_EVERY)
             }
             Err(loss) => {
-                site.line.pulse.expect(false);
+                site.client.outcomes.expect(false);
                 if loss.silent {
-                    site.line.renew();
+                    site.client.renew();
                 }
                 if loss.reason != reasons::UNREACHABLE {
                     // The credentials may have been exchanged already, and the event be under way.
                     self.made_from = None;
                 }
                 let was_up = self.health.borrow().state == ConnectionState::Up;
-                if was_up && self.failures + 1 < GIVE_UP {
+                if was_up && self.failures + 1 < MAX_FAILURES {
                     tracing::debug!(cluster = self.name, cause = loss.message, "check failed");
                     return self.pause();
                 }
-                site.line.cut();
+                site.client.end_requests();
                 self.fail(loss.reason, &loss.message)
             }
         }
     }
 
     /// Waits for the pause, or until the outcome of requests is not the expected one.
-    async fn rest(&self, pause: Duration) {
+    async fn wait(&self, pause: Duration) {
         let earliest = Instant::now() + SHORTEST_PAUSE;
         match &self.site {
             None => sleep(pause).await,
             Some(site) => {
                 tokio::select! {
                     () = sleep(pause) => {}
-                    () = site.line.pulse.changed() => {}
+                    () = site.client.outcomes.changed() => {}
                 }
                 sleep_until(earliest).await;
             }
@@ -263,7 +263,7 @@ impl Connector {
         match (change, &mut self.site) {
             (Change::Keep, _) => return Ok(()),
             (Change::Exchange, Some(site)) => {
-                site.line.exchange(credentials).map_err(refused)?;
+                site.client.exchange(credentials).map_err(refused)?;
                 site.fingerprint = fingerprint;
                 tracing::info!(cluster = self.name, "credentials exchanged");
             }
@@ -274,7 +274,7 @@ impl Connector {
                 let site = Connection {
                     url: credentials.url.clone(),
                     fingerprint,
-                    line,
+                    client: line,
                     target: None,
                 };
                 if self.site.replace(site).is_some() {
@@ -299,7 +299,7 @@ impl Connector {
         // A part of the message is from the Cluster, and can have any length.
         let message = excerpt(message, MESSAGE);
         self.publish(
-            |health| health.lost(reason, message, now),
+            |health| health.disconnected(reason, message, now),
             ClusterLink::down,
         );
         self.pause()

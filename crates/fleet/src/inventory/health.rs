@@ -76,7 +76,7 @@ impl Health {
     }
 
     /// The state after a loss of the cluster.
-    pub fn lost(self, reason: &'static str, message: String, now: Timestamp) -> Self {
+    pub fn disconnected(self, reason: &'static str, message: String, now: Timestamp) -> Self {
         let was_down = matches!(self.state, ConnectionState::Down { .. });
         let since = if was_down {
             self.since
@@ -95,7 +95,7 @@ impl Health {
     ///
     /// While there is no response yet, the recorded state stays: a starting manager has observed
     /// nothing new.
-    pub fn due(&self, recorded: &ClusterStatus, now: Timestamp) -> Option<ClusterStatus> {
+    pub fn status_update(&self, recorded: &ClusterStatus, now: Timestamp) -> Option<ClusterStatus> {
         let before = connected(recorded);
         let (status, reason, message) = match &self.state {
             ConnectionState::Connecting if before.is_some() => return None,
@@ -177,8 +177,9 @@ mod tests {
         type Step = fn(Health, Timestamp) -> Health;
         let up: Step = |health, now| health.answered(Some("v1".to_owned()), now);
         let mute: Step = |health, now| health.answered(None, now);
-        let down: Step = |health, now| health.lost("Unreachable", "refused".to_owned(), now);
-        let other: Step = |health, now| health.lost("NoSecret", "none".to_owned(), now);
+        let down: Step =
+            |health, now| health.disconnected("Unreachable", "refused".to_owned(), now);
+        let other: Step = |health, now| health.disconnected("NoSecret", "none".to_owned(), now);
         let moved: Step = |_, now| Health::connecting(now);
         let restart: Step = |health, _| health;
         let table: [(Step, i64, &str); 16] = [
@@ -231,7 +232,7 @@ mod tests {
         let mut status = ClusterStatus::default();
         for (number, (step, second, expected)) in table.into_iter().enumerate() {
             health = step(health, at(second));
-            let due = health.due(&status, at(second));
+            let due = health.status_update(&status, at(second));
             let written = due.as_ref().map(shown).unwrap_or_default();
             assert_eq!(written, expected, "step {number}");
             status = due.as_ref().map_or(status, stored);
@@ -242,19 +243,23 @@ mod tests {
     fn an_unchanged_cluster_causes_no_write_after_a_restart() {
         let fresh = Health::first(&ClusterStatus::default(), at(0));
         let up = fresh.clone().answered(Some("v1".to_owned()), at(1));
-        let up = stored(&up.due(&ClusterStatus::default(), at(1)).unwrap());
+        let up = stored(&up.status_update(&ClusterStatus::default(), at(1)).unwrap());
         let again = Health::first(&up, at(100));
-        assert_eq!(again.due(&up, at(100)), None);
+        assert_eq!(again.status_update(&up, at(100)), None);
         let again = again.answered(Some("v1".to_owned()), at(101));
-        assert_eq!(again.due(&up, at(101)), None);
+        assert_eq!(again.status_update(&up, at(101)), None);
 
-        let down = fresh.lost("Unreachable", "refused".to_owned(), at(1));
-        let down = stored(&down.due(&ClusterStatus::default(), at(1)).unwrap());
+        let down = fresh.disconnected("Unreachable", "refused".to_owned(), at(1));
+        let down = stored(
+            &down
+                .status_update(&ClusterStatus::default(), at(1))
+                .unwrap(),
+        );
         let again = Health::first(&down, at(100));
-        assert_eq!(again.due(&down, at(100)), None);
-        let again = again.lost("Unreachable", "refused".to_owned(), at(101));
+        assert_eq!(again.status_update(&down, at(100)), None);
+        let again = again.disconnected("Unreachable", "refused".to_owned(), at(101));
         assert_eq!(again.since, at(1));
-        assert_eq!(again.due(&down, at(101)), None);
+        assert_eq!(again.status_update(&down, at(101)), None);
     }
 
     #[test]
@@ -273,7 +278,7 @@ mod tests {
             ..ClusterStatus::default()
         };
         let health = Health::first(&recorded, at(0)).answered(None, at(0));
-        let due = health.due(&recorded, at(0)).unwrap();
+        let due = health.status_update(&recorded, at(0)).unwrap();
         let types: Vec<&str> = due.conditions.iter().map(|c| c.type_.as_str()).collect();
         assert_eq!(types, ["Audited", "Connected", "Zoned"]);
         assert_eq!(due.in_service, Some(true));
@@ -282,9 +287,11 @@ mod tests {
     #[test]
     fn a_contact_time_in_the_future_is_corrected() {
         let health = Health::first(&ClusterStatus::default(), at(0)).answered(None, at(9_000));
-        let ahead = health.due(&ClusterStatus::default(), at(9_000)).unwrap();
+        let ahead = health
+            .status_update(&ClusterStatus::default(), at(9_000))
+            .unwrap();
         let health = Health::first(&ahead, at(0)).answered(None, at(1));
-        let due = health.due(&ahead, at(1)).unwrap();
+        let due = health.status_update(&ahead, at(1)).unwrap();
         assert_eq!(due.last_contact_time, Some(Time(at(1))));
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Subject {
 }
 
 /// Updates the status while the Cluster exists and once this process leads. Writes only changes
-/// (see [`Health::due`]).
+/// (see [`Health::status_update`]).
 pub(super) async fn run(
     shared: Arc<Shared>,
     cluster: Subject,
@@ -60,7 +60,7 @@ pub(super) async fn run(
         } else {
             &written
         };
-        if let Some(status) = now.due(&latest.status, shared.clock.now()) {
+        if let Some(status) = now.status_update(&latest.status, shared.clock.now()) {
             // Boxed, because nothing is written most of the time.
             let write = Box::pin(write(&api, &cluster, &status));
             match Box::pin(shared.at_the_hub(write)).await {

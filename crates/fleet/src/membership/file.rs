@@ -52,7 +52,7 @@ pub(super) struct ClusterToJoin {
     /// Name of the context.
     pub context: String,
     /// The given properties of the Cluster.
-    pub given: ClusterFields,
+    pub fields: ClusterFields,
 }
 
 /// Reads a file of clusters.
@@ -102,7 +102,7 @@ impl Entry {
             .map_err(|error| format!("apiMaster of {name}: {error}"))?;
         Ok(ClusterToJoin {
             context: self.context.unwrap_or_else(|| name.to_string()),
-            given: ClusterFields {
+            fields: ClusterFields {
                 connection: self.connection,
                 region: Some(self.region),
                 api_master: api_master.map(|url| url.to_string()),
@@ -155,7 +155,7 @@ applicationClusters:
         assert_eq!(listed.len(), 2);
         assert_eq!(listed[0].context, "eu-1");
         assert_eq!(
-            listed[0].given,
+            listed[0].fields,
             ClusterFields {
                 region: Some("eu".to_owned()),
                 ..ClusterFields::default()
@@ -163,7 +163,7 @@ applicationClusters:
         );
         assert_eq!(listed[1].context, "gke_us");
         assert_eq!(
-            listed[1].given,
+            listed[1].fields,
             ClusterFields {
                 connection: ClusterConnection::Pull,
                 region: Some("us".to_owned()),

@@ -47,7 +47,7 @@ pub(super) async fn run(args: JoinArgs) -> Result<(), Error> {
 
 async fn join(hub: &Server, request: Request, settings: &Settings) -> Result<(), Error> {
     request.name.class()?;
-    let plan = match request.given.connection {
+    let plan = match request.fields.connection {
         ClusterConnection::Push => push::plan(hub, request, settings).await?,
         ClusterConnection::Pull => pull::plan(hub, request, settings).await?,
     };

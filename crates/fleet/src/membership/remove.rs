@@ -29,7 +29,7 @@ use super::{
 use crate::name::ClusterName;
 
 /// Number of phases that a message names.
-const SHOWN: usize = 5;
+const MAX_NAMED: usize = 5;
 /// Number of rounds in which recreated mirrors are dropped again. A manager that has observed the
 /// deletion of the Cluster makes none.
 const ROUNDS: usize = 20;
@@ -87,13 +87,13 @@ pub(super) async fn run(args: &RemoveArgs) -> Result<(), Error> {
         return Err(Error::InUse {
             name: name.to_string(),
             count: phases.len(),
-            first: phases.into_iter().take(SHOWN).collect(),
+            first: phases.into_iter().take(MAX_NAMED).collect(),
         });
     }
     for (server, deletions) in [(Some(&hub), &on_hub), (target.as_ref(), &in_target)] {
         if let Some(server) = server {
             let rights = deletions.iter().flat_map(Deletion::rights);
-            server.demand(rights.collect()).await?;
+            server.require_rights(rights.collect()).await?;
         }
     }
 

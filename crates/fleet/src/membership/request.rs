@@ -18,7 +18,7 @@ pub(super) struct Request {
     pub name: ClusterName,
     /// Kubeconfig and context of the cluster.
     pub target: ConnectionArgs,
-    pub given: ClusterFields,
+    pub fields: ClusterFields,
 }
 
 /// Settings for all clusters of a run.
@@ -80,14 +80,14 @@ pub(super) fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error
                     context: Some(listed.context),
                     ..connection.clone()
                 },
-                given: listed.given,
+                fields: listed.fields,
             });
             listed.collect()
         }
         (None, Some(name)) => vec![Request {
             name,
             target: connection,
-            given: ClusterFields {
+            fields: ClusterFields {
                 connection: if pull {
                     ClusterConnection::Pull
                 } else {
@@ -103,7 +103,7 @@ pub(super) fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error
     };
     let mut pulled = requests
         .iter()
-        .filter(|request| request.given.connection == ClusterConnection::Pull);
+        .filter(|request| request.fields.connection == ClusterConnection::Pull);
     match pulled.next() {
         None if apply || agent.is_given() => {
             return Err(Error::Usage(
@@ -144,7 +144,7 @@ mod tests {
         args: ClusterArgs,
     }
 
-    fn asked(flags: &[&str]) -> Result<(Vec<Request>, Settings), String> {
+    fn parse(flags: &[&str]) -> Result<(Vec<Request>, Settings), String> {
         let args = ["cluster", "join"].iter().chain(flags);
         let cli = Cli::try_parse_from(args).map_err(|error| error.to_string())?;
         match cli.args.command {
@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn flags_that_are_not_given_set_nothing() {
-        let (requests, settings) = asked(&["eu-1"]).unwrap();
-        assert_eq!(requests[0].given, ClusterFields::default());
+        let (requests, settings) = parse(&["eu-1"]).unwrap();
+        assert_eq!(requests[0].fields, ClusterFields::default());
         assert_eq!(settings.namespace, "baton-system");
         let flags = [
             "eu-1",
@@ -166,9 +166,9 @@ mod tests {
             "--server=https://a:6443/",
             "-n=shipper-system",
         ];
-        let (requests, settings) = asked(&flags).unwrap();
+        let (requests, settings) = parse(&flags).unwrap();
         assert_eq!(
-            requests[0].given,
+            requests[0].fields,
             ClusterFields {
                 connection: ClusterConnection::Push,
                 region: Some("eu".to_owned()),
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_admitted_namespaces_are_given_by_names_or_for_all() {
-        let admitted = |flags: &[&str]| asked(flags).unwrap().1.admitted;
+        let admitted = |flags: &[&str]| parse(flags).unwrap().1.admitted;
         assert_eq!(admitted(&["eu-1"]), None);
         assert_eq!(admitted(&["eu-1", "--for-all"]), Some(Admitted::All));
         let names = |names: &[&str]| {
@@ -201,14 +201,14 @@ mod tests {
             (&["a", "--for-namespaces=B"], "invalid value"),
             (&["a", "--for-namespaces="], "invalid value"),
         ] {
-            let error = asked(flags).err().unwrap();
+            let error = parse(flags).err().unwrap();
             assert!(error.contains(expected), "{flags:?}: {error}");
         }
     }
 
     #[test]
     fn rights_in_the_target_are_given_by_their_mode() {
-        let rights = |flags: &[&str]| asked(flags).map(|(_, settings)| settings.rights);
+        let rights = |flags: &[&str]| parse(flags).map(|(_, settings)| settings.rights);
         assert_eq!(rights(&["eu-1"]), Ok(None));
         for (flag, expected) in [
             ("--rights=trusted", RightsMode::Trusted),
@@ -228,7 +228,7 @@ mod tests {
             "applicationClusters: [{name: a, region: eu}, {name: b, context: x, region: eu}]";
         std::fs::write(file.path(), text).unwrap();
         let path = file.path().to_str().unwrap();
-        let (requests, _) = asked(&["-f", path, "--kubeconfig=k"]).unwrap();
+        let (requests, _) = parse(&["-f", path, "--kubeconfig=k"]).unwrap();
         let targets: Vec<_> = requests
             .iter()
             .map(|request| {
@@ -274,15 +274,15 @@ mod tests {
             (&["a", "--server=x"], "is not the URL of an API server"),
             (&["A"], "cannot be the name of a cluster"),
         ] {
-            let error = asked(flags).err().unwrap();
+            let error = parse(flags).err().unwrap();
             assert!(error.contains(expected), "{flags:?}: {error}");
         }
-        assert!(asked(&["-f", path, "--apply"]).is_ok());
-        assert!(asked(&["-f", path, "--dry-run"]).is_ok());
+        assert!(parse(&["-f", path, "--apply"]).is_ok());
+        assert!(parse(&["-f", path, "--dry-run"]).is_ok());
         let agent = ["--hub-server=https://hub", "--state-volume=empty-dir"];
         let (requests, settings) =
-            asked(&[&["a", "--pull", "--apply"], &agent[..]].concat()).unwrap();
-        assert_eq!(requests[0].given.connection, ClusterConnection::Pull);
+            parse(&[&["a", "--pull", "--apply"], &agent[..]].concat()).unwrap();
+        assert_eq!(requests[0].fields.connection, ClusterConnection::Pull);
         assert!(settings.apply && settings.agent.is_given());
     }
 }

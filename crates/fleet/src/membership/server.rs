@@ -31,7 +31,7 @@ const TOKEN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The cluster of a kubeconfig.
 pub(super) struct Server {
-    place: ClusterAddress,
+    address: ClusterAddress,
     client: Client,
     /// The CAs of the kubeconfig for the certificate of the server, as PEM.
     ca: Option<String>,
@@ -53,23 +53,27 @@ impl Server {
             at: place.clone(),
             cause: Box::new(cause),
         })?;
-        let server = Self { place, client, ca };
+        let server = Self {
+            address: place,
+            client,
+            ca,
+        };
         let version = server.client.apiserver_version().await;
         version.map_err(|error| server.failure(error))?;
         Ok(server)
     }
 
     pub fn place(&self) -> ClusterAddress {
-        self.place.clone()
+        self.address.clone()
     }
 
     pub fn side(&self) -> ClusterRole {
-        self.place.side
+        self.address.side
     }
 
     /// URL of the API server, without a slash at its end.
     pub fn url(&self) -> &str {
-        &self.place.url
+        &self.address.url
     }
 
     /// The heading above the steps in this cluster.
@@ -207,12 +211,12 @@ impl Server {
     ) -> Result<Vec<Value>, kube::Error> {
         let (mut items, collection) = (Vec::new(), like.collection());
         let take = |item| items.push(item);
-        client::each(&self.client, &collection, selectors, JSON, take).await?;
+        client::for_each(&self.client, &collection, selectors, JSON, take).await?;
         Ok(items)
     }
 
     /// Checks rights. An error if one of them is missing.
-    pub async fn demand(&self, rights: Vec<Right>) -> Result<(), Error> {
+    pub async fn require_rights(&self, rights: Vec<Right>) -> Result<(), Error> {
         let api: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
         let params = PostParams::default();
         let reviews: Vec<_> = rights.iter().map(Right::review).collect();

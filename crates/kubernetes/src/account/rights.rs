@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use super::Account;
-use crate::lately::ExpiringCache;
+use crate::expiring_cache::ExpiringCache;
 
 /// Lifetimes of a cached right and of a cached lack of one. The second is short, because an account
 /// that was refused waits for the right to be granted.
 const GRANTED: Duration = Duration::from_mins(5);
 const DENIED: Duration = Duration::from_secs(20);
 /// Number of cached answers from which expired ones are removed.
-const KEPT: usize = 1024;
+const CACHE_SIZE: usize = 1024;
 
 /// A right to read: the objects of a kind in a namespace, or one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,16 +25,16 @@ pub(super) struct Right {
 
 /// Cached answers of the server about rights.
 #[derive(Default)]
-pub(crate) struct Rights(ExpiringCache<Right, bool, KEPT>);
+pub(crate) struct Rights(ExpiringCache<Right, bool, CACHE_SIZE>);
 
 impl Rights {
-    pub(super) fn known(&self, right: &Right, now: Instant) -> Option<bool> {
+    pub(super) fn get(&self, right: &Right, now: Instant) -> Option<bool> {
         self.0.get(right, now)
     }
 
-    pub(super) fn note(&self, right: Right, granted: bool, now: Instant) {
+    pub(super) fn insert(&self, right: Right, granted: bool, now: Instant) {
         let lasts = if granted { GRANTED } else { DENIED };
-        self.0.note(right, granted, now, now + lasts);
+        self.0.insert(right, granted, now, now + lasts);
     }
 }
 
@@ -52,8 +52,8 @@ mod tests {
             name: name.to_owned(),
         };
         let (rights, now) = (Rights::default(), Instant::now());
-        rights.note(right("granted"), true, now);
-        rights.note(right("denied"), false, now);
+        rights.insert(right("granted"), true, now);
+        rights.insert(right("denied"), false, now);
         for (name, after, expected) in [
             ("granted", Duration::ZERO, Some(true)),
             ("denied", Duration::ZERO, Some(false)),
@@ -62,11 +62,11 @@ mod tests {
             ("granted", GRANTED, None),
             ("other", Duration::ZERO, None),
         ] {
-            assert_eq!(rights.known(&right(name), now + after), expected, "{name}");
+            assert_eq!(rights.get(&right(name), now + after), expected, "{name}");
         }
-        for number in 0..2 * KEPT {
-            rights.note(right(&number.to_string()), true, now);
+        for number in 0..2 * CACHE_SIZE {
+            rights.insert(right(&number.to_string()), true, now);
         }
-        assert!(rights.0.len() <= KEPT);
+        assert!(rights.0.len() <= CACHE_SIZE);
     }
 }

@@ -16,7 +16,7 @@ const WINDOW: Duration = Duration::from_mins(5);
 /// hour after the last write.
 const MEMORY: Duration = Duration::from_hours(1);
 /// Number of remembered events; beyond that, those with the oldest last occurrence are dropped.
-const REMEMBERED: usize = 4096;
+const MAX_EVENTS: usize = 4096;
 /// Number of events of an object that may be written in a burst: enough for a revision of a few
 /// dozen objects in a handover.
 const BURST: u32 = 25;
@@ -39,7 +39,7 @@ pub(super) enum Admission {
 struct WrittenEvent {
     serial: u64,
     written: Instant,
-    seen: Instant,
+    last_observed: Instant,
     count: i32,
 }
 
@@ -68,7 +68,7 @@ impl Allowance {
 #[derive(Debug, Default)]
 pub(super) struct Filter {
     hasher: RandomState,
-    known: HashMap<u64, WrittenEvent>,
+    events: HashMap<u64, WrittenEvent>,
     allowances: HashMap<u64, Allowance>,
     cleaned: Option<Instant>,
     serials: u64,
@@ -76,7 +76,7 @@ pub(super) struct Filter {
 
 impl Filter {
     /// Decides about an event that occurs at `now`, and remembers the decision.
-    pub(super) fn offer(
+    pub(super) fn decide(
         &mut self,
         regarding: &ObjectReference,
         kind: EventKind,
@@ -87,8 +87,8 @@ impl Filter {
         self.clean(now);
         let object = self.object_key(regarding);
         let event = self.hasher.hash_one((object, kind, reason, note));
-        if let Some(known) = self.known.get_mut(&event) {
-            known.seen = now;
+        if let Some(known) = self.events.get_mut(&event) {
+            known.last_observed = now;
             known.count = known.count.saturating_add(1);
             if now.duration_since(known.written) < WINDOW {
                 return Admission::Duplicate;
@@ -97,7 +97,7 @@ impl Filter {
         if !self.allow(object, now) {
             return Admission::Spam;
         }
-        if let Some(known) = self.known.get_mut(&event) {
+        if let Some(known) = self.events.get_mut(&event) {
             known.written = now;
             let WrittenEvent { serial, count, .. } = *known;
             return Admission::Write { serial, count };
@@ -105,12 +105,12 @@ impl Filter {
         self.make_room();
         let serial = self.serials;
         self.serials += 1;
-        self.known.insert(
+        self.events.insert(
             event,
             WrittenEvent {
                 serial,
                 written: now,
-                seen: now,
+                last_observed: now,
                 count: 1,
             },
         );
@@ -139,15 +139,18 @@ impl Filter {
     /// Drops a quarter of the remembered events if there is no room left: those with the oldest
     /// last occurrence. A dropped event that occurs again is written as a new one.
     fn make_room(&mut self) {
-        if self.known.len() < REMEMBERED {
+        if self.events.len() < MAX_EVENTS {
             return;
         }
-        let seen = self.known.values().map(|known| (known.seen, known.serial));
+        let seen = self
+            .events
+            .values()
+            .map(|known| (known.last_observed, known.serial));
         let mut serials: Vec<_> = seen.collect();
-        let (_, last, _) = serials.select_nth_unstable(REMEMBERED / 4);
+        let (_, last, _) = serials.select_nth_unstable(MAX_EVENTS / 4);
         let last = *last;
-        self.known
-            .retain(|_, known| (known.seen, known.serial) > last);
+        self.events
+            .retain(|_, known| (known.last_observed, known.serial) > last);
     }
 
     /// Drops events and allowances that no longer influence a decision; at most once per `REFILL`.
@@ -157,8 +160,8 @@ impl Filter {
             return;
         }
         self.cleaned = Some(now);
-        self.known
-            .retain(|_, known| now.duration_since(known.seen) < MEMORY);
+        self.events
+            .retain(|_, known| now.duration_since(known.last_observed) < MEMORY);
         self.allowances.retain(|_, allowance| {
             allowance.refill(now);
             allowance.left < BURST
@@ -181,7 +184,7 @@ mod tests {
     /// decision.
     fn offer(filter: &mut Filter, start: Instant, second: u64, uid: &str, note: &str) -> String {
         let now = start + Duration::from_secs(second);
-        match filter.offer(&object(uid), EventKind::Normal, "Handover", note, now) {
+        match filter.decide(&object(uid), EventKind::Normal, "Handover", note, now) {
             Admission::Write { serial, count: 1 } => format!("first {serial}"),
             Admission::Write { serial, count } => format!("again {serial} x{count}"),
             Admission::Duplicate => "duplicate".to_owned(),
@@ -223,7 +226,7 @@ mod tests {
             (EventKind::Warning, "Handover"),
             (EventKind::Normal, "Archived"),
         ] {
-            let verdict = filter.offer(&object("a"), kind, reason, "x", now);
+            let verdict = filter.decide(&object("a"), kind, reason, "x", now);
             assert!(
                 matches!(verdict, Admission::Write { count: 1, .. }),
                 "{kind:?} {reason}: {verdict:?}"
@@ -240,7 +243,7 @@ mod tests {
                 name: Some(name.to_owned()),
                 ..ObjectReference::default()
             };
-            let verdict = filter.offer(&reference, EventKind::Normal, "Handover", "x", now);
+            let verdict = filter.decide(&reference, EventKind::Normal, "Handover", "x", now);
             assert!(
                 matches!(verdict, Admission::Write { count: 1, .. }),
                 "{name}: {verdict:?}"
@@ -270,22 +273,22 @@ mod tests {
     fn memory_is_bounded() {
         let start = Instant::now();
         let mut filter = Filter::default();
-        for index in 0..=REMEMBERED {
+        for index in 0..=MAX_EVENTS {
             let verdict = offer(&mut filter, start, 0, &index.to_string(), "x");
             assert_eq!(
                 verdict,
                 format!("first {index}"),
                 "new ones are always written"
             );
-            assert!(filter.known.len() <= REMEMBERED);
+            assert!(filter.events.len() <= MAX_EVENTS);
         }
         // The latest events are remembered; the first are not.
-        let latest = REMEMBERED.to_string();
+        let latest = MAX_EVENTS.to_string();
         assert_eq!(offer(&mut filter, start, 1, &latest, "x"), "duplicate");
-        let again = format!("first {}", REMEMBERED + 1);
+        let again = format!("first {}", MAX_EVENTS + 1);
         assert_eq!(offer(&mut filter, start, 1, "0", "x"), again);
-        let later = format!("first {}", REMEMBERED + 2);
+        let later = format!("first {}", MAX_EVENTS + 2);
         assert_eq!(offer(&mut filter, start, 3601, "other", "x"), later);
-        assert_eq!((filter.known.len(), filter.allowances.len()), (1, 1));
+        assert_eq!((filter.events.len(), filter.allowances.len()), (1, 1));
     }
 }

@@ -43,7 +43,7 @@ pub(super) enum AttemptOutcome {
 pub(super) struct Candidate {
     pub(super) api: Api<Lease>,
     pub(super) params: LeaseParams,
-    pub(super) seen: Option<Sighting>,
+    pub(super) observed: Option<Sighting>,
     /// The highest observed version of the lease.
     version: u64,
 }
@@ -53,13 +53,13 @@ impl Candidate {
         Self {
             api: Api::namespaced(client, &params.namespace),
             params,
-            seen: None,
+            observed: None,
             version: 0,
         }
     }
 
     /// Reads the lease and takes it if that is allowed.
-    pub(super) async fn round(&mut self) -> Result<AttemptOutcome, kube::Error> {
+    pub(super) async fn attempt(&mut self) -> Result<AttemptOutcome, kube::Error> {
         let found = self.api.get_opt(&self.params.name).await?;
         if found.as_ref().is_some_and(|lease| self.is_older(lease)) {
             return Ok(AttemptOutcome::Restored);
@@ -70,8 +70,8 @@ impl Candidate {
             .map(|lease| lease.spec.clone().unwrap_or_default());
         if let Some(spec) = &spec {
             let now = Instant::now();
-            let seen = Sighting::update(self.seen.take(), spec, now);
-            let seen = self.seen.insert(seen);
+            let seen = Sighting::update(self.observed.take(), spec, now);
+            let seen = self.observed.insert(seen);
             if let LeaseState::Held { holder } = standing(seen, me, now) {
                 return Ok(AttemptOutcome::Held { holder });
             }

@@ -7,8 +7,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::warn;
 
 use super::candidate::{AttemptOutcome, Candidate, WrittenLease, changed_meanwhile, with_spec};
-use super::record::{claimed, holder, vacated};
-use super::{ATTEMPT, LeaseLost, brief};
+use super::record::{claimed, holder, released};
+use super::{ATTEMPT, LeaseLost, short_text};
 use crate::fence::{Fence, Moment, Term};
 
 /// Renews an acquired lease.
@@ -22,7 +22,7 @@ pub(super) struct LeaseRenewer {
 impl LeaseRenewer {
     /// Renews until it is stopped, and then returns itself, or until the lease is lost, and then
     /// returns `None`.
-    pub(super) async fn keep(
+    pub(super) async fn renew_until(
         mut self,
         report: watch::Sender<Option<LeaseLost>>,
         mut stop: oneshot::Receiver<()>,
@@ -42,7 +42,7 @@ impl LeaseRenewer {
             match timeout_at(attempt, self.renew()).await {
                 Ok(Ok(AttemptOutcome::Won(grant))) => {
                     self.grant = grant;
-                    self.hold();
+                    self.allow_writes();
                 }
                 Ok(Ok(AttemptOutcome::Held { holder })) => {
                     self.fence.lose();
@@ -56,7 +56,7 @@ impl LeaseRenewer {
                 }
                 Ok(Ok(AttemptOutcome::Raced)) => {}
                 Ok(Err(error)) => {
-                    cause = brief(&error);
+                    cause = short_text(&error);
                     warn!(lease, error = cause, "cannot renew the lease, trying again");
                 }
                 Err(_elapsed) => {
@@ -75,9 +75,9 @@ impl LeaseRenewer {
     }
 
     /// Allows writes for the last granted term.
-    pub(super) fn hold(&self) {
+    pub(super) fn allow_writes(&self) {
         let timing = self.candidate.params.timing;
-        self.fence.hold(Term {
+        self.fence.allow_during(Term {
             since: self.grant.sent,
             renew_by: timing.renew_deadline,
             duration: timing.duration,
@@ -108,15 +108,15 @@ impl LeaseRenewer {
                 // The lease was written or deleted meanwhile, or an earlier renewal arrived whose
                 // answer was lost. The record counts as observed for the first time, so no other
                 // holder is ever outwaited here.
-                self.candidate.seen = None;
-                self.candidate.round().await
+                self.candidate.observed = None;
+                self.candidate.attempt().await
             }
             Err(error) => Err(error),
         }
     }
 
     /// Clears the holder, unless another process holds the lease by now.
-    pub(super) async fn vacate(self) -> Result<(), kube::Error> {
+    pub(super) async fn release(self) -> Result<(), kube::Error> {
         self.fence.close();
         let Candidate { api, params, .. } = &self.candidate;
         let mut lease = *self.grant.lease;
@@ -125,7 +125,7 @@ impl LeaseRenewer {
             if holder(&spec) != Some(&params.identity) {
                 return Ok(());
             }
-            let vacant = with_spec(&lease, vacated(&spec, Timestamp::now()));
+            let vacant = with_spec(&lease, released(&spec, Timestamp::now()));
             match api
                 .replace(&params.name, &PostParams::default(), &vacant)
                 .await

@@ -97,7 +97,7 @@ pub(super) fn claimed(
 }
 
 /// The record without a holder, as client-go writes it.
-pub(super) fn vacated(old: &LeaseSpec, now: Timestamp) -> LeaseSpec {
+pub(super) fn released(old: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: None,
         lease_duration_seconds: Some(1),
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_vacated_lease_keeps_its_count() {
-        let left = vacated(&held(ME, 15), time(9));
+        let left = released(&held(ME, 15), time(9));
         assert_eq!(holder(&left), None);
         assert_eq!(left.lease_transitions, Some(3));
         assert_eq!(left.lease_duration_seconds, Some(1));

@@ -31,7 +31,7 @@ impl Position {
     pub(super) fn note(&mut self, object: &str) {
         self.last.clear();
         self.moved = true;
-        if object.len() > KEEP
+        if object.len() > MAX_KEPT_BYTES
             && let Ok(version) = version_of(object)
         {
             // Scanned at once: otherwise the buffer would always have the size of the longest
@@ -91,7 +91,7 @@ pub(super) struct WatchLine<'a> {
 }
 
 /// Limit of the memory that a buffer keeps after a long object.
-pub(super) const KEEP: usize = 64 * 1024;
+pub(super) const MAX_KEPT_BYTES: usize = 64 * 1024;
 
 /// Splits a stream into lines of any length. A line that arrives in one piece is not copied, and no
 /// byte is searched twice.
@@ -117,7 +117,7 @@ impl Lines {
                 self.partial.extend_from_slice(line);
                 let result = each(&self.partial);
                 self.partial.clear();
-                self.partial.shrink_to(KEEP);
+                self.partial.shrink_to(MAX_KEPT_BYTES);
                 result?;
             }
         }
@@ -170,7 +170,7 @@ mod tests {
         };
         for (version, size) in [(2, 10), (3, 1_000_000), (4, 10), (5, 1_000_000)] {
             position.note(&object(version, size));
-            assert!(position.last.capacity() <= KEEP);
+            assert!(position.last.capacity() <= MAX_KEPT_BYTES);
             assert!(position.moved());
             if version % 2 == 1 {
                 assert_eq!(position.version().unwrap(), version.to_string());
@@ -186,6 +186,6 @@ mod tests {
         let long = vec![b'x'; 3_000_000];
         lines.feed(&long, |_| Ok::<_, ()>(())).unwrap();
         lines.feed(b"\n", |_| Ok::<_, ()>(())).unwrap();
-        assert!(lines.partial.capacity() <= KEEP);
+        assert!(lines.partial.capacity() <= MAX_KEPT_BYTES);
     }
 }

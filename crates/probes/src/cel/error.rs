@@ -89,12 +89,12 @@ pub enum Aborted {
 impl From<ParseErrors> for RuleError {
     /// Shows only the first errors, because later errors of the parser are mostly consequences.
     fn from(errors: ParseErrors) -> Self {
-        const SHOWN: usize = 3;
+        const MAX_SHOWN: usize = 3;
         let too_deep = |error: &ParseError| error.msg.contains("Recursion limit");
         if errors.errors.iter().any(too_deep) {
             return Self::TooDeep;
         }
-        let messages = errors.errors.iter().take(SHOWN).map(|error| {
+        let messages = errors.errors.iter().take(MAX_SHOWN).map(|error| {
             let message: String = error.msg.chars().take(200).collect();
             format!("{}:{}: {message}", error.pos.0, error.pos.1)
         });

@@ -2,7 +2,7 @@
 
 use crate::budget::Budget;
 use crate::cel::error::{EvaluationError, RuleError};
-use crate::cel::testing::{object, quotes, stranger};
+use crate::cel::testing::{object, quotes, with_unique_values};
 use crate::cel::{MAX_RULE, Rule};
 
 /// Separates a rule from an object that replaces that of the tests.
@@ -67,7 +67,7 @@ fn check(text: &str) {
     negated(text, &result, |rule| run(rule, all, &object).0);
     // A condition must not quote values of the object, unless the rule contains them.
     if !quotes(text)
-        && let (Err(error), _) = run(&rule, all, &stranger(&object))
+        && let (Err(error), _) = run(&rule, all, &with_unique_values(&object))
     {
         assert!(!quotes(&error.to_string()), "{error}");
     }

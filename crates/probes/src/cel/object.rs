@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    fn need(rule: &str) -> ReadFields {
+    fn read_fields(rule: &str) -> ReadFields {
         ReadFields::of(&Env::stdlib().parser().parse(rule).unwrap())
     }
 
@@ -192,12 +192,12 @@ mod tests {
                 json!({"l": true, "m": true}),
             ),
         ] {
-            assert_eq!(show(&need(rule)), expected, "{rule}");
+            assert_eq!(show(&read_fields(rule)), expected, "{rule}");
         }
     }
 
     fn convert_for(rule: &str, object: &Value) -> Value {
-        let value = need(rule).convert(object);
+        let value = read_fields(rule).convert(object);
         CelValue::try_from(&*value).unwrap().json().unwrap()
     }
 

@@ -23,7 +23,7 @@ pub const SIZE_LIMIT: usize = 1 << 20;
 pub const MAX_PATTERN: usize = crate::cel::MAX_RULE;
 /// Size of the cache of programs, for all rules together, in bytes. A program that was dropped is
 /// compiled again when it is used.
-const KEPT: usize = 8 << 20;
+const CACHE_BYTES: usize = 8 << 20;
 /// Memory of a program besides that of its pattern.
 const OVERHEAD: usize = 1 << 10;
 /// Memory of a search for its states. It is freed after the evaluation.
@@ -160,7 +160,7 @@ pub fn constant(pattern: &str, limit: usize) -> Result<Arc<Program>, RegexError>
         };
     }
     let program = Arc::new(Program::compile(pattern, limit)?);
-    store().put(pattern, &program, KEPT);
+    store().put(pattern, &program, CACHE_BYTES);
     Ok(program)
 }
 

@@ -65,17 +65,17 @@ pub fn object() -> Value {
 
 /// The same object with unmistakable values: texts of letters for private use, numbers with many
 /// eights.
-pub fn stranger(object: &Value) -> Value {
+pub fn with_unique_values(object: &Value) -> Value {
     match object {
         Value::String(text) => text.chars().map(private).collect::<String>().into(),
         Value::Number(number) => {
             let number = number.as_i64().unwrap_or_default().unsigned_abs();
             json!(88_888_000 + number % 1000)
         }
-        Value::Array(items) => items.iter().map(stranger).collect(),
+        Value::Array(items) => items.iter().map(with_unique_values).collect(),
         Value::Object(map) => map
             .iter()
-            .map(|(key, value)| (key.clone(), stranger(value)))
+            .map(|(key, value)| (key.clone(), with_unique_values(value)))
             .collect(),
         Value::Null | Value::Bool(_) => object.clone(),
     }
@@ -86,7 +86,7 @@ fn private(char: char) -> char {
     char::from_u32(letter).unwrap_or('\u{e000}')
 }
 
-/// True if a text contains a value of [`stranger`].
+/// True if a text contains a value of [`with_unique_values`].
 pub fn quotes(text: &str) -> bool {
     let is_private = |char| matches!(char, '\u{e000}'..='\u{efff}');
     text.contains(is_private) || text.contains("8888")

@@ -106,7 +106,7 @@ pub struct Candidate<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenWorkload {
     /// Index of the workload in the candidates.
-    pub place: usize,
+    pub index: usize,
     /// Number of pods at 100 percent.
     pub total: i32,
     /// The authority over the number of pods.
@@ -169,7 +169,7 @@ pub fn choose(
             }
         };
         Ok(ChosenWorkload {
-            place,
+            index: place,
             total,
             scaling,
         })
@@ -244,7 +244,7 @@ mod tests {
 
     fn chosen(found: &Result<Vec<ChosenWorkload>, Error>) -> Vec<(usize, i32)> {
         let chosen = found.as_ref().unwrap().iter();
-        chosen.map(|chosen| (chosen.place, chosen.total)).collect()
+        chosen.map(|chosen| (chosen.index, chosen.total)).collect()
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         let web = candidate(&kind, "web", Some("autoscaler"), None);
         let found = choose(&kinds, &[worker, web], 3, "").unwrap();
         let expected = ChosenWorkload {
-            place: 1,
+            index: 1,
             total: 3,
             scaling: Scaling::Autoscaler,
         };

@@ -8,13 +8,13 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use crate::texts::Quoted;
 
 /// Most pods in a report.
-const MOST: usize = 5;
+const MAX_PODS: usize = 5;
 
 /// The pods with a condition that is false, each with the first one; sorted by name, at most five.
 pub fn pods<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Vec<SadPod> {
     let mut sad: Vec<_> = pods.into_iter().filter_map(sad).collect();
     sad.sort_by(|a, b| a.name.cmp(&b.name));
-    sad.truncate(MOST);
+    sad.truncate(MAX_PODS);
     sad
 }
 

@@ -416,7 +416,7 @@ fn several_workloads_are_scaled_side_by_side() {
         found
     };
     let scale = Scale {
-        place: 1,
+        index: 1,
         replicas: 4,
     };
     check(

@@ -122,9 +122,9 @@ pub(super) fn merge(map: &mut Map<String, Value>, texts: &BTreeMap<String, Strin
 
 /// The start of a document, by which a user can find it.
 fn start(value: &Value) -> String {
-    const MOST: usize = 80;
+    const MAX_TEXT: usize = 80;
     let text = value.to_string();
-    let end = text.floor_char_boundary(MOST);
+    let end = text.floor_char_boundary(MAX_TEXT);
     let rest = if end < text.len() { "..." } else { "" };
     format!("{}{rest}", &text[..end])
 }

@@ -313,7 +313,7 @@ fn built_in_and_annotated_objects_are_workloads() {
     ] {
         let mut documents = documents;
         documents.push(production("lb"));
-        let asked = asked(documents.clone(), &chart(), &scalable);
+        let asked = chart_request(documents.clone(), &chart(), &scalable);
         let content = check_with(documents, &[], &scalable).map_err(|error| error.to_string());
         if let Ok(content) = &content {
             let sum: i32 = content.workloads.iter().map(|workload| workload.replicas).sum();
@@ -335,7 +335,7 @@ fn numbers_of_pods_are_read_from_the_chart() {
     let with = |replicas: Value| {
         let mut document = deployment("any");
         document["spec"]["replicas"] = replicas;
-        let asked = asked(vec![document], &chart(), &Scalable::new());
+        let asked = chart_request(vec![document], &chart(), &Scalable::new());
         asked.map(|asked| asked.replicas)
     };
     assert_eq!(with(json!(7)), Ok(7));

@@ -44,7 +44,7 @@ pub struct Workload {
     /// The authority over that number.
     pub scaling: Scaling,
     /// Index of the workload in the objects.
-    pub(super) place: usize,
+    pub(super) index: usize,
 }
 
 /// The workloads of a chart.
@@ -145,7 +145,7 @@ fn workload(
         })?,
         path: path.to_owned(),
         scaling,
-        place,
+        index: place,
     })
 }
 

@@ -3,7 +3,7 @@
 use baton_apis::{
     ConditionStatus, StrategyCondition, StrategyState, conditions::MAX_MESSAGE_LENGTH,
 };
-use baton_engine::texts::cut;
+use baton_engine::texts::truncate;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -89,7 +89,7 @@ impl StrategyConditions {
             status: unsatisfied.is_none().into(),
             last_transition_time: Some(Time(self.now)),
             reason: unsatisfied.map_or("", |_| CLUSTERS_NOT_READY).to_owned(),
-            message: cut(unsatisfied.unwrap_or_default(), MAX_MESSAGE_LENGTH).into_owned(),
+            message: truncate(unsatisfied.unwrap_or_default(), MAX_MESSAGE_LENGTH).into_owned(),
             step: self.step,
         };
         let place = self

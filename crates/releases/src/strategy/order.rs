@@ -135,7 +135,7 @@ pub struct TargetComparison {
 
 impl TargetComparison {
     /// All values are those of the step.
-    pub const SETTLED: Self = Self {
+    pub const EQUAL: Self = Self {
         capacity: Equal,
         weight: Equal,
         share: Equal,

@@ -10,7 +10,7 @@ use baton_apis::{ClusterTrafficStatus, RolloutStep};
 use proptest::prelude::*;
 
 use super::{
-    departure::{DeletionStep, departure},
+    deletion::{DeletionStep, departure},
     fixtures::*,
     *,
 };
@@ -307,7 +307,7 @@ fn reach(
 }
 
 /// The way to a world, for the message of a failed test.
-fn story(world: World, found: &HashMap<World, Option<World>>) -> String {
+fn trace(world: World, found: &HashMap<World, Option<World>>) -> String {
     let mut story = Vec::new();
     let mut next = Some(world);
     while let Some(world) = next {
@@ -346,8 +346,8 @@ fn check_capacity(steps: &[RolloutStep]) {
         assert!(found.keys().any(|world| world.achieved == step));
     }
     for world in found.keys() {
-        assert!(world.is_served(), "{}", story(*world, &found));
-        assert!(world.has_traffic(), "{}", story(*world, &found));
+        assert!(world.is_served(), "{}", trace(*world, &found));
+        assert!(world.has_traffic(), "{}", trace(*world, &found));
     }
 }
 
@@ -357,7 +357,7 @@ fn check_ends(steps: &[RolloutStep], with_old: bool) {
     for world in found.keys() {
         let end = world.end(steps);
         let step = &steps[usize::try_from(world.target).unwrap()];
-        let story = || story(*world, &found);
+        let story = || trace(*world, &found);
         assert_eq!(end.achieved, Some(world.target), "{}", story());
         assert!(end.is_at(step), "{end:?} is not the end of\n{}", story());
     }
@@ -377,7 +377,7 @@ fn a_first_release_has_capacity_for_its_traffic() {
         for world in found.keys() {
             let Amount { wanted, present } = world.new.capacity;
             let serves = world.new.weight.present == 0 || wanted.min(present) > 0;
-            assert!(serves, "{}", story(*world, &found));
+            assert!(serves, "{}", trace(*world, &found));
         }
     }
 }
@@ -398,7 +398,7 @@ fn no_edit_and_no_abort_takes_a_pod_out_of_service() {
     let found = reach(World::start(true), &steps, |world| world.changed(&steps));
     assert!(found.keys().any(|world| world.is_aborted));
     for world in found.keys() {
-        assert!(world.served() >= 99, "{}", story(*world, &found));
+        assert!(world.served() >= 99, "{}", trace(*world, &found));
     }
 }
 
@@ -421,9 +421,9 @@ fn a_contender_without_pods_does_not_block_the_incumbent() {
                 end = end.obeyed()[place];
             }
         }
-        assert_eq!(end.left, None, "{}", story(*world, &found));
+        assert_eq!(end.left, None, "{}", trace(*world, &found));
         let old = end.old.unwrap();
-        assert_eq!(old, Side::with(100, 100), "{}", story(*world, &found));
+        assert_eq!(old, Side::with(100, 100), "{}", trace(*world, &found));
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     conditions::{ConditionType, StrategyConditions, state},
     full_name, name,
     order::{Position, Side, Stage, TargetComparison, ordered},
-    party::ReleaseWithGoals,
+    release_with_goals::ReleaseWithGoals,
     stored,
     target::{READY, Target},
 };
@@ -135,7 +135,7 @@ impl<'a> Pass<'a> {
         let own = self.own.present(self.previous.as_ref());
         let previous = self.previous.as_ref();
         let previous = previous.map(|party| party.present(Some(&self.own)));
-        let previous = previous.unwrap_or(TargetComparison::SETTLED);
+        let previous = previous.unwrap_or(TargetComparison::EQUAL);
         let mut stages = ordered(self.position, own, previous);
         if previous.grows() && !self.is_installed() {
             // An incumbent that grows does not wait for the contender. Its stages directly follow

@@ -156,8 +156,8 @@ proptest! {
                 }
                 Event::Stop(at, phase) => {
                     let own = at % chain.len();
-                    let demand = question(&chain, own, phase).demand();
-                    chain[own].phases[phase].stopped = demand.map(|demand| demand.message);
+                    let demand = question(&chain, own, phase).stop_request();
+                    chain[own].phases[phase].stopped_for = demand.map(|demand| demand.uid.to_string());
                 }
                 Event::Ask(at, phase) => {
                     let own = at % chain.len();
@@ -178,11 +178,11 @@ proptest! {
                             }
                             let has_stops = phase == 0 && !chain[own].entry.stop.is_none();
                             if has_stops && !matches!(was.begun, PhaseStart::Yes(_)) {
-                                let done = chain[own].stopped_for();
+                                let uid = &*chain[own].uid;
                                 let older = chain[..own].iter().filter(|it| it.takes_part());
                                 let mut ran = older.flat_map(|it| &it.phases);
                                 let is_still = ran.all(|it| {
-                                    !matches!(it.begun, PhaseStart::Yes(_)) || it.stopped.as_ref() == Some(&done)
+                                    !matches!(it.begun, PhaseStart::Yes(_)) || it.stopped_for.as_deref() == Some(uid)
                                 });
                                 prop_assert!(is_still, "something runs: {:?}", chain);
                             }
@@ -226,10 +226,10 @@ proptest! {
             for own in 0..chain.len() {
                 for phase in 0..2 {
                     let question = question(&chain, own, phase);
-                    let demand = question.demand().map(|demand| demand.message);
+                    let demand = question.stop_request().map(|demand| demand.uid.to_string());
                     let decision = question.decide(&terms(true, skips), now);
                     let state = &mut chain[own].phases[phase];
-                    state.stopped = demand.clone();
+                    state.stopped_for = demand.clone();
                     match decision {
                         Decision::Start => {
                             state.begun = PhaseStart::Yes(now);

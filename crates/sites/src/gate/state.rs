@@ -1,6 +1,9 @@
 //! The state of a phase of a site, read from its conditions.
 
-use baton_apis::conditions::{AVAILABLE, STARTED, STOPPED, reasons};
+use baton_apis::{
+    ObjectSetPhaseStatus,
+    conditions::{AVAILABLE, STARTED, STOPPED, reasons},
+};
 use baton_engine::condition_list::{find, find_current, find_true};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -49,14 +52,15 @@ pub struct PhaseState {
     /// True if the site refuses the phase in its present form, and will do so until a user changes
     /// something.
     pub is_refused: bool,
-    /// Message of the phase when its workloads have stopped.
-    pub stopped: Option<String>,
+    /// UID of the newer revision for which the workloads of the phase have stopped.
+    pub stopped_for: Option<String>,
 }
 
 impl PhaseState {
-    /// Reads the conditions of a phase of this generation.
+    /// Reads the status of a phase of this generation.
     #[must_use]
-    pub fn of(conditions: &[Condition], generation: i64) -> Self {
+    pub fn of(status: &ObjectSetPhaseStatus, generation: i64) -> Self {
+        let conditions = &status.conditions;
         let started = find(conditions, STARTED);
         let begun = started.map_or(PhaseStart::Not, |started| {
             let since = started.last_transition_time.0;
@@ -79,7 +83,7 @@ impl PhaseState {
             begun,
             is_available: available.is_some_and(|it| it.status == "True"),
             is_refused: is_checked && available.is_some_and(is_refusal),
-            stopped: find_true(conditions, STOPPED).map(|it| it.message.clone()),
+            stopped_for: find_true(conditions, STOPPED).and_then(|_| status.stopped_for.clone()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The beginning of phases, by table.
 
-use baton_apis::UpgradeWindow;
+use baton_apis::{ObjectSetPhaseStatus, UpgradeWindow};
 
 use super::*;
 use crate::terms::{OwnerTerms, StartObstacle};
@@ -52,10 +52,10 @@ fn chain(lines: &[&str]) -> Vec<ActiveRevision> {
             }
         })
         .collect();
-    let done = chain.last().unwrap().stopped_for();
+    let newest = chain.last().unwrap().uid.to_string();
     let states = chain.iter_mut().flat_map(|member| &mut member.phases);
-    for state in states.filter(|state| state.stopped.is_some()) {
-        state.stopped = Some(done.clone());
+    for state in states.filter(|state| state.stopped_for.is_some()) {
+        state.stopped_for = Some(newest.clone());
     }
     chain
 }
@@ -71,7 +71,7 @@ fn state(word: &str) -> PhaseState {
         },
         is_available: word == "ok",
         is_refused: matches!(word, "no" | "bad"),
-        stopped: (word == "still").then(String::new),
+        stopped_for: (word == "still").then(String::new),
     }
 }
 
@@ -552,13 +552,10 @@ fn older_revisions_stop_until_they_are_archived_or_the_newer_one_is_deleted() {
             phase: 0,
             in_touch_since: seconds_ago(3600),
         };
-        let demand = question.demand().map_or(
+        let demand = question.stop_request().map_or(
             "none".to_owned(),
-            |StopRequest { stop, message, .. }| {
-                let by = chain
-                    .iter()
-                    .find(|member| member.stopped_for() == message)
-                    .unwrap();
+            |StopRequest { stop, uid, .. }| {
+                let by = chain.iter().find(|member| member.uid == uid).unwrap();
                 format!("{stop:?} by {}", by.number)
             },
         );
@@ -586,6 +583,14 @@ fn states_by_their_conditions() {
         observed_generation: Some(generation),
         last_transition_time: Time(now()),
     };
+    let read = |conditions: &[Condition]| {
+        let status = ObjectSetPhaseStatus {
+            conditions: conditions.to_vec(),
+            stopped_for: Some("u9".to_owned()),
+            ..ObjectSetPhaseStatus::default()
+        };
+        PhaseState::of(&status, 2)
+    };
     for (status, reason, expected) in [
         ("True", reasons::STARTED, PhaseStart::Yes(now())),
         ("True", reasons::STOPPING, PhaseStart::Stopping(now())),
@@ -593,7 +598,7 @@ fn states_by_their_conditions() {
         ("False", "Other", PhaseStart::Not),
     ] {
         // The result does not depend on the generation.
-        let found = PhaseState::of(&[condition(STARTED, status, reason, 1)], 2);
+        let found = read(&[condition(STARTED, status, reason, 1)]);
         assert_eq!(found.begun, expected, "{status} {reason}");
     }
     // A revision that has not begun may be refused because of its cluster, which is no error of its
@@ -607,18 +612,21 @@ fn states_by_their_conditions() {
             condition(STARTED, started.0, started.1, 1),
             condition(AVAILABLE, "False", reasons::COLLISION_DETECTED, 2),
         ];
-        assert_eq!(PhaseState::of(&list, 2).is_refused, expected, "{started:?}");
-        assert!(!PhaseState::of(&list[1..], 2).is_refused);
+        assert_eq!(read(&list).is_refused, expected, "{started:?}");
+        assert!(!read(&list[1..]).is_refused);
     }
     for (status, generation, expected) in
         [("True", 2, true), ("True", 1, false), ("False", 2, false)]
     {
-        let found = PhaseState::of(&[condition(AVAILABLE, status, "x", generation)], 2);
+        let found = read(&[condition(AVAILABLE, status, "x", generation)]);
         assert_eq!(found.is_available, expected, "{status} {generation}");
     }
-    for (status, expected) in [("True", Some("text".to_owned())), ("False", None)] {
-        let found = PhaseState::of(&[condition(STOPPED, status, "x", 2)], 2);
-        assert_eq!(found.stopped, expected);
+    for (status, expected) in [("True", Some("u9".to_owned())), ("False", None)] {
+        let found = read(&[condition(STOPPED, status, "x", 2)]);
+        assert_eq!(found.stopped_for, expected);
     }
-    assert_eq!(PhaseState::of(&[], 2), PhaseState::default());
+    assert_eq!(
+        PhaseState::of(&ObjectSetPhaseStatus::default(), 2),
+        PhaseState::default()
+    );
 }

@@ -5,7 +5,7 @@ use baton_engine::names;
 use super::{MAX_DEPTH, Node, ParseError, Test, WORDS};
 
 /// Number of characters that an error shows before and after its position.
-const SHOWN: usize = 40;
+const EXCERPT: usize = 40;
 
 const OPERATORS: &str = "an operator (=, !=, in, notin, exists)";
 const KEY: &str = "a label key";
@@ -185,7 +185,7 @@ impl Parser<'_> {
             _ => names::quoted(&self.text[self.at..self.next]),
         };
         let before = self.text[..self.at].trim_end();
-        let start = before.char_indices().rev().nth(SHOWN - 1);
+        let start = before.char_indices().rev().nth(EXCERPT - 1);
         let start = start.map_or(0, |(start, _)| start);
         let dots = if start > 0 { "…" } else { "" };
         let printable = |c: char| if c.is_control() { ' ' } else { c };

@@ -100,12 +100,12 @@ fn a_syntax_error_has_a_place_and_the_expected_input() {
         ),
     ] {
         let error = Expression::parse(text).unwrap_err();
-        let told = (
+        let reported = (
             error.position,
             error.expected.as_str(),
             error.found.as_str(),
         );
-        assert_eq!(told, (position, expected, found), "{text}");
+        assert_eq!(reported, (position, expected, found), "{text}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use baton_apis::{OnError, conditions::reasons};
 
-use super::{Observed, course::aborted, step::Situation, strategy::Strategy};
+use super::{Observed, latest_rollout::aborted, step::Situation, strategy::Strategy};
 
 /// Maximum length of the text about the error, in bytes.
 const MAX_ERROR: usize = 400;
@@ -23,7 +23,7 @@ impl Abort {
     /// when it continues. Nor do they abort a rollout that is over: later failures are only
     /// reported.
     pub(super) fn of(observed: &Observed<'_>, situation: &Situation<'_>) -> Option<Self> {
-        let course = situation.course;
+        let course = situation.rollout;
         if let Some(before) = aborted(&observed.status.conditions).filter(|_| course.was_aborted) {
             return Some(Self {
                 is_new: false,
@@ -38,7 +38,10 @@ impl Abort {
             );
             return Some(Self::new(reasons::ABORTED_BY_USER, message));
         }
-        let strategy = situation.strategy.ok().filter(|_| course.hold.is_none())?;
+        let strategy = situation
+            .strategy
+            .ok()
+            .filter(|_| course.obstacle.is_none())?;
         situation
             .is_under_way()
             .then(|| Self::of_failures(situation, strategy))

@@ -7,7 +7,7 @@ use baton_apis::OnError;
 use super::{
     Action, Observed, Revision, RevisionState, Site, VersionName,
     abort::Abort,
-    course::{LatestRollout, is_withdrawn, rolls_back},
+    latest_rollout::{LatestRollout, is_withdrawn, rolls_back},
     placed::PlacedSite,
     queue::{Queue, QueuedRevision, SharedEntries},
     step::{Situation, Step},
@@ -27,14 +27,14 @@ pub(super) fn of(
 ) -> (Vec<Action>, Option<String>) {
     let mut actions = Actions::default();
     let mut hindrance = None;
-    let may_give = situation.course.hold.is_none() && !matches!(step, Step::Held(_));
+    let may_give = situation.rollout.obstacle.is_none() && !matches!(step, Step::Held(_));
     let (batch, sites) = match step {
         Step::Give { batch, sites } => (*batch, sites.as_slice()),
         _ => (0, [].as_slice()),
     };
     let mut given = SharedEntries::new();
     let mut chosen = sites.iter().copied().peekable();
-    let aborted = abort.map(|_| situation.course);
+    let aborted = abort.map(|_| situation.rollout);
     for (at, placed) in situation.fleet.placed.iter().enumerate() {
         let batch = chosen.next_if_eq(&at).map(|_| batch);
         if abort.is_some() {
@@ -71,7 +71,7 @@ impl Actions {
     /// the deployment is paused.
     fn withdraw_aborted(&mut self, site: &Site, situation: &Situation<'_>) {
         let chain = site.chain.iter().rev();
-        let waiting = chain.filter(|revision| situation.course.withdraws(site, revision));
+        let waiting = chain.filter(|revision| situation.rollout.withdraws(site, revision));
         self.0.extend(waiting.map(|revision| Action::Withdraw {
             revision: Arc::clone(&revision.name),
         }));
@@ -160,7 +160,7 @@ fn last<'a>(
     abort: Option<&Abort>,
     batch: Option<i32>,
 ) -> Option<QueuedRevision<'a>> {
-    let course = situation.course;
+    let course = situation.rollout;
     if let Some(batch) = batch {
         return Some(QueuedRevision::new(course.version, course.number, batch));
     }
@@ -194,10 +194,10 @@ fn goes_back<'a>(
     abort: Option<&Abort>,
 ) -> Option<(&'a Revision, Option<VersionName<'a>>)> {
     abort.filter(|abort| rolls_back(&abort.reason))?;
-    let course = situation.course;
+    let course = situation.rollout;
     // An edit may wait behind this revision, and is deleted with it.
     let member = placed.site.chain.iter().rev().find(|revision| {
-        situation.current.brought(revision) && revision.counts() && revision.may_have_written()
+        situation.current.has_brought(revision) && revision.counts() && revision.may_have_written()
     })?;
     let is_back = |revision: &Revision| {
         revision.entry.is_rollback && revision.entry.rollout == course.number && revision.counts()
@@ -213,7 +213,7 @@ fn goes_back<'a>(
 
 /// The revision that a site had before the rollout.
 fn before<'a>(placed: &PlacedSite<'a>, situation: &Situation<'_>) -> Option<&'a Revision> {
-    let course = situation.course;
+    let course = situation.rollout;
     placed.site.chain.iter().rev().find(|revision| {
         revision.entry.rollout < course.number
             && VersionName::of(&revision.entry) != course.version

@@ -56,7 +56,7 @@ impl<'a> CurrentRollout<'a> {
     }
 
     /// True if the rollout brought its version with this revision.
-    pub(super) fn brought(&self, revision: &Revision) -> bool {
+    pub(super) fn has_brought(&self, revision: &Revision) -> bool {
         let entry = &revision.entry;
         entry.rollout == self.rollout
             && !entry.is_rollback

@@ -52,7 +52,7 @@ impl<'a> PlacedSite<'a> {
             if revision.has_begun() {
                 placed.running.get_or_insert(revision);
             }
-            if placed.member.is_none() && current.brought(revision) {
+            if placed.member.is_none() && current.has_brought(revision) {
                 placed.member = Some(revision);
             }
             if placed.available.is_none() {

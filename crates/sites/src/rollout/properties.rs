@@ -12,8 +12,8 @@ use proptest::prelude::*;
 
 use super::{
     Action, Plan, Revision, RevisionState, Site, Target,
-    course::aborted,
     current::CurrentRollout,
+    latest_rollout::aborted,
     placed::PlacedSite,
     standing::{SiteState, Standing, count, standing},
     world::{self, Outcome, World},
@@ -133,12 +133,12 @@ impl Checked {
             Event::Place(site, is_placed) => {
                 world.sample.sites.get_mut(&*name(site)).unwrap().is_placed = is_placed;
             }
-            Event::Bring(version) => world.sample.bring(VERSIONS[version]),
+            Event::Bring(version) => world.sample.request_version(VERSIONS[version]),
             Event::Application(is_other) => {
                 let name = if is_other { "bank" } else { "shop" };
                 name.clone_into(&mut world.sample.spec.application);
                 if let Target::Version(version) = world.sample.target.clone() {
-                    world.sample.bring(&version);
+                    world.sample.request_version(&version);
                 }
             }
             Event::Edit(version) => {
@@ -175,7 +175,7 @@ impl Checked {
                 plan.status.batch
             );
         }
-        let given = self.world.given.len();
+        let given = self.world.created.len();
         self.world.carry_out(plan, writes);
         // An abort is complete when the plan was carried out in full, or when another rollout
         // begins.
@@ -184,7 +184,7 @@ impl Checked {
         if let Some(rollout) = rollout.filter(|_| ends) {
             self.ended.insert(rollout);
         }
-        for (site, entry) in &self.world.given[given..] {
+        for (site, entry) in &self.world.created[given..] {
             let is_late =
                 self.ended.contains(&entry.rollout) && !entry.is_edit && !entry.is_rollback;
             assert!(!is_late, "{site} gets {entry:?} after the end");
@@ -357,7 +357,7 @@ impl Checked {
         // Only this site has the label of a canary. A strategy that finds no first site is an
         // error.
         world.sample.sites.get_mut("site-00003").unwrap().is_placed = true;
-        world.sample.bring("5");
+        world.sample.request_version("5");
         world.run();
     }
 
@@ -421,7 +421,7 @@ proptest! {
             let mut world = Checked::new(strategy.clone(), &outcomes).world;
             world.run();
             for version in &versions {
-                world.sample.bring(VERSIONS[*version]);
+                world.sample.request_version(VERSIONS[*version]);
                 for end in ends {
                     let plan = world.plan();
                     world.carry_out(plan, *end);

@@ -15,8 +15,8 @@ use baton_engine::chain_names::{NoNextNumber, next_number};
 
 use super::{
     Action, Observed, Revision, RevisionState, SharedEntry, Version, VersionName,
-    course::{LatestRollout, is_withdrawn},
     current::CurrentRollout,
+    latest_rollout::{LatestRollout, is_withdrawn},
     placed::PlacedSite,
 };
 
@@ -199,7 +199,7 @@ impl<'a> Queue<'_, 'a> {
             let name: Arc<str> = name.into();
             let brought = given
                 .entry(*wanted)
-                .or_insert_with(|| self.brought(*wanted, version));
+                .or_insert_with(|| self.shared_entry(*wanted, version));
             // Revisions that the plan gives before this one are newer than existing ones.
             let before = names.iter().rev().cloned();
             let is_last = names.len() + 1 == versions.len();
@@ -223,7 +223,7 @@ impl<'a> Queue<'_, 'a> {
         }
     }
 
-    fn brought(&self, wanted: QueuedRevision<'_>, version: &Version) -> SharedEntry {
+    fn shared_entry(&self, wanted: QueuedRevision<'_>, version: &Version) -> SharedEntry {
         SharedEntry(Arc::new(SiteEntry {
             deployment: self.observed.name.to_owned(),
             site: String::new(),

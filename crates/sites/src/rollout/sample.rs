@@ -58,12 +58,12 @@ impl Sample {
             sites: sites.collect(),
             now: Timestamp::constant(1_700_000_000, 0),
         };
-        sample.bring("1");
+        sample.request_version("1");
         sample
     }
 
     /// Requests a version, which is kept from now on.
-    pub fn bring(&mut self, version: &str) {
+    pub fn request_version(&mut self, version: &str) {
         let name: Arc<str> = version.into();
         let application = self.spec.application.as_str();
         self.versions

@@ -12,8 +12,8 @@ use super::{
     Observed, Placement, Plan,
     abort::Abort,
     actions::left_behind,
-    course::RolloutObstacle,
     fleet::Fleet,
+    latest_rollout::RolloutObstacle,
     placed::AFTERWARDS,
     step::{Situation, Step},
 };
@@ -39,7 +39,7 @@ pub(super) fn report(
     step: &Step,
     abort: Option<&Abort>,
 ) -> SiteDeploymentStatus {
-    let course = situation.course;
+    let course = situation.rollout;
     let mut conditions = Report {
         list: Conditions::new(
             &observed.status.conditions,
@@ -103,7 +103,7 @@ impl Plan {
     /// Reports that the actions of the plan cannot be carried out, with the reason. They are
     /// retried.
     #[must_use]
-    pub fn hindered(mut self, generation: i64, now: Timestamp, why: &str) -> Self {
+    pub fn actions_failed(mut self, generation: i64, now: Timestamp, why: &str) -> Self {
         let mut report = Report {
             list: Conditions::new(&self.status.conditions, generation, now),
         };
@@ -128,7 +128,7 @@ fn batch(situation: &Situation<'_>, step: &Step) -> Option<SiteBatch> {
     match step {
         _ if situation.is_over(step) => None,
         Step::Give { batch, sites } => Some(new(*batch, sites.len())),
-        Step::NoSites | Step::Held(_) | Step::Aborted if !situation.course.is_new => {
+        Step::NoSites | Step::Held(_) | Step::Aborted if !situation.rollout.is_new => {
             situation.status.batch.clone()
         }
         Step::NoSites
@@ -181,13 +181,13 @@ impl Report {
         step: &Step,
         abort: Option<&Abort>,
     ) {
-        let (fleet, version) = (situation.fleet, situation.course.version.version);
+        let (fleet, version) = (situation.fleet, situation.rollout.version.version);
         let counts = &fleet.counts;
         let (status, reason, message) = match step {
-            Step::Held(hold) => held(hold, observed),
+            Step::Held(hold) => obstacle_condition(hold, observed),
             Step::NoSites => ("False", reasons::NO_SITES, "No site is placed.".to_owned()),
             Step::Aborted => {
-                let number = situation.course.number;
+                let number = situation.rollout.number;
                 let mut text = format!("Rollout {number} of {version} was aborted.");
                 let left: Vec<_> = left_behind(observed, situation, abort).collect();
                 if !left.is_empty() {
@@ -234,7 +234,7 @@ impl Report {
                 let text = format!("{version} is brought to wave {batch}.");
                 ("True", reasons::ROLLING_OUT, text)
             }
-            Step::Underway if situation.course.is_over() => {
+            Step::Underway if situation.rollout.is_over() => {
                 let text = format!(
                     "{} of {} sites have {version}; {} that were added later are in progress or wait in their queue.",
                     counts.updated, counts.sites, fleet.afterwards
@@ -286,7 +286,7 @@ impl Report {
     fn waiting(&mut self, observed: &Observed<'_>, step: &Step) {
         match step {
             Step::Held(hold @ (RolloutObstacle::NoApplication | RolloutObstacle::NoVersion)) => {
-                let (_, reason, message) = held(hold, observed);
+                let (_, reason, message) = obstacle_condition(hold, observed);
                 self.set(WAITING, "True", reason, &message);
             }
             _ => self.list.remove(WAITING),
@@ -295,7 +295,10 @@ impl Report {
 }
 
 /// Status, reason and message of a rollout on hold.
-fn held(hold: &RolloutObstacle, observed: &Observed<'_>) -> (&'static str, &'static str, String) {
+fn obstacle_condition(
+    hold: &RolloutObstacle,
+    observed: &Observed<'_>,
+) -> (&'static str, &'static str, String) {
     let application = &observed.spec.application;
     match hold {
         RolloutObstacle::NoApplication => {

@@ -4,9 +4,9 @@ use baton_apis::SiteDeploymentStatus;
 use jiff::Timestamp;
 
 use super::{
-    course::{LatestRollout, RolloutObstacle},
     current::CurrentRollout,
     fleet::{Batch, Fleet},
+    latest_rollout::{LatestRollout, RolloutObstacle},
     order::Seed,
     placed::AFTERWARDS,
     strategy::{self, Strategy, Wave},
@@ -38,7 +38,7 @@ pub(super) enum Step {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Situation<'a> {
     pub(super) status: &'a SiteDeploymentStatus,
-    pub(super) course: &'a LatestRollout<'a>,
+    pub(super) rollout: &'a LatestRollout<'a>,
     pub(super) strategy: Result<&'a Strategy, &'a strategy::Error>,
     pub(super) fleet: &'a Fleet<'a>,
     pub(super) current: &'a CurrentRollout<'a>,
@@ -48,7 +48,7 @@ pub(super) struct Situation<'a> {
 impl Situation<'_> {
     /// True if a batch is current: the status has one until the last batch has passed.
     pub(super) fn is_under_way(&self) -> bool {
-        let course = self.course;
+        let course = self.rollout;
         course.number > 0 && !course.is_over() && (course.is_new || self.status.batch.is_some())
     }
 
@@ -59,20 +59,20 @@ impl Situation<'_> {
     pub(super) fn is_over(&self, step: &Step) -> bool {
         let fleet = self.fleet;
         let is_complete = *step == Step::Complete && fleet.in_reach * 2 >= fleet.placed.len();
-        self.course.number > 0 && (self.course.is_over() || is_complete)
+        self.rollout.number > 0 && (self.rollout.is_over() || is_complete)
     }
 
     /// True if all members of the newest batch were chosen. The status lists sites of a batch only
     /// when the batch was observed to be complete, so a batch that was given in part is completed.
     fn is_formed(&self) -> bool {
-        let batch = self.status.batch.as_ref().filter(|_| !self.course.is_new);
+        let batch = self.status.batch.as_ref().filter(|_| !self.rollout.is_new);
         batch
             .is_some_and(|batch| batch.number == self.fleet.batch.number && !batch.sites.is_empty())
     }
 
     pub(super) fn next(&self, is_aborted: bool) -> Step {
-        let strategy = match (&self.course.hold, self.strategy) {
-            (Some(hold), _) if *hold != RolloutObstacle::Paused || self.course.is_behind => {
+        let strategy = match (&self.rollout.obstacle, self.strategy) {
+            (Some(hold), _) if *hold != RolloutObstacle::Paused || self.rollout.is_behind => {
                 return Step::Held(hold.clone());
             }
             (_, Err(error)) => return Step::Held(RolloutObstacle::Invalid(error.clone())),
@@ -84,7 +84,7 @@ impl Situation<'_> {
         if is_aborted {
             return Step::Aborted;
         }
-        let step = if self.course.is_over() {
+        let step = if self.rollout.is_over() {
             self.afterwards(strategy)
         } else if self.fleet.batch.is_none_yet() {
             self.first(strategy)
@@ -95,8 +95,8 @@ impl Situation<'_> {
         };
         // A rollout that is over stays so. During a pause none gets over, so that errors of the
         // last batch can count afterwards.
-        match (&self.course.hold, step) {
-            (Some(_), Step::Complete) if self.course.is_over() => Step::Complete,
+        match (&self.rollout.obstacle, step) {
+            (Some(_), Step::Complete) if self.rollout.is_over() => Step::Complete,
             (Some(hold), _) => Step::Held(hold.clone()),
             (None, step) => step,
         }
@@ -172,8 +172,8 @@ impl Situation<'_> {
             ..
         } = self.fleet;
         let waits = late.queued + late.begun + earlier > 0 && self.is_under_way();
-        let is_pending = batch.pending() > 0 && !self.course.is_over();
-        if waits || is_pending || (self.fleet.afterwards > 0 && self.course.is_over()) {
+        let is_pending = batch.pending() > 0 && !self.rollout.is_over();
+        if waits || is_pending || (self.fleet.afterwards > 0 && self.rollout.is_over()) {
             Step::Underway
         } else if self.fleet.to_come_online > 0 {
             // The places of the batch are taken by sites of earlier batches.

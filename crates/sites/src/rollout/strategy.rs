@@ -145,9 +145,9 @@ pub fn canary_expression(spec: &SiteStrategy) -> Result<Option<Expression>, Pars
 
 /// The progress deadline. An invalid value counts as absent, because it is reported elsewhere.
 pub fn deadline(spec: &SiteStrategy) -> SignedDuration {
-    let told = read("progressDeadline", spec.progress_deadline.as_deref());
-    let told = told.ok().flatten().filter(|it| !it.is_zero());
-    told.unwrap_or(DEADLINE)
+    let reported = read("progressDeadline", spec.progress_deadline.as_deref());
+    let reported = reported.ok().flatten().filter(|it| !it.is_zero());
+    reported.unwrap_or(DEADLINE)
 }
 
 fn canary(spec: &SiteStrategy) -> Result<Option<Wave>, Error> {

@@ -57,7 +57,7 @@ fn settled(sites: usize, strategy: SiteStrategy) -> World {
     let mut world = World::new(sites);
     world.run();
     world.sample.spec.strategy = strategy;
-    world.given.clear();
+    world.created.clear();
     world
 }
 

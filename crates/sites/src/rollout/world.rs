@@ -40,7 +40,7 @@ pub(super) struct World {
     /// otherwise the version works.
     pub(super) outcomes: BTreeMap<String, Outcome>,
     /// All given revisions: site and entry, in order.
-    pub(super) given: Vec<(Arc<str>, SiteEntry)>,
+    pub(super) created: Vec<(Arc<str>, SiteEntry)>,
 }
 
 impl World {
@@ -54,7 +54,7 @@ impl World {
             real: real.collect(),
             sample,
             outcomes: BTreeMap::new(),
-            given: Vec::new(),
+            created: Vec::new(),
         }
     }
 
@@ -67,7 +67,7 @@ impl World {
     /// Requests another application, in this version and edit.
     pub(super) fn other_application(&mut self, version: &str, edit: &str) {
         "bank".clone_into(&mut self.sample.spec.application);
-        self.sample.bring(version);
+        self.sample.request_version(version);
         self.version(version).unwrap().edit = edit.into();
     }
 
@@ -138,7 +138,7 @@ impl World {
                     (other.entry.rollout, &other.entry.edit) == (entry.rollout, &entry.edit)
                 });
                 assert_eq!(same, None, "{name} is given twice");
-                self.given.push((Arc::clone(&site), entry.clone()));
+                self.created.push((Arc::clone(&site), entry.clone()));
                 chain.push(Revision {
                     name,
                     number,
@@ -444,7 +444,7 @@ impl World {
     pub(super) fn batch(&self, number: i32) -> Vec<&str> {
         let rollout = self.status().rollout.unwrap();
         let given = self
-            .given
+            .created
             .iter()
             .filter(|(_, entry)| (entry.rollout, entry.batch) == (rollout, number));
         given.map(|(site, _)| &**site).collect()

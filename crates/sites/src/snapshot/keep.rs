@@ -54,7 +54,7 @@ pub struct RecordsPlan {
 ///   they cannot be kept.
 /// - `used`: versions and edits that sites have.
 /// - `named`: versions that deployments name.
-pub fn keep(
+pub fn plan_records(
     records: &[Record],
     present: Option<(&str, &str, &str)>,
     used: &BTreeSet<(&str, &str)>,
@@ -184,7 +184,7 @@ mod tests {
         let (version, edit) = present.split_once('/').unwrap_or_default();
         let present = (!present.is_empty()).then_some((present, version, edit));
         let (used, named) = (used.iter().copied(), named.iter().copied());
-        keep(&records(list), present, &used.collect(), &named.collect())
+        plan_records(&records(list), present, &used.collect(), &named.collect())
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         let none = BTreeSet::new();
         let of = |name: &'static str| Some((name, &name[..1], &name[2..]));
         for present in ["1/a", "4/a"] {
-            let kept = keep(&records, of(present), &none, &BTreeSet::new());
+            let kept = plan_records(&records, of(present), &none, &BTreeSet::new());
             assert_eq!(
                 (kept.revision, &kept.surplus[..]),
                 (None, &[][..]),
@@ -261,10 +261,10 @@ mod tests {
             assert!(obstacle.message.starts_with(text), "{}", obstacle.message);
         }
         // The version with the highest number needs no other number.
-        let kept = keep(&records, of("2/a"), &none, &BTreeSet::new());
+        let kept = plan_records(&records, of("2/a"), &none, &BTreeSet::new());
         assert_eq!((kept.revision, kept.obstacle), (Some(i64::MAX), None));
         records.remove(1);
-        let kept = keep(&records, of("4/a"), &none, &BTreeSet::new());
+        let kept = plan_records(&records, of("4/a"), &none, &BTreeSet::new());
         assert_eq!((kept.revision, kept.obstacle), (Some(4), None));
     }
 

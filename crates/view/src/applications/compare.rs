@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     children::key_of,
-    diff::{Pair, Section, Topic, clean::clean, fate::DiffOutcome, note::ObjectNote},
+    diff::{Pair, Section, Topic, clean::clean, note::ObjectNote, outcome::DiffOutcome},
     object::text_at,
 };
 

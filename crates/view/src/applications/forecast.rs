@@ -10,8 +10,8 @@ use baton_releases::{application::history::History, hash::environment_hash};
 
 use super::observed::Observed;
 use crate::diff::{
-    fate::DiffOutcome,
     note::{ObjectNote, ReleaseNote},
+    outcome::DiffOutcome,
 };
 
 /// The effect of a changed spec on an Application.

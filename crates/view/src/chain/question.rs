@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Chain, from_objects, kind::ChainKind, pick, target::Target};
 use crate::{
     content::{Slices, SlicesOf},
-    lists::{List, ListRequest, Lists, MissingObject, NoAnswer, Question, together},
+    lists::{List, ListRequest, Lists, MissingObject, NoAnswer, Question, join_all},
 };
 
 /// All chains of the scope of a kind.
@@ -118,7 +118,7 @@ impl OneChain {
         let others = status.controller_of.iter().map(|it| &it.name);
         let others = others.filter(|name| known.by_name(name).is_none());
         let others = others.map(|name| lists.required(&ListRequest::of_one(&*revisions, name)));
-        let others = together(others)?.into_iter().flat_map(List::objects);
+        let others = join_all(others)?.into_iter().flat_map(List::objects);
         let all = labelled.objects().chain(others).cloned().collect();
         let whole = chain(all).unwrap_or_default();
         let is_known = |number| whole.by_number(number).is_some();

@@ -20,13 +20,13 @@ use serde_json::Value;
 use super::{
     Pair, Section,
     clean::{clean, clean_live},
-    fate::{DiffOutcome, RemovalTime},
     live::dry_run_body,
     note::ObjectNote,
+    outcome::{DiffOutcome, RemovalTime},
 };
 use crate::{
     chain::{Chain, member::Revision},
-    children::stranger,
+    children::owner_outside_chain,
     content::RevisionContent,
     object::text_at,
 };
@@ -208,9 +208,11 @@ pub fn request(
     match decide_adoption(next, desired, &situation, live) {
         Adoption::Keep | Adoption::Adopt(_) => Ok(dry_run_body(desired, live)),
         Adoption::Leave(newer) => Err(DiffOutcome::Left(newer)),
-        Adoption::Refuse(Refusal::SameNumber) => Err(DiffOutcome::SameNumber(stranger(live))),
+        Adoption::Refuse(Refusal::SameNumber) => {
+            Err(DiffOutcome::SameNumber(owner_outside_chain(live)))
+        }
         Adoption::Refuse(Refusal::LeftBehind | Refusal::Protected) => Err(DiffOutcome::Protected {
-            owner: stranger(live),
+            owner: owner_outside_chain(live),
             protection: desired.protection,
         }),
     }
@@ -253,7 +255,7 @@ pub fn evaluate(
             let fate = match (siblings.controls(live), pair.is_same()) {
                 (true, true) => DiffOutcome::HandedOver,
                 (true, false) => DiffOutcome::Changed,
-                (false, _) => DiffOutcome::TakenOver(stranger(live)),
+                (false, _) => DiffOutcome::TakenOver(owner_outside_chain(live)),
             };
             let note = is_terminating(live).then_some(ObjectNote::DeletedNow);
             section.fate(fate).notes(note).pair(pair)
@@ -294,7 +296,7 @@ pub fn left_behind(
 
 /// Leaves out the objects that are handed over unchanged if there are many, with a note.
 pub fn condense(mut sections: Vec<Section>) -> (Vec<Section>, Option<ObjectNote>) {
-    let is_unchanged = |section: &&Section| section.fate == DiffOutcome::HandedOver;
+    let is_unchanged = |section: &&Section| section.outcome == DiffOutcome::HandedOver;
     let count = sections.iter().filter(is_unchanged).count();
     if count <= LISTED {
         return (sections, None);
@@ -311,7 +313,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{children::Owner, content::Phase, diff::fate::Group};
+    use crate::{children::Owner, content::Phase, diff::outcome::Group};
 
     const LATER: RemovalTime = RemovalTime::Available(3);
 
@@ -390,7 +392,7 @@ mod tests {
     }
 
     /// The request, or the fate if there is none.
-    fn asked(live: Option<&Value>, protection: &str) -> Result<String, DiffOutcome> {
+    fn dry_run_request(live: Option<&Value>, protection: &str) -> Result<String, DiffOutcome> {
         let body = request(&next(), &siblings(), &desired(WEB, protection), live)?;
         Ok(match live {
             None => "create".to_owned(),
@@ -400,7 +402,7 @@ mod tests {
 
     #[test]
     fn requests_follow_the_handover_rules() {
-        assert_eq!(asked(None, "Prevent"), Ok("create".to_owned()));
+        assert_eq!(dry_run_request(None, "Prevent"), Ok("create".to_owned()));
         let applied = || Ok("apply to \"u\"".to_owned());
         let protected = |owner, protection| Err(DiffOutcome::Protected { owner, protection });
         for (name, number, protection, expected) in [
@@ -434,7 +436,7 @@ mod tests {
             ("stranger", "", "None", applied()),
         ] {
             assert_eq!(
-                asked(Some(&live(name, number)), protection),
+                dry_run_request(Some(&live(name, number)), protection),
                 expected,
                 "{name}"
             );
@@ -528,7 +530,7 @@ mod tests {
             ),
         ] {
             let section = section_for(live.as_ref(), answer);
-            assert_eq!((section.fate.group(), section.fate), (group, fate));
+            assert_eq!((section.outcome.group(), section.outcome), (group, fate));
         }
     }
 
@@ -552,7 +554,7 @@ mod tests {
         });
         let verdict = |manifest: &str, answer| {
             let desired = desired(manifest, "Prevent");
-            evaluate(&siblings(), &bringing, "app", &desired, None, answer).fate
+            evaluate(&siblings(), &bringing, "app", &desired, None, answer).outcome
         };
         let thing = "{apiVersion: example.com/v1, kind: Thing, metadata: {name: x}}";
         let other = "{apiVersion: example.com/v1, kind: Other, metadata: {name: x}}";
@@ -609,7 +611,7 @@ mod tests {
         ] {
             let answer = Response::Refused(why.clone());
             let section = evaluate(&siblings(), &bringing, "app", &thing, live, answer);
-            assert_eq!(section.fate, expected, "{why}");
+            assert_eq!(section.outcome, expected, "{why}");
         }
     }
 
@@ -628,7 +630,7 @@ mod tests {
             None,
             answer,
         );
-        assert_eq!(section.fate, refused("expected string, got ***"));
+        assert_eq!(section.outcome, refused("expected string, got ***"));
     }
 
     #[test]
@@ -636,7 +638,7 @@ mod tests {
         let check = |live: &Value| {
             let web = desired(WEB, "Prevent");
             let section = left_behind(&siblings(), &BTreeSet::new(), "old", &web, live, &LATER);
-            section.map(|section| section.fate)
+            section.map(|section| section.outcome)
         };
         assert_eq!(
             check(&live("web-v1", "1")),
@@ -659,7 +661,7 @@ mod tests {
             &kept,
             &LATER,
         );
-        assert_eq!(section.unwrap().fate, DiffOutcome::Kept(LATER));
+        assert_eq!(section.unwrap().outcome, DiffOutcome::Kept(LATER));
     }
 
     #[test]
@@ -673,7 +675,7 @@ mod tests {
         let verdict = |wants: &[&Desired]| {
             let wants = wants.iter().map(|object| object.key.clone()).collect();
             let section = left_behind(&siblings(), &wants, "old", &namespace, &live, &LATER);
-            section.unwrap().fate
+            section.unwrap().outcome
         };
         assert_eq!(verdict(&[]), DiffOutcome::Deleted(LATER));
         let loss = refused(

@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::{
     Pair, Section,
     clean::clean,
-    fate::DiffOutcome,
     note::ObjectNote,
+    outcome::DiffOutcome,
     project::{project, with_string_data_encoded},
 };
-use crate::children::stranger;
+use crate::children::owner_outside_chain;
 
 /// The body of the manager's apply to a live object. Create-only fields are left out, or have their
 /// live values.
@@ -85,7 +85,7 @@ pub fn dry_run_body(desired: &Desired, live: &Value) -> Value {
 
 fn notes(revision: &Identity, live: &Value) -> impl Iterator<Item = ObjectNote> {
     let is_own = controller(live).is_some_and(|owner| revision.is(owner));
-    let owner = (!is_own).then(|| ObjectNote::ControlledBy(stranger(live)));
+    let owner = (!is_own).then(|| ObjectNote::ControlledBy(owner_outside_chain(live)));
     let deleting = is_terminating(live).then_some(ObjectNote::Deleting);
     owner.into_iter().chain(deleting)
 }
@@ -227,7 +227,7 @@ mod tests {
     fn a_missing_object_is_not_in_the_cluster() {
         let desired = desired(WANTED, &[]);
         let found = section("app", &desired, &revision(), None, None).unwrap();
-        assert_eq!(found.fate, DiffOutcome::Absent);
+        assert_eq!(found.outcome, DiffOutcome::Absent);
         assert_eq!(found.pair.unwrap().before(), None);
     }
 
@@ -243,7 +243,7 @@ mod tests {
         other["metadata"]["ownerReferences"][0]["name"] = "web-v3".into();
         other["metadata"]["ownerReferences"][0]["uid"] = "3".into();
         other["metadata"]["deletionTimestamp"] = "2026-08-01T00:00:00Z".into();
-        let newer = ObjectNote::ControlledBy(stranger(&other));
+        let newer = ObjectNote::ControlledBy(owner_outside_chain(&other));
         assert_eq!(notes(&other), [newer, ObjectNote::Deleting]);
         other["metadata"]["ownerReferences"] = Value::Null;
         other["metadata"]["deletionTimestamp"] = Value::Null;

@@ -3,7 +3,7 @@
 use baton_engine::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::fate::UnreadReason;
+use super::outcome::UnreadReason;
 use crate::{chain::target::Target, children::Owner, sites::forecast::Effect};
 
 /// A further fact about a compared object.

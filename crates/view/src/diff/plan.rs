@@ -14,8 +14,8 @@ use super::{
     Section, Topic,
     apply::ChainSiblings,
     clean::clean_live,
-    fate::{DiffOutcome, RemovalTime},
     note::ObjectNote,
+    outcome::{DiffOutcome, RemovalTime},
 };
 use crate::{
     chain::{
@@ -348,7 +348,7 @@ mod tests {
         let live = yaml(WEB);
         let kind = ChainKind::ObjectDeployment;
         assert_eq!(
-            itself(kind, None, &live).unwrap().fate,
+            itself(kind, None, &live).unwrap().outcome,
             DiffOutcome::Created
         );
         assert_eq!(itself(kind, Some(&live), &live), None);

@@ -6,7 +6,7 @@ use baton_apis::{ObjectSetProbe, constants::LABEL_OBJECT_DEPLOYMENT};
 use baton_engine::{ObjectKey, revision::Desired};
 use serde_json::{Value, json};
 
-use super::{Pair, Section, Topic, clean::clean, fate::DiffOutcome, note::ObjectNote};
+use super::{Pair, Section, Topic, clean::clean, note::ObjectNote, outcome::DiffOutcome};
 use crate::{
     chain::member::Revision,
     content::{Phase, RevisionContent},
@@ -205,7 +205,7 @@ mod tests {
                 Topic::Object { key, phase, .. } => format!("{key} ({})", phase.unwrap()),
                 topic => format!("{topic:?}"),
             };
-            let mut texts = vec![format!("{topic}: {:?}", section.fate)];
+            let mut texts = vec![format!("{topic}: {:?}", section.outcome)];
             texts.extend(section.notes.into_iter().map(|note| match note {
                 ObjectNote::Changed { field, from, to } => format!("{field}: {from:?} -> {to:?}"),
                 note => format!("{note:?}"),

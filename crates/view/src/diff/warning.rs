@@ -1,6 +1,6 @@
 //! Losses that a user may not expect.
 
-use super::fate::{DiffOutcome, UnreadReason};
+use super::outcome::{DiffOutcome, UnreadReason};
 use crate::lists::Count;
 
 /// The loss when an object is deleted, or the reason that the object is not deleted.

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::chain::Chain;
 
 /// The time that a refusal has to last. The manager tries again after at most 30 seconds.
-const STANDS_AFTER: Duration = Duration::from_secs(35);
+const MIN_DURATION: Duration = Duration::from_secs(35);
 
 /// The refusal that was observed last, and the time since when it lasts.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl Refusals {
             return false;
         };
         match &self.since {
-            Some((same, since)) if *same == refused => now >= *since + STANDS_AFTER,
+            Some((same, since)) if *same == refused => now >= *since + MIN_DURATION,
             _ => {
                 self.since = Some((refused, now));
                 false

@@ -46,7 +46,7 @@ impl Effect {
 }
 
 /// The deployments that bring a version to sites once the application has it, each with the number of its sites.
-pub fn bringers(deployments: &[SiteDeployment], version: &str) -> Vec<(String, i32)> {
+pub fn rollouts_of(deployments: &[SiteDeployment], version: &str) -> Vec<(String, i32)> {
     let follows =
         |it: &&SiteDeployment| [version, EVERY_VERSION].contains(&&*it.spec.application_version);
     let name = |it: &SiteDeployment| it.metadata.name.clone().unwrap_or_default();

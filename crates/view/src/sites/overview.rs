@@ -50,7 +50,7 @@ impl Overview {
     }
 
     /// Names of the deployments that bring a version to sites now.
-    pub fn bringers(&self, version: &str) -> Vec<&str> {
+    pub fn rollouts_of(&self, version: &str) -> Vec<&str> {
         let deployments = self.deployments.iter();
         deployments
             .filter(|it| status(it).version.as_deref() == Some(version))

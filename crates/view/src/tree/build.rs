@@ -10,6 +10,7 @@ use baton_engine::{
     delegated::names,
     object::{is_terminating, why_terminating},
     revision::Desired,
+    workload,
 };
 use baton_probes::{Probes, Verdict, budget::Budget};
 use serde_json::Value;
@@ -167,7 +168,7 @@ impl Sources<'_> {
             let drawn = objects.map(|object| self.object(revision, object, probes, budget));
             drawn.collect()
         } else {
-            let drawn = objects.map(|object| far(object, &phase.class, available));
+            let drawn = objects.map(|object| unread_object(object, &phase.class, available));
             drawn.collect()
         };
         let is_ready = |object: &&ObjectPicture| object.is_ready();
@@ -211,10 +212,12 @@ impl Sources<'_> {
                     Ok(probes) => probes.evaluate(budget, &key.group, &key.kind, live),
                     Err(error) => Verdict::Unknown(vec![error.clone()]),
                 };
+                let failed =
+                    |messages: Vec<String>| vec![with_cause(reported, messages.join(", "))];
                 let (mut healthy, mut messages) = match verdict {
                     Verdict::True => (Health::True, Vec::new()),
-                    Verdict::False(messages) => (Health::False, messages),
-                    Verdict::Unknown(messages) => (Health::Unknown, messages),
+                    Verdict::False(messages) => (Health::False, failed(messages)),
+                    Verdict::Unknown(messages) => (Health::Unknown, failed(messages)),
                 };
                 if is_terminating(live) {
                     // The manager waits for the deletion, whatever the object reports.
@@ -229,8 +232,7 @@ impl Sources<'_> {
                 (healthy, self.owner(revision, live), messages)
             }
         };
-        let message = with_reason(reported, message.join(", "));
-        identity(object, healthy, owner, message)
+        identity(object, healthy, owner, message.join(", "))
     }
 
     fn owner(&self, revision: &Revision, live: &Value) -> OwnerPicture {
@@ -267,13 +269,11 @@ fn is_pending_claim(key: &ObjectKey, live: &Value) -> bool {
     is_claim && live["status"]["phase"] != "Bound"
 }
 
-/// The message of the probes of an object, with the reason that the manager adds from its pods.
-fn with_reason(reported: Option<&WaitingForObject>, message: String) -> String {
-    match reported {
-        Some(reported) if !message.is_empty() && reported.message.starts_with(&message) => {
-            reported.message.clone()
-        }
-        _ => message,
+/// The message of the probes of an object, with the cause that the manager has reported.
+fn with_cause(reported: Option<&WaitingForObject>, message: String) -> String {
+    match reported.and_then(|reported| reported.cause.as_deref()) {
+        Some(cause) => workload::with_reason(&message, cause),
+        None => message,
     }
 }
 
@@ -304,7 +304,7 @@ fn identity(
 
 /// The picture of an object that cannot be read from here. If the phase is available, the object is
 /// healthy. If the phase is not, any of its objects may be the cause.
-fn far(object: &Desired, class: &str, available: Health) -> ObjectPicture {
+fn unread_object(object: &Desired, class: &str, available: Health) -> ObjectPicture {
     let healthy = match available {
         Health::True => Health::True,
         Health::False | Health::Unknown => Health::Unknown,
@@ -522,18 +522,14 @@ mod tests {
             kind: "ConfigMap".to_owned(),
             name: "x".to_owned(),
             namespace: Some("shop".to_owned()),
-            message: "not there (pod x-1: unschedulable)".to_owned(),
+            cause: Some("pod x-1: unschedulable".to_owned()),
             ..WaitingForObject::default()
         }];
         let content = Slices::default().content(revision);
         let objects = &content.phases[0].objects;
-        let told = |at: usize, message: &str| {
-            with_reason(reported(revision, &objects[at]), message.to_owned())
-        };
-        assert_eq!(told(0, "not there"), "not there (pod x-1: unschedulable)");
-        assert_eq!(told(0, "something else"), "something else");
-        assert_eq!(told(0, ""), "");
-        assert_eq!(told(1, "not there"), "not there");
+        let text = |at: usize| with_cause(reported(revision, &objects[at]), "not ready".to_owned());
+        assert_eq!(text(0), "not ready (pod x-1: unschedulable)");
+        assert_eq!(text(1), "not ready");
     }
 
     #[test]

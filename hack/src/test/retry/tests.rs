@@ -82,7 +82,7 @@ fn a_stored_output_is_found_under_the_name_of_its_test() {
     let path = dir.path().join("kept");
     assert_eq!(kept(&path), [], "there is no directory");
     for name in ["b::set", "a::b_c::set"] {
-        keep(&path, name, "the output").unwrap();
+        store_output(&path, name, "the output").unwrap();
     }
     let names: Vec<String> = kept(&path).into_iter().map(|flaky| flaky.name).collect();
     assert_eq!(names, ["a::b_c::set", "b::set"]);

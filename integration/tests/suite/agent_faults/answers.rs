@@ -34,7 +34,7 @@ async fn roll_out_with_each(side: Side, scripts: Vec<Script>) {
         if side == Side::Site {
             // A write that was carried out without an answer may be sent once more, without an
             // effect.
-            let seen = faults.seen();
+            let seen = faults.requests();
             let lost = seen.iter().filter(|seen| seen.injected && is_done(seen));
             let most = calm().await.1 + lost.count();
             assert!(writes(&seen) <= most, "{text}: {} writes", writes(&seen));

@@ -6,7 +6,7 @@ use futures::future::join_all;
 
 use super::Side;
 use crate::agent_offline::SILENT;
-use crate::rollout::{PATIENCE, Rollout, Stage, calm};
+use crate::rollout::{Rollout, Stage, TIMEOUT, calm};
 
 /// The token of one side expires before a delivery, and a new one is written to the same file.
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn an_agent_uses_a_replaced_token_after_the_old_one_has_expired() {
                 side == Side::Hub,
                 "{reported}"
             );
-            let patient = rollout.ns.within(PATIENCE);
+            let patient = rollout.ns.within(TIMEOUT);
             let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
             patient.reaches("v1", &lost).await;
             let token = account.token().await.text;

@@ -13,7 +13,7 @@ use rand::{RngExt as _, SeedableRng as _};
 
 use super::{Side, pulled};
 use crate::agent_offline::SILENT;
-use crate::rollout::{PATIENCE, Rollout, Stage, calm};
+use crate::rollout::{Rollout, Stage, TIMEOUT, calm};
 
 /// The lines of an agent to both sides.
 struct Lines {
@@ -262,6 +262,6 @@ async fn a_rollout_is_completed_although_the_site_server_restarts() {
     };
     rollout.run(disturb).await;
     rollout.assert_pictured("restarts of the servers").await;
-    let patient = rollout.ns.within(PATIENCE);
+    let patient = rollout.ns.within(TIMEOUT);
     patient.reaches("v2", &[Is("Available", "True")]).await;
 }

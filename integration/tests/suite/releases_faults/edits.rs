@@ -197,7 +197,7 @@ async fn workloads_scaled_during_a_rollout_are_scaled_back() {
         let release = app.release(generation).await;
         let labels = format!("shipper-release={}", name(&release));
         let found = app.in_clusters("apps/v1", "Deployment", &labels).await;
-        for (place, deployments) in app.places.iter().zip(&found) {
+        for (place, deployments) in app.clusters.iter().zip(&found) {
             let scaled = json!({ "spec": { "replicas": PODS + 3 } });
             let scaled = place.cluster.merge(&deployments[0], &scaled).await.unwrap();
             ns.eventually("the Deployment to be scaled back", async || {
@@ -241,7 +241,7 @@ async fn an_application_deleted_during_a_rollout_leaves_nothing_behind() {
 async fn a_rollout_continues_when_a_deleted_cluster_is_created_again() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (app, watched) = started(&ns, true).await;
-    let joined = &app.places[1].joined;
+    let joined = &app.clusters[1].joined;
     let cluster = joined.read().await.unwrap();
     ns.cluster().delete(&joined.reference(), "Background").await;
     ns.eventually("the Cluster to be gone", async || {

@@ -10,7 +10,7 @@ use super::watched::Watched;
 use super::{APP, PODS};
 
 /// Time limit for the hub to retry.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Returns the path of a request, given the names of contender and incumbent.
 type Path = fn(&str, &str) -> String;
@@ -73,7 +73,7 @@ async fn a_rollout_continues_after_a_cluster_was_cut_off_in_any_stage() {
         let held = line.faults.inject(on, Answer::Held(gate.clone()));
         app.promote(generation, 1).await;
         line.cut_at(&gate, &held).await;
-        app.places[1].joined.becomes("Connected", "False").await;
+        app.clusters[1].joined.becomes("Connected", "False").await;
         let waiting = app.release(generation).await;
         assert_eq!(waiting["status"]["achievedStep"]["step"], 0, "{stage}");
         watched.assert(PODS as usize).await;
@@ -103,7 +103,7 @@ async fn a_release_is_installed_after_a_cluster_was_cut_off() {
         proxy.set(Mode::Cut).await;
         app.apply(app.environment("0.0.2", PODS, ALL_IN)).await;
         let waits = "waiting for its installation";
-        let cluster = app.places[1].joined.name();
+        let cluster = app.clusters[1].joined.name();
         let second = app
             .becomes(1, waits, |release| {
                 let strategy = &release["status"]["strategy"];
@@ -111,7 +111,7 @@ async fn a_release_is_installed_after_a_cluster_was_cut_off() {
                     && strategy["conditions"].to_string().contains(cluster)
             })
             .await;
-        app.places[1].joined.becomes("Connected", "False").await;
+        app.clusters[1].joined.becomes("Connected", "False").await;
         second
     };
 
@@ -125,7 +125,7 @@ async fn a_release_is_installed_after_a_cluster_was_cut_off() {
     proxy.set(Mode::Pass).await;
     let set = ns.reference(&object("package-operator.run/v1alpha1", "ObjectSet", "any"));
     let labels = format!("shipper-release={}", name(&second));
-    ns.within(PATIENCE)
+    ns.within(TIMEOUT)
         .eventually("the aborted Release to be gone", async || {
             ns.cluster().list(&set, &labels).await.is_empty()
         })

@@ -164,7 +164,7 @@ async fn a_restarted_manager_renders_no_chart_again() {
     // Lost objects are recreated from the rendered manifests.
     let labels = format!("shipper-release={}", name(&second));
     for (place, found) in app
-        .places
+        .clusters
         .iter()
         .zip(app.in_clusters("apps/v1", "Deployment", &labels).await)
     {

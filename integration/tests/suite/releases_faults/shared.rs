@@ -20,7 +20,7 @@ data:
 async fn settings(app: &TestApplication<'_>, data: Value) -> Vec<String> {
     let read = async || {
         let mut found = Vec::new();
-        for place in &app.places {
+        for place in &app.clusters {
             let reference = app.ns.reference(&configmap("settings"));
             found.push(place.cluster.get(&reference).await.unwrap_or_default());
         }

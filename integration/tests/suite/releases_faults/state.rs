@@ -10,7 +10,7 @@ use baton_integration::prelude::*;
 use super::APP;
 
 /// Time limit for the state to become stable.
-const PATIENCE: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(40);
 
 const SHIPPER: &str = "shipper.booking.com/v1alpha1";
 const BATON: &str = "package-operator.run/v1alpha1";
@@ -18,7 +18,7 @@ const BATON: &str = "package-operator.run/v1alpha1";
 /// Fields that depend on the history, or that other controllers set. The raw version of a chart is
 /// that of the last resolved range: an abort leaves it unchanged, and a kill may prevent its
 /// update.
-const FORGOTTEN: [&str; 17] = [
+const IGNORED_FIELDS: [&str; 17] = [
     "clusterIP",
     "clusterIPs",
     "contentHash",
@@ -71,7 +71,7 @@ async fn picture(app: &TestApplication<'_>) -> Vec<String> {
     objects.extend(sets);
     objects.extend(phases);
     let mut texts = vec![format!("{} slices", slices.len())];
-    for (at, place) in app.places.iter().enumerate() {
+    for (at, place) in app.clusters.iter().enumerate() {
         words.push((place.joined.name().to_owned(), format!("cluster{at}")));
         for kind in ["Deployment", "StatefulSet"] {
             let like = ns.reference(&object("apps/v1", kind, "any"));
@@ -111,7 +111,7 @@ async fn picture(app: &TestApplication<'_>) -> Vec<String> {
 pub(crate) async fn settled_picture(app: &TestApplication<'_>) -> Vec<String> {
     let last = RefCell::new((Vec::new(), 0));
     app.ns
-        .within(PATIENCE)
+        .within(TIMEOUT)
         .eventually("nothing to change any more", async || {
             let has_leftovers = has_leftovers(app).await;
             let now = picture(app).await;
@@ -157,7 +157,7 @@ pub(crate) async fn becomes(app: &TestApplication<'_>, expected: &[String], text
         if found == expected {
             return;
         }
-        if asked.elapsed() > PATIENCE {
+        if asked.elapsed() > TIMEOUT {
             assert_same(&found, expected, text);
             // An object occurs more often, or less often, than expected.
             assert_eq!(found, expected, "{text}");
@@ -169,7 +169,7 @@ pub(crate) async fn becomes(app: &TestApplication<'_>, expected: &[String], text
 fn strip(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            fields.retain(|field, _| !FORGOTTEN.contains(&field.as_str()));
+            fields.retain(|field, _| !IGNORED_FIELDS.contains(&field.as_str()));
             fields.values_mut().for_each(strip);
         }
         Value::Array(items) => items.iter_mut().for_each(strip),

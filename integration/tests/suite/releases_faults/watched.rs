@@ -9,7 +9,7 @@ use super::APP;
 
 /// Recordings of an application's objects in its clusters.
 pub(crate) struct Watched {
-    places: Vec<RecordedCluster>,
+    clusters: Vec<RecordedCluster>,
 }
 
 struct RecordedCluster {
@@ -23,7 +23,7 @@ impl Watched {
     /// Starts to record an application that has a complete Release.
     pub(crate) async fn start(app: &TestApplication<'_>) -> Self {
         let mut places = Vec::new();
-        for place in &app.places {
+        for place in &app.clusters {
             let follow = async |api: &str, kind: &str, labels: &str| {
                 let like = app.ns.reference(&object(api, kind, "any"));
                 Recording::start(&place.cluster, &like, labels).await
@@ -35,13 +35,13 @@ impl Watched {
                 slices: follow("discovery.k8s.io/v1", "EndpointSlice", "").await,
             });
         }
-        Self { places }
+        Self { clusters: places }
     }
 
     /// Fails unless at every moment so far, in each cluster, at least this number of pods was
     /// ready, at least one of them was served, and every Service existed with one controller.
     pub(crate) async fn assert(&self, pods: usize) {
-        for place in &self.places {
+        for place in &self.clusters {
             let text = &place.cluster;
             each_state(place.pods.so_far().await, |state, trace| {
                 let ready = state.values().filter(|pod| is_ready(pod)).count();
@@ -67,7 +67,7 @@ impl Watched {
     /// Fails unless at every moment so far, in each cluster, at least this number of pods were
     /// ready endpoints of a Service.
     pub(crate) async fn assert_served(&self, wanted: usize) {
-        for place in &self.places {
+        for place in &self.clusters {
             let text = &place.cluster;
             each_state(place.slices.so_far().await, |state, trace| {
                 let served = state.values().map(served).sum::<usize>();

@@ -31,14 +31,14 @@ const HEALTHY_TIME: Duration = Duration::from_secs(8);
 const DEADLINE: Duration = Duration::from_secs(15);
 
 /// Time limit of the whole test.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The flags of a manager that runs alone. The interval of heartbeats is the default, because the
 /// machine is busy.
 const ALONE: &[&str] = &["--leader-elect=false"];
 
 /// Longest life of a manager, however busy the machine is.
-const LONGEST: Duration = Duration::from_secs(7);
+const MAX_LIFE: Duration = Duration::from_secs(7);
 
 /// The lives of managers. Some end before the manager is ready; the next manager then ends in the
 /// middle of its work.
@@ -56,18 +56,18 @@ impl Lives {
             let life = self.random.random_range(0..=500);
             return sleep(Duration::from_millis(life)).await;
         }
-        while !bed.manager().is_ready() && begun.elapsed() < LONGEST {
+        while !bed.manager().is_ready() && begun.elapsed() < MAX_LIFE {
             sleep(Duration::from_millis(20)).await;
         }
         let life = Duration::from_millis(self.random.random_range(1000..=4000));
-        sleep(life.min(LONGEST.saturating_sub(begun.elapsed()))).await;
+        sleep(life.min(MAX_LIFE.saturating_sub(begun.elapsed()))).await;
     }
 
     /// Lets a manager live until the state changes, because the progress deadline of a site starts
     /// anew with each manager.
     async fn live_until_late(&mut self, rollouts: &mut Rollouts<'_>, left: &Left) {
         let begun = Instant::now();
-        while rollouts.look_and_act().await == *left && begun.elapsed() < PATIENCE {
+        while rollouts.look_and_act().await == *left && begun.elapsed() < TIMEOUT {
             sleep(Duration::from_millis(200)).await;
         }
         let life = self.random.random_range(0..=2000);
@@ -90,7 +90,7 @@ async fn rollouts_of_managers_killed_in_every_wave_end_as_planned() {
     let scenarios = scenarios.map(|seed| Scenario::new(seed, 3, HEALTHY_TIME, DEADLINE));
     let mut rollouts = Rollouts::install(&ns, &sites, scenarios.collect()).await;
     let history = History::follow(&ns).await;
-    rollouts.bring().await;
+    rollouts.request_second_version().await;
 
     let mut lives = Lives {
         random: StdRng::seed_from_u64(first),
@@ -110,7 +110,7 @@ async fn rollouts_of_managers_killed_in_every_wave_end_as_planned() {
         left = rollouts.look_and_act().await;
         bed.spawn_manager(ALONE);
         assert!(
-            asked.elapsed() < PATIENCE,
+            asked.elapsed() < TIMEOUT,
             "{SEED}={first}: {}",
             left.texts.join("\n")
         );

@@ -1,6 +1,9 @@
 //! Deployments that are deleted, and created again under the same name.
 
 use baton_integration::application::{condition, reason};
+use baton_integration::endpoint::Endpoint;
+use baton_integration::exclusive::Exclusive;
+use baton_integration::faults::{Answer, Faults, Gate, ObservedRequest, On, Verb, WatchEnd};
 use baton_integration::fleet::{APPLICATION, Fleet, settings, version};
 use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PUSH, Site};
@@ -156,11 +159,11 @@ async fn an_invalid_recreated_deployment_leaves_the_running_version() {
     let mistake = json!({ "matchSiteLabels": "a ~ b" });
     let fields = json!({ "placement": mistake, "applicationVersion": "1.0.0" });
     fleet.deployment("web", fields).await;
-    let told = |live: &Value| {
+    let reported = |live: &Value| {
         reason(live, "Placed")[0] == "InvalidExpression" && live["status"]["counts"]["sites"] == 2
     };
     fleet
-        .becomes("web", "the mistake to be reported", told)
+        .becomes("web", "the mistake to be reported", reported)
         .await;
     let after = revisions(&fleet, &sites).await;
     assert_eq!(uids(&after), uids(&before));
@@ -200,4 +203,61 @@ async fn the_deletion_of_an_application_opens_no_window() {
     }
     fleet.application(&version("1.1.0")).await;
     fleet.complete("web", "1.1.0", 2).await;
+}
+
+/// The manager observes the changes of the orphaned revisions before the deletion. Garbage
+/// collection would delete a revision, or the record of a version, that the manager gives back to
+/// this deployment or application.
+#[tokio::test]
+async fn a_deleted_deployment_adopts_no_revisions() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
+    fleet.add(&hub).await;
+    fleet.application(&version("1.0.0")).await;
+    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
+    let _manager = bed
+        .manager_through(&faults, &["--leader-elect=false"])
+        .await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 1).await;
+    let state = async || {
+        let revisions = fleet.revisions("web", &hub).await;
+        let records = fleet.records("baton.run/site-application").await;
+        [revisions, records]
+    };
+    let before = state().await;
+    ns.until_owners_are_observed().await;
+
+    let gate = Gate::default();
+    for path in ["/sitedeployments$", "/siteapplications$"] {
+        let held = faults.inject(On::verb(Verb::Watch).path(path), Answer::Held(gate.clone()));
+        faults.end_watches(path, WatchEnd::Close);
+        held.used(1).await;
+    }
+    let earlier = faults.requests().len();
+    let application = Fleet::kind("SiteApplication", APPLICATION);
+    let reference = ns.reference(&application);
+    ns.cluster().delete(&reference, "Orphan").await;
+    orphan_revisions(&fleet).await;
+    ns.gone(&application).await;
+    let is_get = |seen: &ObservedRequest| {
+        let paths = ["/sitedeployments/web", "/objectsets/web-"];
+        seen.verb == Verb::Get && paths.iter().any(|path| seen.path.contains(path))
+    };
+    faults
+        .until("the orphaned revision to be examined", |seen| {
+            seen[earlier..].iter().any(is_get)
+        })
+        .await;
+    ns.until_owners_are_observed().await;
+    let after = state().await;
+    assert_eq!(uids(&after.concat()), uids(&before.concat()), "{after:#?}");
+
+    gate.open();
+    fleet.application(&version("1.0.0")).await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 1).await;
+    assert_eq!(uids(&state().await.concat()), uids(&before.concat()));
 }

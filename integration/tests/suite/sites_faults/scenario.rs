@@ -44,7 +44,7 @@ pub(super) struct End {
     /// The reason of the abort.
     pub(super) aborted: Option<String>,
     /// The revisions that each site got, in order.
-    pub(super) given: BTreeMap<String, Vec<PlannedRevision>>,
+    pub(super) planned: BTreeMap<String, Vec<PlannedRevision>>,
     /// The version of each site, and all versions whose own objects are in the site.
     pub(super) has: BTreeMap<String, (String, BTreeSet<String>)>,
 }
@@ -107,7 +107,7 @@ impl Scenario {
         let mut model = Model::new(self, uid, sites);
         model.run(|_| false);
         model.sample.spec.strategy = serde_json::from_value(self.strategy.clone()).unwrap();
-        model.sample.bring(VERSIONS[1]);
+        model.sample.request_version(VERSIONS[1]);
         match self.trouble {
             Disturbance::None | Disturbance::Breaks(_) => {}
             Disturbance::Abort(wave) => {
@@ -116,7 +116,7 @@ impl Scenario {
             }
             Disturbance::Back(wave) => {
                 model.run(|model| model.is_in(wave));
-                model.sample.bring(VERSIONS[0]);
+                model.sample.request_version(VERSIONS[0]);
             }
         }
         model.run(|_| false);
@@ -130,7 +130,7 @@ struct Model {
     name: String,
     uid: String,
     broken: Option<String>,
-    given: BTreeMap<String, Vec<PlannedRevision>>,
+    planned: BTreeMap<String, Vec<PlannedRevision>>,
 }
 
 impl Model {
@@ -145,7 +145,7 @@ impl Model {
             .iter()
             .map(|name| (Arc::from(name.as_str()), site.clone()));
         sample.sites = placed.collect();
-        sample.bring(VERSIONS[0]);
+        sample.request_version(VERSIONS[0]);
         Self {
             sample,
             name: scenario.deployment(),
@@ -154,7 +154,7 @@ impl Model {
                 Disturbance::Breaks(at) => Some(sites[at].clone()),
                 _ => None,
             },
-            given: BTreeMap::new(),
+            planned: BTreeMap::new(),
         }
     }
 
@@ -205,7 +205,10 @@ impl Model {
                 broken.insert(Arc::clone(name));
             }
             let given = (entry.version, entry.rollout, entry.batch, entry.is_rollback);
-            self.given.entry(site.to_string()).or_default().push(given);
+            self.planned
+                .entry(site.to_string())
+                .or_default()
+                .push(given);
         }
         self.sample.carry_out(plan);
         let since = self.sample.now;
@@ -238,7 +241,7 @@ impl Model {
             rollout: status.rollout.unwrap(),
             aborted: aborted.map(|it| it.reason.clone()),
             has: has.collect(),
-            given: self.given,
+            planned: self.planned,
         }
     }
 }

@@ -5,7 +5,7 @@ use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
 use baton_integration::faults::{Answer, Faults, Gate, ObservedRequest, On, Verb};
 use baton_integration::manager::Manager;
-use baton_integration::namespace::PATIENCE;
+use baton_integration::namespace::TIMEOUT;
 use baton_integration::prelude::*;
 
 use super::{FLAGS, is_leader, objects};
@@ -39,16 +39,16 @@ async fn a_replaced_leader_that_has_not_noticed_it_writes_nothing() {
     let minder = leader.stall("lease");
     leader.freeze();
     let successor = Manager::spawn(bed.cluster().kubeconfig(), "stale", &FLAGS);
-    ns.within(PATIENCE * 2)
+    ns.within(TIMEOUT * 2)
         .eventually("the successor to lead", async || is_leader(&successor))
         .await;
     ns.reaches("r", &[Is("Available", "True")]).await;
     ns.set_lifecycle("r", "Archived").await;
     ns.reaches("r", &[Is("Archived", "True")]).await;
-    let before = faults.seen().len();
+    let before = faults.requests().len();
     gate.open();
     leader.go_on();
-    let late = || faults.seen().split_off(before);
+    let late = || faults.requests().split_off(before);
     ns.eventually("the leader to go on", async || {
         let refused = leader.log().about("may no longer hold the lease", 1);
         !refused.is_empty() || late().iter().any(is_of_a_leader)

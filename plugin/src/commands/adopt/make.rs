@@ -9,11 +9,11 @@ use crate::{
     adopt::{
         ObjectToAdopt,
         content::{content, recorded},
-        dry_run::{Values, settle},
+        dry_run::{Values, choose_content},
         live::Adoptable,
         managers::{former, to_name, writers},
     },
-    connect::{Cluster, SIDE_BY_SIDE},
+    connect::{Cluster, MAX_CONCURRENT},
     error::Error,
     output::report,
     pack::{
@@ -27,7 +27,7 @@ use crate::{
 
 /// An object with its content in the revision.
 struct Settled {
-    place: SourceLocation,
+    location: SourceLocation,
     object: Value,
     notes: Vec<String>,
 }
@@ -55,7 +55,7 @@ pub(super) async fn deployment(
         .iter()
         .map(|(member, live)| one(cluster, member, live, result));
     let settled: Vec<Settled> = stream::iter(settled)
-        .buffered(SIDE_BY_SIDE)
+        .buffered(MAX_CONCURRENT)
         .try_collect()
         .await?;
     let mut collected = Collected {
@@ -64,7 +64,7 @@ pub(super) async fn deployment(
     };
     for settled in settled {
         settled.notes.iter().for_each(note);
-        collected.take_value(&settled.place, settled.object, &[]);
+        collected.take_value(&settled.location, settled.object, &[]);
     }
     let packed = pack::pack(collected, &options(args, scopes, title));
     let packed = packed.map_err(|errors| Error::Usage(errors.to_string()))?;
@@ -86,7 +86,7 @@ async fn one(
     let wanted = member.wanted.clone().or_else(|| recorded(live));
     let former = former(live, &result.field_manager, wanted.is_some());
     let content = content(live, wanted, &former);
-    let (mut object, note) = settle(cluster, member, live, &content, values).await?;
+    let (mut object, note) = choose_content(cluster, member, live, &content, values).await?;
     name_former(&mut object, live, &former);
     let mut notes: Vec<String> = note.into_iter().collect();
     let writers = writers(live);
@@ -105,7 +105,7 @@ async fn one(
         ));
     }
     Ok(Settled {
-        place: member.place.clone(),
+        location: member.location.clone(),
         object,
         notes,
     })

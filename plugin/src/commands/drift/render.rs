@@ -68,7 +68,7 @@ pub(super) fn value(rows: &[Row], warnings: &[String]) -> Value {
             "namespace": row.namespace, "object": row.object, "owner": row.owner, "fields": fields,
             "moreFields": more,
         });
-        let told = match &row.state {
+        let reported = match &row.state {
             State::Repaired { last, times } => json!({
                 "repaired": true, "lastSeen": last.map(|it| it.to_string()), "times": times,
             }),
@@ -77,8 +77,8 @@ pub(super) fn value(rows: &[Row], warnings: &[String]) -> Value {
             }),
             State::Standing(why) => json!({ "repaired": false, "message": why }),
         };
-        if let (Value::Object(item), Value::Object(told)) = (&mut item, told) {
-            item.extend(told);
+        if let (Value::Object(item), Value::Object(reported)) = (&mut item, reported) {
+            item.extend(reported);
         }
         item
     });

@@ -15,7 +15,7 @@ use crate::{
     args::{GlobalArgs, timeout},
     commands::{
         Exit,
-        rollback::{RollbackOptions, SpecVersion, arrive, roll},
+        rollback::{RollbackOptions, SpecVersion, arrive, roll_back},
     },
     connect::Cluster,
     error::Error,
@@ -144,7 +144,7 @@ impl WaitArgs {
             }),
             ..RollbackOptions::default()
         };
-        let done = roll(cluster, target, &wanted).await?;
+        let done = roll_back(cluster, target, &wanted).await?;
         let Some(follow) = &done.follow else {
             return Ok(format!(
                 "not rolled out, and not rolled back: {former} has the same content"

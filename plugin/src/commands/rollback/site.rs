@@ -40,7 +40,7 @@ pub(crate) async fn run(
     }
     let cluster = global.connect().await?;
     let output = global.output();
-    let found = roll(&cluster, target, args).await?;
+    let found = write_version(&cluster, target, args).await?;
     let (name, version) = (target.full(), &found.version);
     if found.patch.is_none() {
         output.print(&format!(
@@ -67,7 +67,7 @@ pub(crate) async fn run(
 }
 
 /// Writes the version, if it is kept.
-async fn roll(
+async fn write_version(
     cluster: &Cluster,
     target: &SiteTarget,
     args: &RollbackArgs,

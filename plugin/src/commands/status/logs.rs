@@ -4,25 +4,25 @@ use anstream::adapter::strip_str;
 use baton_apis::{WaitingForObject, url::escape};
 use baton_engine::{
     Gvk, ObjectKey,
-    texts::cut,
+    texts::truncate,
     workload::{crashed_container, runs_pods},
 };
 use baton_kubernetes::{
     path,
-    pods::{MOST, pods_path},
+    pods::{MAX_PODS, pods_path},
 };
 use baton_view::{chain::member::Revision, object::text_at};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::{
-    connect::{Cluster, SIDE_BY_SIDE},
+    connect::{Cluster, MAX_CONCURRENT},
     error::Error,
     output::{Output, table::Table},
 };
 
 /// The longest line that is shown, in bytes.
-const LONGEST: usize = 512;
+const MAX_LINE: usize = 512;
 
 /// The log of a workload with a crashed container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub(super) async fn find(cluster: &Cluster, revision: &Revision) -> Vec<Log> {
             }),
         }
     });
-    let logs = stream::iter(asked).buffered(SIDE_BY_SIDE);
+    let logs = stream::iter(asked).buffered(MAX_CONCURRENT);
     logs.filter_map(std::future::ready).collect().await
 }
 
@@ -83,7 +83,7 @@ async fn of_workload(
     let Some(object) = cluster.get_at(&path).await? else {
         return Ok(None);
     };
-    let Some(path) = pods_path(namespace, &object["spec"]["selector"], MOST) else {
+    let Some(path) = pods_path(namespace, &object["spec"]["selector"], MAX_PODS) else {
         return Ok(None);
     };
     let pods = cluster.get_at(&path).await?.unwrap_or_default();
@@ -151,7 +151,7 @@ fn last_line(log: &str) -> Option<String> {
         line.replace(char::is_control, "").trim().to_owned()
     });
     let line = lines.find(|line| !line.is_empty())?;
-    Some(cut(&line, LONGEST).into_owned())
+    Some(truncate(&line, MAX_LINE).into_owned())
 }
 
 /// Renders logs for people; empty without a crashed container.
@@ -228,7 +228,7 @@ mod tests {
         }
         let long = last_line(&"x".repeat(100_000)).unwrap();
         assert!(
-            long.len() <= LONGEST && long.ends_with("bytes left out)"),
+            long.len() <= MAX_LINE && long.ends_with("bytes left out)"),
             "{long}"
         );
     }

@@ -26,12 +26,12 @@ use crate::{
     error::Error,
     output::{Output, format::document},
     sites::read::read,
-    text::fleet::{FleetStyle, SHOWN, application, render, value},
+    text::fleet::{FleetStyle, MAX_SHOWN, application, render, value},
     wait::{deleted, follower::Follower},
 };
 
 /// The number of sites that are shown one by one if there is little room.
-const FEW: usize = 5;
+const MAX_COLLAPSED: usize = 5;
 
 /// Shows a deployment, one of its sites, or an application.
 pub(crate) async fn run(
@@ -113,7 +113,7 @@ async fn fleet(
 fn style(args: &TreeArgs, collapsed: bool) -> FleetStyle {
     FleetStyle {
         unhealthy: args.unhealthy,
-        few: if collapsed { FEW } else { SHOWN },
+        few: if collapsed { MAX_COLLAPSED } else { MAX_SHOWN },
         now: Timestamp::now(),
     }
 }

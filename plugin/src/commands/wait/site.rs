@@ -37,7 +37,7 @@ pub(crate) async fn run(
     let mut wait = Wait::new();
     let found = async {
         let mut follower = Follower::start(&cluster, question).await?;
-        let look = async |it: &SiteDeployment| wait.look(look(target, it, &args.what));
+        let look = async |it: &SiteDeployment| wait.stop_text(check_goal(target, it, &args.what));
         until(&mut follower, target, args.timeout, None, look).await
     };
     let found = match found.await {
@@ -51,7 +51,7 @@ pub(crate) async fn run(
 }
 
 /// Checks if a deployment has reached a goal.
-fn look(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> GoalState {
+fn check_goal(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> GoalState {
     let name = target.full();
     let status = status(deployment);
     let condition = |type_: &str, value: &str| {
@@ -87,7 +87,7 @@ mod tests {
         let looked = |conditions: &[serde_json::Value], goal: &Goal| {
             let mut object = deployment("shop");
             object["status"]["conditions"] = conditions.into();
-            look(&target, &serde_json::from_value(object).unwrap(), goal)
+            check_goal(&target, &serde_json::from_value(object).unwrap(), goal)
         };
         let progressing = condition("Progressing", "True", "RollingOut", "wave 2 of 3");
         assert_eq!(

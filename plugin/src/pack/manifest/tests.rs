@@ -193,8 +193,8 @@ items: []
         .map(|manifest| {
             (
                 manifest.title(),
-                manifest.place.document,
-                manifest.place.line,
+                manifest.location.document,
+                manifest.location.line,
             )
         })
         .collect();

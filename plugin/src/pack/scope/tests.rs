@@ -66,7 +66,7 @@ fn settled(
     options: &ScopeOptions,
 ) -> Result<(bool, Option<String>, String), String> {
     let mut manifests = manifests(objects);
-    match settle(&mut manifests, options) {
+    match decide_scope(&mut manifests, options) {
         Ok(decision) => {
             let namespace = |manifest: &Manifest| {
                 let namespace = manifest.object["metadata"]["namespace"].as_str();
@@ -188,7 +188,9 @@ fn objects_need_a_namespace() {
 #[test]
 fn decisions_about_the_scope_are_noted() {
     let notes = |objects: &[&str], options: &ScopeOptions| {
-        settle(&mut manifests(objects), options).unwrap().notes
+        decide_scope(&mut manifests(objects), options)
+            .unwrap()
+            .notes
     };
     assert_eq!(
         notes(&["ConfigMap x/a", ROLE_B], &options(false, "")),
@@ -221,7 +223,7 @@ fn definitions_and_the_server_know_scopes() {
             scopes: [(id.clone(), scope)].into(),
             ..ScopeOptions::default()
         };
-        let decision = settle(&mut widgets(), &given).unwrap();
+        let decision = decide_scope(&mut widgets(), &given).unwrap();
         assert_eq!(
             (decision.cluster, decision.notes.is_empty()),
             (cluster, !cluster)
@@ -230,7 +232,7 @@ fn definitions_and_the_server_know_scopes() {
     for (scope, namespace) in [("Cluster", ""), ("Namespaced", "x")] {
         let mut manifests = widgets();
         manifests.push(crd(scope));
-        settle(&mut manifests, &ScopeOptions::default()).unwrap();
+        decide_scope(&mut manifests, &ScopeOptions::default()).unwrap();
         assert_eq!(manifests[0].namespace, namespace);
     }
     let titles = |manifests: &[Manifest]| {

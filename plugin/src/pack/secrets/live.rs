@@ -8,7 +8,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use crate::{
-    connect::{Cluster, SIDE_BY_SIDE},
+    connect::{Cluster, MAX_CONCURRENT},
     diff::losses::PendingApply,
     error::Error,
     pack::manifest::Manifest,
@@ -40,7 +40,7 @@ pub(crate) async fn check(
         }
     });
     let looked_at: Vec<Result<Option<String>, UnreadableSecret<'_>>> =
-        looked_at.buffered(SIDE_BY_SIDE).try_collect().await?;
+        looked_at.buffered(MAX_CONCURRENT).try_collect().await?;
     let is_unseen = looked_at.iter().any(Result::is_err);
     let former = if is_unseen {
         next.former(cluster).await?

@@ -18,7 +18,7 @@ fn object(number: u32, size: usize, content: u32) -> Entry {
 }
 
 fn sliced(entries: Vec<Entry>, limit: usize) -> Vec<Slice> {
-    match cut(vec![entries], limit).remove(0) {
+    match split(vec![entries], limit).remove(0) {
         Packing::Sliced(slices) => slices,
         Packing::Inline(entries) => vec![entries],
     }
@@ -43,8 +43,8 @@ fn content_that_fits_is_not_cut() {
     };
     let total = phases().iter().map(|phase| size(phase)).sum();
     let inline: Vec<_> = phases().into_iter().map(Packing::Inline).collect();
-    assert_eq!(cut(phases(), total), inline);
-    let cut = cut(phases(), total - 1);
+    assert_eq!(split(phases(), total), inline);
+    let cut = split(phases(), total - 1);
     assert!(
         cut.iter()
             .all(|content| matches!(content, Packing::Sliced(slices) if slices.len() == 1))
@@ -62,7 +62,7 @@ fn small_phases_are_not_cut_unless_they_are_too_many() {
     let cut_small = |count| {
         let mut phases = vec![big()];
         phases.extend((0..count).map(|_| small()));
-        let contents = cut(phases, 8 * 1024);
+        let contents = split(phases, 8 * 1024);
         assert!(matches!(contents[0], Packing::Sliced(_)));
         matches!(contents[1], Packing::Sliced(_))
     };

@@ -6,13 +6,13 @@ use baton_view::{
 };
 
 use super::{
-    fate::{controlled, unseen},
     object_title,
+    outcome::{controller, unseen},
 };
 use crate::output::format::first;
 
 /// Maximum number of fields of one manager that are named.
-const NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// A note in one line.
 pub(crate) fn note(note: &ObjectNote) -> String {
@@ -58,7 +58,10 @@ pub(crate) fn note(note: &ObjectNote) -> String {
             unchecked,
         } => removes(tools, paths, unchecked.as_deref()),
         ObjectNote::SetBy(manager, paths) => {
-            format!("set by {manager}, and not changed: {}", first(paths, NAMED))
+            format!(
+                "set by {manager}, and not changed: {}",
+                first(paths, MAX_NAMED)
+            )
         }
         ObjectNote::SetByKubernetes(count) => {
             let fields = if *count == 1 { "field" } else { "fields" };
@@ -108,7 +111,7 @@ fn removes(tools: &[String], paths: &[String], unchecked: Option<&str>) -> Strin
         [] => "an earlier release".to_owned(),
         tools => tools.join(", "),
     };
-    let paths = first(paths, NAMED);
+    let paths = first(paths, MAX_NAMED);
     match unchecked {
         None => format!("the take-over removes fields that {tools} applied: {paths}"),
         Some(why) => format!(
@@ -148,7 +151,7 @@ mod tests {
     use baton_view::{
         chain::{kind::ChainKind, target::Target},
         children::Owner,
-        sites::{forecast::bringers, record::Records},
+        sites::{forecast::rollouts_of, record::Records},
     };
     use serde_json::json;
 
@@ -235,7 +238,7 @@ mod tests {
             serde_json::from_value(fixtures::deployment("shop")).unwrap();
         deployment.spec.application_version = asked.to_owned();
         let found = Effect::of(&spec(version), &records, differs);
-        let deployments = bringers(&[deployment], version);
+        let deployments = rollouts_of(&[deployment], version);
         note(&ObjectNote::Version(version.to_owned(), found, deployments))
     }
 

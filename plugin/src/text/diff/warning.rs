@@ -7,11 +7,11 @@ use baton_view::{
     lists::Count,
 };
 
-use super::fate::{fate, unseen};
+use super::outcome::{fate, unseen};
 use crate::output::format::first;
 
 /// Maximum number of kinds in a namespace that are named.
-const NAMED: usize = 6;
+const MAX_NAMED: usize = 6;
 /// The kinds that are named first, because they contain data.
 const FIRST: [&str; 2] = ["persistentvolumeclaims", "statefulsets.apps"];
 
@@ -47,23 +47,27 @@ fn of_namespace(Contents { counts, unknown }: &Contents) -> String {
     counts.sort_by_key(|(it, kind)| (rank(kind), Reverse(it.least()), *kind));
     let mut parts: Vec<String> = counts
         .iter()
-        .take(NAMED)
+        .take(MAX_NAMED)
         .map(|(it, kind)| format!("{} {kind}", number(**it)))
         .collect();
-    if let Some(rest @ [_, ..]) = counts.get(NAMED..) {
+    if let Some(rest @ [_, ..]) = counts.get(MAX_NAMED..) {
         let objects: u64 = rest.iter().map(|(it, _)| it.least()).sum();
         let kinds = rest.len();
         parts.push(format!("{objects} objects of {kinds} more kinds"));
     }
     let unknown = match unknown.as_slice() {
         [] => String::new(),
-        kinds if parts.is_empty() && kinds.len() > NAMED => {
+        kinds if parts.is_empty() && kinds.len() > MAX_NAMED => {
             let text = "all of its content is deleted with it, and you have no right to list that";
             return text.to_owned();
         }
         kinds => {
-            let unit = if kinds.len() > NAMED { " kinds" } else { "" };
-            let named = first(kinds, NAMED);
+            let unit = if kinds.len() > MAX_NAMED {
+                " kinds"
+            } else {
+                ""
+            };
+            let named = first(kinds, MAX_NAMED);
             format!("; you have no right to list {named}{unit}")
         }
     };

@@ -24,7 +24,7 @@ pub(crate) fn render(overview: &Overview, now: Timestamp, output: Output) -> Str
     let versions = overview.records.versions().into_iter().map(|record| Node {
         name: Cell::from("version ").and(Paint::Strong, &record.version),
         cells: vec![Cell::default(), age(record.created, now).into()],
-        message: match overview.bringers(&record.version).as_slice() {
+        message: match overview.rollouts_of(&record.version).as_slice() {
             [] => String::new(),
             names => format!("brought to sites by {}", names.join(", ")),
         },

@@ -19,7 +19,7 @@ use crate::output::{
 };
 
 /// The largest number of labels, and of deployments, that the line of a site names.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// The table of the sites, with one line per site.
 pub(crate) fn table(lines: &[SiteLine], output: Output, now: Timestamp) -> String {
@@ -46,11 +46,11 @@ pub(crate) fn table(lines: &[SiteLine], output: Output, now: Timestamp) -> Strin
         table.row([
             Cell::painted(Paint::Strong, &site.name),
             site.region.as_str().into(),
-            first(&labels, NAMED).into(),
+            first(&labels, MAX_NAMED).into(),
             site.connection.as_str().into(),
             connected(site),
             since(site.since, now),
-            first(&runs, NAMED).into(),
+            first(&runs, MAX_NAMED).into(),
             some(line.queue),
             window(&site.windows, now),
             line.message.as_str().into(),

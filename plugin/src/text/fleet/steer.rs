@@ -7,7 +7,7 @@ use baton_view::sites::{record::Records, steer::Refusal};
 use crate::{error::Error, output::format::first};
 
 /// The number of versions that a message names.
-const NAMED: usize = 10;
+const MAX_NAMED: usize = 10;
 
 /// The error for a refusal about the named object.
 pub(crate) fn refused(name: &impl Display, refusal: &Refusal) -> Error {
@@ -37,7 +37,7 @@ pub(crate) fn not_kept(version: &str, records: &Records) -> Error {
     let kept = match versions.as_slice() {
         [] => "none is".to_owned(),
         [only] => format!("there is {only}"),
-        all => format!("there are {}", first(all, NAMED)),
+        all => format!("there are {}", first(all, MAX_NAMED)),
     };
     Error::NotFound(format!("version {version} is not kept; {kept}"))
 }

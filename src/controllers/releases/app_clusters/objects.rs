@@ -270,7 +270,7 @@ pub(crate) fn label<'a>(meta: &'a ObjectMeta, key: &str) -> &'a str {
 
 /// The changes for the application and Release that an object belongs to, and for those that it
 /// belonged to before.
-fn concerned<K: Resource>(
+fn affected_releases<K: Resource>(
     change: &Change<K>,
     what: impl Fn(String) -> ChangedObject,
 ) -> Vec<ClusterChange> {
@@ -294,7 +294,7 @@ pub(crate) fn on_workload(change: &Change<Scaled>) -> Vec<ClusterChange> {
     let [was_full, is_full] =
         [&change.old, &change.new].map(|it| it.as_ref().is_some_and(|it| it.is_full()));
     let is_full = is_full && !was_full;
-    concerned(change, |release| ChangedObject::Workload {
+    affected_releases(change, |release| ChangedObject::Workload {
         release,
         is_full,
     })
@@ -311,7 +311,7 @@ pub(crate) fn on_pod(change: &Change<Pod>) -> Vec<ClusterChange> {
     if !is_relabelled && !is_other_state {
         return Vec::new();
     }
-    concerned(change, |release| ChangedObject::Pod {
+    affected_releases(change, |release| ChangedObject::Pod {
         release,
         is_relabelled,
         is_other_state,
@@ -325,7 +325,7 @@ pub(crate) fn on_service(change: &Change<Service>) -> Vec<ClusterChange> {
     {
         return Vec::new();
     }
-    concerned(change, |_| ChangedObject::Balancer)
+    affected_releases(change, |_| ChangedObject::Balancer)
 }
 
 /// The changes for changed endpoints of a Service.
@@ -335,7 +335,7 @@ pub(crate) fn on_slice(change: &Change<EndpointSlice>) -> Vec<ClusterChange> {
     {
         return Vec::new();
     }
-    concerned(change, |_| ChangedObject::Balancer)
+    affected_releases(change, |_| ChangedObject::Balancer)
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ pub(super) async fn find(
     pods.retain(|pod| label(&pod.metadata, LABEL_RELEASE) == wanted.release);
     let pods = &pods;
     let found = chosen.into_iter().map(|chosen| {
-        let (kind, store, object) = &objects[chosen.place];
+        let (kind, store, object) = &objects[chosen.index];
         async move {
             let mut found = FoundWorkload {
                 kind: (*kind).clone(),

@@ -27,7 +27,7 @@ pub(super) enum ServerLocation {
 pub(super) struct Hub {
     client: Client,
     own: OnceCell<String>,
-    known: LocationCache,
+    locations: LocationCache,
 }
 
 /// The checked connection of each cluster, and the result. Only the id of the connection is stored:
@@ -54,7 +54,7 @@ impl Hub {
         Self {
             client,
             own: OnceCell::new(),
-            known: LocationCache::default(),
+            locations: LocationCache::default(),
         }
     }
 
@@ -62,7 +62,7 @@ impl Hub {
     ///
     /// # Errors
     /// When the cluster cannot be asked, or cannot run Releases.
-    pub(super) async fn place(
+    pub(super) async fn server_location(
         &self,
         cluster: &str,
         link: &ClusterLink,
@@ -83,7 +83,7 @@ impl Hub {
                 return Err(Failure::new(Cause::Refused, message));
             }
         };
-        if let Some(place) = self.known.get(cluster, target) {
+        if let Some(place) = self.locations.get(cluster, target) {
             return Ok(place);
         }
         let failed = |error: kube::Error| {
@@ -100,7 +100,7 @@ impl Hub {
         } else {
             ServerLocation::Elsewhere
         };
-        self.known.insert(cluster, target, place);
+        self.locations.insert(cluster, target, place);
         Ok(place)
     }
 }

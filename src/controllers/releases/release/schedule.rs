@@ -59,7 +59,7 @@ impl Releases {
         let stores = &self.context.stores;
         let asked = match stores.capacity_targets.get(&key.namespace, &key.name) {
             Some(_) => None,
-            None => Some(self.asked(key, release, &clusters).await?),
+            None => Some(self.pods_in_chart(key, release, &clusters).await?),
         };
         // A target that was deleted is created again with the share that the Release has reached;
         // for a new Release that is nothing.
@@ -114,7 +114,7 @@ impl Releases {
     }
 
     /// The number of pods in the chart. The rendered chart is stored for the installation.
-    async fn asked(
+    async fn pods_in_chart(
         &self,
         key: &Key,
         release: &Release,
@@ -124,7 +124,7 @@ impl Releases {
         let documents = self.charts.render(key, release).await?;
         let scalable = scalable(&self.context.inventory, clusters, &documents).await;
         let scalable = scalable.map_err(ScheduleError::Request)?;
-        let asked = chart::asked(documents, &environment.chart, &scalable);
+        let asked = chart::chart_request(documents, &environment.chart, &scalable);
         asked.map_err(|error| match error {
             chart::Error::Deployments { found, .. } => ScheduleError::WrongDeployments {
                 name: environment.chart.name.clone(),
@@ -280,15 +280,15 @@ fn wanted_traffic(
     }
 }
 
-/// The capacity target of a Release. `asked` is the number of pods in the chart; `None` if the
+/// The capacity target of a Release. `chart_request` is the number of pods in the chart; `None` if the
 /// target exists already.
 fn wanted_capacity(
     release: &Release,
     clusters: &[String],
     reached: AchievedShares,
-    asked: Option<ChartRequest>,
+    chart: Option<ChartRequest>,
 ) -> CapacityTarget {
-    let (replicas, workloads) = asked.map_or((0, None), |it| (it.replicas, it.workloads));
+    let (replicas, workloads) = chart.map_or((0, None), |it| (it.replicas, it.workloads));
     let entry = |name: &String| ClusterCapacityTarget {
         percent: reached.percent,
         ..capacity_of_none(name, replicas)

@@ -38,10 +38,10 @@ use crate::{
 };
 
 /// Number of sites that are worked on concurrently.
-pub(super) const AT_ONCE: usize = 16;
+pub(super) const MAX_CONCURRENT: usize = 16;
 /// The limit of actions in a round. The next round has a new plan, so that a changed spec takes
 /// effect.
-const IN_A_ROUND: usize = 512;
+const MAX_ACTIONS: usize = 512;
 
 /// The snapshots of the versions to roll out, by version and edit.
 type Versions<'a> = BTreeMap<(VersionName<'a>, &'a str), &'a Snapshot>;
@@ -60,7 +60,7 @@ impl SiteDeployments {
     ) -> Result<(), Error> {
         let site_of = |action: &Action| self.site_of(key, action);
         let adds_version = |action: &Action| matches!(action, Action::Give { .. });
-        let sites = round(actions, IN_A_ROUND, site_of, adds_version);
+        let sites = first_actions(actions, MAX_ACTIONS, site_of, adds_version);
         let given: BTreeSet<_> = sites
             .iter()
             .flat_map(|actions| actions.iter())
@@ -80,7 +80,7 @@ impl SiteDeployments {
             }
             Ok(())
         }));
-        let mut done = sites.buffer_unordered(AT_ONCE);
+        let mut done = sites.buffer_unordered(MAX_CONCURRENT);
         let mut failure = Ok(());
         while let Some(result) = done.next().await {
             failure = failure.and(result);
@@ -103,9 +103,8 @@ impl SiteDeployments {
             } = version;
             let id = (version.name(), snapshot.edit.as_str());
             if wanted.contains(&id) {
-                let owner = owner_reference(deployment, false);
                 self.context
-                    .settle_version(record, owner, record.revision)
+                    .settle_version(record, deployment, false, record.revision)
                     .await?;
                 found.insert(id, snapshot);
             }
@@ -224,7 +223,7 @@ impl SiteDeployments {
 
 /// The actions of the first sites, up to the site that reaches `most`. Sites that get no new
 /// version come first: a revision elsewhere may be refused until objects are deleted there.
-fn round<A, S: PartialEq>(
+fn first_actions<A, S: PartialEq>(
     actions: &[A],
     most: usize,
     site_of: impl Fn(&A) -> Option<S>,
@@ -327,7 +326,7 @@ mod tests {
         ] {
             let actions: Vec<_> = sites.chars().collect();
             let site_of = |action: &char| Some(action.to_ascii_lowercase());
-            let taken = round(&actions, 2, site_of, char::is_ascii_uppercase);
+            let taken = first_actions(&actions, 2, site_of, char::is_ascii_uppercase);
             let taken: String = taken.concat().into_iter().collect();
             assert_eq!(taken, expected, "{sites}");
         }

@@ -8,7 +8,7 @@ use baton_typed::key::Key;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::ResourceExt as _;
 
-use super::{SiteDeployments, act::AT_ONCE};
+use super::{SiteDeployments, act::MAX_CONCURRENT};
 use crate::{
     controllers::sites::owner_reference,
     delivery::shared::{AtStep as _, Error},
@@ -18,8 +18,9 @@ impl SiteDeployments {
     /// Adopts the revisions that a deployment of this name has made and that have no controller,
     /// for example because that deployment was deleted without them.
     ///
-    /// Returns true if there were any: they count as its own once the watch has reported the
-    /// adoption.
+    /// A deployment that does not exist any more adopts nothing, as garbage collection would delete
+    /// the revisions: the store may show the effects of its deletion before the deletion itself.
+    /// Returns true if the pass must wait until the watches report an adoption or the deletion.
     ///
     /// # Errors
     /// When a revision cannot be adopted.
@@ -33,6 +34,10 @@ impl SiteDeployments {
         orphans.retain(|orphan| orphan.controller.is_none() && !orphan.deleting);
         if orphans.is_empty() {
             return Ok(false);
+        }
+        let is_live = self.context.requests.is_live(deployment).await;
+        if !is_live.at_step("reading the deployment")? {
+            return Ok(true);
         }
         let stores = &self.context.stores;
         let placements = &stores.placements;
@@ -54,7 +59,7 @@ impl SiteDeployments {
         };
         let adopted = stream::iter(orphans)
             .map(|orphan| async move { api.adopt(&orphan, owner, is_left).await })
-            .buffer_unordered(AT_ONCE)
+            .buffer_unordered(MAX_CONCURRENT)
             .try_fold(false, async |any, adopted| Ok(any | adopted));
         adopted.await.at_step("adopting a revision")
     }

@@ -42,11 +42,11 @@ pub(super) fn between(old: &SiteDeploymentStatus, new: &SiteDeploymentStatus) ->
         let note = format!("Version {version} goes to wave {number} of {of}");
         events.push(Event::new(Normal, "WaveStarted", note));
     }
-    let mut changed = |type_: &str, status: &str, reason: &str, kind, told: &'static str| {
+    let mut changed = |type_: &str, status: &str, reason: &str, kind, reported: &'static str| {
         let is_it = |it: &Condition| it.status == status && it.reason == reason;
         let before = find(&old.conditions, type_).is_some_and(is_it) && old.rollout == new.rollout;
         if let Some(now) = find(&new.conditions, type_).filter(|it| is_it(it) && !before) {
-            events.push(Event::new(kind, told, now.message.clone()));
+            events.push(Event::new(kind, reported, now.message.clone()));
         }
     };
     for reason in [reasons::SITE_FAILED, reasons::ABORTED_BY_USER] {

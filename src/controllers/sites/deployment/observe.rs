@@ -11,7 +11,7 @@ use baton_fleet::inventory::InventorySite;
 use baton_records::revision::{RevisionRecord, site::SiteOf};
 use baton_sites::{
     chain::revision_name,
-    overlap::{Claim, Overlap, settle},
+    overlap::{Claim, Overlap, assign_sites},
     rollout::{
         Observed, Placement, Plan, Revision, Site, Target, Versions, plan,
         strategy::canary_expression,
@@ -243,7 +243,7 @@ impl SiteDeployments {
             placed: &chosen.sites,
             running: &own_running,
         };
-        settle(own, &others)
+        assign_sites(own, &others)
     }
 }
 

@@ -57,9 +57,9 @@ fn request_bodies_contain_owner_and_observed_state() {
                 let (NextAction::Check(request)
                 | NextAction::DryRun(request)
                 | NextAction::Prepare(request)
-                | NextAction::Write(request)) = pass.need()
+                | NextAction::Write(request)) = pass.next_action()
                 else {
-                    panic!("{path}: {:?}", pass.need())
+                    panic!("{path}: {:?}", pass.next_action())
                 };
                 assert_eq!(request, expected, "{path}");
             },
@@ -81,9 +81,9 @@ fn create_only_fields_are_sent_to_absent_objects_only() {
         let observed = (initial(name), None);
         let pass = ObjectPass::new(&revision, &Family, &phases[0].objects[0], observed);
         let (NextAction::DryRun(Request::DryRunCreate(body) | Request::DryRunApply(body))
-        | NextAction::Check(Request::DryRunApply(body))) = pass.need()
+        | NextAction::Check(Request::DryRunApply(body))) = pass.next_action()
         else {
-            panic!("{:?}", pass.need())
+            panic!("{:?}", pass.next_action())
         };
         assert_eq!(
             body["data"].get("k").cloned().unwrap_or_default(),
@@ -123,11 +123,11 @@ fn an_object_is_our_own_creation_when_nobody_else_wrote_it() {
         merged["metadata"]["managedFields"] = entries.iter().map(entry).collect();
         with_object(&revision(), Live::Gone, |mut pass| {
             assert!(answer_next(&mut pass, "created"));
-            let NextAction::Write(request) = pass.need() else {
-                panic!("{:?}", pass.need())
+            let NextAction::Write(request) = pass.next_action() else {
+                panic!("{:?}", pass.next_action())
             };
             pass.answer(&request, Answer::Merged(merged));
-            assert_eq!(need_letter(&pass.need()), expected, "{entries:?}");
+            assert_eq!(need_letter(&pass.next_action()), expected, "{entries:?}");
             let is_ours = expected == '.';
             assert_eq!(
                 pass.write,
@@ -143,7 +143,7 @@ fn an_object_is_our_own_creation_when_nobody_else_wrote_it() {
             &Request::Create(Value::Null),
             Answer::Merged(live("2", "me*")),
         );
-        assert_eq!(need_letter(&pass.need()), 't');
+        assert_eq!(need_letter(&pass.next_action()), 't');
     });
 }
 

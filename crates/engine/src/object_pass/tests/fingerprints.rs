@@ -69,7 +69,7 @@ fn cached_fingerprints_save_dry_runs_and_writes() {
             };
             with_settled(&live, settled, |pass| {
                 assert_eq!(
-                    need_letter(&pass.need()).to_string(),
+                    need_letter(&pass.next_action()).to_string(),
                     expected,
                     "{case} {settled:?}"
                 );
@@ -152,13 +152,14 @@ fn a_dry_run_without_changes_is_cached() {
         ),
     ] {
         with_settled(&live, Some((wanted() ^ 1, 0)), |mut pass| {
-            let (NextAction::Check(request) | NextAction::DryRun(request)) = pass.need() else {
-                panic!("{case}: {:?}", pass.need())
+            let (NextAction::Check(request) | NextAction::DryRun(request)) = pass.next_action()
+            else {
+                panic!("{case}: {:?}", pass.next_action())
             };
             pass.answer(&request, Answer::Object(answered));
             let expected = learned.then(|| (wanted(), print(&live)));
             assert_eq!(pass.learned, expected, "{case}");
-            assert_eq!(need_letter(&pass.need()), next, "{case}");
+            assert_eq!(need_letter(&pass.next_action()), next, "{case}");
         });
     }
 }
@@ -169,13 +170,13 @@ fn a_dry_run_without_changes_is_cached() {
 fn writes_are_cached_and_migrations_clear_the_cache() {
     let drifted = applied("me", "2", "old");
     with_settled(&drifted, Some((wanted(), 0)), |mut pass| {
-        let NextAction::Write(request) = pass.need() else {
-            panic!("{:?}", pass.need())
+        let NextAction::Write(request) = pass.next_action() else {
+            panic!("{:?}", pass.next_action())
         };
         let answered = at_version(applied("me", "2", "normalized"), "42");
         pass.answer(&request, Answer::Object(answered.clone()));
         assert_eq!(pass.learned, Some((wanted(), print(&answered))));
-        assert_eq!(pass.need(), NextAction::Nothing);
+        assert_eq!(pass.next_action(), NextAction::Nothing);
         assert_eq!(pass.live(), Some(&answered));
     });
     // An answer without our entry cannot be recorded.
@@ -184,7 +185,10 @@ fn writes_are_cached_and_migrations_clear_the_cache() {
             &Request::Apply(Value::Null),
             Answer::Object(live("2", "me*")),
         );
-        assert_eq!((pass.learned, pass.need()), (None, NextAction::Nothing));
+        assert_eq!(
+            (pass.learned, pass.next_action()),
+            (None, NextAction::Nothing)
+        );
     });
     let legacy = posted("me", "2", "1000m", false);
     let seen = Precondition {
@@ -204,7 +208,7 @@ fn writes_are_cached_and_migrations_clear_the_cache() {
                 Answer::Object(drifted.clone()),
             );
             assert_eq!(
-                (pass.learned, need_letter(&pass.need())),
+                (pass.learned, need_letter(&pass.next_action())),
                 (None, 'D'),
                 "{learned:?}"
             );
@@ -226,7 +230,7 @@ fn a_dry_run_of_this_pass_overrides_a_cached_fingerprint() {
                 &Request::DryRunApply(Value::Null),
                 Answer::Object(live.clone()),
             );
-            assert_eq!(pass.need(), NextAction::Nothing, "{settled:?}");
+            assert_eq!(pass.next_action(), NextAction::Nothing, "{settled:?}");
         });
     }
 }
@@ -279,7 +283,7 @@ fn a_handover_of_equal_content_needs_no_dry_run() {
         ),
     ] {
         with_settled(&live, None, |pass| {
-            assert_eq!(need_letter(&pass.need()), expected, "{case}");
+            assert_eq!(need_letter(&pass.next_action()), expected, "{case}");
         });
     }
 }

@@ -100,7 +100,7 @@ impl Plan<'_> {
     pub async fn run(mut self, dry_run: bool) -> Result<(), Error> {
         for side in [ClusterRole::Target, ClusterRole::Hub] {
             if let Some(server) = self.server(side) {
-                server.demand(self.rights(side)).await?;
+                server.require_rights(self.rights(side)).await?;
             }
         }
         let connection = match self.access {
@@ -149,7 +149,7 @@ impl Plan<'_> {
     fn forecast(&self) {
         let mut at = None;
         for (side, step) in self.steps() {
-            self.enter(&mut at, side);
+            self.print_heading(&mut at, side);
             say(&step.forecast());
         }
         if self.target.is_none() {
@@ -158,7 +158,7 @@ impl Plan<'_> {
     }
 
     /// Prints a heading if the next step is in another cluster than the last one.
-    fn enter(&self, at: &mut Option<ClusterRole>, side: ClusterRole) {
+    fn print_heading(&self, at: &mut Option<ClusterRole>, side: ClusterRole) {
         if *at != Some(side)
             && let Some(server) = self.server(side)
         {
@@ -170,7 +170,7 @@ impl Plan<'_> {
     async fn carry_out(&mut self, progress: &mut Progress) -> Result<(), Error> {
         let (access, account) = self.access.sides();
         let mut at = None;
-        self.enter(&mut at, account);
+        self.print_heading(&mut at, account);
         let server = match account {
             ClusterRole::Hub => Some(self.hub),
             ClusterRole::Target => self.target.as_ref(),
@@ -180,7 +180,7 @@ impl Plan<'_> {
             progress.carry_out(server, step).await?;
         }
         let credentials = self.account_token.credentials(server).await?;
-        self.enter(&mut at, ClusterRole::Hub);
+        self.print_heading(&mut at, ClusterRole::Hub);
         if let Some(assignment) = &self.assignment {
             progress.carry_out(self.hub, assignment).await?;
         }
@@ -195,11 +195,11 @@ impl Plan<'_> {
             );
             return print(&documents(&manifests)?).map_err(Error::Output);
         };
-        self.enter(&mut at, access);
+        self.print_heading(&mut at, access);
         let (made, others) = self.access_steps.split_at(manifests.len());
         for (manifest, planned) in manifests.into_iter().zip(made) {
             let mut step = Step::new(access, manifest, planned.live.clone())?;
-            self.rights.insist(&mut step);
+            self.rights.allow_replacement(&mut step);
             progress.carry_out(server, &step).await?;
         }
         for step in others {

@@ -32,7 +32,7 @@ pub(super) async fn plan<'a>(
     let Request {
         name,
         target,
-        given,
+        fields: given,
     } = request;
     let account = agent_account(&name)?;
     let target = if settings.apply {
@@ -59,7 +59,7 @@ pub(super) async fn plan<'a>(
         url: given_server.unwrap_or_else(|| hub.url().to_owned()),
         flag: "hub-server",
     };
-    let account_token = AccountToken::look(hub, &account, place).await?;
+    let account_token = AccountToken::find(hub, &account, place).await?;
     let mut wanted = cluster(&name, &spec(&given, live.as_ref(), ""));
     // The annotations of the Cluster store the options of its agent.
     let annotations = options.annotations();
@@ -74,7 +74,7 @@ pub(super) async fn plan<'a>(
             let agent = access.manifests(&name, url, &account_token.expected(), "")?;
             let mut steps = Step::plan(target, agent).await?;
             for step in &mut steps {
-                rights.insist(step);
+                rights.allow_replacement(step);
             }
             steps.extend(revocations(target, AGENT, &rights).await?);
             steps

@@ -29,7 +29,7 @@ pub(super) async fn plan<'a>(
     let Request {
         name,
         target,
-        given,
+        fields: given,
     } = request;
     let target = Server::connect(ClusterRole::Target, &target).await?;
     differs(hub, &target, settings.allow_same).await?;
@@ -40,7 +40,7 @@ pub(super) async fn plan<'a>(
     let rights = TargetRights::new(settings.rights, before, settings.admitted.as_ref());
     let mut account = Step::plan(&target, hub_account(&name, &rights)).await?;
     for step in &mut account {
-        rights.insist(step);
+        rights.allow_replacement(step);
     }
     let spec = spec(&given, live.as_ref(), target.url());
     let place = Address {
@@ -48,7 +48,7 @@ pub(super) async fn plan<'a>(
         is_given: given.api_master.is_some(),
         flag: "server",
     };
-    let account_token = AccountToken::look(&target, &account, place).await?;
+    let account_token = AccountToken::find(&target, &account, place).await?;
     account.extend(revocations(&target, HUB, &rights).await?);
     let access = TokenRecipient::Secret(settings.namespace.clone());
     let owner = live.as_ref().map_or("", uid);

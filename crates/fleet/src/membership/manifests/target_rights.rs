@@ -86,7 +86,7 @@ impl TargetRights {
     }
 
     /// Lets a step replace rules that another user has chosen, if the mode was given in this run.
-    pub fn insist(&self, step: &mut Step) {
+    pub fn allow_replacement(&self, step: &mut Step) {
         if self.is_given && matches!(step.change, Change::Leave { .. }) {
             step.change = Change::Update;
         }
@@ -217,7 +217,7 @@ mod tests {
             live["metadata"]["managedFields"] =
                 json!([{ "manager": "kubectl-edit", "fieldsV1": { "f:rules": {} } }]);
             let mut step = Step::new(ClusterRole::Target, role, Some(live)).unwrap();
-            rights.insist(&mut step);
+            rights.allow_replacement(&mut step);
             assert_eq!(step.change == Change::Update, expected, "{given:?}");
         }
     }

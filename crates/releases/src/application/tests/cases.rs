@@ -149,11 +149,11 @@ fn an_overridden_block_is_reported() {
         Some("ns/freeze")
     );
     assert_eq!(annotation(&world, ANNOTATION_BLOCK_OVERRIDE), "ns/freeze");
-    let told = Event::normal("RolloutBlockOverridden", "ns/freeze");
-    assert_eq!(outcome.events[0], told);
+    let reported = Event::normal("RolloutBlockOverridden", "ns/freeze");
+    assert_eq!(outcome.events[0], reported);
     assert_eq!(outcome.events.len(), 3);
     // The event is recorded on every sync.
-    assert_eq!(world.sync().events, [told]);
+    assert_eq!(world.sync().events, [reported]);
 }
 
 #[test]
@@ -174,9 +174,9 @@ fn no_release_is_created_under_a_block() {
             "ValidHistory=True",
         ]
     );
-    let told = Event::warning("RolloutBlocked", "ns/freeze");
-    assert_eq!(outcome.events[0], told);
-    assert_eq!(world.sync().events, [told]);
+    let reported = Event::warning("RolloutBlocked", "ns/freeze");
+    assert_eq!(outcome.events[0], reported);
+    assert_eq!(world.sync().events, [reported]);
 
     world.blocks.clear();
     let outcome = world.sync();

@@ -52,8 +52,8 @@ fn an_unresolved_chart_is_reported_and_changes_nothing_else() {
         let error = outcome.error.unwrap();
         assert_eq!(error.to_string(), message);
         assert_eq!(error.is_permanent(), permanent);
-        let told = format!("RollingOut=False/ChartVersionResolutionFailed {message}");
-        assert_eq!(world.conditions(), [told]);
+        let reported = format!("RollingOut=False/ChartVersionResolutionFailed {message}");
+        assert_eq!(world.conditions(), [reported]);
         assert_eq!(world.history(), [""; 0]);
         assert_eq!(outcome.events.len(), 1);
         assert_eq!(world.log[1..], ["status"], "{:?}", world.log);
@@ -86,11 +86,11 @@ fn a_release_with_an_invalid_generation_is_reported() {
         assert_eq!(error.to_string(), text);
         assert!(!error.is_permanent());
         assert_eq!(world.log, ["status"]);
-        let told = format!(
+        let reported = format!(
             "ValidHistory=False/{} {text}",
             reasons::BROKEN_RELEASE_GENERATION
         );
-        assert_eq!(world.conditions(), [told]);
+        assert_eq!(world.conditions(), [reported]);
 
         // When the annotation is repaired, the sync succeeds.
         annotate(&mut world, 0, key, Some("0"));
@@ -128,8 +128,8 @@ fn an_invalid_highest_generation_is_reported() {
     assert_eq!(error.to_string(), text);
     assert!(!error.is_permanent());
     let reason = reasons::BROKEN_APPLICATION_OBSERVED_GENERATION;
-    let told = format!("ValidHistory=False/{reason} {text}");
-    assert_eq!(world.conditions(), ["Blocked=False".to_owned(), told]);
+    let reported = format!("ValidHistory=False/{reason} {text}");
+    assert_eq!(world.conditions(), ["Blocked=False".to_owned(), reported]);
     assert_eq!(world.log, ["status"]);
     assert_eq!(world.annotation(key), Some("1.5"));
 
@@ -295,9 +295,9 @@ fn no_release_is_created_after_the_highest_generation() {
         assert_eq!(error.to_string(), text);
         assert!(error.is_permanent());
         assert_eq!(world.releases.len(), 2);
-        let told = format!("ReleaseSynced=False/CreateReleaseFailed {text}");
+        let reported = format!("ReleaseSynced=False/CreateReleaseFailed {text}");
         assert!(
-            world.conditions().contains(&told),
+            world.conditions().contains(&reported),
             "{:?}",
             world.conditions()
         );

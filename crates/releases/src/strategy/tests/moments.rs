@@ -8,7 +8,7 @@ fn the_order_of_stages_depends_on_the_position() {
         previous,
         direction,
     };
-    let (all, usual) = (TargetComparison::SETTLED, TargetComparison::SETTLED);
+    let (all, usual) = (TargetComparison::EQUAL, TargetComparison::EQUAL);
     for (position, expected) in [
         (
             head(false, Forward),

@@ -98,8 +98,8 @@ fn events_of_a_step_that_is_reached() {
 
     let mut conditions = Conditions::new(&[], NOW);
     report(&mut conditions, Ok(&plan));
-    let told = "[] -> [StrategyExecuted True], [] -> [Complete True]";
-    assert_eq!(conditions.take_changes().as_deref(), Some(told));
+    let reported = "[] -> [StrategyExecuted True], [] -> [Complete True]";
+    assert_eq!(conditions.take_changes().as_deref(), Some(reported));
 }
 
 #[test]

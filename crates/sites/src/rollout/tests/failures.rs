@@ -25,7 +25,7 @@ fn an_error_in_a_batch_aborts_the_rollout_permanently() {
     ] {
         let mut world = settled(4, with(by(1), |it| it.healthy_time = Some("10m".into())));
         world.outcomes.insert("2-a".to_owned(), outcome);
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.settle();
         let site = world.batch(1)[0].to_owned();
         event(&mut world, &site);
@@ -61,9 +61,9 @@ fn an_error_in_a_batch_aborts_the_rollout_permanently() {
             Some(("True", "SiteFailed")),
             "{reason}"
         );
-        assert_eq!(world.given.len(), 1);
+        assert_eq!(world.created.len(), 1);
         // A rollout of another version can begin.
-        world.sample.bring("3");
+        world.sample.request_version("3");
         world.run();
         assert_eq!(world.condition(ABORTED), None);
         assert_eq!(world.status().counts.healthy, 4);
@@ -74,7 +74,7 @@ fn an_error_in_a_batch_aborts_the_rollout_permanently() {
 
 /// Requests a version, and runs until the second site is about to get it; returns the first one.
 fn first_wave_passes(world: &mut World) -> String {
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.settle();
     let first = world.batch(1)[0].to_owned();
     world.work(&first);
@@ -106,7 +106,7 @@ fn time_spent_offline_does_not_count_as_time_to_get_available() {
     for (seconds, end) in [(0, 600), (60, 720), (7_200, 7_860)] {
         let mut world = settled(3, canary(1, AfterCanary::AllAtOnce));
         world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.settle();
         let site = world.batch(1)[0].to_owned();
         world.work(&site);
@@ -147,7 +147,7 @@ fn a_late_site_does_not_abort_or_revert_a_completed_rollout() {
         let late = "site-00002";
         world.connect(late, false);
         world.sample.sites.get_mut(late).unwrap().is_placed = !is_new;
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.run();
         assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
         assert_eq!(world.status().completed_rollout, Some(2));
@@ -189,7 +189,7 @@ fn a_late_site_does_not_abort_or_revert_a_completed_rollout() {
         // The next rollout can be aborted.
         world.on_error(OnError::Abort);
         world.outcomes.insert("3-a".to_owned(), Outcome::Refused);
-        world.sample.bring("3");
+        world.sample.request_version("3");
         world.run();
         assert_eq!(world.condition(ABORTED), Some(("True", "SiteFailed")));
         assert_eq!(world.status().completed_rollout, Some(2));
@@ -200,7 +200,7 @@ fn a_late_site_does_not_abort_or_revert_a_completed_rollout() {
 fn late_sites_are_updated_in_groups_of_the_size_of_a_batch() {
     for (strategy, at_once) in [(by(2), 2), (canary(1, AfterCanary::AllAtOnce), 5)] {
         let mut world = settled(6, strategy);
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.run();
         for site in 0..5 {
             world.join(&format!("tite-{site}"));
@@ -234,7 +234,7 @@ fn a_rollback_restores_the_former_version_of_each_site() {
         let mut world = settled(4, with(by(2), |it| it.healthy_time = Some("10m".into())));
         world.on_error(OnError::Rollback);
         world.sample.spec.revision_history_limit = history;
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.settle();
         let [good, bad] = <[_; 2]>::try_from(world.batch(1))
             .unwrap()
@@ -250,7 +250,7 @@ fn a_rollback_restores_the_former_version_of_each_site() {
         for site in [&good, &bad] {
             assert_eq!(world.versions(site), ["1", "2", "1"], "{history}");
         }
-        assert_eq!(world.given.len(), 4);
+        assert_eq!(world.created.len(), 4);
         assert_eq!(world.status().counts.updated, 0);
         assert_eq!(world.condition(AVAILABLE), Some(("True", "Available")));
     }
@@ -267,7 +267,7 @@ fn sites_that_cannot_go_back_are_named() {
         };
         world.sample.spec.strategy = by(1);
         world.on_error(OnError::Rollback);
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
         world.settle();
         world.sample.versions.get_mut("shop").unwrap().remove("1");
@@ -289,9 +289,9 @@ fn a_rollout_continues_up_to_the_allowed_number_of_failures() {
         world.on_error(OnError::Continue);
         world.sample.spec.strategy.max_failures = most;
         world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.run();
-        assert_eq!(world.given.len(), batches, "{most:?}");
+        assert_eq!(world.created.len(), batches, "{most:?}");
         assert_eq!(world.condition(ABORTED).is_some(), most.is_some());
         assert_eq!(
             world.status().counts.failed,
@@ -317,7 +317,7 @@ fn an_abort_names_a_site_of_an_earlier_wave() {
 fn a_failure_during_a_pause_counts_when_it_is_over() {
     let mut world = settled(2, by(1));
     world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.settle();
     world.sample.spec.paused = true;
     world.run();
@@ -333,7 +333,7 @@ fn the_spec_aborts_only_the_rollout_that_it_names() {
     for (named, aborted) in [(1, false), (2, true), (3, false)] {
         let mut world = settled(3, by(1));
         world.close_windows();
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.settle();
         world.sample.spec.abort_rollout = Some(named);
         // Waiting revisions are withdrawn also during a pause.
@@ -353,13 +353,13 @@ fn the_spec_aborts_only_the_rollout_that_it_names() {
 fn the_next_rollout_starts_when_the_aborted_one_has_no_waiting_revisions() {
     let mut world = settled(2, SiteStrategy::default());
     world.close_windows();
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.settle();
     world.sample.spec.abort_rollout = Some(2);
     let plan = world.plan();
     // The manager ends when only the status is written.
     world.carry_out(plan, 1);
-    world.sample.bring("3");
+    world.sample.request_version("3");
     let plan = world.plan();
     assert_eq!(plan.status.rollout, Some(2));
     assert!(
@@ -379,10 +379,10 @@ fn the_next_rollout_starts_when_the_aborted_one_has_no_waiting_revisions() {
 fn a_refused_revision_is_replaced_by_the_next_version() {
     let mut world = settled(1, with(by(1), |it| it.on_error = OnError::Continue));
     world.outcomes.insert("2-a".to_owned(), Outcome::Refused);
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.run();
     assert_eq!(world.status().failing[0].reason, "CollisionDetected");
-    world.sample.bring("3");
+    world.sample.request_version("3");
     world.run();
     assert_eq!(world.versions("site-00000"), ["1", "3"]);
 }
@@ -403,11 +403,11 @@ fn waiting_revisions_of_an_aborted_rollout_are_withdrawn_during_a_pause() {
 fn a_refused_revision_is_withdrawn_for_the_running_version() {
     let mut world = settled(1, with(by(1), |it| it.on_error = OnError::Continue));
     world.outcomes.insert("2-a".to_owned(), Outcome::Refused);
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.run();
-    world.sample.bring("1");
+    world.sample.request_version("1");
     world.run();
-    assert_eq!(world.given.len(), 1);
+    assert_eq!(world.created.len(), 1);
     assert_eq!(world.sample.sites["site-00000"].chain.len(), 1);
     assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
 }
@@ -431,7 +431,7 @@ fn a_revision_that_stops_for_a_newer_version_has_not_failed() {
             revision(&name, 2, "2", newer),
         ];
         world.sample.sites.insert(name, site(chain));
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.sample.status = world.plan().status;
         let status = world.plan().status;
         assert_eq!(status.counts.failed, 0, "{reason}: {:?}", status.failing);
@@ -460,7 +460,7 @@ fn a_late_site_is_reported_with_the_message_of_its_revision() {
         };
         let chain = vec![revision(&name, 1, "2", late)];
         world.sample.sites.insert(name, site(chain));
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.sample.status = world.plan().status;
         let status = world.plan().status;
         assert_eq!(status.failing[0].reason, "ProgressDeadlineExceeded");
@@ -498,14 +498,14 @@ fn a_version_that_fails_in_one_of_ten_sites_aborts_as_configured() {
         for (on_error, most, aborted, reached, had) in cases {
             let rolling = || with(by(2), |it| it.healthy_time = Some("10m".into()));
             let mut calm = settled(10, rolling());
-            calm.sample.bring("2");
+            calm.sample.request_version("2");
             calm.run();
             let broken = calm.batch(3)[0].to_owned();
             let mut world = settled(10, rolling());
             world.on_error(on_error);
             world.sample.spec.strategy.max_failures = most;
             world.outcomes.insert(format!("{broken}/2-a"), outcome);
-            world.sample.bring("2");
+            world.sample.request_version("2");
             world.run();
             let text = format!("{on_error:?} {most:?} {reason}");
             let expected = aborted.map(|reason| ("True", reason));
@@ -556,7 +556,7 @@ fn a_site_that_stops_for_an_aborted_version_goes_back() {
             ];
             world.sample.sites.insert(Arc::clone(name), site(chain));
         }
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.sample.status = world.plan().status;
         let plan = world.plan();
         let aborted = plan.status.conditions.iter().find(|it| it.type_ == ABORTED);
@@ -588,13 +588,13 @@ fn a_failure_in_the_last_wave_during_a_pause_counts_when_it_is_over() {
         (1, OnError::Rollback, "RolledBack"),
     ] {
         let mut world = settled(2, with(by(parallel), |it| it.on_error = on_error));
-        world.sample.bring("2");
+        world.sample.request_version("2");
         if parallel == 1 {
             first_wave_passes(&mut world);
         } else {
             world.settle();
         }
-        let last = world.given.last().unwrap().0.to_string();
+        let last = world.created.last().unwrap().0.to_string();
         world.outcomes.insert(format!("{last}/2-a"), Outcome::Hangs);
         world.sample.spec.paused = true;
         world.run();
@@ -613,13 +613,13 @@ fn an_abort_with_a_new_version_withdraws_all_waiting_revisions() {
     for was_recorded in [false, true] {
         let mut world = settled(2, SiteStrategy::default());
         world.close_windows();
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.settle();
         world.sample.spec.abort_rollout = Some(2);
         if was_recorded {
             world.sample.status = world.plan().status;
         }
-        world.sample.bring("3");
+        world.sample.request_version("3");
         let plan = world.plan();
         assert_eq!(plan.status.rollout, Some(2));
         assert_eq!(plan.status_first, !was_recorded);
@@ -673,7 +673,7 @@ fn an_edit_is_withdrawn_together_with_its_unstarted_revision() {
             .sample
             .sites
             .insert(name, site(vec![before, given, edit]));
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.sample.status = world.plan().status;
         world.sample.spec.paused = true;
         world.sample.spec.abort_rollout = world.status().rollout;

@@ -11,12 +11,12 @@ fn an_outage_of_all_sites_in_a_wave_ends_no_rollout() {
         let strategy = parallel.map_or_else(SiteStrategy::default, by);
         let mut world = settled(6, with(strategy, |it| it.healthy_time = Some("10m".into())));
         world.on_error(OnError::Rollback);
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
         world.settle();
         world.work_all();
         world.settle();
-        let wave = world.given.len();
+        let wave = world.created.len();
         for site in world.names() {
             world.connect(&site, false);
         }
@@ -24,16 +24,16 @@ fn an_outage_of_all_sites_in_a_wave_ends_no_rollout() {
         assert_eq!(world.status().completed_rollout, Some(1), "{parallel:?}");
         world.pass(100_000);
         world.settle();
-        assert_eq!(world.given.len(), wave, "{parallel:?}");
+        assert_eq!(world.created.len(), wave, "{parallel:?}");
         for site in world.names() {
             world.connect(&site, true);
         }
         world.settle();
-        assert_eq!(world.given.len(), wave, "{parallel:?}");
+        assert_eq!(world.created.len(), wave, "{parallel:?}");
         world.run();
         assert_eq!(world.condition(ABORTED), Some(("True", "RolledBack")));
         assert!(
-            world.given[wave..]
+            world.created[wave..]
                 .iter()
                 .all(|(_, entry)| entry.is_rollback)
         );
@@ -50,7 +50,7 @@ fn an_outage_of_most_sites_ends_no_rollout() {
         for site in &names[2..] {
             world.connect(site, false);
         }
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.run();
         assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
         assert_eq!(world.status().completed_rollout, Some(1));
@@ -72,10 +72,10 @@ fn a_completed_rollout_stays_complete_when_its_status_is_lost() {
     for on_error in [OnError::Abort, OnError::Rollback] {
         let mut world = settled(3, SiteStrategy::default());
         world.on_error(on_error);
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.run();
         world.flap("site-00001");
-        let given = world.given.len();
+        let given = world.created.len();
         world.sample.status = SiteDeploymentStatus::default();
         world.settle();
         assert_eq!(world.condition(ABORTED), None);
@@ -84,7 +84,7 @@ fn a_completed_rollout_stays_complete_when_its_status_is_lost() {
             (status.rollout, status.completed_rollout),
             (Some(2), Some(2))
         );
-        assert_eq!((world.given.len(), status.counts.failed), (given, 1));
+        assert_eq!((world.created.len(), status.counts.failed), (given, 1));
     }
 }
 
@@ -99,7 +99,7 @@ fn a_new_site_does_not_reopen_a_rollout_whose_status_is_lost() {
     ] {
         let mut world = settled(3, SiteStrategy::default());
         world.on_error(on_error);
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.run();
         world.flap("site-00001");
         world.join("site-9");
@@ -149,7 +149,7 @@ fn an_unstarted_revision_is_withdrawn_after_an_abort() {
             2,
             with(SiteStrategy::default(), |it| it.on_error = on_error),
         );
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.settle();
         let [fails, waits] = <[_; 2]>::try_from(world.names()).unwrap();
         let since = world.sample.now;
@@ -192,7 +192,7 @@ fn go_back(chain: impl Fn(&Arc<str>) -> Vec<Revision>) -> Plan {
     let chain = chain(&name);
     world.sample.sites.insert(name, site(chain));
     for version in ["1", "1.5", "2"] {
-        world.sample.bring(version);
+        world.sample.request_version(version);
     }
     let status = &mut world.sample.status;
     status.rollout = Some(2);

@@ -7,7 +7,7 @@ fn queues_keep_older_versions_in_order() {
     let mut world = settled(1, SiteStrategy::default());
     world.close_windows();
     for version in ["2", "3", "4"] {
-        world.sample.bring(version);
+        world.sample.request_version(version);
         world.run();
         assert_eq!(world.status().counts.queued, 1);
     }
@@ -27,7 +27,7 @@ fn waiting_revisions_are_withdrawn_for_another_application() {
     let mut world = settled(2, by(1));
     world.close_windows();
     for version in ["2", "3"] {
-        world.sample.bring(version);
+        world.sample.request_version(version);
         world.run();
     }
     world.other_application("1", "1-other");
@@ -58,16 +58,16 @@ fn waiting_revisions_are_withdrawn_for_another_application() {
 #[test]
 fn no_site_gets_a_version_during_a_pause() {
     let mut world = settled(4, by(1));
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.settle();
     world.sample.spec.paused = true;
     world.run();
-    assert_eq!(world.given.len(), 1);
+    assert_eq!(world.created.len(), 1);
     assert_eq!(world.status().counts.healthy, 1);
     assert_eq!(world.condition(PROGRESSING), Some(("Unknown", "Paused")));
-    world.sample.bring("3");
+    world.sample.request_version("3");
     world.run();
-    assert_eq!((world.status().rollout, world.given.len()), (Some(2), 1));
+    assert_eq!((world.status().rollout, world.created.len()), (Some(2), 1));
     world.sample.spec.paused = false;
     world.run();
     assert_eq!(world.status().rollout, Some(3));
@@ -81,7 +81,7 @@ fn no_site_gets_a_version_during_a_pause() {
 fn an_edit_reaches_all_sites_of_the_version_before_waiting_revisions() {
     let mut world = settled(3, by(1));
     world.close_windows();
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.settle();
     let waiting = world.batch(1)[0].to_owned();
     world.version("1").unwrap().edit = "1-b".into();
@@ -127,7 +127,7 @@ fn the_actions_of_a_site_are_adjacent() {
     let mut world = settled(3, SiteStrategy::default());
     world.close_windows();
     for version in ["2", "3"] {
-        world.sample.bring(version);
+        world.sample.request_version(version);
         world.run();
     }
     world.version("1").unwrap().edit = "1-b".into();
@@ -154,14 +154,14 @@ fn the_actions_of_a_site_are_adjacent() {
 fn an_edit_repairs_sites_that_run_the_aborted_version() {
     let mut world = settled(3, by(1));
     world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.run();
     assert!(world.condition(ABORTED).is_some());
     world.version("2").unwrap().edit = "2-b".into();
     world.run();
     assert!(world.condition(ABORTED).is_some());
     assert_eq!(world.status().counts.healthy, 1);
-    assert_eq!(world.given.len(), 2);
+    assert_eq!(world.created.len(), 2);
 }
 
 #[test]
@@ -172,22 +172,22 @@ fn a_pause_delays_edits_even_after_an_abort() {
     world.version("1").unwrap().edit = "1-b".into();
     world.run();
     assert_eq!(world.condition(ABORTED), Some(("True", "AbortedByUser")));
-    assert_eq!(world.given.len(), 0);
+    assert_eq!(world.created.len(), 0);
     world.sample.spec.paused = false;
     world.run();
-    assert_eq!(world.given.len(), 2);
+    assert_eq!(world.created.len(), 2);
 }
 
 #[test]
 fn a_rollback_writes_nothing_to_sites_that_still_have_the_version() {
     let mut world = settled(4, by(1));
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.settle();
     let site = world.batch(1)[0].to_owned();
     world.work(&site);
-    world.sample.bring("1");
+    world.sample.request_version("1");
     world.run();
-    assert_eq!(world.given.len(), 2);
+    assert_eq!(world.created.len(), 2);
     assert_eq!(world.versions(&site), ["1", "2", "1"]);
     assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
     assert_eq!(world.status().counts.updated, 4);
@@ -197,7 +197,7 @@ fn a_rollback_writes_nothing_to_sites_that_still_have_the_version() {
 fn history_is_limited_and_sites_that_are_not_placed_are_emptied() {
     let mut world = settled(2, SiteStrategy::default());
     for version in ["2", "3", "4", "5"] {
-        world.sample.bring(version);
+        world.sample.request_version(version);
         world.run();
     }
     let versions: Vec<_> = world.sample.sites["site-00000"]
@@ -219,9 +219,9 @@ fn history_is_limited_and_sites_that_are_not_placed_are_emptied() {
 fn a_skipped_revision_is_archived() {
     let mut world = settled(1, SiteStrategy::default());
     world.close_windows();
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.run();
-    world.sample.bring("3");
+    world.sample.request_version("3");
     world.run();
     let site = world.sample.sites.get_mut("site-00000").unwrap();
     site.chain[1].state = RevisionState::Skipped;
@@ -236,16 +236,16 @@ fn waiting_revisions_of_an_offline_site_are_not_withdrawn() {
         let mut world = settled(3, SiteStrategy::default());
         world.close_windows();
         if waits {
-            world.sample.bring("2");
+            world.sample.request_version("2");
             world.run();
         }
         let site = "site-00001";
         world.connect(site, false);
-        let given = world.given.len();
+        let given = world.created.len();
         world.version("1").unwrap().edit = "1-b".into();
         world.settle();
         let to_site = |world: &World| {
-            let given = world.given[given..].iter();
+            let given = world.created[given..].iter();
             given.filter(|(name, _)| **name == *site).count()
         };
         assert_eq!(to_site(&world), usize::from(!waits));

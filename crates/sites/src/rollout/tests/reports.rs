@@ -6,7 +6,7 @@ use super::*;
 /// error.
 fn check_bad(change: fn(&mut World), type_: &str, expected: (&str, &str), text: &str) -> World {
     let mut world = settled(3, SiteStrategy::default());
-    world.sample.bring("2");
+    world.sample.request_version("2");
     change(&mut world);
     assert_eq!(world.plan().actions, [], "{text}");
     world.settle();
@@ -126,7 +126,7 @@ fn a_missing_version_or_application_is_reported_and_changes_no_site() {
 #[test]
 fn an_exhausted_revision_number_blocks_only_its_site() {
     let mut world = settled(3, SiteStrategy::default());
-    world.sample.bring("2");
+    world.sample.request_version("2");
     let first = Arc::clone(&world.names()[0]);
     let forged = world.sample.sites[&first].chain.last().unwrap().clone();
     let forge = |world: &mut World, number| {
@@ -146,7 +146,7 @@ fn an_exhausted_revision_number_blocks_only_its_site() {
     let message = world.message(PROGRESSING);
     assert!(message.starts_with(&text), "{message}");
     let given: Vec<_> = world
-        .given
+        .created
         .iter()
         .filter(|(_, entry)| entry.version == "2")
         .collect();
@@ -214,7 +214,7 @@ fn the_placement_is_reported_and_does_not_stop_a_rollout() {
     ] {
         let mut world = settled(2, SiteStrategy::default());
         world.sample.placement = placement;
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.settle();
         assert_eq!(world.condition(RECONCILING), Some(("True", "RollingOut")));
         world.run();
@@ -227,7 +227,7 @@ fn the_placement_is_reported_and_does_not_stop_a_rollout() {
 #[test]
 fn a_lost_status_is_rebuilt_from_the_revisions() {
     let mut world = settled(5, by(2));
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.settle();
     let before = world.status().clone();
     world.sample.status = SiteDeploymentStatus::default();
@@ -237,9 +237,9 @@ fn a_lost_status_is_rebuilt_from_the_revisions() {
         (Some(2), &before.batch)
     );
     world.run();
-    assert_eq!(world.given.len(), 5);
+    assert_eq!(world.created.len(), 5);
     world.sample.status = SiteDeploymentStatus::default();
-    world.sample.bring("3");
+    world.sample.request_version("3");
     world.run();
     assert_eq!(world.status().rollout, Some(3));
 }
@@ -263,7 +263,7 @@ fn the_size_of_a_status_is_bounded_for_many_failing_sites() {
     world.sample.placement = Placement::Overlapping(long.to_string());
     let strategy = &mut world.sample.spec.strategy;
     strategy.healthy_time = Some("1h".to_owned());
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.sample.status.rollout = Some(2);
     world.sample.status.version = Some("2".to_owned());
     let names = world.sample.sites.keys().take(20);

@@ -24,7 +24,7 @@ fn sites_get_a_version_in_the_batches_of_the_strategy() {
             };
             world.sample.spec.strategy = strategy.clone();
             if !first {
-                world.sample.bring("2");
+                world.sample.request_version("2");
             }
             let batches = i32::try_from(expected.len()).unwrap();
             world.settle();
@@ -51,10 +51,10 @@ fn sites_get_a_version_in_the_batches_of_the_strategy() {
 fn the_order_of_sites_is_shuffled_by_version_and_stable() {
     let order = |version: &str| -> Vec<String> {
         let mut world = settled(20, by(1));
-        world.sample.bring(version);
+        world.sample.request_version(version);
         world.run();
         world
-            .given
+            .created
             .iter()
             .map(|(site, _)| site.to_string())
             .collect()
@@ -67,7 +67,7 @@ fn the_order_of_sites_is_shuffled_by_version_and_stable() {
 #[test]
 fn sites_with_the_canary_labels_are_the_first_wave() {
     let mut world = settled(6, canary_by("tier = canary"));
-    world.sample.bring("2");
+    world.sample.request_version("2");
     for name in ["site-00002", "site-00004"] {
         world.sample.sites.get_mut(name).unwrap().is_canary = true;
     }
@@ -81,7 +81,7 @@ fn a_batch_passes_after_all_sites_were_healthy_for_the_healthy_time() {
     for (healthy_time, success_delay) in [("10m", 0), ("10m", 5), ("5m", 10), ("", 10)] {
         let healthy_time = Some(healthy_time.to_owned()).filter(|it| !it.is_empty());
         let mut world = settled(4, with(by(2), |it| it.healthy_time = healthy_time));
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.version("2").unwrap().success_delay = SignedDuration::from_mins(success_delay);
         is_soaked_for_ten_minutes(world);
     }
@@ -121,7 +121,7 @@ fn offline_sites_get_the_version_outside_of_batches_on_their_return() {
     for site in ["site-00000", "site-00003"] {
         world.connect(site, false);
     }
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.run();
     assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
     let counts = world.status().counts;
@@ -136,7 +136,7 @@ fn offline_sites_get_the_version_outside_of_batches_on_their_return() {
 #[test]
 fn a_site_that_goes_offline_before_its_report_is_no_error() {
     let mut world = settled(4, by(1));
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.settle();
     let site = world.batch(1)[0].to_owned();
     world.work(&site);
@@ -151,13 +151,13 @@ fn a_site_that_goes_offline_before_its_report_is_no_error() {
 #[test]
 fn a_fleet_that_is_offline_as_a_whole_is_not_given_more_than_a_batch() {
     let mut world = settled(4, by(1));
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.settle();
     for site in world.names() {
         world.connect(&site, false);
     }
     world.settle();
-    assert_eq!(world.given.len(), 1);
+    assert_eq!(world.created.len(), 1);
     assert_eq!(
         world.condition(AVAILABLE),
         Some(("Unknown", "ClusterUnreachable"))
@@ -166,9 +166,9 @@ fn a_fleet_that_is_offline_as_a_whole_is_not_given_more_than_a_batch() {
     for site in world.names() {
         world.connect(&site, false);
     }
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.settle();
-    assert_eq!(world.given.len(), 0);
+    assert_eq!(world.created.len(), 0);
     assert_eq!(world.condition(PROGRESSING), Some(("True", "RollingOut")));
     world.connect("site-00001", true);
     world.settle();
@@ -181,7 +181,7 @@ fn canaries_that_are_offline_do_not_count_as_healthy() {
     let mut world = settled(4, canary_by("canary exists"));
     world.sample.sites.get_mut("site-00002").unwrap().is_canary = true;
     world.connect("site-00002", false);
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.run();
     assert_eq!(world.batch(1), ["site-00002"]);
     assert_eq!(world.batch(2).len(), 0);
@@ -194,11 +194,11 @@ fn canaries_that_are_offline_do_not_count_as_healthy() {
 #[test]
 fn a_batch_that_was_given_in_part_is_completed() {
     let mut expected = settled(9, by(4));
-    expected.sample.bring("2");
+    expected.sample.request_version("2");
     expected.settle();
     for writes in 0..6 {
         let mut world = settled(9, by(4));
-        world.sample.bring("2");
+        world.sample.request_version("2");
         let plan = world.plan();
         world.carry_out(plan, writes);
         world.settle();
@@ -219,15 +219,15 @@ fn another_application_is_a_new_version_even_with_the_same_name() {
         let mut world = settled(4, by(1));
         world.other_application(version, edit);
         world.settle();
-        assert_eq!(world.given.len(), 1, "{version} {edit}");
-        assert!(world.given.iter().all(|(_, entry)| !entry.is_edit));
+        assert_eq!(world.created.len(), 1, "{version} {edit}");
+        assert!(world.created.iter().all(|(_, entry)| !entry.is_edit));
         let status = world.status();
         let named = (&status.application, &status.previous_application);
         let named = (named.0.as_deref(), named.1.as_deref());
         assert_eq!(named, (Some("bank"), Some("shop")));
         assert_eq!((status.rollout, status.counts.updated), (Some(2), 0));
         world.run();
-        assert_eq!(world.given.len(), 4);
+        assert_eq!(world.created.len(), 4);
         assert_eq!(world.status().counts.healthy, 4);
         for site in world.names() {
             let begun = world.real[&site].begun.iter();
@@ -235,7 +235,7 @@ fn another_application_is_a_new_version_even_with_the_same_name() {
             assert_eq!(begun, ["shop", "bank"]);
         }
         // The next version has the same application before it.
-        world.sample.bring("3");
+        world.sample.request_version("3");
         world.run();
         assert_eq!(world.status().previous_application, None);
         assert_eq!(world.status().previous_version.as_deref(), Some(version));
@@ -265,7 +265,7 @@ fn an_edit_of_the_application_before_reaches_the_sites_that_still_run_it() {
     world.version("1").unwrap().edit = "1-b".into();
     world.other_application("1", "1-other");
     world.settle();
-    let edits = world.given.iter().filter(|(_, entry)| entry.is_edit);
+    let edits = world.created.iter().filter(|(_, entry)| entry.is_edit);
     let edits: Vec<_> = edits
         .map(|(_, entry)| (&*entry.application, &*entry.edit, entry.rollout))
         .collect();
@@ -280,7 +280,7 @@ fn a_passed_wave_stays_passed_when_the_next_one_leaves_the_placement() {
     let is_away: Change = |world, site| world.connect(site, false);
     for change in [fails, is_away] {
         let mut world = settled(6, by(2));
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.settle();
         let first: Vec<_> = world.batch(1).into_iter().map(str::to_owned).collect();
         for _ in 0..2 {
@@ -313,7 +313,7 @@ fn a_passed_wave_stays_passed_when_the_next_one_leaves_the_placement() {
 #[test]
 fn a_canary_that_leaves_the_placement_is_followed_by_another_one() {
     let mut world = settled(4, canary(1, AfterCanary::AllAtOnce));
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.settle();
     let first = world.batch(1)[0].to_owned();
     world.work(&first);
@@ -326,7 +326,7 @@ fn a_canary_that_leaves_the_placement_is_followed_by_another_one() {
     world
         .sample
         .sites
-        .get_mut(world.given[1].0.as_ref())
+        .get_mut(world.created[1].0.as_ref())
         .unwrap()
         .is_placed = false;
     world.settle();
@@ -348,7 +348,7 @@ fn a_pause_without_any_site_keeps_the_wave() {
     for outcome in [Outcome::Works, Outcome::Hangs] {
         let mut world = settled(4, by(1));
         world.outcomes.insert("2-a".to_owned(), outcome);
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.settle();
         let first = world.batch(1)[0].to_owned();
         world.sample.spec.paused = true;
@@ -365,7 +365,7 @@ fn a_pause_without_any_site_keeps_the_wave() {
         place(&mut world, true);
         world.sample.spec.paused = false;
         world.settle();
-        assert_eq!(world.given.len(), 1, "{outcome:?}");
+        assert_eq!(world.created.len(), 1, "{outcome:?}");
         if outcome == Outcome::Hangs {
             assert_eq!(world.condition(ABORTED), Some(("True", "SiteFailed")));
         } else {
@@ -392,12 +392,12 @@ fn a_pause_without_any_site_keeps_the_wave() {
 fn a_version_that_waits_in_sites_from_an_earlier_rollout_is_not_complete() {
     let mut world = settled(5, SiteStrategy::default());
     world.close_windows();
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.settle();
     world.work_all();
     world.settle();
     world.sample.spec.strategy = with(by(1), |it| it.healthy_time = Some("10m".into()));
-    world.sample.bring("3");
+    world.sample.request_version("3");
     world.settle();
     let changed = world.batch(1)[0].to_owned();
     let real = world.real.get_mut(&*changed).unwrap();
@@ -407,7 +407,7 @@ fn a_version_that_waits_in_sites_from_an_earlier_rollout_is_not_complete() {
         world.settle();
     }
     assert_eq!(world.versions(&changed), ["1", "2", "3"]);
-    world.sample.bring("2");
+    world.sample.request_version("2");
     world.run();
     assert_eq!(world.versions(&changed), ["1", "2", "3", "2"]);
     assert_eq!(world.condition(PROGRESSING), Some(("True", "RollingOut")));
@@ -438,7 +438,7 @@ fn a_canary_that_has_the_version_from_an_earlier_rollout_is_the_first_wave() {
         world.sample.sites.get_mut(canary).unwrap().is_canary = true;
         world.outcomes.insert(format!("{canary}/2-a"), outcome);
         world.close_windows();
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.settle();
         assert_eq!(world.batch(1), [canary]);
         // Another version is requested. The canary does not get it, because another site is the
@@ -449,20 +449,20 @@ fn a_canary_that_has_the_version_from_an_earlier_rollout_is_the_first_wave() {
             }
         };
         choose(&mut world, "site-00000");
-        world.sample.bring("3");
+        world.sample.request_version("3");
         world.settle();
         choose(&mut world, canary);
         world.connect(canary, false);
-        world.sample.bring("2");
+        world.sample.request_version("2");
         world.settle();
-        let given = world.given.len();
+        let given = world.created.len();
         assert_eq!(
             world.message(PROGRESSING),
             "2 waits for a site that can be reached."
         );
         world.connect(canary, true);
         world.settle();
-        assert_eq!(world.given.len(), given, "{outcome:?}");
+        assert_eq!(world.created.len(), given, "{outcome:?}");
         let batch = world.status().batch.as_ref().unwrap();
         assert_eq!(
             (batch.number, &batch.sites[..]),
@@ -477,11 +477,11 @@ fn a_canary_that_has_the_version_from_an_earlier_rollout_is_the_first_wave() {
             world.condition(ABORTED).is_some(),
             outcome == Outcome::Refused
         );
-        assert_eq!(world.given.len(), given, "{outcome:?}");
+        assert_eq!(world.created.len(), given, "{outcome:?}");
         world.run();
         assert_eq!(world.condition(ABORTED), end, "{outcome:?}");
         let others = if end.is_none() { 3 } else { 0 };
-        assert_eq!(world.given.len() - given, others, "{outcome:?}");
+        assert_eq!(world.created.len() - given, others, "{outcome:?}");
     }
 }
 
@@ -505,7 +505,7 @@ fn a_canary_with_a_result_from_an_earlier_rollout_is_judged_at_once() {
         chain.push(revision(&name, 2, "2", state));
         world.sample.status.rollout = Some(3);
         world.sample.status.version = Some("3".to_owned());
-        world.sample.bring("2");
+        world.sample.request_version("2");
         let plan = world.plan();
         assert_eq!(plan.status.rollout, Some(4));
         let is_new = |it: &&Action| matches!(it, Action::Give { site, entry, .. } if !entry.to(site).is_edit);

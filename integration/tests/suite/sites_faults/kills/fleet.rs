@@ -13,7 +13,7 @@ use crate::agent::remote_owners;
 use crate::site_rollouts::Sites;
 
 /// Time limit for the first version to reach all sites.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 pub(super) struct Rollouts<'a> {
     ns: &'a TestNamespace,
@@ -107,7 +107,7 @@ impl<'a> Rollouts<'a> {
     }
 
     /// Requests the second version with the strategy of each scenario.
-    pub(super) async fn bring(&self) {
+    pub(super) async fn request_second_version(&self) {
         for Rollout { scenario, .. } in &self.all {
             let entry = Fleet::kind("SiteDeployment", &scenario.deployment());
             let strategy = json!({ "spec": { "strategy": scenario.strategy } });
@@ -148,7 +148,7 @@ impl<'a> Rollouts<'a> {
     async fn until(&self, text: &str, holds: impl Fn(&Value) -> bool) {
         let are = async || self.deployments().await.values().all(&holds);
         self.ns
-            .within(PATIENCE)
+            .within(TIMEOUT)
             .eventually(&format!("all to be {text}"), are)
             .await;
     }
@@ -232,7 +232,7 @@ impl<'a> Rollouts<'a> {
         }
         let is_gone = async || self.revisions().await.is_empty();
         self.ns
-            .within(PATIENCE)
+            .within(TIMEOUT)
             .eventually("all revisions to go", is_gone)
             .await;
     }
@@ -257,7 +257,7 @@ impl Rollout {
         let is_of_wave = |(_, rollout, batch, _): &PlannedRevision| (*rollout, *batch) == (2, wave);
         let members = self
             .end
-            .given
+            .planned
             .values()
             .flatten()
             .filter(|it| is_of_wave(it))
@@ -329,7 +329,7 @@ fn found(live: &Value, revisions: &[Value]) -> End {
             has.0.clone_from(&given.0);
             has.1.insert(given.0.clone());
         }
-        end.given.entry(site).or_default().push(given);
+        end.planned.entry(site).or_default().push(given);
     }
     end
 }

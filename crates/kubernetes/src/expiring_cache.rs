@@ -4,17 +4,17 @@ use std::{collections::HashMap, hash::Hash, time::Instant};
 
 use parking_lot::Mutex;
 
-/// Cached answers by question, each with the time at which it expires. At most `KEPT` answers:
+/// Cached answers by question, each with the time at which it expires. At most `SIZE` answers:
 /// beyond that the expired ones are removed, or all if none has expired.
-pub(crate) struct ExpiringCache<K, V, const KEPT: usize>(Mutex<HashMap<K, (V, Instant)>>);
+pub(crate) struct ExpiringCache<K, V, const SIZE: usize>(Mutex<HashMap<K, (V, Instant)>>);
 
-impl<K, V, const KEPT: usize> Default for ExpiringCache<K, V, KEPT> {
+impl<K, V, const SIZE: usize> Default for ExpiringCache<K, V, SIZE> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K: Eq + Hash, V: Copy, const KEPT: usize> ExpiringCache<K, V, KEPT> {
+impl<K: Eq + Hash, V: Copy, const SIZE: usize> ExpiringCache<K, V, SIZE> {
     /// The answer to a question, unless it has expired.
     pub fn get(&self, question: &K, now: Instant) -> Option<V> {
         let answers = self.0.lock();
@@ -23,12 +23,12 @@ impl<K: Eq + Hash, V: Copy, const KEPT: usize> ExpiringCache<K, V, KEPT> {
     }
 
     /// Caches an answer until the given time.
-    pub fn note(&self, question: K, answer: V, now: Instant, until: Instant) {
+    pub fn insert(&self, question: K, answer: V, now: Instant, until: Instant) {
         let mut answers = self.0.lock();
-        if answers.len() >= KEPT {
+        if answers.len() >= SIZE {
             answers.retain(|_, (_, until)| now < *until);
         }
-        if answers.len() >= KEPT {
+        if answers.len() >= SIZE {
             answers.clear();
         }
         answers.insert(question, (answer, until));

@@ -8,8 +8,8 @@
 use baton_apis::TrafficTarget;
 
 use super::{
-    ReleaseWithTargets, TargetPatch, Targets, name, party::ReleaseWithGoals, step_at, steps,
-    target::Target as _,
+    ReleaseWithTargets, TargetPatch, Targets, name, release_with_goals::ReleaseWithGoals, step_at,
+    steps, target::Target as _,
 };
 use crate::{application::history::is_complete, texts::Quoted};
 

@@ -54,19 +54,19 @@ impl SeenPlugin<'_> {
 
     /// Returns the requests so far.
     #[must_use]
-    pub fn seen(&self) -> Vec<ObservedRequest> {
-        self.faults.seen()
+    pub fn requests(&self) -> Vec<ObservedRequest> {
+        self.faults.requests()
     }
 
     /// Runs a command, which must not end in an error, and returns the last segments of the
     /// requested paths, in alphabetical order.
     pub async fn asks_for(&self, args: &[&str]) -> Vec<String> {
-        let before = self.seen().len();
+        let before = self.requests().len();
         let mut command = self.command(args);
         let ran = spawn_blocking(move || command.output().unwrap());
         let ran = ran.await.unwrap();
         assert!(ran.status.code() < Some(2), "{ran:?}");
-        let seen = self.seen();
+        let seen = self.requests();
         let last =
             |seen: &ObservedRequest| seen.path.rsplit('/').next().unwrap_or_default().to_owned();
         let mut paths: Vec<String> = seen[before..].iter().map(last).collect();

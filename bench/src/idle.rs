@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::requests::Requests;
 
 /// The time for which nothing may have happened.
-const CALM: Duration = Duration::from_secs(1);
+const IDLE_TIME: Duration = Duration::from_secs(1);
 
 /// Reads the manager's metrics until they stop changing: the manager leads, its queue is empty, and
 /// for one second no reconcile has ended, no request about a revision or its objects was sent, and
@@ -34,7 +34,7 @@ impl IdleDetector {
 
     /// Evaluates the metrics of `now`. Returns the beginning of the calm, once it has lasted long
     /// enough.
-    pub(crate) fn look(&mut self, metrics: &Metrics, now: Instant) -> Option<Instant> {
+    pub(crate) fn evaluate(&mut self, metrics: &Metrics, now: Instant) -> Option<Instant> {
         let sent = Requests::of(metrics).map_or(0, |requests| {
             requests.about_objects() + requests.about_sets() + requests.by("watch")
         });
@@ -48,7 +48,7 @@ impl IdleDetector {
         if busy {
             self.since = now;
         }
-        (now.duration_since(self.since) >= CALM).then_some(self.since)
+        (now.duration_since(self.since) >= IDLE_TIME).then_some(self.since)
     }
 
     /// The last metrics, for an error message.
@@ -90,8 +90,8 @@ mod tests {
             (59, metrics(1, 0, 2, 2)),
         ];
         for (tenths, metrics) in looks {
-            assert_eq!(calm.look(&metrics, at(tenths)), None, "{tenths}");
+            assert_eq!(calm.evaluate(&metrics, at(tenths)), None, "{tenths}");
         }
-        assert_eq!(calm.look(&metrics(1, 0, 2, 2), at(60)), Some(at(50)));
+        assert_eq!(calm.evaluate(&metrics(1, 0, 2, 2), at(60)), Some(at(50)));
     }
 }

@@ -2,8 +2,8 @@
 //! and one answer at a time. Each step is computed once and cached.
 
 mod delegation;
-mod known;
 mod prepared;
+mod siblings;
 mod step;
 mod translate;
 
@@ -36,9 +36,9 @@ use crate::{
     Map,
     alarm::{Write, alarm_of_decision, alarm_of_order},
     contents::{CHANGED, Contents, PRESENT},
-    sabotage,
+    engine_fault,
     server::{self, Change},
-    state::{Alarm, ContentId, Life, Record, Reported, SettledId, Status, TalkId, Wish},
+    state::{Alarm, ContentId, Life, Record, Reported, RequestedState, SettledId, Status, TalkId},
     world::{ACTORS, Class, EngineFault, NAMES, OBJECTS, REVISIONS, World},
 };
 
@@ -59,8 +59,8 @@ pub struct Pending {
     pub request: Request,
 }
 
-use known::{ModelSiblings, object_of};
 use prepared::{Case, Prepared};
+use siblings::{ModelSiblings, object_of};
 pub use step::{ArrivedRequest, Ending, PhaseAnswer, Reply, RequestOutcome, Start, View};
 use translate::{
     at_present, at_present_in, controlled, delegated, kept, kept_of_phase, phase_status_of, phases,
@@ -84,7 +84,7 @@ pub struct Dialogues {
     by_text: Map<(Case, String), TalkId>,
     starts: Map<Start, (TalkId, Option<Alarm>)>,
     replies: Map<ArrivedRequest, Reply>,
-    said: Map<(TalkId, PhaseAnswer, View), (TalkId, Option<Alarm>)>,
+    phase_answers: Map<(TalkId, PhaseAnswer, View), (TalkId, Option<Alarm>)>,
     endings: Map<(TalkId, Status), Ending>,
     prepared: Map<Case, &'static Prepared>,
     settled: IndexSet<AppliedFingerprints>,
@@ -93,7 +93,7 @@ pub struct Dialogues {
 
 /// Leaks a value, so that it lives until the process ends. A world has few of them: one revision
 /// per number and wish.
-fn keep<T>(value: T) -> &'static T {
+fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
@@ -108,11 +108,11 @@ impl Dialogues {
             by_text: Map::default(),
             starts: Map::default(),
             replies: Map::default(),
-            said: Map::default(),
+            phase_answers: Map::default(),
             endings: Map::default(),
             prepared: Map::default(),
             settled: IndexSet::new(),
-            probes: keep(probes()),
+            probes: leak(probes()),
         }
     }
 
@@ -128,14 +128,14 @@ impl Dialogues {
         self.all.is_empty()
     }
 
-    fn talk(&self, id: TalkId) -> &Dialogue {
+    fn dialogue(&self, id: TalkId) -> &Dialogue {
         &self.all[id as usize - 1]
     }
 
     /// The requests that a pass waits for; empty when the pass is over.
     #[must_use]
     pub fn pending(&self, id: TalkId) -> &[Pending] {
-        &self.talk(id).pending
+        &self.dialogue(id).pending
     }
 
     /// True if a pass has no more requests.
@@ -146,8 +146,8 @@ impl Dialogues {
 
     /// The requested state of the actor at the start of a pass.
     #[must_use]
-    pub fn wish(&self, id: TalkId) -> Wish {
-        self.talk(id).prepared.case.wish
+    pub fn requested(&self, id: TalkId) -> RequestedState {
+        self.dialogue(id).prepared.case.requested
     }
 
     /// Starts a pass or a teardown.
@@ -166,7 +166,7 @@ impl Dialogues {
         let prepared = self.prepare(Case {
             actor: start.set,
             number: start.number,
-            wish: start.wish,
+            requested: start.requested,
             phase,
             reported: start.reported,
         });
@@ -228,7 +228,7 @@ impl Dialogues {
             progress,
             pending,
             delegation: _,
-        } = self.talk(ask.talk);
+        } = self.dialogue(ask.dialogue);
         let (prepared, mut progress, mut pending) = (*prepared, progress.clone(), pending.clone());
         prepared.siblings.see(ask.view);
         let Pending {
@@ -242,8 +242,8 @@ impl Dialogues {
                 if ask.is_current { PRESENT } else { CHANGED }.into();
             live
         });
-        let request = sabotage::request(self.world.sabotage, request, live.as_ref());
-        let (change, answer) = if !ask.fate.is_carried_out() {
+        let request = engine_fault::request(self.world.sabotage, request, live.as_ref());
+        let (change, answer) = if !ask.outcome.is_carried_out() {
             (Change::None, Answer::NotFound)
         } else if matches!(request, Request::Create(_)) && ask.is_known {
             // The client does not send a create for an object that the cache contains, because
@@ -266,21 +266,21 @@ impl Dialogues {
             after: written.map(|id| self.contents.facts(id)),
             view: &ask.view,
             // A late request cannot be called back. The object that it creates is taken away later.
-            is_archived: ask.is_archived && ask.fate != RequestOutcome::Late,
+            is_archived: ask.is_archived && ask.outcome != RequestOutcome::Late,
         }
         .alarm();
-        if ask.fate == RequestOutcome::Late {
+        if ask.outcome == RequestOutcome::Late {
             let reply = Reply {
                 written,
                 holds: None,
                 is_seen: false,
-                talk: ask.talk,
+                talk: ask.dialogue,
                 alarm,
             };
             self.replies.insert(*ask, reply);
             return reply;
         }
-        let is_answered = ask.fate == RequestOutcome::Answered;
+        let is_answered = ask.outcome == RequestOutcome::Answered;
         let is_dry = matches!(request, Request::DryRunCreate(_) | Request::DryRunApply(_));
         let holds = match &answer {
             _ if !is_answered => Some(false),
@@ -333,7 +333,7 @@ impl Dialogues {
         }
         let Dialogue {
             prepared, progress, ..
-        } = self.talk(id);
+        } = self.dialogue(id);
         let (prepared, progress) = (*prepared, progress.clone());
         let now = Timestamp::UNIX_EPOCH;
         let previous = status_of(prepared.set, before);
@@ -382,7 +382,7 @@ impl Dialogues {
     /// The name of the revision of a pass, for people.
     #[must_use]
     pub fn name(&self, id: TalkId) -> &str {
-        &self.talk(id).prepared.revision.identity.name
+        &self.dialogue(id).prepared.revision.identity.name
     }
 
     /// Lets the engine decide if all answers are there; returns the next state of the conversation.

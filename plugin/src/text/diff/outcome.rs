@@ -3,7 +3,7 @@
 use baton_apis::constants::CLASS_CLUSTER_PREFIX;
 use baton_view::{
     children::Owner,
-    diff::fate::{DiffOutcome, Group, RemovalTime, UnreadReason},
+    diff::outcome::{DiffOutcome, Group, RemovalTime, UnreadReason},
 };
 
 /// The fate in words.

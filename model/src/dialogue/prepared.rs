@@ -2,8 +2,8 @@
 
 use super::{
     Class, Delivery, Desired, Dialogues, Gvk, KindScope, KindState, Kinds, LifecycleState,
-    ModelSiblings, Mutex, OBJECTS, Phase, Position, Probes, REVISIONS, Record, Revision, Wish,
-    World, controlled, delegated, keep, phases, prepare,
+    ModelSiblings, Mutex, OBJECTS, Phase, Position, Probes, REVISIONS, Record, RequestedState,
+    Revision, World, controlled, delegated, leak, phases, prepare,
 };
 
 /// The key of a prepared input.
@@ -11,7 +11,7 @@ use super::{
 pub(super) struct Case {
     pub actor: usize,
     pub number: u8,
-    pub wish: Wish,
+    pub requested: RequestedState,
     /// Phase object of the actor.
     pub phase: Record,
     /// See [`Start::reported`].
@@ -44,7 +44,7 @@ impl Dialogues {
         let Case {
             actor: set,
             number,
-            wish,
+            requested: wish,
             phase,
             reported,
         } = case;
@@ -60,9 +60,9 @@ impl Dialogues {
             number: number.into(),
             generation: 1,
             lifecycle: match wish {
-                Wish::Active => LifecycleState::Active,
-                Wish::Paused => LifecycleState::Paused,
-                Wish::Archived => LifecycleState::Archived,
+                RequestedState::Active => LifecycleState::Active,
+                RequestedState::Paused => LifecycleState::Paused,
+                RequestedState::Archived => LifecycleState::Archived,
             },
             checks_all_first: self.world.looks_ahead,
             reported: controlled(reported),
@@ -85,7 +85,7 @@ impl Dialogues {
                 own.delegated = Some(delegated(&self.world, set, phase));
             }
         }
-        let prepared = keep(Prepared {
+        let prepared = leak(Prepared {
             case,
             set,
             phases,

@@ -68,11 +68,11 @@ impl<K: BelongsToRevision> Key<K> {
     /// The key of an object with this name in the namespace of a revision.
     #[must_use]
     pub fn of(revision: &RevisionKey, name: &str) -> Self {
-        revision.beside(K::of_revisions(revision.kind), name)
+        revision.in_same_namespace(K::of_revisions(revision.kind), name)
     }
 
     /// The key of a revision with this name in the same namespace.
     pub fn revision(&self, name: &str) -> RevisionKey {
-        self.beside(self.kind.revision_kind(), name)
+        self.in_same_namespace(self.kind.revision_kind(), name)
     }
 }

@@ -9,7 +9,7 @@ impl Dialogues {
     /// The request of a pass about its phase object.
     #[must_use]
     pub fn delegation(&self, id: TalkId) -> Option<&Delegation> {
-        let delegation = self.talk(id).delegation.as_ref();
+        let delegation = self.dialogue(id).delegation.as_ref();
         delegation.map(|(_, delegation)| delegation)
     }
 
@@ -23,10 +23,10 @@ impl Dialogues {
         said: PhaseAnswer,
         view: View,
     ) -> (TalkId, Option<Alarm>) {
-        if let Some(known) = self.said.get(&(id, said, view)) {
+        if let Some(known) = self.phase_answers.get(&(id, said, view)) {
             return *known;
         }
-        let talk = self.talk(id);
+        let talk = self.dialogue(id);
         let (prepared, mut progress) = (talk.prepared, talk.progress.clone());
         let (phase, _) = talk.delegation.clone().expect("it was asked");
         prepared.siblings.see(view);
@@ -41,7 +41,7 @@ impl Dialogues {
             pending: Vec::new(),
             delegation: None,
         });
-        self.said.insert((id, said, view), next);
+        self.phase_answers.insert((id, said, view), next);
         next
     }
 }

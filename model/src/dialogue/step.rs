@@ -1,7 +1,8 @@
 //! The start, the requests, the answers and the end of a conversation.
 
 use super::{
-    ACTORS, Alarm, ContentId, OBJECTS, PassResult, Record, SettledId, Status, TalkId, Wish,
+    ACTORS, Alarm, ContentId, OBJECTS, PassResult, Record, RequestedState, SettledId, Status,
+    TalkId,
 };
 
 /// The records of all other actors; that of the actor itself is empty.
@@ -15,7 +16,7 @@ pub struct Start {
     /// Number of the actor's revision.
     pub number: u8,
     /// Requested state of the actor.
-    pub wish: Wish,
+    pub requested: RequestedState,
     /// True if the objects of the actor are torn down.
     pub is_teardown: bool,
     /// Objects that the actor controls according to its status, among those that it deletes and
@@ -52,7 +53,7 @@ impl RequestOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrivedRequest {
     /// Pass that sent the request.
-    pub talk: TalkId,
+    pub dialogue: TalkId,
     /// Index of the request in the pass.
     pub which: u8,
     /// Present state of the object.
@@ -62,7 +63,7 @@ pub struct ArrivedRequest {
     /// True if the cache contains the object.
     pub is_known: bool,
     /// Fate of the request.
-    pub fate: RequestOutcome,
+    pub outcome: RequestOutcome,
     /// Present records of the other actors.
     pub view: View,
     /// True if the revision itself is archived by now.

@@ -10,7 +10,7 @@ use baton_apis::{
     kinds,
 };
 use baton_engine::conditions::Requeue;
-use baton_releases::strategy::departure::{DeletionStep, departure};
+use baton_releases::strategy::deletion::{DeletionStep, departure};
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 use baton_typed::key::Key;
 use kube::ResourceExt as _;
@@ -21,7 +21,7 @@ use crate::controllers::releases::{AtStep as _, Error};
 impl Releases {
     /// Adds a finalizer to a Release that has pods, so that its deletion waits until other pods
     /// serve instead.
-    pub(super) fn claim(&self, key: &Key, release: &mut Release) {
+    pub(super) fn add_finalizer(&self, key: &Key, release: &mut Release) {
         let capacity = self
             .context
             .stores
@@ -38,7 +38,7 @@ impl Releases {
 
     /// Takes a deleted Release out of service once others serve instead, and then removes its
     /// finalizer. Its targets and revisions are deleted with it.
-    pub(super) async fn leave(
+    pub(super) async fn take_out_of_service(
         &self,
         key: &Key,
         observed: &Release,

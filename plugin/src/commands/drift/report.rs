@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::{Row, State};
 use crate::{
     cluster::lists,
-    connect::{Cluster, SIDE_BY_SIDE},
+    connect::{Cluster, MAX_CONCURRENT},
     diff::forecast,
     error::Error,
 };
@@ -61,7 +61,7 @@ pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<DriftRep
         };
         Ok::<_, Error>((revision, desired, judged))
     });
-    let found = stream::iter(found).buffered(SIDE_BY_SIDE);
+    let found = stream::iter(found).buffered(MAX_CONCURRENT);
     let found: Vec<_> = found.try_collect().await?;
     for (revision, desired, judged) in found {
         standing.add(revision, desired, judged);
@@ -74,7 +74,7 @@ impl DriftReport {
         match judged {
             ObjectComparison::AsWanted => {}
             ObjectComparison::Differs(drift, remark) => {
-                self.rows.push(row(revision, desired, drift, remark))
+                self.rows.push(row(revision, desired, drift, remark));
             }
             ObjectComparison::Conflicting => self.warnings.push(format!(
                 "{} not compared: it has changed during each attempt",

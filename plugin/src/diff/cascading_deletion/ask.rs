@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::CascadingDeletion;
 use crate::{
-    connect::{Cluster, SIDE_BY_SIDE},
+    connect::{Cluster, MAX_CONCURRENT},
     error::Error,
     served::{Served, resource},
 };
@@ -99,7 +99,7 @@ async fn contents(cluster: &Cluster, namespace: &str) -> Result<Contents, Error>
             known(count).map(|count| (title, count))
         })
     });
-    let mut counts = stream::iter(counts.collect::<Vec<_>>()).buffered(SIDE_BY_SIDE);
+    let mut counts = stream::iter(counts.collect::<Vec<_>>()).buffered(MAX_CONCURRENT);
     while let Some((title, count)) = counts.try_next().await? {
         match count {
             Some(count) => contents.counts.push((title, count)),

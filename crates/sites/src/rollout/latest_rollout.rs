@@ -26,7 +26,7 @@ pub(super) struct LatestRollout<'a> {
     /// Last rollout that is over, as in the previous status.
     pub(super) completed: Option<i64>,
     /// The reason that holds the rollout, and the beginning of another one.
-    pub(super) hold: Option<RolloutObstacle>,
+    pub(super) obstacle: Option<RolloutObstacle>,
     /// True if the spec requests another version, whose rollout cannot begin yet.
     pub(super) is_behind: bool,
 }
@@ -53,7 +53,7 @@ impl<'a> LatestRollout<'a> {
     ) -> Self {
         let wanted = wanted(observed);
         let mut course = Self::reported(observed);
-        course.hold = match (&wanted, strategy) {
+        course.obstacle = match (&wanted, strategy) {
             (Err(hold), _) => Some(hold.clone()),
             (_, Err(error)) => Some(RolloutObstacle::Invalid(error.clone())),
             _ if observed.spec.paused => Some(RolloutObstacle::Paused),
@@ -63,13 +63,13 @@ impl<'a> LatestRollout<'a> {
             return course;
         };
         let is_aborted = course.was_aborted || course.is_to_abort(observed);
-        if course.hold.is_none() && is_aborted && has_queue(observed, &course) {
-            course.hold = Some(RolloutObstacle::Ending);
+        if course.obstacle.is_none() && is_aborted && has_queue(observed, &course) {
+            course.obstacle = Some(RolloutObstacle::Ending);
         }
-        if course.hold.is_none() {
+        if course.obstacle.is_none() {
             match course.following(observed, wanted) {
                 Ok(next) => return course.next(observed, wanted, next),
-                Err(hold) => course.hold = Some(hold),
+                Err(hold) => course.obstacle = Some(hold),
             }
         }
         course.is_behind = true;
@@ -93,7 +93,7 @@ impl<'a> LatestRollout<'a> {
             was_aborted: aborted(&status.conditions).is_some(),
             batch: status.batch.as_ref().map_or(0, |batch| batch.number),
             completed: status.completed_rollout,
-            hold: None,
+            obstacle: None,
             is_behind: false,
         }
     }
@@ -158,7 +158,7 @@ impl<'a> LatestRollout<'a> {
             } else {
                 self.completed
             },
-            hold: None,
+            obstacle: None,
             is_behind: false,
         }
     }

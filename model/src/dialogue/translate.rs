@@ -5,7 +5,7 @@ use super::{
     ARCHIVED, AVAILABLE, Answer, Condition, ControlledObjectReference, Delegated, DelegationAnswer,
     Life, OBJECTS, ObjectSetObject, ObjectSetPhaseStatus, ObjectSetStatus, ObjectSetTemplatePhase,
     PAUSED, PRESENT, PhaseAnswer, PhaseState, Probes, Record, Reported, SUCCEEDED, Status, Value,
-    World, controlled_reference, json, sabotage,
+    World, controlled_reference, engine_fault, json,
 };
 
 /// The phases of a revision, or the phase of a phase object; phases without objects are omitted.
@@ -143,7 +143,7 @@ pub(super) fn delegated(world: &World, set: usize, record: Record) -> Delegated 
         manifest: Value::Null,
         state: record
             .exists()
-            .then(|| sabotage::phase_state(world.sabotage, phase_state(set, record))),
+            .then(|| engine_fault::phase_state(world.sabotage, phase_state(set, record))),
     }
 }
 
@@ -168,7 +168,7 @@ pub(super) fn delegation_answer(world: &World, set: usize, said: PhaseAnswer) ->
         PhaseAnswer::Changed => DelegationAnswer::Changed,
         PhaseAnswer::Failed => DelegationAnswer::Failed("lost".to_owned()),
     };
-    sabotage::delegation_answer(world.sabotage, answer)
+    engine_fault::delegation_answer(world.sabotage, answer)
 }
 
 /// The recorded parts of the status of a revision.

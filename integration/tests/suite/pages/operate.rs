@@ -1,0 +1,86 @@
+//! The pages of the part "Operate".
+
+use baton_hack::bed::{Afterwards, Bed};
+use baton_hack::paths::Dirs;
+use baton_integration::endpoint::Endpoint;
+use baton_integration::guard::Guard;
+use baton_integration::manager::Manager;
+use baton_integration::page::Page;
+use baton_integration::prelude::*;
+use baton_integration::program::Log;
+use baton_integration::sites::{PUSH, Site, TemporaryKubeconfig};
+
+use crate::cluster_commands::turn;
+
+/// The purpose of the manager, which names its log.
+const PURPOSE: &str = "operate";
+
+/// Starts the manager with the account and the flags of `config/install.yaml`.
+async fn manager(cluster: &Cluster) -> Manager {
+    let token = cluster.token("baton-system", "baton").await;
+    let kubeconfig = Endpoint::of_bed(cluster.kubeconfig()).kubeconfig(&token);
+    let kubeconfig = TemporaryKubeconfig::new(&kubeconfig);
+    Manager::start_with(kubeconfig.path(), PURPOSE, &["--require-site-assignments"])
+}
+
+/// Baton is removed again without its objects, so the test has a control plane of its own.
+#[tokio::test]
+async fn baton_is_installed_upgraded_and_removed_and_the_objects_stay() {
+    let _turn = turn().await;
+    let dirs = Dirs::from_env().unwrap();
+    let name = format!("it-{}-operate", std::process::id());
+    let _guard = Guard::over_bed(&name);
+    let bed = Bed::up(&dirs, &name.parse().unwrap(), None, Afterwards::End)
+        .await
+        .unwrap();
+    let cluster = Cluster::connect(&bed.kubeconfig()).await;
+    let log = Log::of(&format!("manager-{PURPOSE}"));
+    let ns = TestNamespace::on(cluster.clone(), log, Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let there = site.kubeconfig();
+    let kubeconfig = bed.kubeconfig();
+    let open = async |name| {
+        let page = Page::open(&ns, name).await;
+        let page = page.contexts(&[("hub", &kubeconfig), ("eu-1", &there)]);
+        page.stands_for("shop", ns.name())
+            .stands_for("cafe", ns.name())
+    };
+
+    open("docs/start/install.md").await.run().await;
+    open("docs/operate/install.md").await.run().await;
+    let first = manager(&cluster).await;
+    let content = ns.content().phase("a", [configmap("of-deployment")]);
+    let shop = ns.deployment(ns.name()).content(content).create().await;
+    shop.concluded_as(1).await;
+    let objects = [configmap("of-deployment"), configmap("of-revision")];
+    ns.revision(1)
+        .phase("a", [objects[1].clone()])
+        .available()
+        .await;
+    let page = open("docs/operate/troubleshooting.md").await;
+    page.stands_for("NAME", "v1").run().await;
+
+    let before = [ns.live(&objects[0]).await, ns.live(&objects[1]).await];
+    open("docs/operate/upgrade.md").await.run().await;
+    assert!(first.terminate().success());
+    let second = manager(&cluster).await;
+    shop.reaches(&[Is("Available", "True")]).await;
+    let after = [ns.live(&objects[0]).await, ns.live(&objects[1]).await];
+    assert_eq!(before, after);
+
+    let page = open("docs/operate/uninstall.md").await;
+    page.reader("baton cluster join eu-1 --context eu-1 --for-all");
+    page.run().await;
+    drop(second);
+    for (before, object) in before.iter().zip(&objects) {
+        let live = ns.live(object).await;
+        assert_eq!((uid(&live), owners(&live)), (uid(before), &[][..]));
+        assert_eq!(live["data"], before["data"]);
+    }
+    let definitions = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "x").manifest;
+    let left = cluster.list(&definitions, "").await;
+    let left = left
+        .iter()
+        .filter(|it| it["spec"]["group"] == "package-operator.run");
+    assert_eq!(left.count(), 0);
+}
