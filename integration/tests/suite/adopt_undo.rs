@@ -111,7 +111,7 @@ async fn an_interrupted_undo_is_completed_by_a_second_run() {
     let revision = adopted(&ns).await;
     finalizers(&ns, &revision, |it| it.push(HOLD.into())).await;
     let title = format!(
-        "os/{} is still being deleted; run this again",
+        "os/{} is still being deleted; check its finalizers",
         revision.name()
     );
     let undo = [&UNDO[..], &["--timeout", "1s"]].concat();

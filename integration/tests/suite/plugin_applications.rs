@@ -305,7 +305,8 @@ async fn diff_shows_the_effect_of_a_file_on_an_application() {
     assert_shows!(ns, "application_forecast", back.stdout);
     let new = file("new", environment("1.0.0"));
     assert!(
-        new.stdout.contains(": added\n  it makes the first release"),
+        new.stdout
+            .contains(": added\n  it creates the first release"),
         "{new:?}"
     );
     let mut wrong = environment("1.0.0");
@@ -462,7 +463,7 @@ async fn missing_and_forbidden_objects_are_reported() {
         ),
         (&["rollback", "app/shop"], "applications \"shop\" not found"),
         (&["diff", "app/shop"], "applications \"shop\" not found"),
-        (&["pause", "app/shop"], "which this command does not know"),
+        (&["pause", "app/shop"], "is not a kind for this command"),
         (&["tree", "app/shop", "od/web"], "names more than one"),
         (&["tree", "app/a\u{7}"], "cannot be a name"),
     ] {

@@ -106,10 +106,22 @@ async fn the_overview_shows_one_line_each_and_filters_by_labels() {
         "{fine:?}"
     );
     for (args, expected) in [
-        (&["status", "--watch"][..], "--watch follows one TARGET"),
-        (&["status", "web", "-l", "a"], "leave out either it or -l"),
-        (&["tree", "web", "-l", "a"], "leave out either it or -l"),
-        (&["status", "app/web", "-A"], "leave out either it or -A"),
+        (
+            &["status", "--watch"][..],
+            "--watch needs exactly one TARGET",
+        ),
+        (
+            &["status", "web", "-l", "a"],
+            "a TARGET and -l cannot be used together",
+        ),
+        (
+            &["tree", "web", "-l", "a"],
+            "a TARGET and -l cannot be used together",
+        ),
+        (
+            &["status", "app/web", "-A"],
+            "a TARGET and -A cannot be used together",
+        ),
     ] {
         let said = ns.plugin(args).failed();
         assert!(said.contains(expected), "{args:?}: {said}");

@@ -365,12 +365,12 @@ async fn errors_are_one_line_and_code_2() {
             &["wait", "cod/none"],
             "clusterobjectdeployments \"none\" not found",
         ),
-        (
-            &["tree", "deploy/web"],
-            "there is no kind \"deploy\" here; use od ",
-        ),
+        (&["tree", "deploy/web"], "unknown kind \"deploy\"; use od "),
         (&["tree", "os/v1", "--revision=5"], "there is no revision 5"),
-        (&["tree", "os/v1", "-A"], "leave out either it or -A"),
+        (
+            &["tree", "os/v1", "-A"],
+            "a TARGET and -A cannot be used together",
+        ),
         (
             &["tree", &account],
             "objectdeployments.package-operator.run is forbidden: \

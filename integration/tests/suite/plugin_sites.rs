@@ -283,10 +283,7 @@ async fn the_tree_of_one_site_is_shown() {
         "error: sitedeploy/shop has no revision in site nowhere; `kubectl baton tree sitedeploy/shop` shows its sites\n"
     );
     let refused = ns.plugin(&["tree", "od/shop", "--site", "a"]).failed();
-    assert!(
-        refused.contains("name that as sitedeploy/NAME"),
-        "{refused}"
-    );
+    assert!(refused.contains("name one as sitedeploy/NAME"), "{refused}");
     let refused = ns.plugin(&["tree", "sitedeploy/none"]).failed();
     assert!(
         refused.starts_with("error: sitedeployments \"none\" not found in namespace"),
@@ -409,10 +406,13 @@ async fn a_rollout_over_sites_is_paused_resumed_and_aborted() {
     assert_eq!(redeployed, format!("{name} selects its sites again\n"));
     assert!(spec().await["redeploy"].is_string());
     let refused = ns.plugin(&["redeploy", "siteapp/shop"]).failed();
-    assert!(refused.contains("does not know \"siteapp\""), "{refused}");
+    assert!(
+        refused.contains("\"siteapp\" is not a kind for this command"),
+        "{refused}"
+    );
     let refused = ns.plugin(&["restart", "sitedeploy/shop"]).failed();
     assert!(
-        refused.contains("does not know \"sitedeploy\""),
+        refused.contains("\"sitedeploy\" is not a kind for this command"),
         "{refused}"
     );
 }

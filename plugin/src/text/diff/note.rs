@@ -7,7 +7,7 @@ use baton_view::{
 
 use super::{
     object_title,
-    outcome::{controller, unseen},
+    outcome::{controlled, unseen},
 };
 use crate::output::format::first;
 
