@@ -430,7 +430,9 @@ async fn a_rollout_is_aborted_or_rolled_back() {
     let forth = ns.plugin(&forth);
     assert_eq!(forth.code, 1);
     assert!(
-        forth.stderr.contains("error: not there after 1s"),
+        forth
+            .stderr
+            .contains("error: the step is not achieved after 1s"),
         "{forth:?}"
     );
     assert_eq!(template().await, environment("1.1.0"));

@@ -232,7 +232,7 @@ async fn values_of_flags_are_completed_with_what_the_cluster_has() {
         ),
         (
             &["wait", "web", "--for", "rol"],
-            "rolled-out\tthe newest content is there and available\n:4\n",
+            "rolled-out\tthe newest content is available\n:4\n",
         ),
         (&["rollback", "none", "--to-revision", ""], ":4\n"),
         (&["rollback", "--to-revision", ""], ":4\n"),

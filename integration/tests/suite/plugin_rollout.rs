@@ -172,7 +172,8 @@ async fn secrets_are_left_out_unless_a_revision_would_delete_them() {
     let with = run(&["--wait"]).done();
     assert_eq!(with.stderr.matches("note: ").count(), 1, "{with:?}");
     assert!(
-        with.stderr.starts_with("note: Secret/db is in clear text "),
+        with.stderr
+            .starts_with("note: Secret/db is stored in clear text "),
         "{with:?}"
     );
     assert!(!with.stderr.contains("hunter2"));

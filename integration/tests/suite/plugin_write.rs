@@ -481,7 +481,7 @@ async fn rollback_returns_to_the_last_revision_that_succeeded(scope: Scope) {
     assert!(
         again
             .stdout
-            .contains("not rolled back: the content of revision 1"),
+            .contains("not rolled back: it has the content of revision 1"),
         "{again:?}"
     );
     web.has_sets(&[1, 2, 3]).await;
