@@ -13,7 +13,7 @@
 //! ..                                                             // something is delivered
 //! conflict.used(2).await;
 //! faults.end_watches("/configmaps", WatchEnd::Error(Status::gone()));   // the watches that are open now
-//! let writes = faults.seen().iter().filter(|seen| seen.is_write()).count();
+//! let writes = faults.requests().iter().filter(|seen| seen.is_write()).count();
 //! ```
 //!
 //! [`Answer`] lists the faults of a script: a request may be answered without the server, carried

@@ -228,7 +228,7 @@ fn record_text(state: &State, index: usize) -> String {
         Life::Deleting => parts.push("deleting".to_owned()),
         Life::Alive if record.status.archived => parts.push("archived".to_owned()),
         Life::Alive if set.requested != RequestedState::Active => {
-            parts.push(format!("{:?}", set.requested))
+            parts.push(format!("{:?}", set.requested));
         }
         Life::Alive => {}
     }

@@ -62,7 +62,8 @@ mod tests {
 
     #[test]
     fn a_block_without_a_test_and_without_a_reason_is_refused() {
-        let text = "```sh\nls\n```\n\n```text norun=tour\n$ ls\n```\n\n```text\n$ ls\n```\n\n```yaml norun=\na: b\n```\n";
+        let text = "```sh\nls\n```\n\n```text norun=tour\n$ ls\n```\n\n```text\n$ ls\n```\n\n\
+                    ```yaml norun=\na: b\n```\n";
         let lines = |name: &str, suite: &str| -> Vec<String> {
             let found = unrun(name, text, suite).into_iter();
             let line = |text: String| text.split(": ").next().unwrap_or_default().to_owned();

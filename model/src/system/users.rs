@@ -30,10 +30,10 @@ impl System {
                 }
                 UserAction::Pause(index) => match state.sets[index].requested {
                     RequestedState::Active => {
-                        actions.push(Action::Wish(small(index), RequestedState::Paused))
+                        actions.push(Action::Wish(small(index), RequestedState::Paused));
                     }
                     RequestedState::Paused => {
-                        actions.push(Action::Wish(small(index), RequestedState::Active))
+                        actions.push(Action::Wish(small(index), RequestedState::Active));
                     }
                     RequestedState::Archived => {}
                 },

@@ -84,7 +84,7 @@ impl ObjectPass<'_> {
                 (self.settled, self.learned) = (None, None);
             }
             (Request::Create(_), Answer::Created(live)) => {
-                self.write_answered(live, WriteResult::Created)
+                self.write_answered(live, WriteResult::Created);
             }
             (Request::Create(_), Answer::Merged(live)) if is_own_creation(&live) => {
                 self.write_answered(live, WriteResult::Created);
