@@ -387,10 +387,7 @@ async fn objects_that_cannot_be_adopted_are_reported_before_any_write() {
     )
     .await;
     let pending = said(&ADOPT);
-    assert!(
-        pending.contains("revision 1 is pending-upgrade"),
-        "{pending}"
-    );
+    assert!(pending.contains("shop is pending-upgrade"), "{pending}");
     let torn =
         json!({"metadata": {"labels": {"status": "deployed"}}, "stringData": {"release": "x"}});
     ns.merge(&record, &torn).await;

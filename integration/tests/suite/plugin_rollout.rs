@@ -192,7 +192,8 @@ async fn secrets_are_left_out_unless_a_revision_would_delete_them() {
     ]);
     ns.grant(&blind, rules).await;
     let account = format!("--as={blind}");
-    let expected = format!("error: Secret/db is in ObjectSet/{owner}, which would delete it");
+    let expected =
+        format!("error: nothing was written, because Secret/db belongs to ObjectSet/{owner}");
     ns.eventually(
         "a refusal because of the content of the revision",
         async || {
