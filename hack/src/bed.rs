@@ -150,7 +150,7 @@ impl Bed {
             return Ok(bed);
         }
         if bed.sweep()? {
-            eprintln!("bed {name}: removed what was left of an earlier one");
+            eprintln!("bed {name}: removed the remains of an earlier one");
         }
         let started = Instant::now();
         eprintln!("bed {name}: starting a control plane");

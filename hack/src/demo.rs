@@ -184,29 +184,29 @@ impl Own {
 
 /// Commands to try after the tour, each with a description.
 const TRIES: [&str; 7] = [
-    "what there is: get objectdeployments,objectsets,deployments,services,configmaps",
+    "all objects: get objectdeployments,objectsets,deployments,services,configmaps",
     "the chain, live: baton tree cafe -w",
     "a forced new revision of the same content: baton restart cafe",
     "a revision, its conditions and events: describe objectset shop-v5",
     "drift is repaired: set image deployment/shop shop=registry.example/shop:9.9",
-    "what is deleted comes back: delete service shop",
+    "a deleted object is created again: delete service shop",
     "a revision goes with its objects, last phase first: delete objectset shop-v5",
 ];
 
 /// Further commands about Applications.
 const TRIES_OF_APPLICATIONS: [&str; 4] = [
     "the next Release: apply -f config/samples/31-application-next.yaml",
-    "how far it is: baton status app/bakery --watch",
+    "its progress: baton status app/bakery --watch",
     "its next step: baton promote bakery",
-    "what Shipper's clients see: get applications,releases,capacitytargets,traffictargets",
+    "the view of Shipper's clients: get applications,releases,capacitytargets,traffictargets",
 ];
 
 /// Further commands about sites.
 const TRIES_OF_SITES: [&str; 4] = [
-    "what runs where, and what waits: baton sites",
+    "the versions of each site, and its queue: baton sites",
     "the next version: apply -f config/samples/42-site-application-next.yaml",
-    "how far it is, wave by wave: baton status sitedeploy/till --watch",
-    "what became of it: baton history sitedeploy/till",
+    "its progress, wave by wave: baton status sitedeploy/till --watch",
+    "the rollouts so far: baton history sitedeploy/till",
 ];
 
 fn closing_text(context: Option<&str>, kubeconfigs: Option<OsString>, plugin: &Path) -> String {
@@ -242,8 +242,8 @@ fn closing_text(context: Option<&str>, kubeconfigs: Option<OsString>, plugin: &P
             "Without a kubectl of your own: cargo dev kubectl --bed {BED} -n {NAMESPACE} get objectsets"
         ),
         Some(selected) => format!(
-            "Before Ctrl-C, while the manager is there to take things down:\n\n  \
-             kubectl{selected} delete namespace {NAMESPACE}\n"
+            "Before Ctrl-C, while the manager still runs and can delete the objects:\n\n  kubectl{selected} delete \
+             namespace {NAMESPACE}\n"
         ),
     });
     lines.join("\n")

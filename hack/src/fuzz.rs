@@ -76,7 +76,7 @@ struct TargetLocation {
 }
 
 impl Target {
-    const fn place(self) -> TargetLocation {
+    const fn location(self) -> TargetLocation {
         match self {
             Self::Diff => TargetLocation {
                 name: "diff",
@@ -160,14 +160,14 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     };
     let host = host(dirs).await?;
     for target in targets {
-        let place = target.place();
-        eprintln!("fuzz: building {}", place.name);
-        let binary = build(dirs, &place, &host).await?;
-        eprintln!("fuzz: {}, {} minutes", place.name, options.minutes);
-        let status = fuzz(dirs, &place, &binary, options.minutes).await?;
+        let location = target.location();
+        eprintln!("fuzz: building {}", location.name);
+        let binary = build(dirs, &location, &host).await?;
+        eprintln!("fuzz: {}, {} minutes", location.name, options.minutes);
+        let status = fuzz(dirs, &location, &binary, options.minutes).await?;
         if !status.success() {
-            let crashes = format!("{}/crashes", place.inputs);
-            return Err(Error::Found(place.name, crashes));
+            let crashes = format!("{}/crashes", location.inputs);
+            return Err(Error::Found(location.name, crashes));
         }
     }
     Ok(())
@@ -181,45 +181,45 @@ async fn host(dirs: &Dirs) -> Result<String, Error> {
     host.map(str::to_owned).ok_or(Error::Host(text.clone()))
 }
 
-async fn build(dirs: &Dirs, place: &TargetLocation, host: &str) -> Result<PathBuf, Error> {
+async fn build(dirs: &Dirs, location: &TargetLocation, host: &str) -> Result<PathBuf, Error> {
     let mut command = cargo::command(dirs);
     command
         .args(["test", "--no-run", "--profile", "fuzz", "--locked"])
         .args(["--message-format=json-render-diagnostics"])
         .args(["--target", host, "--target-dir", "target/fuzz"])
-        .args(["--package", place.package])
-        .args(place.artifact)
+        .args(["--package", location.package])
+        .args(location.artifact)
         .env("RUSTFLAGS", COVERAGE.join(" "));
     let (messages, _, status) = exec::captured(&mut command).await?;
     let built = cargo::test_executable(&messages).filter(|_| status.success());
-    built.ok_or(Error::Build(place.name))
+    built.ok_or(Error::Build(location.name))
 }
 
 async fn fuzz(
     dirs: &Dirs,
-    place: &TargetLocation,
+    location: &TargetLocation,
     binary: &Path,
     minutes: u64,
 ) -> Result<ExitStatus, Error> {
     // The paths are relative, since these arguments are separated by spaces.
-    let grown = format!("target/fuzz/corpus/{}", place.name);
-    let [corpus, crashes] = ["corpus", "crashes"].map(|name| format!("{}/{name}", place.inputs));
+    let grown = format!("target/fuzz/corpus/{}", location.name);
+    let [corpus, crashes] = ["corpus", "crashes"].map(|name| format!("{}/{name}", location.inputs));
     for directory in [&grown, &crashes] {
         let path = dirs.workspace.join(directory);
         let made = fs::create_dir_all(&path);
         made.map_err(|source| Error::Directory { path, source })?;
     }
     let mut arguments = arguments(&grown, [&corpus, &crashes], minutes);
-    let dictionary = format!("{}/dictionary", place.inputs);
+    let dictionary = format!("{}/dictionary", location.inputs);
     if dirs.workspace.join(&dictionary).exists() {
         arguments.push(format!("-dict={dictionary}"));
     }
     let mut command = tokio::process::Command::new(binary);
     command
         .current_dir(&dirs.workspace)
-        .args([place.test, "--exact", "--nocapture", "--quiet"])
+        .args([location.test, "--exact", "--nocapture", "--quiet"])
         .args(["--test-threads", "1"])
-        .env("BOLERO_TEST_NAME", place.test)
+        .env("BOLERO_TEST_NAME", location.test)
         .env("BOLERO_LIBTEST_HARNESS", "1")
         .env("BOLERO_LIBFUZZER_ARGS", arguments.join(" "));
     let status = Group::spawn(&mut command)?.wait().await?;
@@ -255,24 +255,24 @@ mod tests {
     fn every_fuzz_target_has_a_test_and_seeds() {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for target in Target::value_variants() {
-            let place = target.place();
-            let inputs = workspace.join(place.inputs);
+            let location = target.location();
+            let inputs = workspace.join(location.inputs);
             let module = inputs.join("../../fuzz.rs");
             let source =
                 fs::read_to_string(&module).unwrap_or_else(|error| panic!("{module:?}: {error}"));
-            let test = place.test.rsplit("::").next().unwrap_or_default();
+            let test = location.test.rsplit("::").next().unwrap_or_default();
             assert!(
                 source.contains(&format!("fn {test}()")),
                 "{module:?} has no {test}"
             );
-            let name = format!("check!(name = \"{}\")", place.name);
+            let name = format!("check!(name = \"{}\")", location.name);
             assert!(source.contains(&name), "{module:?} has no {name}");
-            assert!(inputs.ends_with(place.name), "the engine looks there");
+            assert!(inputs.ends_with(location.name), "the engine looks there");
             let seeds = fs::read_dir(inputs.join("corpus")).map(Iterator::count);
             assert!(
                 seeds.is_ok_and(|seeds| seeds > 0),
                 "{} has no seeds",
-                place.name
+                location.name
             );
         }
     }

@@ -43,7 +43,7 @@ pub(crate) enum Error {
     Exec(#[from] exec::Error),
     #[error(transparent)]
     Tools(#[from] tools::Error),
-    #[error("the path of this program is not known: {0}")]
+    #[error("the path of this program is unknown: {0}")]
     Own(std::io::Error),
     #[error("the output of flaky tests of the run before cannot be removed: {0}")]
     Kept(std::io::Error),

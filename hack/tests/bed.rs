@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
-    reason = "helpers of tests state what they expect, as tests do"
+    reason = "helpers of tests panic with the expected state, as tests do"
 )]
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -59,7 +59,7 @@ async fn pods_become_ready_unless_their_image_is_broken_and_nothing_is_left() {
     for port in [api, etcd, etcd_peer, controller_manager, scheduler, kwok] {
         assert!(
             TcpStream::connect(("127.0.0.1", port)).is_ok(),
-            "nobody listens on {port}"
+            "no program listens on {port}"
         );
         // If this is a local address, a server that listens on every interface answers on it.
         assert!(

@@ -13,7 +13,7 @@
 //! ..                                                             // something is delivered
 //! conflict.used(2).await;
 //! faults.end_watches("/configmaps", WatchEnd::Error(Status::gone()));   // the watches that are open now
-//! let writes = faults.seen().iter().filter(|seen| seen.is_write()).count();
+//! let writes = faults.requests().iter().filter(|seen| seen.is_write()).count();
 //! ```
 //!
 //! [`Answer`] lists the faults of a script: a request may be answered without the server, carried
@@ -146,7 +146,7 @@ impl Faults {
     /// Adds an injection, which applies to all further requests.
     #[expect(
         clippy::must_use_candidate,
-        reason = "what it returns is for those who want to wait"
+        reason = "a caller that does not wait needs no result"
     )]
     pub fn inject(&self, on: On, answer: Answer) -> Injection {
         let text = format!("{on:?} to meet {answer:?}");

@@ -161,7 +161,7 @@ impl Program {
         match http_get(self.metrics, "/metrics") {
             Ok(text) => Metrics::parse(&text),
             Err(error) => panic!(
-                "cannot read the metrics of what logs to {}: {error}",
+                "cannot read the metrics of the program with the log {}: {error}",
                 self.log.path().display()
             ),
         }
@@ -194,7 +194,7 @@ impl Program {
             }
             assert!(
                 asked.elapsed() < TIMEOUT,
-                "what logs to {} does not end on SIGTERM",
+                "the program with the log {} does not end on SIGTERM",
                 self.log.path().display()
             );
             sleep(Duration::from_millis(10));

@@ -160,7 +160,7 @@ impl fmt::Display for Expectation<'_> {
                     "a current condition {type_}={status} because of {reason}"
                 )
             }
-            Self::Says(type_, text) => write!(f, "a condition {type_} that says {text:?}"),
+            Self::Says(type_, text) => write!(f, "a condition {type_} with {text:?}"),
             Self::No(type_) => write!(f, "no condition {type_}"),
             Self::Controls(objects) => write!(f, "control of exactly {objects:?}"),
             Self::Phase(phase) => write!(f, "the phase {phase}"),

@@ -90,7 +90,7 @@ struct SiteBed {
 
 /// The right to use a site, shared or alone. It ends when the value is dropped.
 #[derive(Debug)]
-#[expect(dead_code, reason = "what counts is that it is there")]
+#[expect(dead_code, reason = "only its presence matters")]
 enum Use {
     Shared(RwLockReadGuard<'static, ()>),
     Alone(RwLockWriteGuard<'static, ()>),

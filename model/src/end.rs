@@ -326,7 +326,7 @@ fn of_object(system: &System, state: &State, object: usize) -> Result<(), String
     let count = world.revisions.len();
     let is_wanted = (0..count).any(may_have);
     if content != 0 && !is_wanted && !facts.is_kept {
-        return Err(format!("{name} is left behind, nobody wants it"));
+        return Err(format!("{name} is left behind, and no revision wants it"));
     }
     for index in (0..ACTORS).filter(|index| facts.owners & (1 << index) != 0) {
         let owner = World::revision(index);

@@ -108,8 +108,8 @@ fn act(system: &System, state: &State, action: Action) -> String {
         Action::Edit(index) => format!("user edits {}", object(index)),
         Action::Remove(index) => format!("user deletes {}", object(index)),
         Action::Foreign(index, deed) => format!("{} {}", deed_text(deed), name(index)),
-        Action::Hold(index) => format!("somebody puts a finalizer on {}", object(index)),
-        Action::Unhold(index) => format!("somebody takes the finalizer off {}", object(index)),
+        Action::Hold(index) => format!("a user adds a finalizer to {}", object(index)),
+        Action::Unhold(index) => format!("a user removes the finalizer of {}", object(index)),
         Action::Collect(index) => format!("garbage collection looks at {}", object(index)),
         Action::Deliver(index) => format!("the watch catches up with {}", object(index)),
         Action::TakeAway(index) => {
@@ -186,7 +186,7 @@ fn request(system: &System, talk: u32, which: u8) -> String {
         Request::TakeBack => "take back",
         Request::Release { .. } => "release",
         Request::HandOver(_) => "hand over",
-        Request::DeleteForRecreation(_) => "delete to create anew",
+        Request::DeleteForRecreation(_) => "delete to create again",
         Request::Delete(_) => "delete",
     };
     format!("{verb} {}", NAMES[pending.object])

@@ -111,35 +111,35 @@ fn answer(status: &Status) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SubjectError {
     #[error(
-        "there is no kind {0:?} here; use od (ObjectDeployment), cod (ClusterObjectDeployment), os (ObjectSet), cos \
+        "unknown kind {0:?}; use od (ObjectDeployment), cod (ClusterObjectDeployment), os (ObjectSet), cos \
              (ClusterObjectSet), app (Application), rel (Release), sitedeploy (SiteDeployment) or siteapp \
              (SiteApplication)"
     )]
     Kind(String),
     /// A kind of Shipper, for a command that takes none.
     #[error(
-        "{0:?} is a kind of Shipper's, which this command does not know; tree, status, history, diff, rollback, \
-             promote and abort do"
+        "{0:?} is not a kind for this command; the commands tree, status, history, diff, rollback, promote and abort \
+             take app/NAME (Application) and rel/NAME (Release)"
     )]
     Application(String),
     /// A kind of sites, for a command that takes none, or another one.
     #[error(
-        "this command does not know {0:?}; tree, status, history and diff take sitedeploy/NAME and siteapp/NAME, \
-             rollback, pause, resume, abort, redeploy and wait take sitedeploy/NAME"
+        "{0:?} is not a kind for this command; the commands tree, status, history and diff take sitedeploy/NAME and \
+             siteapp/NAME; rollback, pause, resume, abort, redeploy and wait take sitedeploy/NAME"
     )]
     Site(String),
     /// Another kind, for a command that takes Shipper's kinds only.
     #[error(
-        "there is no kind {0:?} here; this command takes app/NAME (Application) or rel/NAME (Release)"
+        "{0:?} is not a kind for this command; it takes app/NAME (Application) or rel/NAME (Release)"
     )]
     NoApplication(String),
     /// Another kind, for a command that takes deployments to sites only.
-    #[error("{0:?} is no deployment to sites; this command takes sitedeploy/NAME")]
+    #[error("{0:?} is not a deployment to sites; this command takes sitedeploy/NAME")]
     NoSite(String),
     /// A text that is no valid name of an object.
     #[error("{0:?} cannot be a name: names consist of lower-case letters, digits, '-' and '.'")]
     Name(String),
-    #[error("{1:?} names a kind, and so does {0:?} in front of it; give one of the two")]
+    #[error("{1:?} has a kind already; leave out {0:?} in front of it")]
     Mixed(String, String),
     /// Several subjects for a command that takes one.
     #[error("{0:?} names more than one; this command takes one at a time")]

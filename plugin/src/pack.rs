@@ -194,7 +194,7 @@ pub(crate) fn pack(collected: Collected, options: &Options) -> Result<Packed, In
     };
     if decision.cluster && options.service_account_name.is_some() {
         errors.push(InputError::general(
-            "--service-account: the result is cluster-scoped, and has no namespace that the account could be in",
+            "--service-account: the result is cluster-scoped, so it has no namespace with such an account",
         ));
     }
     errors.extend(manifest::duplicates(&manifests));
@@ -208,7 +208,7 @@ pub(crate) fn pack(collected: Collected, options: &Options) -> Result<Packed, In
     };
     if manifests.is_empty() {
         return Err(InputErrors(vec![InputError::general(
-            "--no-secrets: there is nothing but Secrets in the input",
+            "--no-secrets: the input contains only Secrets",
         )]));
     }
     notes.extend(decision.notes.iter().cloned());
@@ -252,7 +252,7 @@ fn advice(manifest: &Manifest) -> Option<String> {
     let title = manifest.title();
     if spec("ttlSecondsAfterFinished").is_some_and(Value::is_number) {
         return Some(format!(
-            "{}: {title} has ttlSecondsAfterFinished: deleted after its end, it is made again and runs again",
+            "{}: {title} has ttlSecondsAfterFinished: it is deleted after its end, created again, and runs again",
             manifest.location
         ));
     }

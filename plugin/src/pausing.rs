@@ -156,7 +156,7 @@ pub(crate) fn decide(subject: &Pausable, action: Action) -> Result<Decision, Err
             if let (Action::Resume, true, Some(owner)) = (action, by_parent, revision.controller())
             {
                 return impossible(&format!(
-                    "was paused with its {} {}; resume that",
+                    "was paused with its {} {}; resume this one instead",
                     owner.kind, owner.name
                 ));
             }
@@ -245,7 +245,9 @@ mod tests {
                 "Paused",
                 "",
                 Action::Resume,
-                format!("{name} was paused with its ClusterObjectDeployment web; resume that"),
+                format!(
+                    "{name} was paused with its ClusterObjectDeployment web; resume this one instead"
+                ),
             ),
             (
                 "",

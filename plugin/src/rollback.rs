@@ -57,17 +57,15 @@ pub(crate) enum Refusal {
     },
     /// The default choice needs a revision that has succeeded.
     #[error(
-        "no earlier revision with another content has ever succeeded; --force rolls back to revision {newest} all \
-             the same, --to-revision to another one"
+        "no earlier revision with another content has ever succeeded; --force rolls back to revision {newest} anyway, \
+             and --to-revision to another one"
     )]
     NoneSucceeded {
         /// The number that `--force` would choose.
         newest: i64,
     },
     /// The requested revision was never fully available.
-    #[error(
-        "revision {number} ({name}) has never succeeded; --force rolls back to it all the same"
-    )]
+    #[error("revision {number} ({name}) has never succeeded; --force rolls back to it anyway")]
     NeverSucceeded { number: i64, name: String },
     /// Parts of the content do not exist any more.
     #[error(
@@ -229,13 +227,13 @@ mod tests {
             // The deployment was paused after a rollback to the first content.
             (
                 "1s= 2",
-                "no earlier revision with another content has ever succeeded; --force rolls back to revision 2 all \
-                     the same, --to-revision to another one",
+                "no earlier revision with another content has ever succeeded; --force rolls back to revision 2 anyway, \
+                     and --to-revision to another one",
             ),
             (
                 "1 2 3c=",
-                "no earlier revision with another content has ever succeeded; --force rolls back to revision 2 all \
-                     the same, --to-revision to another one",
+                "no earlier revision with another content has ever succeeded; --force rolls back to revision 2 anyway, \
+                     and --to-revision to another one",
             ),
             (
                 "1sc=",
@@ -279,7 +277,7 @@ mod tests {
                 "1s 2 3sc=",
                 2,
                 false,
-                "revision 2 (web-v2) has never succeeded; --force rolls back to it all the same",
+                "revision 2 (web-v2) has never succeeded; --force rolls back to it anyway",
             ),
             (
                 "1s 2s 4sc=",

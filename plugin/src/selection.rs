@@ -66,7 +66,7 @@ impl SelectionArgs {
             return Err(only_one_namespace());
         }
         if self.selector.is_some() {
-            let text = "a TARGET is chosen by its name; leave out either it or -l";
+            let text = "a TARGET and -l cannot be used together";
             return Err(Error::Usage(text.to_owned()));
         }
         Ok(())
@@ -74,6 +74,6 @@ impl SelectionArgs {
 }
 
 fn only_one_namespace() -> Error {
-    let text = "a TARGET is looked for in one namespace; leave out either it or -A";
+    let text = "a TARGET and -A cannot be used together, as a TARGET is in one namespace";
     Error::Usage(text.to_owned())
 }

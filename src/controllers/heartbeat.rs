@@ -100,7 +100,7 @@ fn on_phase(change: &Change<PhaseKind>) -> Option<Wake<ClusterKey>> {
     let cluster = phase.agent()?;
     let is_concerned = *phase.key.name == *HEARTBEAT
         && change.writer != Some(Heartbeats::NAME)
-        && change.matters();
+        && change.may_change_results();
     is_concerned.then(|| Wake::now(ClusterKey(cluster.to_owned())))
 }
 

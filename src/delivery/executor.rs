@@ -362,7 +362,7 @@ impl<K: RecordKind> Executor<'_, K> {
         let recreated = outcome.writes.iter();
         let recreated = recreated.filter(|(_, write)| *write == WriteResult::Recreated);
         let recreated = recreated.map(|(at, _)| name(at)).collect();
-        let what = "Deleted {count} object(s) to create them anew, as their change is refused";
+        let what = "Deleted {count} object(s) to create them again, as their change is refused";
         self.publish_objects(EventReason::Recreated, what, recreated);
         let created = |(_, write): &(_, WriteResult)| {
             matches!(write, WriteResult::Created | WriteResult::Recreated)

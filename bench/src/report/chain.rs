@@ -34,7 +34,7 @@ pub(super) fn tables(chain: &Chain) -> String {
     format!(
         "Chain: edit by edit, and the manager's resident memory once it is calm\n{}{growth}\n\n\
          Chain: requests for each edit of a deployment, as the API server counts them\n{}\n\
-         On ConfigMaps {:.2} for each object. Those of the bench are left out. The server does not tell who asks: \
+         On ConfigMaps {:.2} for each object. Those of the bench are left out. The server does not report the client: \
          a GET that is\nnot among the requests by verb is of the garbage collector, which looks at revisions whose \
          objects\nchange owners. Refused: answered with a failure, such as a conflict.",
         rounds(chain),

@@ -16,9 +16,9 @@ pub(super) fn head(fleet: &Fleet) -> String {
 
 /// The meaning of the figures in the table of steps.
 pub(super) const NOTES: &str = "\
-     fleet: bare is the sum over all clusters, one after the other. idle: the manager is left alone, with one\n\
+     fleet: bare is the sum over all clusters, one after the other. idle: the manager has no work, with one\n\
      Cluster object for each cluster (few) and with all of them. connect: from the first further Cluster\n\
-     object until the last one says that it is connected. create: until the last set is available.\n\
+     object until the last one reports that it is connected. create: until the last set is available.\n\
      restart: until it is connected to all clusters and nothing is left to do. server: all API servers and\n\
      their storage.";
 

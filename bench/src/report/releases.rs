@@ -18,7 +18,7 @@ pub(super) fn head(releases: &Releases) -> String {
 pub(super) const NOTES: &str = "\
      releases: from when the first Application is sent until its Release, or the last one, is complete. The bench\n\
      sends a Release to its next step as soon as it waits for a command. lone: one after the other on an idle\n\
-     manager. Set: an Application. restart: until nothing is left to do.";
+     manager. Set: an Application. restart: until no work is left.";
 
 /// The tables about Releases.
 pub(super) fn tables(figures: &Figures, releases: &Releases) -> String {
@@ -33,7 +33,7 @@ pub(super) fn tables(figures: &Figures, releases: &Releases) -> String {
 
 const BARE_NOTES: &str = "\
      s: of one where they are lone (the median), else of all. bare: every object, every number of pods and every\n\
-     label once by a plain request, by hand in the order of a rollout. waits: what one of these spends on waiting\n\
+     label once by a plain request, by hand in the order of a rollout. waits: the time that one of these waits\n\
      for pods and addresses (the median), which no manager makes faster. CPU: of all Releases of the step.";
 
 fn beside_bare(figures: &Figures, releases: &Releases) -> String {
@@ -98,7 +98,7 @@ fn profile(profile: &Profile) -> String {
         )
     });
     format!(
-        "What happens in one Release, {}, as it is observed: ms, kind, state\n{}",
+        "The events of one Release, {}, as they are observed: ms, kind, state\n{}",
         profile.step,
         rows.collect::<Vec<_>>().join("\n")
     )

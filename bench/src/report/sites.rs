@@ -14,10 +14,10 @@ pub(super) fn head(sites: &Sites) -> String {
 
 /// The meaning of the figures in the table of steps.
 pub(super) const NOTES: &str = "\
-     sites: from when a version is asked for until the deployment says that all sites in reach have it. In waves: a\n\
-     tenth each, healthy for a second. a tenth offline: until their Clusters say so. back online: until they have the\n\
-     version as well. restart: until it is connected to all sites and nothing is left to do. server: all API servers\n\
-     and their storage. Between manager and sites there is TLS, and a proxy in the bench.";
+     sites: from the request of a version until the deployment reports that all sites in reach have it. In waves:\n\
+     a tenth each, healthy for a second. a tenth offline: until their Clusters report it. back online: until they\n\
+     have the version as well. restart: until it is connected to all sites and no work is left. server: all API\n\
+     servers and their storage. Between manager and sites there is TLS, and a proxy in the bench.";
 
 /// The tables about sites.
 pub(super) fn tables(sites: &Sites) -> String {

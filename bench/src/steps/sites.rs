@@ -300,7 +300,7 @@ impl Steps {
             timeout,
         )
         .await?;
-        self.silent("the loss to be told of", field.shape).await?;
+        self.silent("the loss to be reported", field.shape).await?;
         let end = met.into_values().max().unwrap_or(started);
         self.counted(field, LOST, lost, Timing::of(0, end - started), counted)
             .await

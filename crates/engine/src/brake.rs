@@ -56,7 +56,7 @@ mod tests {
                 assert_eq!(until(999 + delay), Some(at(1000 + delay)), "{made}");
             }
         }
-        assert_eq!(until(9, None, at(0)), None, "nobody knows when");
+        assert_eq!(until(9, None, at(0)), None, "the time is unknown");
         let latest = until(9, Some(Timestamp::MAX), at(0));
         assert_eq!(latest, Some(Timestamp::MAX));
     }

@@ -347,7 +347,7 @@ impl<'a> ObjectPass<'a> {
                 NextAction::Write(Request::DeleteForRecreation(precondition(live)))
             }
             Situation::Ours => {
-                let text = "taken over, to be deleted and created anew".to_owned();
+                let text = "taken over, to be deleted and created again".to_owned();
                 NextAction::Blocked(Problem::Failed, text)
             }
             _ => {

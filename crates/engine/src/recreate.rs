@@ -30,7 +30,7 @@ const IMMUTABLE: [&str; 7] = [
 
 /// The end of the message about a refused object that is not to be recreated.
 pub(crate) const HINT: &str =
-    "; the annotation baton.run/update=recreate lets it be deleted and created anew";
+    "; with the annotation baton.run/update=recreate, it is deleted and created again";
 
 /// True if a cause of a refusal is that a field is immutable; the content itself may be valid.
 pub fn is_about_immutability(cause: &str) -> bool {

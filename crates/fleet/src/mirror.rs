@@ -475,7 +475,7 @@ mod tests {
         let origin = origin.acting_as(Some("deployer"));
         assert!(
             !origin.text().contains("heirs"),
-            "nothing is said of nobody"
+            "no report without a phase"
         );
         let origin = origin.handing_back(vec!["p-1".to_owned()]);
         let mirror = mirrored(&phase, &origin);

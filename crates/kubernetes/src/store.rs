@@ -143,8 +143,10 @@ impl Store {
 
     /// Stores the fingerprints that the caller has noted for an object, until another object
     /// replaces it.
-    pub fn set_settled(&self, namespace: &str, name: &str, settled: (u64, u64)) {
-        self.table.lock().set_settled((namespace, name), settled);
+    pub fn set_fingerprints(&self, namespace: &str, name: &str, settled: (u64, u64)) {
+        self.table
+            .lock()
+            .set_fingerprints((namespace, name), settled);
     }
 
     /// Applies an event of the watch.

@@ -336,7 +336,7 @@ impl Target {
     /// found equal to it. They are dropped when another object replaces the child.
     pub fn store_fingerprints(&self, gvk: &Gvk, key: &ObjectKey, settled: (u64, u64)) {
         if let Some(store) = self.0.informers.store(gvk) {
-            store.set_settled(&key.namespace, &key.name, settled);
+            store.set_fingerprints(&key.namespace, &key.name, settled);
         }
     }
 

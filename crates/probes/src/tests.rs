@@ -95,7 +95,7 @@ fn each_kind_of_probe_decides() {
         (available(), r#".status.condition["Available"] is False"#),
         (
             replicas(),
-            r#"".spec.replicas" != ".status.replicas" expected: an integer got: another such value"#,
+            r#"".spec.replicas" != ".status.replicas" expected: an integer got: another integer"#,
         ),
         (ready(), "nothing is ready"),
     ] {
@@ -133,7 +133,7 @@ fn messages_come_in_the_order_of_the_probes() {
         failed(&[
             "nothing is ready",
             r#".status.condition["Available"] is False"#,
-            r#"".spec.replicas" != ".status.replicas" expected: an integer got: another such value"#,
+            r#"".spec.replicas" != ".status.replicas" expected: an integer got: another integer"#,
         ])
     );
 }

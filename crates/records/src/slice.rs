@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(
             filled.load(Ordering::Relaxed),
             1,
-            "whoever waits for it is woken"
+            "the objects that wait for it are woken"
         );
         slices.drop_content(&key);
         assert!(!has_content());

@@ -47,7 +47,7 @@ impl<K: RecordKind> Change<K> {
 
 impl<K: RecordKind> Change<K> {
     /// True if a pass could have another result after the change.
-    pub fn matters(&self) -> bool {
+    pub fn may_change_results(&self) -> bool {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => old.differs(new),
             _ => true,
@@ -110,7 +110,7 @@ impl<K: RecordKind> Store<K> {
             let known = inner.version(&record.key);
             let freshness = inner.freshness(record.key.kind);
             let replaces = freshness.listed(&record.key, known, record.resource_version);
-            inner.take(record, replaces)
+            inner.apply(record, replaces)
         };
         self.emit(change, None)
     }
@@ -122,7 +122,7 @@ impl<K: RecordKind> Store<K> {
             let known = inner.version(&record.key);
             let freshness = inner.freshness(record.key.kind);
             let replaces = freshness.observed(known, record.resource_version);
-            inner.take(record, replaces)
+            inner.apply(record, replaces)
         };
         self.emit(change, None)
     }
@@ -298,11 +298,11 @@ impl<K: RecordKind> Inner<K> {
         let known = self.version(&record.key);
         let freshness = self.freshness(record.key.kind);
         let replaces = freshness.written(record.key.clone(), known, record.resource_version);
-        self.take(record, replaces)
+        self.apply(record, replaces)
     }
 
     /// Applies a record, if it replaces the stored one.
-    fn take(&mut self, mut record: Record<K>, replaces: bool) -> Option<Change<K>> {
+    fn apply(&mut self, mut record: Record<K>, replaces: bool) -> Option<Change<K>> {
         let old = self.records.get(&record.key).cloned();
         let ends = old.as_ref().is_some_and(|old| ends(old, &record));
         if !replaces && !ends {
@@ -335,9 +335,9 @@ impl<K: RecordKind> Inner<K> {
         let stays = |old: &Record<K>| K::references(old) == K::references(&new);
         if !old.as_deref().is_some_and(stays) {
             if let Some(old) = &old {
-                self.unlink(old);
+                self.remove_from_indexes(old);
             }
-            self.link(&new);
+            self.add_to_indexes(&new);
         }
         self.records.insert(new.key.clone(), new.clone());
         new
@@ -346,7 +346,7 @@ impl<K: RecordKind> Inner<K> {
     fn remove(&mut self, key: &Key<K>) -> Option<Arc<Record<K>>> {
         let old = self.records.remove(key)?;
         self.forget_uids(&old);
-        self.unlink(&old);
+        self.remove_from_indexes(&old);
         Some(old)
     }
 
@@ -358,7 +358,7 @@ impl<K: RecordKind> Inner<K> {
     }
 
     /// Adds a record to the indexes.
-    fn link(&mut self, new: &Record<K>) {
+    fn add_to_indexes(&mut self, new: &Record<K>) {
         let key = &new.key;
         for (index, name) in K::references(new) {
             let users = self.users.entry((index, key.sibling(name))).or_default();
@@ -372,7 +372,7 @@ impl<K: RecordKind> Inner<K> {
     }
 
     /// Removes a record from the indexes.
-    fn unlink(&mut self, old: &Record<K>) {
+    fn remove_from_indexes(&mut self, old: &Record<K>) {
         let key = &old.key;
         for (index, name) in K::references(old) {
             let named = (index, key.sibling(name));

@@ -495,10 +495,10 @@ mod tests {
         assert_eq!(handed_out(&queue), "a3@y a4");
         let start = Instant::now();
         assert_eq!(queue.next().await.0, "b2");
-        assert_eq!(start.elapsed(), SLOW, "somebody waits for nothing");
+        assert_eq!(start.elapsed(), SLOW, "a waiter has nothing to wait for");
         tokio::time::advance(SLOW * 100).await;
         assert_eq!(handed_out(&queue), "", "two stand still there already");
-        assert!(queue.is_idle(), "nobody else waits");
+        assert!(queue.is_idle(), "no other waits");
         queue.done(&"b1@x");
         assert!(!queue.is_idle());
         assert_eq!(handed_out(&queue), "a2@x");
@@ -601,7 +601,11 @@ mod tests {
         queue.forget(&"a");
         queue.refused("a");
         queue.next().await;
-        assert_eq!(start.elapsed().as_secs(), 30, "another refusal starts anew");
+        assert_eq!(
+            start.elapsed().as_secs(),
+            30,
+            "another refusal starts again"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -169,7 +169,8 @@ impl<'a> Question<'a> {
             return Decision::Start;
         }
         if own.begun() == PhaseStart::Skipped || begun == PhaseStart::Skipped {
-            let message = "Left out for a later version.".to_owned();
+            let message =
+                "This version is left out, because a later version replaces it.".to_owned();
             return Decision::Skip { message };
         }
         if let Some(newer) = self.newer().find(|newer| newer.since().is_some()) {
@@ -215,7 +216,7 @@ impl<'a> Question<'a> {
             |older: &&ActiveRevision| older.since().is_some() || !older.is_refused();
         let nearest = self.older().find(is_in_the_way)?;
         let Some(since) = nearest.since() else {
-            return Some(wait(format!("Waits for {nearest}, which waits itself.")));
+            return Some(wait(format!("Waits for {nearest}, which has not begun.")));
         };
         let SiteEntry {
             is_edit,
@@ -306,7 +307,7 @@ impl<'a> Question<'a> {
             later.entry.application == entry.application
                 && may_skip(&entry.version, &later.entry.version)
         })?;
-        let message = format!("Left out for {later}.");
+        let message = format!("This version is left out, because {later} replaces it.");
         Some(Decision::Skip { message })
     }
 

@@ -74,7 +74,7 @@ pub enum WindowCause {
     #[error("duration must be longer than zero")]
     NoDuration,
     /// The time zone does not exist.
-    #[error("time zone {0:?} is not known; zones have names such as Europe/Berlin")]
+    #[error("time zone {0:?} is unknown; zones have names such as Europe/Berlin")]
     TimeZone(String),
 }
 

@@ -487,6 +487,6 @@ mod tests {
         assert!(error.starts_with("ObjectSet web is left out: "), "{error}");
         let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
         let error = Revision::parse(other).unwrap_err().to_string();
-        assert_eq!(error, "ConfigMap x is none of our kinds");
+        assert_eq!(error, "ConfigMap x is not of a kind of Baton");
     }
 }

@@ -71,7 +71,7 @@ impl Phase {
 }
 
 /// The classes that Baton serves, for people.
-pub const SERVED: &str = "Baton serves the classes default and cluster.NAME";
+pub const SERVED: &str = "Baton serves only the classes default and cluster.NAME";
 
 /// True if Baton serves a class. Other classes need a controller of their own.
 pub fn is_served(class: &str) -> bool {

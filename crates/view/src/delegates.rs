@@ -149,7 +149,7 @@ impl Delegate {
             uid: text_at(object, "/metadata/uid").to_owned(),
             controller: owner.map(|owner| text(owner, "uid").to_owned()),
             controlled_by: owner.map_or_else(
-                || "nobody".to_owned(),
+                || "no controller".to_owned(),
                 |owner| format!("{}/{}", text(owner, "kind"), text(owner, "name")),
             ),
             is_deleting: is_terminating(object),
@@ -237,7 +237,7 @@ mod tests {
         };
         assert_eq!(found(&[]), "missing");
         assert_eq!(found(&[phase(&name, "p1", "u1")]), "own p1");
-        assert_eq!(found(&[phase(&name, "p1", "")]), "of nobody");
+        assert_eq!(found(&[phase(&name, "p1", "")]), "of no controller");
         assert_eq!(found(&[phase(&name, "p2", "u2")]), "of ObjectSet/some");
         // The plain name is taken by another revision.
         let both = [phase(&name, "p2", "u2"), phase(&other, "p3", "u1")];

@@ -32,6 +32,6 @@ pub enum Error {
     },
     #[error("bed `{name}` is not running: start it with `cargo dev up {name}`")]
     NotRunning { name: Name },
-    #[error("{ended}\nstart the bed anew with `cargo dev up {name}`")]
+    #[error("{ended}\nstart the bed again with `cargo dev up {name}`")]
     Ended { name: Name, ended: Ended },
 }

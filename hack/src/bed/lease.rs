@@ -123,7 +123,7 @@ mod tests {
         drop(lease);
         assert!(
             Lease::take(dir.path(), &name).is_ok(),
-            "whoever inherited it"
+            "the process that inherited it"
         );
 
         fs::create_dir(dir.path().join("a")).unwrap();

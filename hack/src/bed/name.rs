@@ -7,7 +7,7 @@ pub struct Name(String);
 /// The text is no valid name.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{0:?} is no name for a bed: use at most 40 of a-z, 0-9 and `-`, with a letter or digit at both ends"
+    "{0:?} is not a name for a bed: use at most 40 of a-z, 0-9 and `-`, with a letter or digit at both ends"
 )]
 pub struct InvalidName(String);
 

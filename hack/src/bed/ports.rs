@@ -38,7 +38,8 @@ pub struct Ports {
 #[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
     #[error(
-        "port {port} of 127.0.0.1 cannot be used ({source}): end what listens on it, or choose another with --port"
+        "port {port} of 127.0.0.1 cannot be used ({source}): end the program that listens on it, or choose another \
+         with --port"
     )]
     Busy { port: u16, source: std::io::Error },
     #[error("no free ports in {} to {}", RANGE.start, RANGE.end)]

@@ -34,8 +34,8 @@ pub(crate) enum Error {
     #[error("kubectl prints no JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error(
-        "a manager is at work on this cluster already: {holder} has the lease {namespace}/{LEASE}; the tour \
-         starts one of its own, so stop that one first, or apply the files of config/samples yourself"
+        "a manager runs on this cluster already: {holder} has the lease {namespace}/{LEASE}; the tour starts one of \
+         its own, so stop that one first, or apply the files of config/samples yourself"
     )]
     Occupied { namespace: String, holder: String },
     #[error(

@@ -64,16 +64,16 @@ pub(crate) const BAKERY: [Step; 9] = [
             Says("Cluster/eu-1", "Connected", "Connected: "),
             Says("Cluster/us-1", "Connected", "Connected: "),
         ],
-        narration: "What follows goes to two clusters: that of the manager, which joins itself as eu-1, and another \
-            one, us-1.",
+        narration: "The Releases go to two clusters: the cluster of the manager, which joins itself as eu-1, and \
+            another one, us-1.",
         looks: &[("baton cluster list", 0)],
     },
     Step {
         title: "An Application makes Releases",
         acts: &[("kubectl apply -f config/samples/30-application.yaml", 0)],
         expected: &[At(FIRST, "staging"), Runs(FIRST_EU, 1), Runs(FIRST_US, 1)],
-        narration: "helm rendered the chart, and each cluster has what came out of it as a revision in a chain. The \
-            Release waits at its first step, with one pod in each cluster, until somebody sends it on.",
+        narration: "helm rendered the chart, and each cluster has the result as a revision in a chain. The Release \
+            waits at its first step, with one pod in each cluster, until a user promotes it.",
         looks: &[("kubectl -n baton-demo get applications,releases", 0)],
     },
     Step {
@@ -88,8 +88,8 @@ pub(crate) const BAKERY: [Step; 9] = [
             Serves(SERVICE_EU, 4),
             Serves(SERVICE_US, 4),
         ],
-        narration: "The first Release went to its last step, past the one between. The tree shows both clusters, down \
-            to the objects: the Deployment, and the Service, which the Release has all for itself.",
+        narration: "The first Release went to its last step and skipped the one between. The tree shows both clusters, \
+            down to the objects: the Deployment, and the Service, whose traffic all goes to this Release.",
         looks: &[TREE],
     },
     Step {
@@ -120,8 +120,8 @@ pub(crate) const BAKERY: [Step; 9] = [
             Kept(SERVICE_EU),
             Kept(SERVICE_US),
         ],
-        narration: "The Service has been handed over to the new revision, and selects the pods of the old Release all \
-            the same.",
+        narration: "The Service has been handed over to the new revision, and still selects the pods of the old \
+            Release.",
         looks: &[TREE],
     },
     Step {
@@ -161,7 +161,7 @@ pub(crate) const BAKERY: [Step; 9] = [
             Kept(SERVICE_US),
         ],
         narration: "The old Release stays as history, without pods. The Service selects the new one by its name, so \
-            pods are served that come while the manager is down.",
+            pods that are created while the manager is down get traffic too.",
         looks: &[HISTORY],
     },
     Step {
@@ -187,8 +187,8 @@ pub(crate) const BAKERY: [Step; 9] = [
             Kept(SERVICE_EU),
             Kept(SERVICE_US),
         ],
-        narration: "Its pods do not start, so it is in the middle of its first step, and its status says why. The \
-            Service is in its hands already, but no traffic is.",
+        narration: "Its pods do not start, so it is in the middle of its first step, and its status contains the \
+            reason. It controls the Service already, but gets no traffic.",
         looks: &[("kubectl baton -n baton-demo status app/bakery", 1), TREE],
     },
     Step {
@@ -218,9 +218,9 @@ pub(crate) const BAKERY: [Step; 9] = [
             Kept(SERVICE_EU),
             Kept(SERVICE_US),
         ],
-        narration: "What only the deleted Release had is gone. What it shared with the one before, the Service, was \
-            handed back: the same object, with the content and the traffic of the Release that is there. The \
-            Application has the template of that Release again.",
+        narration: "The objects that only the deleted Release had are gone. The Service, which it shared with the \
+            Release before, was handed back: it is the same object, with the content and the traffic of the remaining \
+            Release. The Application has the template of that Release again.",
         looks: &[TREE],
     },
     Step {
@@ -242,8 +242,8 @@ pub(crate) const BAKERY: [Step; 9] = [
             Kept(SERVICE_EU),
             Kept(SERVICE_US),
         ],
-        narration: "Chart, values and all are those of the first Release, in both clusters, and it came in steps like \
-            every other: there is no way back, only forward.",
+        narration: "Chart and values are those of the first Release, in both clusters. The new Release went through \
+            the steps, as any other does: a rollback is a new Release.",
         looks: &[HISTORY, TREE],
     },
 ];

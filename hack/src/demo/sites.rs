@@ -57,8 +57,8 @@ pub(crate) const TILL: [Step; 8] = [
             ),
         ],
         expected: &[Says(EDGE_CLUSTER, "Connected", "Connected: ")],
-        narration: "A site is a cluster with labels. The manager connects to eu-1 and us-1; in edge-1 runs an agent, \
-            which connects to the hub, so nobody has to reach that cluster.",
+        narration: "A site is a cluster with labels. The manager connects to eu-1 and us-1; edge-1 has an agent, which \
+            connects to the hub, so the hub needs no connection to that cluster.",
         looks: &[("kubectl get clusters.shipper.booking.com --show-labels", 0)],
     },
     Step {
@@ -99,7 +99,7 @@ pub(crate) const TILL: [Step; 8] = [
             Field(DEPLOYMENT, OFFLINE, "1"),
         ],
         narration: "The agent of edge-1 is gone, and the provider of us-1 allows upgrades in the first minute of a \
-            year only. What runs in both goes on.",
+            year only. The workloads in both continue to run.",
         looks: &[SITES],
     },
     Step {
@@ -125,7 +125,7 @@ pub(crate) const TILL: [Step; 8] = [
             Kept(EDGE_TILL),
         ],
         narration: "The canary has the new version. Both others have it in their queues: us-1 waits for its window, \
-            edge-1 for its agent. A site that is offline has not failed, and holds nobody up.",
+            edge-1 for its agent. A site that is offline has not failed, and delays no other site.",
         looks: &[TREE, SITES],
     },
     Step {
@@ -159,7 +159,7 @@ pub(crate) const TILL: [Step; 8] = [
             Pods(EDGE_TILL, V3),
             Kept(EDGE_TILL),
         ],
-        narration: "The agent found the version in its queue and brought its site to it. Nobody had to ask for it.",
+        narration: "The agent found the version in its queue and rolled it out, without any command.",
         looks: &[TREE],
     },
     Step {
@@ -177,7 +177,7 @@ pub(crate) const TILL: [Step; 8] = [
             Kept(EDGE_TILL),
         ],
         narration: "The pods of the canary did not start within the deadline, so the rollout was aborted: no other \
-            site gets this version, whatever happens to the manager now.",
+            site gets this version, even if the manager is restarted now.",
         looks: &[
             ("kubectl baton -n baton-demo status sitedeploy/till", 1),
             TREE,
@@ -198,8 +198,8 @@ pub(crate) const TILL: [Step; 8] = [
             Kept(US),
             Kept(EDGE_TILL),
         ],
-        narration: "The deployment names the version now, and the canary has it again. Where it ran all along nothing \
-            was written.",
+        narration: "The deployment names the version now, and the canary has it again. In sites that still ran it, \
+            nothing was written.",
         looks: &[HISTORY, SITES],
     },
 ];

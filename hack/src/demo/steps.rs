@@ -55,8 +55,8 @@ pub(crate) const SHOP: [Step; 8] = [
             Controlled(SERVICE, "shop-v1"),
             Pods(PODS, "registry.example/shop:1.0"),
         ],
-        narration: "Nobody had these objects, so shop-v1 created them phase by phase: the settings, then the pods, \
-            and the service only when the pods were ready.",
+        narration: "No other revision had these objects, so shop-v1 created them phase by phase: the settings, then \
+            the pods, and the service only when the pods were ready.",
         looks: &[TREE],
     },
     Step {
@@ -96,8 +96,8 @@ pub(crate) const SHOP: [Step; 8] = [
             Kept(PODS),
             Kept(SERVICE),
         ],
-        narration: "shop-v1 had handed everything over, so nothing was deleted: it gave up its place among the \
-            owners, and stays as history.",
+        narration: "shop-v1 had handed everything over, so nothing was deleted: it removed itself from the owners, and \
+            stays as history.",
         looks: &[TREE],
     },
     Step {
@@ -171,8 +171,8 @@ pub(crate) const SHOP: [Step; 8] = [
             Kept(PODS_C),
             Kept(SERVICE),
         ],
-        narration: "Nobody had taken the pods of shop-v2 and shop-v3 over, so they were deleted with their \
-            revisions; what shop-v4 controls was not touched.",
+        narration: "No revision had taken over the pods of shop-v2 and shop-v3, so they were deleted with their \
+            revisions; the objects of shop-v4 were not changed.",
         looks: &[TREE],
     },
     Step {
@@ -193,8 +193,8 @@ pub(crate) const SHOP: [Step; 8] = [
             Kept(PODS_C),
             Kept(SERVICE),
         ],
-        narration: "There is no way back, only forward: shop-v5 has the content of shop-v1 and the highest number, \
-            so it took the settings, started the old pods anew, and took the service when they were ready.",
+        narration: "A rollback is a new revision: shop-v5 has the content of shop-v1 and the highest number, so it \
+            took the settings, created the old pods again, and took the service when they were ready.",
         looks: &[TREE],
     },
     Step {
@@ -211,8 +211,8 @@ pub(crate) const SHOP: [Step; 8] = [
             Kept(PODS),
             Kept(SERVICE),
         ],
-        narration: "The pods of shop-v4 were deleted with it, and the shop is what it was in the beginning: the \
-            settings and the service are still the very objects that shop-v1 created.",
+        narration: "The pods of shop-v4 were deleted with it, and the shop is as it was in the beginning: the settings \
+            and the service are still the objects that shop-v1 created.",
         looks: &[TREE],
     },
 ];
@@ -228,8 +228,8 @@ pub(crate) const CAFE: [Step; 4] = [
             Is(DEPLOYMENT, "Progressing", "False"),
             Archived(&[]),
         ],
-        narration: "Nobody wrote an ObjectSet by hand this time: the deployment made the first revision from its \
-            template. The plugin shows the chain down to the objects, with what their probes say.",
+        narration: "This time no ObjectSet was written by hand: the deployment created the first revision from its \
+            template. The plugin shows the chain down to the objects, with the results of their probes.",
         looks: &[TREE_OF_CAFE],
     },
     Step {
@@ -267,12 +267,12 @@ pub(crate) const CAFE: [Step; 4] = [
             Says(DEPLOYMENT, "Progressing", "is Unavailable"),
             Archived(&[1]),
         ],
-        narration: "The pods of revision 3 do not start, and its status says which object it waits for and why. \
-            Revision 2 still has its pods and the service, so the cafe stays open.",
+        narration: "The pods of revision 3 do not start, and its status contains the object that it waits for, and the \
+            reason. Revision 2 still has its pods and the service, so the cafe stays open.",
         looks: &[("kubectl baton -n baton-demo status cafe", 1), TREE_OF_CAFE],
     },
     Step {
-        title: "Back to what worked",
+        title: "Rollback to the last good one",
         acts: &[("kubectl baton -n baton-demo rollback cafe", 0)],
         expected: &[
             Field(DEPLOYMENT, CURRENT, "4"),

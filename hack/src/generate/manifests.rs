@@ -19,24 +19,25 @@ pub(super) struct Group {
 }
 
 const MANAGER_COMMENT: &str = "\
-# What the manager needs for its own work, whatever the revisions contain.
+# The rights of the manager for its own work. They do not depend on the content of revisions.
 ";
 
 const CHILDREN_COMMENT: &str = "\
-# What the manager may do with the objects inside of revisions. A revision may contain objects of
-# any kind, so as it stands this is close to the rights of an administrator, and whoever may create
-# an ObjectSet can use them within the namespace, whoever may create a ClusterObjectSet everywhere.
+# The rights of the manager on the objects inside of revisions. A revision may contain objects of
+# any kind, so these rights are close to those of an administrator. Every user who may create an
+# ObjectSet can use them within its namespace. A user who may create a ClusterObjectSet can use them
+# everywhere.
 #
-# To narrow it, replace the first rule by the groups and resources that your revisions contain, with
-# the same verbs. `list` and `watch` are needed cluster-wide. Without the second rule, revisions may
-# only grant rights that the manager has itself. A revision that contains anything beyond is not
-# rolled out, and its condition `Available` says which right is missing.
+# To restrict them, replace the first rule by the groups and resources that your revisions contain,
+# with the same verbs. `list` and `watch` are needed cluster-wide. Without the second rule, revisions
+# may only grant rights that the manager has itself. A revision with an object that needs more is not
+# rolled out, and its condition `Available` names the missing right.
 ";
 
 const CLUSTERS_COMMENT: &str = "\
 # The credentials of other clusters: Secrets named after the Clusters, in the namespace given by
-# `--clusters-namespace`, by default the manager's own. Nowhere else the manager reads Secrets for
-# itself. With another namespace for them, move both objects there.
+# `--clusters-namespace`, by default that of the manager. The manager reads no other Secrets for its
+# own work. If the Secrets are in another namespace, move both objects there.
 ";
 
 const LEADER_COMMENT: &str = "\
@@ -44,17 +45,17 @@ const LEADER_COMMENT: &str = "\
 ";
 
 const TENANTS_COMMENT: &str = "\
-# In the place of `config/rbac/children.yaml`, for a manager that has no rights of its own to write
-# what revisions contain: it reads the kinds in use, and writes with the rights of service accounts.
-# Give it those of a namespace by a binding in there:
+# A replacement of `config/rbac/children.yaml`, for a manager without own rights to write the objects
+# of revisions: it reads the kinds in use, and writes with the rights of service accounts. To allow
+# the use of the accounts of a namespace, create a binding in it:
 #
 #   kubectl create rolebinding baton-tenant --clusterrole=baton-tenant \\
 #     --serviceaccount=baton-system:baton --namespace=NAMESPACE
 #
 # Add the kinds that your revisions contain to the first role; `list` and `watch` are needed
-# cluster-wide. Run the manager with --default-service-account, so that revisions which name no
-# account have one. ClusterObjectSets are written with the manager's own rights: bind it what those
-# need.
+# cluster-wide. Run the manager with --default-service-account, so that revisions without an
+# account use that one. ClusterObjectSets are written with the manager's own rights: bind the rights
+# that they need.
 ";
 
 const MONITORING_COMMENT: &str = "\

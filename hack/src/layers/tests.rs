@@ -98,7 +98,7 @@ fn files_do_not_use_each_other_in_circles() {
     ];
     assert!(
         found(&folder, &[]).is_empty(),
-        "a folder's file and what is in the folder are one thing"
+        "a folder's file and the files in the folder are one unit"
     );
     let siblings = [
         ("src/main.rs", ""),

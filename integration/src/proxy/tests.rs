@@ -124,7 +124,7 @@ async fn a_black_hole_reports_no_error_and_loses_all_bytes() {
         .await;
     ask(&mut proxy.connect().await, "new").await;
     proxy
-        .until("what came back", |facts| facts.to_client == 8)
+        .until("the response", |facts| facts.to_client == 8)
         .await;
     assert_eq!(proxy.facts().to_server, 8);
     for client in [&old, &during] {

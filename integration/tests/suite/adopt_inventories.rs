@@ -122,7 +122,7 @@ async fn an_application_of_argo_cd_is_adopted_by_its_status() {
     let source = format!("{}/shop", ns.name());
     let shown = ns.plugin(&["adopt", "shop", "--argocd", &source]).done();
     assert!(
-        shown.stderr.contains("synchronises by itself"),
+        shown.stderr.contains("synchronises automatically"),
         "{}",
         shown.stderr
     );

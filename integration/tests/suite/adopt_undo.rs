@@ -111,7 +111,7 @@ async fn an_interrupted_undo_is_completed_by_a_second_run() {
     let revision = adopted(&ns).await;
     finalizers(&ns, &revision, |it| it.push(HOLD.into())).await;
     let title = format!(
-        "os/{} is still being deleted; run this again",
+        "os/{} is still being deleted; check its finalizers",
         revision.name()
     );
     let undo = [&UNDO[..], &["--timeout", "1s"]].concat();
@@ -125,7 +125,7 @@ async fn an_interrupted_undo_is_completed_by_a_second_run() {
     assert!(is_free(&ns).await);
 
     let mut again = ns.plugin_started(&UNDO);
-    again.writes("what it waits for", |lines| {
+    again.writes("the objects that it waits for", |lines| {
         lines
             .iter()
             .any(|line| line.starts_with("waiting for the deletion"))
@@ -184,7 +184,7 @@ async fn an_undo_deletes_nothing_without_the_right_to_give_fields_back() {
     ]);
     ns.grant(&user, rules).await;
     let undo = [&UNDO[..], &["--as", &user]].concat();
-    ns.eventually("the refusal of what is not granted", async || {
+    ns.eventually("the refusal of a right that is not granted", async || {
         let ran = ns.plugin(&undo);
         assert_eq!(ran.code, 2, "{ran:?}");
         ran.stderr.contains("cannot patch resource \"configmaps\"")

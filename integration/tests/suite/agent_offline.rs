@@ -166,7 +166,7 @@ async fn changed_statuses_are_reported_when_the_hub_is_back() {
     assert_eq!(
         remote.reports(),
         reports + 1,
-        "only what is new is reported"
+        "only new events are reported"
     );
 }
 

@@ -223,7 +223,7 @@ async fn is_replaced(pulled: &Pulled, before: &[u8]) {
     let replaced = async || std::fs::read(pulled.agent.state()).unwrap() != before;
     pulled
         .ns
-        .eventually("the state to be written anew", replaced)
+        .eventually("the state to be written again", replaced)
         .await;
 }
 

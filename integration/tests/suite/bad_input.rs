@@ -183,7 +183,7 @@ async fn numbers_decide_between_revisions_that_name_each_other(scope: Scope) {
     ns.reaches("v1", &[Is("InTransition", "True"), Controls(&[])])
         .await;
     let settled = ns.live(&cm).await;
-    ns.stays(Duration::from_secs(2), "nobody writes", async || {
+    ns.stays(Duration::from_secs(2), "nothing is written", async || {
         ns.live(&cm).await == settled
     })
     .await;

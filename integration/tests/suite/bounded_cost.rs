@@ -78,7 +78,7 @@ async fn expensive_rules_delay_no_other_revision() {
 
     let slowest = std::cell::Cell::new(Duration::ZERO);
     let expensive = "CEL program failed: the rule is too expensive for this object";
-    ns.eventually("all to be told what is wrong", async || {
+    ns.eventually("all to report the error", async || {
         let asked = Instant::now();
         assert!(bed.manager().is_ready());
         slowest.set(slowest.get().max(asked.elapsed()));

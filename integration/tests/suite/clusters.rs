@@ -387,7 +387,7 @@ async fn connections_end_when_their_cluster_is_deleted() {
     // A check would be due after a second if the cluster still had a connection.
     ns.stays(
         Duration::from_millis(1_500),
-        "nobody connects",
+        "no connection is made",
         async || proxy.facts().accepted == facts.accepted,
     )
     .await;

@@ -95,7 +95,7 @@ async fn roll_out(ns: &TestNamespace, bed: &mut Exclusive, fate: &mut Disturbanc
     }
     assert!(
         identities.iter().all(|uids| *uids == identities[0]),
-        "an object was made anew"
+        "an object was created again"
     );
     kills
 }

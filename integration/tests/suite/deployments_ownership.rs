@@ -63,7 +63,7 @@ async fn deployments_with_overlapping_selectors_keep_their_revisions(scope: Scop
 
     let mut after = two.sets().await;
     after.push(ns.read_set("nobodys").await);
-    assert_eq!(before, after, "nobody touched them");
+    assert_eq!(before, after, "they were not changed");
     assert_eq!(two.read().await, two_before);
     let count = two_before.json["status"]["collisionCount"].clone();
     assert_eq!(count, Value::Null);

@@ -145,7 +145,7 @@ async fn a_foreign_hash_causes_no_new_revision(scope: Scope) {
     web.set_reaches(2, &[Is("Archived", "True")]).await;
     let after = states(&ns).await;
     for (before, after) in before.iter().zip(&after) {
-        assert_eq!(before[0], after[0], "an object was made anew");
+        assert_eq!(before[0], after[0], "an object was created again");
     }
 }
 

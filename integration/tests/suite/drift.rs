@@ -285,8 +285,8 @@ async fn objects_that_could_not_be_compared_are_reported() {
     let reported = run();
     for expected in [
         "warning: v1 Secret not compared: ",
-        "warning: what was repaired is not known: ",
-        "No drift found in what could be compared.\n",
+        "warning: repairs cannot be read: ",
+        "No drift found among the compared objects.\n",
     ] {
         assert!(reported.stderr.contains(expected), "{reported:?}");
     }

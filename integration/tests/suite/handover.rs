@@ -527,7 +527,7 @@ async fn the_old_revision_never_takes_an_object_back() {
         .await;
     }
     let settled = ns.live(&cm).await;
-    ns.stays(Duration::from_secs(2), "nobody writes", async || {
+    ns.stays(Duration::from_secs(2), "nothing is written", async || {
         ns.live(&cm).await == settled
     })
     .await;

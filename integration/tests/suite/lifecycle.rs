@@ -190,7 +190,7 @@ async fn a_paused_revision_reports_and_writes_nothing(scope: Scope) {
     )]);
     ns.stays(
         Duration::from_secs(3),
-        "what a user did to a paused revision",
+        "the change of a user to a paused revision",
         async || ns.get(&deleted).await.is_none() && ns.live(&kept).await["data"]["k"] == "drifted",
     )
     .await;

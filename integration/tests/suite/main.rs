@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
-    reason = "helpers of tests state what they expect, as tests do"
+    reason = "helpers of tests panic with the expected state, as tests do"
 )]
 
 mod admission;

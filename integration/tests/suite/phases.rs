@@ -238,8 +238,10 @@ async fn a_deleted_phase_object_is_created_again(scope: Scope) {
             .delete(&ns.phase_ref("v1", "a"), "Background")
             .await
     );
-    ns.object_becomes(&settings(), "made anew", |live| uid(live) != uid(&before))
-        .await;
+    ns.object_becomes(&settings(), "created again", |live| {
+        uid(live) != uid(&before)
+    })
+    .await;
     ns.eventually("another phase object", async || {
         let now = ns.phase_object("v1", "a").await;
         now.is_some_and(|now| now.uid() != phase.uid())
@@ -305,7 +307,7 @@ async fn orphaned_phase_objects_stay(scope: Scope) {
             .delete(&ns.phase_ref("v1", "a"), "Orphan")
             .await
     );
-    ns.object_becomes(&settings(), "left to nobody", |live| {
+    ns.object_becomes(&settings(), "left without a controller", |live| {
         owners(live).is_empty()
     })
     .await;

@@ -305,7 +305,8 @@ async fn diff_shows_the_effect_of_a_file_on_an_application() {
     assert_shows!(ns, "application_forecast", back.stdout);
     let new = file("new", environment("1.0.0"));
     assert!(
-        new.stdout.contains(": added\n  it makes the first release"),
+        new.stdout
+            .contains(": added\n  it creates the first release"),
         "{new:?}"
     );
     let mut wrong = environment("1.0.0");
@@ -350,8 +351,8 @@ async fn a_rollout_is_watched_and_promoted() {
         watched.stderr,
         "release shop-new-0 waits for capacity at step 1 (50/50): release \"shop-new-0\" hasn't achieved capacity in \
          clusters: north: InProgress\n\
-         here: capacity 50% of 50% (3/3 pods), traffic 50 of 50\n\
-         north: capacity 34% of 50% (2/3 pods), traffic 0 of 50\n\
+         here: capacity 3/3 pods (50%), traffic 50 of 50\n\
+         north: capacity 2/3 pods (50%), traffic 0 of 50\n\
          error: not complete after 1s\n"
     );
 
@@ -429,7 +430,9 @@ async fn a_rollout_is_aborted_or_rolled_back() {
     let forth = ns.plugin(&forth);
     assert_eq!(forth.code, 1);
     assert!(
-        forth.stderr.contains("error: not there after 1s"),
+        forth
+            .stderr
+            .contains("error: the step is not achieved after 1s"),
         "{forth:?}"
     );
     assert_eq!(template().await, environment("1.1.0"));
@@ -462,7 +465,7 @@ async fn missing_and_forbidden_objects_are_reported() {
         ),
         (&["rollback", "app/shop"], "applications \"shop\" not found"),
         (&["diff", "app/shop"], "applications \"shop\" not found"),
-        (&["pause", "app/shop"], "which this command does not know"),
+        (&["pause", "app/shop"], "is not a kind for this command"),
         (&["tree", "app/shop", "od/web"], "names more than one"),
         (&["tree", "app/a\u{7}"], "cannot be a name"),
     ] {

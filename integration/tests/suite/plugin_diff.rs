@@ -120,9 +120,9 @@ async fn commands_warn_of_objects_that_are_deleted_with_others() {
         ),
     );
     let along = [
-        "all that is in it goes along: 1 configmaps",
-        "all objects of its kind go along, in all namespaces: 1",
-        "its data goes along with volume",
+        "all of its content is deleted with it: 1 configmaps",
+        "all objects of its kind are deleted with it, in all namespaces: 1",
+        "its data is deleted with volume",
         "(reclaim policy Delete)",
         "it has no pods; the PersistentVolumeClaims of data stay",
     ];
@@ -161,7 +161,7 @@ async fn commands_warn_of_objects_that_are_deleted_with_others() {
     contains_all(&plain.stderr, &along);
     contains_all(
         &plain.stderr,
-        &["(phase b): deleted when revision 2 is available: its data goes along"],
+        &["(phase b): deleted when revision 2 is available: its data is deleted with"],
     );
 }
 
@@ -224,7 +224,8 @@ async fn objects_that_may_not_be_read_are_reported_as_unknown() {
     .await;
     let ran = ns.plugin(&["diff", "-f", &path, &account]);
     let expected = format!(
-        "warning: its data goes along, unless volume {}, which you may not see, has the reclaim policy Retain",
+        "warning: its data is deleted with it, unless volume {}, which you have no right to read, has the reclaim \
+         policy Retain",
         all.volume.name()
     );
     contains_all(&ran.stdout, &[&expected]);
@@ -247,7 +248,7 @@ async fn objects_that_may_not_be_read_are_reported_as_unknown() {
         &ran.stdout,
         &[
             "deleted when v1 is archived, unless it is gone or to be kept",
-            "warning: it may take others or data along (",
+            "warning: other objects or data may be deleted with it (",
         ],
     );
 
@@ -266,7 +267,8 @@ async fn objects_that_may_not_be_read_are_reported_as_unknown() {
     })
     .await;
     let ran = ns.plugin(&["diff", "os/v2", &account]);
-    let expected = "warning: it may take others or data along (you may not read it)";
+    let expected =
+        "warning: other objects or data may be deleted with it (you have no right to read it)";
     contains_all(&ran.stdout, &[expected]);
 }
 
@@ -313,12 +315,12 @@ async fn the_preview_of_a_takeover_matches_the_takeover() {
     contains_all(
         &shown.stdout,
         &[
-            "the take-over removes what kubectl-client-side-apply applied: \
+            "the take-over removes fields that kubectl-client-side-apply applied: \
              .spec.template.spec.containers[{\"name\":\"app\"}].env[{\"name\":\"B\"}]\n",
-            "set by kubectl-set, and left alone: \
+            "set by kubectl-set, and not changed: \
              .spec.template.spec.containers[{\"name\":\"app\"}].env[{\"name\":\"OTHER\"}]\n",
             "-        - name: B\n",
-            "the take-over removes what kubectl-client-side-apply applied: .data.b\n",
+            "the take-over removes fields that kubectl-client-side-apply applied: .data.b\n",
         ],
     );
     let removed = shown
@@ -342,7 +344,7 @@ async fn the_preview_of_a_takeover_matches_the_takeover() {
     let live = ns.plugin(&["diff", "os/v1", "--live"]);
     contains_all(
         &live.stdout,
-        &["the take-over removes what kubectl-client-side-apply applied: .data.b\n"],
+        &["the take-over removes fields that kubectl-client-side-apply applied: .data.b\n"],
     );
     ns.set_lifecycle("v1", "Active").await;
     ns.reaches("v1", &[Is("Available", "True")]).await;
@@ -359,7 +361,7 @@ async fn the_preview_of_a_takeover_matches_the_takeover() {
     // All fields but one belong to the manager now.
     let live = ns.plugin(&["diff", "os/v1", "--live"]);
     let expected = format!(
-        "Deployment.apps {}/web (phase a): as wanted, with fields of others\n  set by kubectl-set, and left alone: \
+        "Deployment.apps {}/web (phase a): as wanted, with fields of others\n  set by kubectl-set, and not changed: \
          .spec.template.spec.containers[{{\"name\":\"app\"}}].env[{{\"name\":\"OTHER\"}}]\n",
         ns.name()
     );
@@ -425,7 +427,7 @@ async fn phases_in_another_cluster_are_compared_through_a_context() {
     );
     contains_all(
         &stdout,
-        &[&unseen, "its phase object says that it is available"],
+        &[&unseen, "its phase object reports that it is available"],
     );
     assert_eq!(
         run(&["diff", "os/v1", "--live", &context]),

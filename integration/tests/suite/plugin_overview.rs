@@ -96,20 +96,32 @@ async fn the_overview_shows_one_line_each_and_filters_by_labels() {
     let fine = ns.plugin(&["status", "-l", "app=api", "--unhealthy"]);
     assert_eq!(
         (fine.code, &*fine.stderr),
-        (0, "All is well with 1 of 1.\n"),
+        (0, "All 1 are rolled out.\n"),
         "{fine:?}"
     );
     let fine = ns.plugin(&["tree", "-l", "app=api", "--unhealthy"]);
     assert_eq!(
         (fine.code, &*fine.stderr),
-        (0, "There is nothing unhealthy.\n"),
+        (0, "No unhealthy objects found.\n"),
         "{fine:?}"
     );
     for (args, expected) in [
-        (&["status", "--watch"][..], "--watch follows one TARGET"),
-        (&["status", "web", "-l", "a"], "leave out either it or -l"),
-        (&["tree", "web", "-l", "a"], "leave out either it or -l"),
-        (&["status", "app/web", "-A"], "leave out either it or -A"),
+        (
+            &["status", "--watch"][..],
+            "--watch needs exactly one TARGET",
+        ),
+        (
+            &["status", "web", "-l", "a"],
+            "a TARGET and -l cannot be used together",
+        ),
+        (
+            &["tree", "web", "-l", "a"],
+            "a TARGET and -l cannot be used together",
+        ),
+        (
+            &["status", "app/web", "-A"],
+            "a TARGET and -A cannot be used together",
+        ),
     ] {
         let said = ns.plugin(args).failed();
         assert!(said.contains(expected), "{args:?}: {said}");
@@ -220,7 +232,7 @@ async fn values_of_flags_are_completed_with_what_the_cluster_has() {
         ),
         (
             &["wait", "web", "--for", "rol"],
-            "rolled-out\tthe newest content is there and available\n:4\n",
+            "rolled-out\tthe newest content is available\n:4\n",
         ),
         (&["rollback", "none", "--to-revision", ""], ":4\n"),
         (&["rollback", "--to-revision", ""], ":4\n"),

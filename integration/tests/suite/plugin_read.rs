@@ -157,11 +157,11 @@ async fn only_events_of_the_chain_are_shown() {
     assert!(place("as revision 2") < place("TookOver"), "{events}");
 
     let mut follower = ns.plugin_started(&["events", "web", "-w"]);
-    follower.writes("what there is", |lines| {
+    follower.writes("the existing events", |lines| {
         lines.iter().any(|line| line.contains("TookOver"))
     });
     ns.annotate_with_name(&configmap(FAILING)).await;
-    follower.writes("what is new", |lines| {
+    follower.writes("the new events", |lines| {
         lines
             .iter()
             .any(|line| line.contains("Revision 2 is rolled out"))
@@ -251,7 +251,7 @@ async fn delegated_phases_are_shown() {
         ns.plugin(&["tree", "os/v1"]).success()
     );
     let status = ns.plugin(&["status", "os/v1"]);
-    let hint = "Nobody has reported on phase there: its class elsewhere is for another controller; Baton serves the \
+    let hint = "No controller has reported on phase there, which has the class elsewhere; Baton serves only the \
                 classes default and cluster.NAME\n";
     assert!(status.stdout.contains(hint), "{status:?}");
     let live = ns.plugin(&["diff", "os/v1", "--live"]).success();
@@ -365,12 +365,12 @@ async fn errors_are_one_line_and_code_2() {
             &["wait", "cod/none"],
             "clusterobjectdeployments \"none\" not found",
         ),
-        (
-            &["tree", "deploy/web"],
-            "there is no kind \"deploy\" here; use od ",
-        ),
+        (&["tree", "deploy/web"], "unknown kind \"deploy\"; use od "),
         (&["tree", "os/v1", "--revision=5"], "there is no revision 5"),
-        (&["tree", "os/v1", "-A"], "leave out either it or -A"),
+        (
+            &["tree", "os/v1", "-A"],
+            "a TARGET and -A cannot be used together",
+        ),
         (
             &["tree", &account],
             "objectdeployments.package-operator.run is forbidden: \
@@ -533,7 +533,7 @@ async fn deletions_are_waited_for() {
     let wait = ["wait", "os/v1", "--for=deleted", "--timeout=1s"];
     let ran = ns.plugin(&wait);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.stderr.contains("nobody has deleted it"), "{ran:?}");
+    assert!(ran.stderr.contains("is not being deleted"), "{ran:?}");
     assert!(ns.cluster().delete(&ns.set_ref("v1"), "Background").await);
     let ran = ns.plugin(&wait);
     assert_eq!(ran.code, 1, "{ran:?}");

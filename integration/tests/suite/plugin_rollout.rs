@@ -100,7 +100,7 @@ async fn a_rollback_needs_a_previous_revision_that_has_succeeded() {
 
     let second = apply(&ns, "worse", &["--timeout=2s"]);
     assert_eq!(second.code, 1, "{second:?}");
-    let never = format!("revision 1 ({name}), which was there before, has never succeeded");
+    let never = format!("revision 1 ({name}), the previous one, has never succeeded");
     assert_eq!(last(&second), format!("{not_back}{never}"));
 
     // The failed revisions stay, and the next package becomes revision 3.
@@ -146,8 +146,8 @@ async fn a_deployment_changed_by_another_client_is_not_rolled_back() {
     assert_eq!(
         stderr.lines().last().unwrap(),
         format!(
-            "error: not rolled out, and not rolled back: {TITLE} was changed by somebody else just now; nothing was \
-             rolled back"
+            "error: not rolled out, and not rolled back: {TITLE} has changed since it was read; nothing was rolled \
+             back"
         )
     );
     web.has_sets(&[1, 2]).await;
@@ -172,7 +172,8 @@ async fn secrets_are_left_out_unless_a_revision_would_delete_them() {
     let with = run(&["--wait"]).done();
     assert_eq!(with.stderr.matches("note: ").count(), 1, "{with:?}");
     assert!(
-        with.stderr.starts_with("note: Secret/db is in clear text "),
+        with.stderr
+            .starts_with("note: Secret/db is stored in clear text "),
         "{with:?}"
     );
     assert!(!with.stderr.contains("hunter2"));
@@ -191,11 +192,15 @@ async fn secrets_are_left_out_unless_a_revision_would_delete_them() {
     ]);
     ns.grant(&blind, rules).await;
     let account = format!("--as={blind}");
-    let expected = format!("error: Secret/db is in ObjectSet/{owner}, which would delete it");
-    ns.eventually("a refusal by what the revision has", async || {
-        let refused = run(&["--no-secrets", &account]);
-        refused.code == 2 && last(&refused).starts_with(&expected)
-    })
+    let expected =
+        format!("error: nothing was written, because Secret/db belongs to ObjectSet/{owner}");
+    ns.eventually(
+        "a refusal because of the content of the revision",
+        async || {
+            let refused = run(&["--no-secrets", &account]);
+            refused.code == 2 && last(&refused).starts_with(&expected)
+        },
+    )
     .await;
     web.has_sets(&[1]).await;
 
@@ -230,7 +235,7 @@ async fn secrets_are_left_out_unless_a_revision_would_delete_them() {
     assert!(
         unknown
             .stderr
-            .contains("note: whether Secret/db exists is not known: "),
+            .contains("note: cannot check that Secret/db exists: "),
         "{unknown:?}"
     );
 }

@@ -283,10 +283,7 @@ async fn the_tree_of_one_site_is_shown() {
         "error: sitedeploy/shop has no revision in site nowhere; `kubectl baton tree sitedeploy/shop` shows its sites\n"
     );
     let refused = ns.plugin(&["tree", "od/shop", "--site", "a"]).failed();
-    assert!(
-        refused.contains("name that as sitedeploy/NAME"),
-        "{refused}"
-    );
+    assert!(refused.contains("name one as sitedeploy/NAME"), "{refused}");
     let refused = ns.plugin(&["tree", "sitedeploy/none"]).failed();
     assert!(
         refused.starts_with("error: sitedeployments \"none\" not found in namespace"),
@@ -330,7 +327,7 @@ async fn versions_for_sites_are_compared() {
     assert_shows!(ns, "sites_forecast", new.stdout);
     let unchanged = file(template("1.1.0")).success();
     assert!(
-        unchanged.contains("version 1.1.0 is what it is already"),
+        unchanged.contains("version 1.1.0 is unchanged"),
         "{unchanged}"
     );
     let mut edit = template("1.1.0");
@@ -403,16 +400,19 @@ async fn a_rollout_over_sites_is_paused_resumed_and_aborted() {
     let same = ns
         .plugin(&["rollback", "sitedeploy/shop", "--to-version=1.0.0"])
         .success();
-    assert!(same.contains("not rolled back: version 1.0.0 is what it asks for now"));
+    assert!(same.contains("not rolled back: it asks for version 1.0.0 already"));
 
     let redeployed = ns.plugin(&["redeploy", "shop"]).success();
-    assert_eq!(redeployed, format!("{name} chooses its sites anew\n"));
+    assert_eq!(redeployed, format!("{name} selects its sites again\n"));
     assert!(spec().await["redeploy"].is_string());
     let refused = ns.plugin(&["redeploy", "siteapp/shop"]).failed();
-    assert!(refused.contains("does not know \"siteapp\""), "{refused}");
+    assert!(
+        refused.contains("\"siteapp\" is not a kind for this command"),
+        "{refused}"
+    );
     let refused = ns.plugin(&["restart", "sitedeploy/shop"]).failed();
     assert!(
-        refused.contains("does not know \"sitedeploy\""),
+        refused.contains("\"sitedeploy\" is not a kind for this command"),
         "{refused}"
     );
 }
@@ -495,7 +495,7 @@ async fn a_user_who_may_not_read_clusters_sees_sites_with_revisions() {
         .await;
     let tree = tree().success();
     assert!(
-        tree.contains("Clusters cannot be read, so that sites that are offline may be missed"),
+        tree.contains("Clusters cannot be read, so sites that are offline may be missing"),
         "{tree}"
     );
     assert!(

@@ -330,7 +330,7 @@ async fn diff_shows_what_applying_a_file_would_change() {
     web.pause().await;
     let paused = diff(&second);
     assert!(
-        paused.stdout.contains("paused: nothing of this happens"),
+        paused.stdout.contains("paused: this is rolled out after"),
         "{paused:?}"
     );
 }
@@ -481,7 +481,7 @@ async fn rollback_returns_to_the_last_revision_that_succeeded(scope: Scope) {
     assert!(
         again
             .stdout
-            .contains("not rolled back: the content of revision 1"),
+            .contains("not rolled back: it has the content of revision 1"),
         "{again:?}"
     );
     web.has_sets(&[1, 2, 3]).await;
@@ -702,7 +702,10 @@ async fn pause_and_resume_apply_to_every_kind(scope: Scope) {
     let (kind, _) = set.split_once('/').unwrap();
     let refused = ns.plugin(&["resume", &format!("{kind}/{}", member.name())]);
     assert_eq!(refused.code, 2, "{refused:?}");
-    assert!(refused.stderr.contains("resume that"), "{refused:?}");
+    assert!(
+        refused.stderr.contains("resume this one instead"),
+        "{refused:?}"
+    );
 
     says(&["resume"], "resumed");
     ns.reaches("alone", &[No("Paused"), Is("Available", "True")])

@@ -213,7 +213,7 @@ async fn objects_in_another_cluster_are_handed_back_on_deletion(scope: Scope) {
         Controls(&["ConfigMap cm"]),
     ];
     ns.reaches("v1", &wanted).await;
-    ns.eventually("what only v2 has to go", async || {
+    ns.eventually("the objects of v2 alone to be deleted", async || {
         site.read(&ns, &own).await.is_none()
     })
     .await;

@@ -272,9 +272,7 @@ async fn half_open_connections() {
         .run(async |stage| {
             if stage == Stage::Second {
                 proxy.set(Mode::BlackHole).await;
-                proxy
-                    .until("somebody to ask", |facts| facts.swallowed > 0)
-                    .await;
+                proxy.until("a request", |facts| facts.swallowed > 0).await;
                 // The old connections stay dead.
                 proxy.set(Mode::Pass).await;
             }

@@ -81,7 +81,7 @@ async fn logs_of_crashed_containers_are_read_only_on_request() {
     assert_eq!(reported.code, 1, "{reported:?}");
     let (_, logs) = reported.stdout.split_once(heading).unwrap();
     assert!(
-        logs.contains("Deployment/web   web-") && logs.contains("<not known: "),
+        logs.contains("Deployment/web   web-") && logs.contains("<unknown: "),
         "{reported:?}"
     );
     let plain = ns.plugin(&status);

@@ -64,8 +64,8 @@ async fn an_immutable_object_is_created_again(scope: Scope) {
         let message = refused.message("Available");
         assert!(
             message.ends_with(
-                "field is immutable when `immutable` is set; the annotation baton.run/update=recreate lets it be \
-                 deleted and created anew"
+                "field is immutable when `immutable` is set; with the annotation baton.run/update=recreate, it is \
+                 deleted and created again"
             ),
             "{message}"
         );
@@ -78,7 +78,7 @@ async fn an_immutable_object_is_created_again(scope: Scope) {
         assert_eq!(after["data"], json!({ "k": "3" }));
         assert_ne!(uid(&after), uid(&before));
         let text = format!(
-            "Deleted 1 object(s) to create them anew, as their change is refused: ConfigMap {}/settings",
+            "Deleted 1 object(s) to create them again, as their change is refused: ConfigMap {}/settings",
             ns.name()
         );
         ns.has_event("Normal", &text).await;

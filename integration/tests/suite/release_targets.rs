@@ -537,11 +537,7 @@ async fn pods_that_are_replaced_while_the_manager_is_down_are_served() {
         new.len() == 3 && new.is_disjoint(&old) && served(&ns).await == new
     })
     .await;
-    assert_eq!(
-        enabled(&ns, "web-1").await,
-        0,
-        "nobody is there to label them"
-    );
+    assert_eq!(enabled(&ns, "web-1").await, 0, "no manager labels them");
 
     bed.start_manager();
     ns.eventually("the new pods to be labelled", async || {

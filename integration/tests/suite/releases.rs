@@ -73,7 +73,7 @@ async fn an_abort_in_the_middle_of_a_step_hands_all_objects_back() {
     app.completed(0).await;
     app.has_pods(&first, 4).await;
     app.has_pods(&second, 0).await;
-    let text = "what is installed to be the first Release's again";
+    let text = "the installed objects to be those of the first Release again";
     ns.eventually(text, async || {
         let after = app.services().await;
         before.iter().zip(&after).all(|(before, after)| {

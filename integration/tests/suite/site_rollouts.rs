@@ -247,7 +247,7 @@ async fn sites_are_chosen_when_the_deployment_changes() {
     fleet.change("web", broken).await;
     let invalid = |live: &Value| reason(live, "Placed")[0] == "InvalidExpression";
     fleet
-        .becomes("web", "told of its expression", invalid)
+        .becomes("web", "the expression to be reported", invalid)
         .await;
     assert_eq!(fleet.version_in(&hub).await.as_deref(), Some("1.0.0"));
 }
@@ -302,7 +302,9 @@ async fn a_site_belongs_to_one_deployment_of_an_application() {
     let reported = |live: &Value| {
         condition(live, "Placed") == "True" && reason(live, "Placed")[1].contains("\"second\"")
     };
-    fleet.becomes("first", "told of the other", reported).await;
+    fleet
+        .becomes("first", "the other one to be reported", reported)
+        .await;
     assert!(fleet.revisions("second", &hub).await.is_empty());
 
     // The second deployment waits until the objects of the first one are gone, because they would
@@ -400,7 +402,7 @@ async fn the_newest_and_the_named_versions_are_kept() {
     ns.merge(&application, &invalid).await;
     let reported = |live: &Value| reason(live, "Kept")[0] == "InvalidTemplate";
     let live = ns
-        .object_becomes(&application, "told of its template", reported)
+        .object_becomes(&application, "the template to be reported", reported)
         .await;
     assert_eq!(
         (condition(&live, "Stalled"), condition(&live, "Ready")),
@@ -437,7 +439,7 @@ async fn a_revision_that_the_hub_refuses_is_reported_and_created_later() {
         reason == "RevisionRefused" && message.contains("exceeded quota: quota")
     };
     let live = fleet
-        .becomes("web", "told of the refusal", is_reported)
+        .becomes("web", "the refusal to be reported", is_reported)
         .await;
     assert_eq!(condition(&live, "Ready"), "False");
     assert_eq!(condition(&live, "Available"), "True");
@@ -517,6 +519,6 @@ async fn no_older_version_replaces_one_that_has_lost_its_content() {
         let status = &live["status"];
         reason(live, "Waiting")[0] == "VersionNotFound" && status["rollout"] == 2
     };
-    fleet.becomes("web", "told of it", reported).await;
+    fleet.becomes("web", "it to be reported", reported).await;
     assert_eq!(fleet.version_in(&hub).await.as_deref(), Some("1.1.0"));
 }

@@ -98,7 +98,7 @@ async fn a_stopped_leader_that_continues_leaves_no_object() {
         })
         .await;
         late += objects(&ns, &set).await.len();
-        ns.eventually("what came late to be gone", async || {
+        ns.eventually("the late object to be deleted", async || {
             objects(&ns, &set).await.is_empty()
         })
         .await;

@@ -8,7 +8,7 @@ use baton_integration::sites::{PULL, PUSH, Site};
 async fn orphan(ns: &TestNamespace, reference: &Value) {
     assert!(ns.cluster().delete(reference, "Orphan").await);
     ns.within(Duration::from_mins(1))
-        .eventually("garbage collection to have let go", async || {
+        .eventually("garbage collection to have released it", async || {
             let object = ns.cluster().get(reference).await.unwrap();
             let finalizers = object["metadata"]["finalizers"].as_array().unwrap();
             !finalizers.contains(&json!("orphan"))

@@ -234,10 +234,13 @@ async fn a_revision_stays_without_the_right_to_delete_its_objects() {
             .delete(&ns.set_ref("deleted"), "Background")
             .await
     );
-    ns.eventually("the deletion to say what it waits for", async || {
-        let waiting = ns.read_set("deleted").await.json["status"]["waitingFor"].to_string();
-        waiting.contains("cannot delete resource")
-    })
+    ns.eventually(
+        "the deletion to report the objects that it waits for",
+        async || {
+            let waiting = ns.read_set("deleted").await.json["status"]["waitingFor"].to_string();
+            waiting.contains("cannot delete resource")
+        },
+    )
     .await;
     assert_eq!(ns.get(&cm).await, None);
     ns.live(&configmap("archived")).await;

@@ -92,7 +92,7 @@ async fn named_versions_are_kept_while_deployments_are_not_served() {
         is_kept(&ns, "1.0.0").await
     })
     .await;
-    let unknown = "the application to say what cannot be listed";
+    let unknown = "the application to report the kind that cannot be listed";
     ns.eventually(unknown, async || says(UNLISTED).await).await;
     it.faults.heal();
     let patience = Duration::from_mins(1);
@@ -192,7 +192,7 @@ async fn a_deployment_that_follows_keeps_its_sites(path: &str, kind: &str) {
 
     it.faults.inject(On::any().path(path), Answer::forbidden());
     let _manager = it.manager().await;
-    let text = "to say what cannot be listed";
+    let text = "to report the kind that cannot be listed";
     let held = fleet
         .becomes("web", text, |live| {
             reason(live, "Progressing")[0] == UNLISTED
@@ -206,7 +206,7 @@ async fn a_deployment_that_follows_keeps_its_sites(path: &str, kind: &str) {
     fleet.application(&version("1.1.0")).await;
     ns.stays(
         Duration::from_secs(3),
-        "the site to keep what it has",
+        "the site to keep its objects",
         async || {
             let now = fleet.revisions("web", &site).await;
             let is_same = |(one, other): (&Value, &Value)| {

@@ -247,7 +247,7 @@ fn check(world: &World, stranger: Option<(&ObjectKey, &Value)>) {
         if Some(key.name.as_str()) != stranger_name {
             assert!(
                 wanted.contains(&key.name),
-                "{key} is wanted by nobody: {object}"
+                "{key} is wanted by no revision: {object}"
             );
         }
         for reference in owner_references(object) {

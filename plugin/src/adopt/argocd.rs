@@ -36,12 +36,14 @@ fn found(application: &Value, name: &str) -> FoundObjects {
         let text = |field| text_at(resource, field);
         let title = format!("{}/{}", text("/kind"), text("/name"));
         if resource["hook"] == true {
-            found.notes.push(format!("{title} is a hook, and left out"));
+            found
+                .notes
+                .push(format!("{title} is left out, because it is a hook"));
             continue;
         }
         if resource["requiresPruning"] == true {
             found.notes.push(format!(
-                "{title} is left out: Argo CD would prune it, as its source does not have it any more"
+                "{title} is left out: its source does not contain it any more, and Argo CD would prune it"
             ));
             continue;
         }
@@ -57,7 +59,7 @@ fn found(application: &Value, name: &str) -> FoundObjects {
     }
     if found.members.is_empty() && found.errors.is_empty() {
         found.errors.push(format!(
-            "{source} has no objects in its status; was it synchronised?"
+            "{source} has no objects in its status; synchronise it first"
         ));
     }
     // A destination is given by URL or by name. Argo CD has one of each for its own cluster.
@@ -66,7 +68,7 @@ fn found(application: &Value, name: &str) -> FoundObjects {
         && ["", "in-cluster"].contains(&destination("name"));
     if !is_here {
         found.notes.push(format!(
-            "{source} may deliver into another cluster; its objects are looked for in this one"
+            "{source} may deliver into another cluster; only this cluster is searched for its objects"
         ));
     }
     if application
@@ -74,8 +76,8 @@ fn found(application: &Value, name: &str) -> FoundObjects {
         .is_some_and(|it| !it.is_null())
     {
         found.notes.push(format!(
-            "{source} synchronises by itself: take spec.syncPolicy.automated out, or it sets back what later revisions \
-             change"
+            "{source} synchronises automatically, and would revert changes of later revisions: remove \
+             spec.syncPolicy.automated"
         ));
     }
     let finalizers = application.pointer("/metadata/finalizers");
@@ -85,8 +87,8 @@ fn found(application: &Value, name: &str) -> FoundObjects {
         .any(|finalizer| finalizer.starts_with("resources-finalizer.argocd.argoproj.io"))
     {
         found.notes.push(format!(
-            "{source} deletes its objects when it is deleted: take its finalizer \
-             resources-finalizer.argocd.argoproj.io out before"
+            "{source} deletes its objects when it is deleted: first remove its finalizer \
+             resources-finalizer.argocd.argoproj.io"
         ));
     }
     found
@@ -148,7 +150,7 @@ status:
         assert_eq!(
             begins,
             [
-                "Job/migrate is a hoo",
+                "Job/migrate is left ",
                 "Service/old is left ",
                 "Argo CD Application ",
                 "Argo CD Application "
@@ -163,7 +165,7 @@ status:
         let empty = found(&yaml("{spec: {destination: {name: elsewhere}}}"), "shop");
         assert_eq!(
             empty.errors,
-            ["Argo CD Application shop has no objects in its status; was it synchronised?"]
+            ["Argo CD Application shop has no objects in its status; synchronise it first"]
         );
         assert!(
             empty.notes[0].contains("another cluster"),

@@ -90,7 +90,7 @@ async fn drift(
         return Ok(None);
     }
     Ok(Some(format!(
-        "{} is not as recorded in {}: the cluster's value is taken, --recorded takes the other",
+        "{} differs from its record in {}: the value of the cluster is used; --recorded uses the value of the record",
         member.title(),
         first(&paths, MAX_NAMED)
     )))

@@ -42,7 +42,7 @@ fn found(kustomization: &Value, name: &str) -> FoundObjects {
     let entries = entries.and_then(Value::as_array);
     if entries.is_none_or(Vec::is_empty) {
         found.errors.push(format!(
-            "{source} has an empty inventory; was it reconciled?"
+            "{source} has an empty inventory; reconcile it first"
         ));
     }
     for entry in entries.into_iter().flatten() {
@@ -50,7 +50,8 @@ fn found(kustomization: &Value, name: &str) -> FoundObjects {
         let version = text_at(entry, "/v");
         let Some(parsed) = parse(id).filter(|_| !version.is_empty()) else {
             found.errors.push(format!(
-                "{source}: an entry of its inventory is no NAMESPACE_NAME_GROUP_KIND with a version: {id:?}"
+                "{source}: the entry {id:?} of its inventory is not of the form NAMESPACE_NAME_GROUP_KIND, with a \
+                 version"
             ));
             continue;
         };
@@ -66,12 +67,13 @@ fn found(kustomization: &Value, name: &str) -> FoundObjects {
     }
     if kustomization.pointer("/spec/suspend") != Some(&Value::Bool(true)) {
         found.notes.push(format!(
-            "{source} is not suspended: it sets back what later revisions change; `flux suspend kustomization {name}`"
+            "{source} is not suspended, and would revert changes of later revisions; first run `flux suspend \
+             kustomization {name}`"
         ));
     }
     if kustomization.pointer("/spec/prune") == Some(&Value::Bool(true)) {
         found.notes.push(format!(
-            "{source} deletes its objects when it is deleted: set spec.prune to false before"
+            "{source} deletes its objects when it is deleted: first set spec.prune to false"
         ));
     }
     found
@@ -157,7 +159,7 @@ status:
         let empty = super::found(&suspended, "shop");
         assert_eq!(
             empty.errors,
-            ["Flux Kustomization shop has an empty inventory; was it reconciled?"]
+            ["Flux Kustomization shop has an empty inventory; reconcile it first"]
         );
         assert!(empty.notes.is_empty());
     }

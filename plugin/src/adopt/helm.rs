@@ -81,12 +81,12 @@ fn newest<'r>(name: &str, records: &'r [Value]) -> Result<(u64, &'r Value), Stri
     match label(newest, "status").as_str() {
         "deployed" => Ok((revision, newest)),
         status @ ("failed" | "superseded") => Err(format!(
-            "revision {revision} of the Helm release {name} is {status}: what is in the cluster may be of it or of an \
-             older one; `helm upgrade` or `helm rollback` it first"
+            "revision {revision} of the Helm release {name} is {status}: the objects in the cluster may be of this \
+             revision or of an older one; first run `helm upgrade` or `helm rollback`"
         )),
         status if status.starts_with("pending-") => Err(format!(
-            "helm is at work on the release {name}, or broke off: revision {revision} is {status}; wait for it, or \
-             `helm rollback` it first"
+            "revision {revision} of the Helm release {name} is {status}: helm still runs, or was interrupted; wait \
+             until it ends, or first run `helm rollback`"
         )),
         status => Err(format!(
             "revision {revision} of the Helm release {name} is {status}, not deployed"
@@ -191,13 +191,13 @@ mod tests {
             (&[("10", "deployed"), ("9", "superseded")], "10"),
             (
                 &[("1", "deployed"), ("2", "failed")],
-                "revision 2 of the Helm release shop is failed: what is in the cluster may be of it or of an \
-                 older one; `helm upgrade` or `helm rollback` it first",
+                "revision 2 of the Helm release shop is failed: the objects in the cluster may be of this revision or \
+                 of an older one; first run `helm upgrade` or `helm rollback`",
             ),
             (
                 &[("1", "deployed"), ("2", "pending-upgrade")],
-                "helm is at work on the release shop, or broke off: revision 2 is pending-upgrade; wait for it, or \
-                 `helm rollback` it first",
+                "revision 2 of the Helm release shop is pending-upgrade: helm still runs, or was interrupted; wait \
+                 until it ends, or first run `helm rollback`",
             ),
             (
                 &[("3", "uninstalled")],

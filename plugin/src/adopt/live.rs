@@ -109,8 +109,9 @@ impl Adoptable {
                 if let Some(refusal) = refusal(&live) {
                     self.errors.push(format!("{title} {refusal}"));
                 } else if is_secret(&member) && choice.no_secrets {
-                    self.notes
-                        .push(format!("{title} is left out, and stays as it is"));
+                    self.notes.push(format!(
+                        "{title} is left out because of --no-secrets, and is not changed"
+                    ));
                 } else {
                     self.members.push((member, live));
                 }
@@ -147,7 +148,7 @@ fn refusal(live: &Value) -> Option<String> {
         None => String::new(),
     };
     Some(format!(
-        "is controlled by {}{of} {}, which would fight for it; adopt that one instead, or leave it out",
+        "is controlled by {}{of} {}, which also writes it; adopt that object instead, or leave this one out",
         text(owner, "kind"),
         text(owner, "name")
     ))
@@ -183,8 +184,8 @@ mod tests {
         for (looked, expected) in [
             (
                 ReadResult::Live(owned),
-                "Secret shop/db is controlled by Cart.shop.example c, which would fight for it; adopt that one \
-                 instead, or leave it out",
+                "Secret shop/db is controlled by Cart.shop.example c, which also writes it; adopt that object instead, \
+                 or leave this one out",
             ),
             (ReadResult::Live(deleted), "Secret shop/db is being deleted"),
             (
@@ -224,7 +225,7 @@ mod tests {
             ),
             (
                 ReadResult::Live(json!({})),
-                "Secret shop/db is left out, and stays as it is",
+                "Secret shop/db is left out because of --no-secrets, and is not changed",
             ),
         ] {
             assert_eq!(

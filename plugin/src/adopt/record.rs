@@ -20,7 +20,7 @@ pub(crate) enum RecordError {
     Base64(#[from] base64::DecodeError),
     #[error("cannot be unpacked: {0}")]
     Gzip(#[from] io::Error),
-    #[error("unfolds to more than {} MiB", LARGEST >> 20)]
+    #[error("is, unpacked, larger than {} MiB", LARGEST >> 20)]
     TooBig,
     #[error("is not JSON: {} at line {}, column {}", category(.0), .0.line(), .0.column())]
     Json(serde_json::Error),
@@ -33,7 +33,7 @@ fn category(error: &serde_json::Error) -> &'static str {
     match error.classify() {
         serde_json::error::Category::Io => "it cannot be read",
         serde_json::error::Category::Syntax => "wrong syntax",
-        serde_json::error::Category::Data => "another form",
+        serde_json::error::Category::Data => "an unexpected value",
         serde_json::error::Category::Eof => "it ends too early",
     }
 }
@@ -117,6 +117,6 @@ mod tests {
         let record = STANDARD.encode(gzip(zeros));
         assert!(record.len() < 1 << 20, "it fits into a Secret");
         let error = packed_json(record.as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), "unfolds to more than 64 MiB");
+        assert_eq!(error.to_string(), "is, unpacked, larger than 64 MiB");
     }
 }

@@ -67,7 +67,8 @@ pub(crate) fn named(
             .split_once('/')
             .filter(|(word, name)| !word.is_empty() && !name.is_empty() && !name.contains('/'))
             .ok_or_else(|| {
-                let text = format!("\"{text}\" is no object: KIND/NAME, such as deployment/web");
+                let text =
+                    format!("\"{text}\" is not of the form KIND/NAME, such as deployment/web");
                 Error::Usage(text)
             })?;
         let kind = kind(served, word)?;
@@ -83,7 +84,7 @@ pub(crate) fn named(
 /// The kind that a word names; if several groups have it, that of the first, as for kubectl.
 pub(crate) fn kind<'s>(served: &'s [Served], word: &str) -> Result<&'s Served, Error> {
     let mut called = served.iter().filter(|kind| kind.is_called(word));
-    let text = || Error::NotFound(format!("the API server has no kind {word}"));
+    let text = || Error::NotFound(format!("the API server does not serve the kind {word}"));
     called.next().ok_or_else(text)
 }
 
@@ -104,7 +105,7 @@ pub(crate) async fn selected(
         }
     }
     let mut found = FoundObjects {
-        title: format!("what {labels} selects"),
+        title: format!("objects with the labels {labels}"),
         namespace: cluster.namespace.clone(),
         ..FoundObjects::default()
     };
@@ -161,7 +162,7 @@ pub(crate) async fn gather(
         let counts = left.iter().map(|(kind, count)| format!("{count} {kind}"));
         let counts: Vec<_> = counts.collect();
         found.notes.push(format!(
-            "left out, as controllers and tools make them: {}",
+            "left out, because controllers and tools create them: {}",
             counts.join(", ")
         ));
     }
@@ -229,10 +230,13 @@ mod tests {
             let error = named(&[], "shop", &[text.to_owned()]).unwrap_err();
             assert_eq!(
                 error.to_string(),
-                format!("\"{text}\" is no object: KIND/NAME, such as deployment/web")
+                format!("\"{text}\" is not of the form KIND/NAME, such as deployment/web")
             );
         }
         let error = named(&[], "shop", &["cart/a".to_owned()]).unwrap_err();
-        assert_eq!(error.to_string(), "the API server has no kind cart");
+        assert_eq!(
+            error.to_string(),
+            "the API server does not serve the kind cart"
+        );
     }
 }

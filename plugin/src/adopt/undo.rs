@@ -126,7 +126,7 @@ async fn objects(cluster: &Cluster, chain: &Chain) -> Result<Vec<(Gvk, ObjectKey
     let delegated = contents.iter().flat_map(|(_, content)| &content.phases);
     if let Some(phase) = delegated.into_iter().find(|phase| phase.is_delegated()) {
         return Err(Error::Impossible(format!(
-            "the phase {} is of the class {}, whose objects are not let go of like this",
+            "phase {} has the class {}; --undo cannot release the objects of such a phase",
             phase.name, phase.class
         )));
     }
@@ -189,7 +189,7 @@ impl AdoptedDeployment {
         let refused = self.hand_back(cluster, true, |_| Ok(())).await?;
         all_done(
             &refused,
-            "nothing was changed, as not all fields can be given back",
+            "nothing was changed, because some fields cannot be given back",
         )?;
         self.pause(cluster, timeout, &mut report).await?;
         // A rollout may have gone on until the deployment was paused.
@@ -207,8 +207,8 @@ impl AdoptedDeployment {
         let refused = self.hand_back(cluster, false, &mut report).await?;
         all_done(
             &refused,
-            "not everything is given back, so nothing was deleted: run this again, or `kubectl baton resume` what was \
-             paused to take all of it over again",
+            "nothing was deleted, because some objects were not given back: run this again, or take all objects over \
+             again with `kubectl baton resume` for the paused deployment",
         )?;
         if let Some(deployment) = &self.chain.deployment {
             orphan(cluster, &deployment.path(), deployment.uid()).await?;
@@ -228,7 +228,7 @@ impl AdoptedDeployment {
             report(&format!("{} deleted", name(&revision.object)))?;
         }
         let left = self.delete_slices(cluster, &mut report).await?;
-        all_done(&left, "not all slices were deleted; run this again")
+        all_done(&left, "some slices were not deleted; run this again")
     }
 
     /// Gives all objects back. Returns the errors of those that cannot be given back.
@@ -248,7 +248,9 @@ impl AdoptedDeployment {
         while let Some((title, answer)) = answers.next().await {
             match answer {
                 Ok(Some(manager)) => {
-                    report(&format!("{title} left as it is, its fields to {manager}"))?;
+                    report(&format!(
+                        "{title} kept; its fields are given back to {manager}"
+                    ))?;
                 }
                 Ok(None) => report(&format!("{title} does not exist any more"))?,
                 Err(error) => left.push(format!("{title}: {error}")),
@@ -311,7 +313,7 @@ async fn gone(cluster: &Cluster, target: &Target, timeout: Duration) -> Result<(
     .await?;
     is_gone.ok_or_else(|| {
         Error::Impossible(format!(
-            "{target} is still being deleted; run this again, or find out what holds it"
+            "{target} is still being deleted; check its finalizers, then run this again"
         ))
     })
 }

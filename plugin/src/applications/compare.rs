@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(sections.len(), 1);
         assert_eq!(
             fate(&sections[0].outcome),
-            "those of release shop-new-0 are not there (yet)"
+            "those of release shop-new-0 do not exist (yet)"
         );
         assert!(sections[0].differs());
     }

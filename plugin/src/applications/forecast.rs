@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(change.fate(), DiffOutcome::Unchanged);
         assert_eq!(
             notes(&change),
-            ["release shop-new-0 is what it asks for: no new release"]
+            ["release shop-new-0 has this environment already, so no release is created"]
         );
     }
 
@@ -119,6 +119,6 @@ mod tests {
         let wanted = application(&observed(&mid_rollout()));
         let change = Change::of(None, &wanted);
         assert_eq!(change.fate(), DiffOutcome::Added);
-        assert!(notes(&change)[0].starts_with("it makes the first release"));
+        assert!(notes(&change)[0].starts_with("it creates the first release"));
     }
 }

@@ -80,7 +80,7 @@ pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, E
     match cluster.send(Method::DELETE, &path, body).await {
         // The Release has changed since it was read.
         Err(error) if error.is_code(409) => Err(Error::Impossible(format!(
-            "release {release} is another one by now; nothing was deleted"
+            "release {release} has changed since it was read; nothing was deleted"
         ))),
         answer => answer,
     }?;
@@ -96,7 +96,7 @@ pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, E
 /// Asks the user for a confirmation, which is `yes` or `y`.
 async fn confirmed(observed: &Observed, abort: &Abort) -> Result<bool, Error> {
     if !stdin().is_terminal() || !stderr().is_terminal() {
-        let text = "there is nobody to ask whether a release may be deleted; --yes says so";
+        let text = "cannot ask for a confirmation without a terminal; --yes deletes the release without one";
         return Err(Error::Usage(text.to_owned()));
     }
     let release = observed.release(&abort.release);

@@ -133,7 +133,7 @@ async fn take_over(
     let labels = Labels::new("live", "taken over");
     output.print(&render(&sections, &labels, output))?;
     if sections.iter().any(Section::is_refused) {
-        report("error: not everything can be taken over; nothing was changed");
+        report("error: nothing was changed, because some objects cannot be taken over");
         return Ok(Exit::Refused);
     }
     let restarting = sections
@@ -142,7 +142,8 @@ async fn take_over(
     let restarting: Vec<String> = restarting.map(|it| diff::title(&it.topic)).collect();
     if !restarting.is_empty() && !args.choice.allow_restart {
         report(&format!(
-            "error: pods would be replaced, and nothing was changed: {}; --allow-restart does it all the same",
+            "error: nothing was changed, because pods would be replaced: {}; --allow-restart takes the objects over \
+             anyway",
             restarting.join(", ")
         ));
         return Ok(Exit::Refused);
@@ -165,7 +166,7 @@ async fn take_over(
     if exit == Exit::Fine {
         let scope = if kind.is_namespaced { "" } else { " --cluster" };
         output.print(&format!(
-            "the tool's own records were left: `kubectl baton adopt {} --undo{scope}` gives everything back",
+            "the records of the tool were kept: `kubectl baton adopt {} --undo{scope}` gives everything back",
             args.name
         ))?;
     }
@@ -195,7 +196,7 @@ async fn undone(args: &AdoptArgs, cluster: &Cluster, global: &GlobalArgs) -> Res
         return Ok(Exit::Fine);
     }
     for (_, key) in &holding.objects {
-        output.print(&format!("{}: left as it is", object_title(key)))?;
+        output.print(&format!("{}: kept", object_title(key)))?;
     }
     report(&format!(
         "nothing was changed; --apply deletes {} and its revisions and slices, and none of these objects",

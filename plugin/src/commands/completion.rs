@@ -61,7 +61,7 @@ mod tests {
             assert!(script.contains("rollback"), "{shell}");
             assert!(
                 !script.contains("__complete"),
-                "{shell} offers what nobody types"
+                "{shell} offers a word that is not completed"
             );
         }
     }

@@ -130,7 +130,7 @@ pub(crate) async fn run(args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Er
         return with_file(path, args, global).await;
     }
     if args.release.len() > 2 {
-        let text = "--release: two are compared, not more";
+        let text = "--release can be given at most twice";
         return Err(Error::Usage(text.to_owned()));
     }
     let refused = |text: &str| Err(Error::Usage(text.to_owned()));

@@ -84,7 +84,7 @@ pub(crate) async fn run(args: &DriftArgs, global: &GlobalArgs) -> Result<Exit, E
     let mut warnings = standing.warnings;
     let mut rows = match repaired {
         Err(error @ Error::Refused(_)) => {
-            warnings.push(format!("what was repaired is not known: {error}"));
+            warnings.push(format!("repairs cannot be read: {error}"));
             Vec::new()
         }
         rows => rows?,
@@ -115,7 +115,7 @@ fn none_found(warnings: &[String]) -> &'static str {
     if warnings.is_empty() {
         "No drift found."
     } else {
-        "No drift found in what could be compared."
+        "No drift found among the compared objects."
     }
 }
 

@@ -49,21 +49,21 @@ Examples:
   # In a pipeline: wait until it is rolled out, and go back if it fails
   kubectl baton pack shop/ --apply --wait --timeout 10m --rollback-on-failure
 
-  # What Helm or a kustomization makes
+  # The output of Helm, or of a kustomization
   helm template shop ./chart | kubectl baton pack - --name shop -n shop --apply
   kubectl baton pack -k overlays/production --name shop
 
-  # A revision by itself, the next one after web-v1
+  # A revision without a deployment, the next one after web-v1
   kubectl baton pack web.yaml --revision --name web-v2 --previous web-v1
 
   # Wait for certificates too, before the workloads start
   kubectl baton pack web.yaml --probe Certificate.cert-manager.io=condition:Ready
 
-  # A chart as an Application of Shipper's, rolled out in three steps over two clusters of a region
+  # A chart as an Application of Shipper, rolled out in three steps over two clusters of a region
   kubectl baton pack --application --chart nginx --chart-version '~1.2' --repo https://charts.example.com \
     --region eu=2 --strategy vanguard --values values.yaml --name shop -n shop | kubectl apply -f -
 
-  # A step of one's own: objects with the annotation package-operator.run/phase: migrate
+  # A phase of your own: objects with the annotation package-operator.run/phase: migrate
   kubectl baton pack shop/ --phase-order config,migrate,workloads
 
 Phases:
@@ -75,7 +75,7 @@ their kind, in this order:
   crds              CustomResourceDefinitions
   rbac              ServiceAccounts, Roles and ClusterRoles, their bindings
   config            ConfigMaps, Secrets, volumes, quotas, policies, classes;
-                    objects of foreign kinds, such as certificates
+                    objects of other kinds, such as certificates
   services          Services
   workloads         Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Pods
   registrations     webhook configurations and APIServices: the workloads answer
@@ -83,28 +83,28 @@ their kind, in this order:
   scaling           HorizontalPodAutoscalers
   traffic           Ingresses and routes
 
-Phases that only annotations name follow these, in the order of their first object. --phase-order puts \
-phases into another order: what it names behind a phase follows that one at once.
+Phases that only annotations name follow these, in the order of their first object. --phase-order sets \
+another order: a phase that it lists directly after another one follows that one at once.
 
 Helm hooks of an installation or upgrade get phases of their own: pre-install before rbac, post-install \
-at the end. Other hooks, such as tests, are left out; what else of a hook is ignored is told. Servers do not let Jobs \
-change: hooks that are Jobs are deleted and created anew, as Helm does, and so are others that are annotated \
+at the end. Other hooks, such as tests, are left out, and a note lists the ignored settings of hooks. Jobs cannot be \
+changed: hooks that are Jobs are deleted and created again, as Helm does, and so are other objects with the annotation \
 baton.run/update=recreate.
 
 Secrets:
-A revision holds its objects as they are, and is kept in the history: whoever may read revisions reads the Secrets in \
-them. With --no-secrets those that have values are left out and have to be made by other means. Pods that need one do \
-not start without it, so the probes of their workload wait for it; which do is told. A Secret that an earlier revision \
-has would be deleted with it, unless it is annotated baton.run/deletion=keep: --apply checks that before it writes.
+A revision contains its objects in clear text, and is kept in the history: every user who may read revisions can read \
+the Secrets in them. With --no-secrets, Secrets that have values are left out, and must be created by other means. \
+Pods that need one do not start without it, so the probes of their workload wait for it; a note lists these workloads. \
+If an earlier revision contains such a Secret, the Secret is deleted with that revision, unless it has the annotation \
+baton.run/deletion=keep: --apply checks this before it writes.
 
 Probes:
-Deployments, StatefulSets, DaemonSets and ReplicaSets have to be rolled out and available, as far as their \
-update strategy lets them; Pods have to be ready or to have succeeded, Jobs to be complete, \
-CustomResourceDefinitions to be established, APIServices to be available, and PersistentVolumeClaims to be \
-bound, unless they wait for the first pod that uses them. The replicas of what an autoscaler of the package \
-scales are left to it.
+Deployments, StatefulSets, DaemonSets and ReplicaSets must be rolled out and available, as far as their \
+update strategy allows this. Pods must be ready or have succeeded, Jobs must be complete, CustomResourceDefinitions \
+established, APIServices available, and PersistentVolumeClaims bound, unless they wait for the first pod that uses \
+them. If an autoscaler of the package scales a workload, the revision does not set the number of its replicas.
 
-Annotations, which are taken off the packed objects:
+Annotations, which are removed from the packed objects:
   package-operator.run/phase                 the phase
   package-operator.run/collision-protection  Prevent, IfNoController or None
   package-operator.run/condition-map         lines such as: Available => example.com/Available
@@ -392,7 +392,9 @@ pub(super) fn print(
     let text = text.map_err(Error::Impossible)?;
     let is_big = |object: &Value| object.to_string().len() > MOST_CLIENT_SIDE;
     if objects.iter().any(is_big) {
-        report("note: too big for client-side apply; use kubectl apply --server-side, or --apply");
+        report(
+            "note: the result is too large for client-side apply; use kubectl apply --server-side, or --apply",
+        );
     }
     Ok(output.print(&text)?)
 }

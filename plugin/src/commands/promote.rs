@@ -91,7 +91,7 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
     let written = cluster.write(&url, write, patch).await;
     let overtaken = || {
         let release = &promotion.release;
-        format!("release {release} was changed by somebody else just now; nothing was promoted")
+        format!("release {release} has changed since it was read; nothing was promoted")
     };
     written.map_err(|error| error.of_write(overtaken))?;
     output.print(&format!(

@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &RedeployArgs, global: &GlobalArgs) -> Result<Exit
         let url = target.path(&cluster.namespace);
         cluster.write(&url, write, &patch).await?;
         Ok(format!(
-            "{} chooses its sites anew{}",
+            "{} selects its sites again{}",
             target.full(),
             note(args.dry_run)
         ))

@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &RestartArgs, global: &GlobalArgs) -> Result<Exit,
                     let subject = Pausable::Deployment(deployment);
                     write(cluster, &subject, &patch, dry_run).await?;
                     Ok(format!(
-                        "{} rolls its content out once more{}",
+                        "{} rolls its content out again{}",
                         name(subject.object()),
                         note(dry_run)
                     ))

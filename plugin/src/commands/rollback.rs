@@ -232,7 +232,7 @@ pub(crate) async fn roll_back(
         let now = SpecVersion::of(deployment);
         if seen.is_some_and(|seen| seen != now) {
             return Err(Error::Impossible(format!(
-                "{} was changed by somebody else just now; nothing was rolled back",
+                "{} has changed since it was read; nothing was rolled back",
                 name(&deployment.object)
             )));
         }
@@ -272,7 +272,7 @@ async fn roll_deployment_once(
     cluster.write(&deployment.path(), write, &patch).await?;
     let hint = if deployment.spec.paused {
         format!(
-            "\nit is paused; `kubectl baton resume {}` rolls that out",
+            "\nit is paused; `kubectl baton resume {}` rolls the content out",
             deployment.target()
         )
     } else {
@@ -329,8 +329,8 @@ fn check(deployment: &Deployment, force: bool) -> Result<(), Error> {
     }
     if deployment.spec.paused && !force {
         return Err(Error::Impossible(format!(
-            "{named} is paused, so that nothing would be rolled out: resume it first, or change its template now \
-                 with --force"
+            "{named} is paused, so nothing would be rolled out: resume it first, or change its template now with \
+                 --force"
         )));
     }
     Ok(())
@@ -343,7 +343,7 @@ fn already(chain: &Chain, named: &str, wanted: &RollbackOptions) -> RollbackResu
     let revision = revision.or(chain.current()).map(title);
     RollbackResult {
         line: format!(
-            "{named} not rolled back: the content of {} is what it has now",
+            "{named} not rolled back: it has the content of {} already",
             revision.unwrap_or_default()
         ),
         follow: None,

@@ -55,7 +55,7 @@ pub(crate) async fn run(args: &SitesArgs, global: &GlobalArgs) -> Result<Exit, E
     let (lines, trouble) = once(&cluster, &question).await?;
     if let Some(why) = trouble {
         report(&format!(
-            "warning: Clusters cannot be read, so that only sites with revisions are shown: {why}"
+            "warning: Clusters cannot be read, so only sites with revisions are shown: {why}"
         ));
     }
     for name in &args.names {

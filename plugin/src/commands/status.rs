@@ -74,23 +74,23 @@ pub(crate) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, 
     match args.selection.one(&subject::ALL)? {
         Some(Subject::Chain(target)) => of_chain(&target, args, global).await,
         Some(Subject::Application(_)) if args.logs => {
-            refused("--logs is about a deployment or a revision, not about Applications")
+            refused("--logs is for a deployment or a revision, not for Applications")
         }
         Some(Subject::Application(target)) => application::run(&target, args, global).await,
         Some(Subject::SiteDeployment(_) | Subject::SiteApplication(_))
             if args.logs || args.unhealthy =>
         {
             refused(
-                "--logs and --unhealthy are not for sites; `kubectl baton tree --site SITE` looks into one",
+                "--logs and --unhealthy are not for sites; `kubectl baton tree --site SITE` shows one",
             )
         }
         Some(Subject::SiteDeployment(target) | Subject::SiteApplication(target)) => {
             site::run(&target, args, global).await
         }
         None if args.watch => {
-            refused("--watch follows one TARGET; `kubectl baton tree --watch` follows several")
+            refused("--watch needs exactly one TARGET; `kubectl baton tree --watch` takes several")
         }
-        None if args.logs => refused("--logs is about one TARGET"),
+        None if args.logs => refused("--logs needs exactly one TARGET"),
         None => overview::run(args, global).await,
     }
 }

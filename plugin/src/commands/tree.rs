@@ -32,7 +32,7 @@ use crate::{
 ///
 /// HEALTHY is the result of the revision's probes for the present state of the object; for phases
 /// and revisions, it is the number of healthy objects. OWNER is the controller of the object: a
-/// revision, another object by kind and name, or nobody. It also shows that the object is missing.
+/// revision, another object by kind and name, or none. It also shows that the object is missing.
 ///
 /// Without TARGET, shows everything in the namespace, or in all namespaces with -A; -l selects by
 /// labels. An archived revision takes one line.
@@ -82,7 +82,7 @@ pub(crate) struct TreeArgs {
     output: Option<DocumentFormat>,
 }
 
-const NOTHING_UNHEALTHY: &str = "There is nothing unhealthy.";
+const NOTHING_UNHEALTHY: &str = "No unhealthy objects found.";
 
 pub(crate) async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let refused = |text: &str| Err(Error::Usage(text.to_owned()));
@@ -90,9 +90,9 @@ pub(crate) async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Er
         Some(Subject::SiteDeployment(target) | Subject::SiteApplication(target)) => {
             site::run(&target, args, global).await
         }
-        _ if args.site.is_some() => refused(
-            "--site looks into a site of a deployment to sites; name that as sitedeploy/NAME",
-        ),
+        _ if args.site.is_some() => {
+            refused("--site is for a deployment to sites; name one as sitedeploy/NAME")
+        }
         Some(Subject::Application(_)) if args.unhealthy => {
             refused("--unhealthy is not for Applications and Releases")
         }

@@ -52,10 +52,10 @@ pub(crate) struct WaitArgs {
 
 /// The goals of a wait, with a short description.
 pub(crate) const GOALS: [(&str, &str); 7] = [
-    ("rolled-out", "the newest content is there and available"),
-    ("available", "any content is"),
+    ("rolled-out", "the newest content is available"),
+    ("available", "any content is available"),
     ("succeeded", "the current revision was rolled out once"),
-    ("archived", "the older revisions have nothing any more"),
+    ("archived", "the older revisions are archived"),
     ("deleted", "it does not exist"),
     (
         "revision=",
@@ -73,7 +73,7 @@ pub(crate) const CONDITIONS: [(&str, &str); 9] = [
     (conditions::IN_TRANSITION, "of a revision"),
     (conditions::ARCHIVED, "of a revision"),
     (conditions::READY, "rolled out and available"),
-    (conditions::RECONCILING, "on its way there"),
+    (conditions::RECONCILING, "being rolled out"),
     (conditions::STALLED, "refused, or past its deadline"),
 ];
 
@@ -236,7 +236,7 @@ fn remains(chain: &Chain) -> String {
     };
     let name = name(object);
     if metadata.deletion_timestamp.is_none() {
-        return format!("{name} exists, and nobody has deleted it");
+        return format!("{name} exists, and is not being deleted");
     }
     let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
     format!(
@@ -373,7 +373,7 @@ fn archived(chain: &Chain, name: &str) -> GoalState {
         ))
     } else {
         GoalState::No(format!(
-            "of {name} these are not archived: {}",
+            "these revisions of {name} are not archived: {}",
             open.join(", ")
         ))
     }

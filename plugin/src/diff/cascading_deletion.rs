@@ -113,12 +113,12 @@ mod tests {
         for (text, expected) in [
             (
                 "spec: {replicas: 3, volumeClaimTemplates: [{metadata: {name: data}}, {metadata: {name: wal}}]}",
-                "its 3 pods go along; the PersistentVolumeClaims of data, wal stay",
+                "its 3 pods are deleted with it; the PersistentVolumeClaims of data, wal stay",
             ),
             (
                 "spec: {replicas: 3, persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}, \
                      volumeClaimTemplates: [{metadata: {name: data}}]}, status: {replicas: 1}",
-                "its pod goes along, and the PersistentVolumeClaims of data with their data",
+                "its pod is deleted with it, and the PersistentVolumeClaims of data with their data",
             ),
             ("spec: {replicas: 0}", "it has no pods"),
         ] {

@@ -71,7 +71,7 @@ pub(crate) async fn read(
     let name = name.map(str::to_owned).or_else(suggested);
     let name = name.or(is_broken.then(|| "broken".to_owned()));
     let name = name.ok_or_else(|| {
-        Error::Usage("what would the deployment be called? --name NAME tells".to_owned())
+        Error::Usage("the deployment has no name; --name NAME gives it one".to_owned())
     })?;
     if let Some(problem) = pack::name_problem(&name) {
         return Err(Error::Usage(format!("--name: {name:?} {problem}")));

@@ -48,7 +48,7 @@ impl PendingApply {
     pub(crate) async fn read(cluster: &Cluster, object: &Value) -> Result<Self, Error> {
         let kind = ChainKind::of(object).ok_or_else(|| {
             let kind = text_at(object, "/kind");
-            Error::Impossible(format!("{kind} is no deployment and no revision"))
+            Error::Impossible(format!("{kind} is neither a deployment nor a revision"))
         })?;
         let mut object = object.clone();
         if kind.is_namespaced && object["metadata"]["namespace"].as_str().is_none() {
@@ -129,7 +129,7 @@ async fn warn(plan: Result<Option<Plan>, NoPlan>, cluster: &Cluster, given: &[Va
 
 fn report_unknown(error: &Error) {
     report(&format!(
-        "note: what would be deleted is not known: {error}"
+        "note: the objects that would be deleted are unknown: {error}"
     ));
 }
 
@@ -306,7 +306,7 @@ async fn sections(
             Some(_) => read_again(cluster, object).await,
             None => Ok(None),
         };
-        let forbidden = Unserved::Unreadable("you may not read it".to_owned());
+        let forbidden = Unserved::Unreadable("you have no right to read it".to_owned());
         let found = match &live {
             Ok(Some(live)) => LookupResult::Live(live),
             Ok(None) => LookupResult::Missing,
@@ -362,9 +362,12 @@ mod tests {
         let section = section.unwrap();
         assert_eq!(section.outcome.group(), Group::Deleted);
         let notes: Vec<String> = section.notes.iter().map(note).collect();
-        assert_eq!(notes, ["not looked at: cannot list"]);
+        assert_eq!(notes, ["not read: cannot list"]);
         let warnings: Vec<String> = section.warnings.iter().map(warning).collect();
-        assert_eq!(warnings, ["it may take others or data along (cannot list)"]);
+        assert_eq!(
+            warnings,
+            ["other objects or data may be deleted with it (cannot list)"]
+        );
         for found in [
             LookupResult::Missing,
             LookupResult::Unreadable(&Unserved::Absent),

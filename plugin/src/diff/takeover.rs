@@ -169,9 +169,9 @@ mod tests {
         assert_eq!(
             stays(&object, &json!({"data": {"k00": "1"}})),
             [
-                "set by kubectl-edit, and left alone: .data.k01, .data.k02, .data.k03, .data.k04, .data.k05, \
+                "set by kubectl-edit, and not changed: .data.k01, .data.k02, .data.k03, .data.k04, .data.k05, \
                  .data.k06, .data.k07, .data.k08 and 2 more",
-                "2 fields more by controllers of Kubernetes",
+                "2 more fields set by controllers of Kubernetes",
             ]
         );
         let object = live(&[("kubelet", "", json!({"f:x": {}}))]);

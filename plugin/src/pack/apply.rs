@@ -166,7 +166,7 @@ fn same(before: &Value, after: &Value) -> bool {
 }
 
 fn path(cluster: &Cluster, object: &Value) -> String {
-    let kind = Kind::of(object).expect("what was packed is of our own kinds");
+    let kind = Kind::of(object).expect("the result is of kinds of Baton");
     let namespace = match text_at(object, "/metadata/namespace") {
         "" => cluster.namespace.as_str(),
         namespace => namespace,

@@ -55,7 +55,7 @@ pub(crate) fn read(source: &InputText) -> Parsed {
                         ..place.clone()
                     };
                     found.notes.push(format!(
-                        "{place}: the key {key} is there twice, the last one counts"
+                        "{place}: the key {key} is there twice; the last one is used"
                     ));
                 }
                 if !document.value.is_null() {
@@ -321,7 +321,7 @@ mod tests {
         let found = found("a.yaml", "a: 1\nb:\n  c: 1\n  c: 2\n");
         assert_eq!(
             found.notes,
-            ["a.yaml:4: document 1: the key c is there twice, the last one counts"]
+            ["a.yaml:4: document 1: the key c is there twice; the last one is used"]
         );
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn ignored(kind: &str, annotations: &BTreeMap<String, String>) -> Opt
         .filter(|name| ![install, upgrade].contains(name))
         .collect();
     if !others.is_empty() {
-        said.push(format!("it does nothing at {}", others.join(", ")));
+        said.push(format!("it is not run at {}", others.join(", ")));
     }
     let policies = list(DELETE_POLICY);
     let unknown: Vec<&str> = policies
@@ -114,7 +114,7 @@ pub(crate) fn ignored(kind: &str, annotations: &BTreeMap<String, String>) -> Opt
         .collect();
     if !unknown.is_empty() {
         said.push(format!(
-            "it stays as long as the revision, whatever {DELETE_POLICY} says of {}",
+            "it is kept as long as the revision; {DELETE_POLICY} {} is ignored",
             unknown.join(", ")
         ));
     }
@@ -158,15 +158,15 @@ mod tests {
                 "ConfigMap",
                 "post-install, pre-delete,test",
                 "",
-                Some("it does nothing at pre-delete, test".to_owned()),
+                Some("it is not run at pre-delete, test".to_owned()),
             ),
             (
                 "Secret",
                 "post-install,pre-upgrade",
                 "before-hook-creation, hook-succeeded,hook-failed",
                 Some(
-                    "it does nothing at post-install; it stays as long as the revision, whatever \
-                     helm.sh/hook-delete-policy says of hook-succeeded, hook-failed"
+                    "it is not run at post-install; it is kept as long as the revision; helm.sh/hook-delete-policy \
+                     hook-succeeded, hook-failed is ignored"
                         .to_owned(),
                 ),
             ),

@@ -45,7 +45,10 @@ pub(crate) fn read(inputs: &[Input], recursive: bool) -> Result<Vec<InputText>, 
             }
             Input::Kustomization(path) => {
                 let names = KUSTOMIZATIONS.join(", ");
-                reader.error(path, format!("is no kustomization: it has none of {names}"));
+                reader.error(
+                    path,
+                    format!("is not a kustomization: it has none of {names}"),
+                );
             }
         }
     }
@@ -130,7 +133,7 @@ impl Reader {
         const NAME: &str = "standard input";
         if std::mem::replace(&mut self.stdin_taken, true) {
             self.errors
-                .push(InputError::of(NAME, "can be read once only"));
+                .push(InputError::of(NAME, "can be read only once"));
             return;
         }
         let mut bytes = Vec::new();
@@ -155,7 +158,7 @@ impl Reader {
             } else {
                 self.error(
                     directory,
-                    "is a kustomization, and what belongs to it is unclear; give it as an input of its own",
+                    "is a kustomization among other files; give it as a separate input",
                 );
             }
             return;
@@ -198,7 +201,7 @@ impl Reader {
             let more = if self.recursive {
                 ""
             } else {
-                "; -R looks into directories below it"
+                "; -R includes its subdirectories"
             };
             let message = format!("has no *.yaml, *.yml or *.json files{more}");
             self.error(directory, message);
@@ -306,7 +309,7 @@ mod tests {
         let files = directory(&[("README.md", ""), ("below/a.yaml", "")]);
         assert_eq!(
             names(&files, false).unwrap_err(),
-            "DIR: has no *.yaml, *.yml or *.json files; -R looks into directories below it"
+            "DIR: has no *.yaml, *.yml or *.json files; -R includes its subdirectories"
         );
         let chart = directory(&[("Chart.yaml", ""), ("values.yaml", "")]);
         assert_eq!(
@@ -316,7 +319,7 @@ mod tests {
         let nested = directory(&[("a.yaml", ""), ("base/kustomization.yaml", "")]);
         assert_eq!(
             names(&nested, true).unwrap_err(),
-            "base: is a kustomization, and what belongs to it is unclear; give it as an input of its own"
+            "base: is a kustomization among other files; give it as a separate input"
         );
     }
 

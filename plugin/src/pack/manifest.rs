@@ -157,7 +157,7 @@ impl Collected {
         let owners = strip::owners(&mut metadata);
         if owners == strip::Owners::Others {
             errors.push(format!(
-                "{title} has metadata.ownerReferences; take them out, as the revision will own it"
+                "{title} has metadata.ownerReferences; remove them, because the revision will be its owner"
             ));
         }
         if !errors.is_empty() {
@@ -165,16 +165,14 @@ impl Collected {
         }
         let hook = hooks::of(&annotations);
         let reason = match (&owners, &hook) {
-            (strip::Owners::Controller(controller), _) => Some(format!("{controller} makes it")),
-            (_, Err(names)) => Some(format!(
-                "a revision has no moment for a Helm hook of {names}"
-            )),
+            (strip::Owners::Controller(controller), _) => Some(format!("{controller} creates it")),
+            (_, Err(names)) => Some(format!("a revision cannot run a Helm hook of {names}")),
             (_, Ok(Some(_))) if self.no_hooks => Some("it is a Helm hook".to_owned()),
             _ => None,
         };
         if let Some(reason) = reason {
             self.notes
-                .push(format!("{place}: {title} is left out, as {reason}"));
+                .push(format!("{place}: {title} is left out, because {reason}"));
             return Ok(None);
         }
         if let Some(ignored) = hooks::ignored(&gvk.kind, &annotations) {

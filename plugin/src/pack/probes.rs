@@ -85,7 +85,7 @@ impl FromStr for ProbeFlag {
                 })
             }
             ("cel", rule) if !rule.is_empty() => Some(cel(rule, &format!("not true: {rule}"))),
-            _ => return Err(format!("\"{probe}\" is no probe: {FORMS}")),
+            _ => return Err(format!("\"{probe}\" is not a probe: expected {FORMS}")),
         };
         let wanted = Self { of, probe };
         if let Some(probe) = &wanted.probe {

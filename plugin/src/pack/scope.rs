@@ -144,15 +144,15 @@ pub(crate) fn decide_scope(
     decision
         .notes
         .extend(guesses.into_iter().map(|(kind, guess)| {
-            format!("{kind} is taken for {guess}; --scope {kind}=Namespaced or =Cluster tells it")
+            format!("{kind} is assumed to be {guess}; --scope {kind}=Namespaced or --scope {kind}=Cluster sets it")
         }));
     match homeless.as_slice() {
         [] => Ok(decision),
         [object] => Err(InputError::general(format!(
-            "an object is without a namespace; -n NAMESPACE gives one: {object}"
+            "an object has no namespace; -n NAMESPACE sets it: {object}"
         ))),
         objects => Err(InputError::general(format!(
-            "objects are without a namespace; -n NAMESPACE gives one: {}",
+            "objects have no namespace; -n NAMESPACE sets it: {}",
             first(objects, MAX_NAMED)
         ))),
     }
@@ -244,7 +244,7 @@ impl Survey {
             }),
             (None, Some(wished), Some(only)) if wished != only => {
                 Err(InputError::general(format!(
-                    "the objects are in the namespace {only}, not in {wished}; use the one or the other, or --cluster"
+                    "the objects are in the namespace {only}, not in {wished}; use -n {only}, or --cluster"
                 )))
             }
             (None, ..) => Ok(Decision {

@@ -31,8 +31,8 @@ pub(crate) fn in_clear_text(manifests: &[Manifest]) -> Option<String> {
         _ => ("are", "them"),
     };
     Some(format!(
-        "{} {it} in clear text in revisions, for all who may read those, and as long as the history; --no-secrets \
-         leaves {them} out",
+        "{} {it} stored in clear text in revisions, also in old ones, and every reader of revisions can read {them}; \
+         --no-secrets leaves {them} out",
         listed(&secrets)
     ))
 }
@@ -72,18 +72,18 @@ pub(crate) fn left_out(
     let others = match others.as_slice() {
         [] => String::new(),
         others => format!(
-            "; {} {} it, and nothing waits for that",
+            "; {} {} it, and no probe waits for it",
             listed(others),
             if others.len() == 1 { "needs" } else { "need" }
         ),
     };
     let waits = match waiting.as_slice() {
-        [] if others.is_empty() => "; nothing in the package waits for it".to_owned(),
+        [] if others.is_empty() => "; no object of the package waits for it".to_owned(),
         [] => String::new(),
         waiting => format!("; {} cannot become ready without it", listed(waiting)),
     };
     format!(
-        "{}: {} is left out, and has to be made by other means{place}{waits}{others}",
+        "{}: {} is left out, and must be created by other means{place}{waits}{others}",
         secret.location,
         secret.title()
     )

@@ -98,7 +98,7 @@ impl fmt::Display for InputErrors {
         match self.0.as_slice() {
             [error] => error.fmt(f),
             errors => {
-                write!(f, "nothing was packed, there are {} faults:", errors.len())?;
+                write!(f, "nothing was packed, because of {} errors:", errors.len())?;
                 errors.iter().try_for_each(|error| write!(f, "\n  {error}"))
             }
         }
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(InputErrors(errors[..1].to_vec()).to_string(), "no name");
         assert_eq!(
             InputErrors(errors.to_vec()).to_string(),
-            "nothing was packed, there are 2 faults:\n  no name\n  no objects"
+            "nothing was packed, because of 2 errors:\n  no name\n  no objects"
         );
     }
 }

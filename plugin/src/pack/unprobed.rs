@@ -49,8 +49,8 @@ pub(crate) fn notes(
             count => (format!(" and {} more", count - 1), "have"),
         };
         format!(
-            "{first}{more} {have} no probe, so nothing waits for readiness; --probe {id}=condition:Ready does where \
-             there is that condition, --probe {id}=none says that it is well so"
+            "{first}{more} {have} no probe, so the rollout does not wait until it is ready; add --probe \
+             {id}=condition:Ready if it has such a condition, else --probe {id}=none"
         )
     };
     unprobed.into_iter().map(note).collect()
@@ -116,9 +116,9 @@ mod tests {
         assert_eq!(
             of(ProbeOptions::default()),
             [
-                "Certificate/b and 1 more have no probe, so nothing waits for readiness; --probe \
-                 Certificate.cert-manager.io=condition:Ready does where there is that condition, --probe \
-                 Certificate.cert-manager.io=none says that it is well so"
+                "Certificate/b and 1 more have no probe, so the rollout does not wait until it is ready; add --probe \
+                 Certificate.cert-manager.io=condition:Ready if it has such a condition, else --probe \
+                 Certificate.cert-manager.io=none"
             ]
         );
         for probe in ["condition:Ready", "none"] {

@@ -33,7 +33,7 @@ pub(crate) fn check(chain: &Chain, target: &Target) -> Result<(), Error> {
         .find(|revision| revision.number().is_none() && !revision.is_archived());
     match unnumbered {
         Some(revision) => Err(Error::Impossible(format!(
-            "{} has no number yet: is the manager running?",
+            "{} has no number yet; check that the manager runs",
             revision.target()
         ))),
         None => Ok(()),
@@ -170,7 +170,7 @@ mod tests {
         );
         assert_eq!(
             refused(&chain(vec![set("web-v1", "", "{}")])),
-            "os/web-v1 has no number yet: is the manager running?"
+            "os/web-v1 has no number yet; check that the manager runs"
         );
         let never = set("web-v0", "", "{lifecycleState: Archived}");
         assert!(

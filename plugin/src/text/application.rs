@@ -88,8 +88,12 @@ fn cluster_values(clusters: &[ClusterPicture]) -> Value {
 fn message(picture: &AppPicture) -> String {
     let without = picture.service.iter().filter(|it| it.releases.is_empty());
     let without: Vec<&str> = without.map(|service| service.cluster.as_str()).collect();
-    let without =
-        (!without.is_empty()).then(|| format!("nobody has the Service in {}", without.join(", ")));
+    let without = (!without.is_empty()).then(|| {
+        format!(
+            "no release gets traffic of the Service in {}",
+            without.join(", ")
+        )
+    });
     let notes = Some(notes(&picture.notes)).filter(|notes| !notes.is_empty());
     notes
         .into_iter()
@@ -164,7 +168,7 @@ fn cluster(drawn: &ClusterPicture, namespace: &str, style: AppStyle) -> Node {
         name => Cell::from(format!("cluster {name}")),
     };
     let capacity = drawn.capacity.map_or_else(Cell::default, |capacity| {
-        Cell::painted(good(capacity.is_there()), percents_and_pods(capacity))
+        Cell::painted(good(capacity.is_there()), pods(capacity))
     });
     let traffic = drawn.traffic.map_or_else(Cell::default, |traffic| {
         Cell::painted(good(traffic.is_there()), weights(traffic))
@@ -190,26 +194,16 @@ fn cluster(drawn: &ClusterPicture, namespace: &str, style: AppStyle) -> Node {
     }
 }
 
-/// The pods in percent, as in `40% of 50%`, as far as they are reported.
-fn percents(capacity: Capacity) -> String {
-    let achieved = capacity
-        .achieved_percent
-        .map(|percent| format!("{percent}%"));
-    format!("{} of {}%", known(achieved), capacity.wanted_percent)
-}
-
-/// The pods, as in `40% of 50% (2/3 pods)`, as far as they are reported.
-fn percents_and_pods(capacity: Capacity) -> String {
-    format!("{} ({} pods)", percents(capacity), pods(capacity))
-}
-
-/// The number of pods, as in `2/3`, as far as it is reported.
+/// The available and the wanted pods, with the wanted percentage, as in `2/3 pods (50%)`.
 fn pods(capacity: Capacity) -> String {
-    format!(
-        "{}/{}",
-        known(capacity.available_pods),
-        capacity.wanted_pods
-    )
+    let Capacity {
+        wanted_percent,
+        wanted_pods,
+        available_pods,
+        ..
+    } = capacity;
+    let available = known(available_pods);
+    format!("{available}/{wanted_pods} pods ({wanted_percent}%)")
 }
 
 /// The weights, as in `10 of 50`, as far as they are reported.
@@ -355,7 +349,10 @@ mod tests {
             }
         }
         let text = drawn(&objects, Ok(&[]));
-        assert!(text.contains("nobody has the Service in north"), "{text}");
+        assert!(
+            text.contains("no release gets traffic of the Service in north"),
+            "{text}"
+        );
     }
 
     #[test]

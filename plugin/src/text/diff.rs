@@ -340,7 +340,7 @@ ConfigMap shop/web: handed over unchanged
         assert_eq!(
             rendered(&[removed], false),
             "ConfigMap shop/web: deleted when revision 2 is available\n  a note\n  warning: all objects of its kind \
-             go along, in all namespaces: how many you may not see\n"
+             are deleted with it, in all namespaces: you have no right to list them\n"
         );
     }
 

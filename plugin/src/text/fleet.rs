@@ -191,12 +191,12 @@ fn notes(observed: &Observed, fleet: &Fleet, chosen: &[&SitePicture], output: Ou
     let shown = chosen.iter().filter(|site| site.state.is_open()).count();
     if open > shown {
         notes.push(format!(
-            "{shown} of {open} sites that need a look are shown; `-o json` has all, --site SITE looks into one"
+            "{shown} of {open} sites that are not updated are shown; `-o json` prints all, and --site SITE shows one"
         ));
     }
     if let Err(why) = &observed.clusters {
         notes.push(format!(
-            "Clusters cannot be read, so that sites that are offline may be missed: {why}"
+            "Clusters cannot be read, so sites that are offline may be missing: {why}"
         ));
     }
     let notes = notes.iter().map(|note| output.wrap(note) + "\n");
@@ -305,7 +305,7 @@ fn note(site: &SitePicture) -> String {
     match &site.note {
         None => String::new(),
         Some(StateReason::Leaving) => {
-            "not placed any more: it is being taken down there".to_owned()
+            "not placed any more: its objects are being deleted".to_owned()
         }
         Some(StateReason::Reported(report)) => why(report),
         Some(StateReason::Late(deadline, report)) => {
@@ -390,7 +390,7 @@ mod tests {
         observed.deployment.status = None;
         let text = drawn(&observed, STYLE);
         assert!(
-            text.ends_with("may be missed: clusters is forbidden\n"),
+            text.ends_with("may be missing: clusters is forbidden\n"),
             "{text}"
         );
         assert!(text.contains("sitedeploy/shop Pending"), "{text}");

@@ -43,7 +43,7 @@ fn of_revision(name: &str, reason: RevisionReason) -> String {
         RevisionReason::Archiving => format!("{name} is being archived"),
         RevisionReason::Unobserved => format!("waiting for the manager to report on {name}"),
         RevisionReason::SuccessDelay => {
-            format!("{name} is available, and has to stay so for its success delay")
+            format!("{name} is available, and must stay available for its success delay")
         }
         RevisionReason::DeploymentBehind => {
             format!("waiting for the deployment to report that {name} is available")

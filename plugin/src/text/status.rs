@@ -113,7 +113,7 @@ fn unserved(revision: &Revision) -> Option<String> {
     let mut phases = revision.spec.phases.iter().flatten();
     let phase = phases.find(|phase| phase.name == waiting.phase && !is_served(&phase.class))?;
     Some(format!(
-        "Nobody has reported on phase {}: its class {} is for another controller; {SERVED}",
+        "No controller has reported on phase {}, which has the class {}; {SERVED}",
         phase.name, phase.class
     ))
 }
@@ -122,8 +122,8 @@ fn unserved(revision: &Revision) -> Option<String> {
 fn ways_out(revision: &Revision) -> Option<String> {
     let available = revision.condition(AVAILABLE)?;
     (available.reason == Reason::CollisionDetected).then(|| {
-        "Ways out: leave the object out; have its owner let go of it; or take it over, with collisionProtection \
-         IfNoController where it has no controller, or None whoever has it."
+        "Ways out: leave the object out of the revision; make its controller release it; or take it over, with \
+         collisionProtection IfNoController if it has no controller, else None."
             .to_owned()
     })
 }
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(
             unserved("other", Reason::NotReported.as_str()).as_deref(),
             Some(
-                "Nobody has reported on phase database: its class other is for another controller; Baton serves the \
+                "No controller has reported on phase database, which has the class other; Baton serves only the \
                  classes default and cluster.NAME"
             )
         );

@@ -184,7 +184,7 @@ fn object(object: &ObjectPicture, namespace: Option<&str>) -> Node {
         OwnerPicture::Stranger { kind, name } => {
             Cell::painted(Paint::Bad, format!("{kind}/{name}"))
         }
-        OwnerPicture::Nobody => Cell::painted(Paint::Warn, "nobody"),
+        OwnerPicture::Nobody => Cell::painted(Paint::Warn, "none"),
         OwnerPicture::Missing => Cell::painted(Paint::Warn, "missing"),
         OwnerPicture::Delegated { class } => Cell::painted(Paint::Dim, format!("class {class}")),
         OwnerPicture::Unknown => Cell::painted(Paint::Warn, "unknown"),
@@ -373,7 +373,7 @@ od/web                       True
 │  rolling out
 ├─ revision 2 web-2 NotReady 1/2
 │  └─ phase p                1/2
-│     ├─ ConfigMap/a         True    nobody
+│     ├─ ConfigMap/a         True    none
 │     └─ ConfigMap/b         False   revision 2
 │           a long message of many words that
 │           does not fit
@@ -389,7 +389,7 @@ od/web                       True
 ├─ revision 2 web-2 NotReady 1/2
 │  └─ phase p                1/2
 │     ├─ ConfigMap/a         True
-│     │     owner: nobody
+│     │     owner: none
 │     └─ ConfigMap/b         False
 │           a long message of many words
 │           that does not fit
@@ -452,7 +452,7 @@ od/web                       True
                 },
                 "True Helm/x",
             ),
-            (OwnerPicture::Nobody, "True nobody"),
+            (OwnerPicture::Nobody, "True none"),
             (OwnerPicture::Missing, "- missing"),
             (OwnerPicture::Unknown, "True unknown"),
         ] {

@@ -15,7 +15,7 @@ use crate::delivery::{observed::Observed, shared::BURST};
 /// A deployment wakes itself, unless its own pass wrote it, or the change does not affect a pass.
 pub(super) fn on_deployment(change: &Change<DeploymentKind>) -> Option<Wake<DeploymentKey>> {
     let record = change.record()?;
-    (change.matters() && change.writer != Some(ObjectDeployments::NAME))
+    (change.may_change_results() && change.writer != Some(ObjectDeployments::NAME))
         .then(|| Wake::now(record.key.clone()))
 }
 

@@ -67,13 +67,13 @@ pub(super) fn on_phase(observed: &Observed, change: &Change<PhaseKind>) -> Vec<W
         // A mirror is ignored: the phase object takes over its status.
         return Vec::new();
     }
-    let matters = match (&change.old, &change.new, change.writer) {
+    let may_change_results = match (&change.old, &change.new, change.writer) {
         (_, _, Some(ObjectSets::NAME)) => false,
         (Some(old), Some(new), Some(_)) => old.status_differs(new),
         (Some(old), Some(new), None) => old.differs(new),
         _ => true,
     };
-    if !matters {
+    if !may_change_results {
         return Vec::new();
     }
     let phases = change.old.iter().chain(&change.new);

@@ -38,7 +38,7 @@ pub(super) fn on_phase(observed: &Observed, change: &Change<PhaseKind>) -> Vec<W
         return on_place(observed, change, cluster);
     }
     let mut wakes = on_mate(observed, change);
-    if change.writer == Some(ObjectSetPhases::NAME) || !change.matters() {
+    if change.writer == Some(ObjectSetPhases::NAME) || !change.may_change_results() {
         return wakes;
     }
     if phase.agent().is_some() {

@@ -172,7 +172,7 @@ impl CapacityTargets {
                 Ok(()) => done.add(PassOutcome::Written),
                 Err(RequestError::Changed) => done.add(PassOutcome::Outdated),
                 Err(RequestError::Failed(message)) => {
-                    let message = format!("scaling {}: {message}", found.shown());
+                    let message = format!("cannot scale {}: {message}", found.shown());
                     failure = Some(Failure::new(Cause::Write, message));
                 }
             }

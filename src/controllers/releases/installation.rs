@@ -334,6 +334,7 @@ impl Installations {
                 Err(Failure::new(Cause::Refused, message))
             });
         };
+        let next_name = &next.key.name;
         let listed = std::iter::once(next).chain(newer);
         let listed = listed.flat_map(|revision| &revision.previous);
         let mut listed = listed.filter_map(|name| {
@@ -341,12 +342,15 @@ impl Installations {
         });
         let Some((number, name)) = listed.next() else {
             let message = format!(
-                "a newer Release is installed in cluster {cluster}, but this one never was"
+                "Release {own} was never installed in cluster {cluster}, and ObjectSet {newer} of a newer Release is \
+                 there. Delete Release {own}, or roll back to it.",
+                own = key.name,
+                newer = next_name,
             );
             return Err(Err(Failure::new(Cause::Refused, message)));
         };
         if chain.iter().any(|revision| revision.key.name == *name) {
-            let message = "the revision of that name is being deleted".to_owned();
+            let message = format!("ObjectSet {name} is being deleted");
             return Err(Ok(Progress::InProgress(message)));
         }
         Ok(number)

@@ -35,7 +35,8 @@ pub(crate) async fn scalable(
     };
     let definitions: Api<CustomResourceDefinition> = Api::all(target.client());
     let listed = definitions.list(&ListParams::default()).await;
-    let listed = listed.map_err(|error| format!("listing the definitions of kinds: {error}"))?;
+    let listed =
+        listed.map_err(|error| format!("cannot list CustomResourceDefinitions: {error}"))?;
     let brought = documents
         .iter()
         .filter(|it| it["kind"] == "CustomResourceDefinition");

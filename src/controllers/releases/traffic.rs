@@ -206,8 +206,10 @@ impl TrafficTargets {
                 Ok(()) => done.add(PassOutcome::Written),
                 Err(RequestError::Changed) => done.add(PassOutcome::Outdated),
                 Err(RequestError::Failed(message)) => {
-                    let message =
-                        format!("patching Service {}: {message}", Quoted(balancer.name()));
+                    let message = format!(
+                        "cannot change the selector of Service {}: {message}",
+                        Quoted(balancer.name())
+                    );
                     return Err(Failure::new(Cause::Write, message));
                 }
             }
@@ -267,7 +269,10 @@ async fn shift(
         .into_iter()
         .next()
         .map_or(Ok(()), |(name, message)| {
-            let message = format!("patching pod {}: {message}", Quoted(&name));
+            let message = format!(
+                "cannot change the labels of pod {}: {message}",
+                Quoted(&name)
+            );
             Err(Failure::new(Cause::Write, message))
         })
 }

@@ -3,7 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "helpers of tests state what they expect, as tests do"
+    reason = "helpers of tests panic with the expected state, as tests do"
 )]
 
 mod fetching;

@@ -88,7 +88,7 @@ fn check(input: &Value) {
         if condition.type_.contains('/') {
             assert!(
                 types.contains(&condition.type_),
-                "nobody mapped it: {condition:?}"
+                "no mapping produced it: {condition:?}"
             );
             size += condition.type_.len() + condition.reason.len() + condition.message.len();
         }

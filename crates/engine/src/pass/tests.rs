@@ -117,8 +117,8 @@ fn later_phases_wait_for_a_failing_probe() {
         outcome.result,
         PassResult::ProbeFailure {
             phase: "p1".into(),
-            failures: " ConfigMap ns/a: \".data.k\" != \".metadata.name\" \
-                expected: a string of 1 byte got: another such value"
+            failures: " ConfigMap ns/a: \".data.k\" != \".metadata.name\" expected: a string of 1 byte got: another \
+                string of 1 byte"
                 .into(),
         }
     );
@@ -483,9 +483,15 @@ fn a_failure_includes_missing_classes_and_reasons_of_pods() {
             Some("no class"),
             Some("pods"),
             "Pending",
-            Some("such value (pods), no class"),
+            Some("string of 1 byte (pods), no class"),
         ),
-        (failing, Some("no class"), None, "Bound", Some("such value")),
+        (
+            failing,
+            Some("no class"),
+            None,
+            "Bound",
+            Some("string of 1 byte"),
+        ),
         (
             "",
             Some("no class"),

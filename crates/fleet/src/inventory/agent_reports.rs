@@ -71,7 +71,7 @@ pub(super) async fn run(
         let beat = heartbeats.borrow_and_update().clone();
         let deadline = beat.as_ref().map_or(started, |beat| beat.at) + silence;
         let now = health.borrow().clone();
-        if let Some(now) = standing(
+        if let Some(now) = connection_state(
             now,
             beat.as_ref(),
             (Instant::now(), shared.clock.now()),
@@ -92,7 +92,7 @@ pub(super) async fn run(
 
 /// The state of a cluster by the last report since the start; `None` while there is none.
 /// `was_known` is true if the agent reported before.
-fn standing(
+fn connection_state(
     before: Health,
     beat: Option<&Heartbeat>,
     (now, time): (Instant, Timestamp),
@@ -138,7 +138,7 @@ mod tests {
             let time = Timestamp::UNIX_EPOCH;
             let first = Health::connecting(time);
             let now = (at(now), time);
-            match standing(first, beat.as_ref(), now, silence, (started, true)) {
+            match connection_state(first, beat.as_ref(), now, silence, (started, true)) {
                 None => "nothing",
                 Some(health) => match health.state {
                     ConnectionState::Connecting => "connecting",

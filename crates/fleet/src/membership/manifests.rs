@@ -31,7 +31,7 @@ fn fill(template: &str, values: &[(&str, Value)]) -> Vec<Manifest> {
     }
     let documents = text.split("\n---\n").map(serde_saphyr::from_str);
     let manifests: Result<_, _> = documents.map(|object| object.map(Manifest)).collect();
-    manifests.expect("templates are YAML, whatever the values")
+    manifests.expect("templates are YAML with any values")
 }
 
 /// The objects that the hub needs in a target to which it connects, in the order of their creation.

@@ -111,7 +111,7 @@ impl World {
         let kept = self.kept.get(&key);
         assert!(
             kept.is_some_and(|kept| *kept >= version) || self.server.get(&key) != Some(&version),
-            "an own write of {key} is not known"
+            "an own write of {key} is missing"
         );
     }
 

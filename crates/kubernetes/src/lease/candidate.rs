@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use super::LeaseParams;
-use super::record::{LeaseState, Sighting, claimed, holder, standing};
+use super::record::{LeaseState, Sighting, claimed, holder, lease_state};
 use crate::backoff::jittered;
 use crate::fence::Moment;
 use crate::metadata::number;
@@ -72,7 +72,7 @@ impl Candidate {
             let now = Instant::now();
             let seen = Sighting::update(self.observed.take(), spec, now);
             let seen = self.observed.insert(seen);
-            if let LeaseState::Held { holder } = standing(seen, me, now) {
+            if let LeaseState::Held { holder } = lease_state(seen, me, now) {
                 return Ok(AttemptOutcome::Held { holder });
             }
         }

@@ -54,7 +54,7 @@ pub(super) fn holder(spec: &LeaseSpec) -> Option<&str> {
 }
 
 /// Decides the state of the record for the candidate `me`.
-pub(super) fn standing(seen: &Sighting, me: &str, now: Instant) -> LeaseState {
+pub(super) fn lease_state(seen: &Sighting, me: &str, now: Instant) -> LeaseState {
     let Some(holder) = holder(&seen.spec) else {
         return LeaseState::Vacant;
     };
@@ -162,7 +162,7 @@ mod tests {
             };
             let now = since + Duration::from_secs(seen_for);
             assert_eq!(
-                standing(&seen, ME, now),
+                lease_state(&seen, ME, now),
                 expected,
                 "{spec:?} for {seen_for} s"
             );

@@ -126,7 +126,7 @@ impl Table {
         owned.collect()
     }
 
-    pub(super) fn set_settled(&mut self, id: Id<'_>, settled: (u64, u64)) {
+    pub(super) fn set_fingerprints(&mut self, id: Id<'_>, settled: (u64, u64)) {
         if let Some(current) = known(&mut self.objects, id).and_then(Entry::current_mut) {
             Arc::make_mut(current).settled = Some(settled);
         }

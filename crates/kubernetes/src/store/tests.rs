@@ -95,7 +95,7 @@ fn check(title: &str, steps: &[String]) {
             "answer-lost" => drop(pending.remove(0)),
             "read" => store.insert_read(raw.get()).unwrap(),
             "read-gone" => store.read_gone("n", name, uid),
-            "settle" => store.set_settled("n", name, (1, 2)),
+            "settle" => store.set_fingerprints("n", name, (1, 2)),
             "sees" => assert_eq!(seen(&store), rest, "{title}: {step}"),
             "reports" => assert_eq!(reported(&reports), rest, "{title}: {step}"),
             _ => panic!("{title}: {step}"),

@@ -305,7 +305,7 @@ fn at_most_five_sad_pods_are_reported_with_their_first_condition() {
     assert_eq!(
         ready.sad_pods,
         [],
-        "nothing is told of them once the workload is ready"
+        "they are not reported once the workload is ready"
     );
 }
 

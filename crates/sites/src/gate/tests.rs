@@ -143,7 +143,7 @@ fn a_revision_waits_until_the_one_before_is_available() {
         (
             &["1.0.0 - -", "1.1.0 - -"],
             0,
-            "wait: Waits for version 1.0.0 (v1), which waits itself.",
+            "wait: Waits for version 1.0.0 (v1), which has not begun.",
         ),
         // A revision whose objects were taken over need not stay available.
         (&["1.0.0 run run", "1.1.0 ok ok", "1.2.0 - -"], 0, "start"),
@@ -174,7 +174,7 @@ fn a_revision_waits_until_the_one_before_is_available() {
         (
             &["1.0.0 ok ok", "1.1.0 - -", "1.0.0 - - edit"],
             0,
-            "wait: Waits for version 1.1.0 (v2), which waits itself.",
+            "wait: Waits for version 1.1.0 (v2), which has not begun.",
         ),
     ] {
         check(lines, phase, &terms, expected);
@@ -214,7 +214,7 @@ fn a_revision_refused_before_it_starts_does_not_block_the_next_one() {
         ),
         (
             &["1.0.0 ok ok", "1.1.0 - -", "1.2.0 bad -", "1.3.0 - -"],
-            "wait: Waits for version 1.1.0 (v2), which waits itself.",
+            "wait: Waits for version 1.1.0 (v2), which has not begun.",
         ),
         (
             &["1.0.0 ok ok", "1.1.0 bad -", "1.2.0 - - all"],
@@ -432,7 +432,12 @@ fn versions_are_skipped_for_later_patches_in_the_queue() {
     let lines = ["1.2.0 ok ok", "1.2.1 - -", "1.2.2 - -", "1.3.0 - -"];
     skipping(&lines, 1, &terms, "start");
     terms.owner.skip_patch_versions = true;
-    skipping(&lines, 1, &terms, "skip: Left out for version 1.2.2 (v3).");
+    skipping(
+        &lines,
+        1,
+        &terms,
+        "skip: This version is left out, because version 1.2.2 (v3) replaces it.",
+    );
     let one_skipped = ["1.2.0 ok ok", "1.2.1 skip skip", "1.2.2 - -", "1.3.0 - -"];
     skipping(&one_skipped, 1, &terms, "skip");
     skipping(&one_skipped, 2, &terms, "start");

@@ -72,8 +72,9 @@ where
                 text("/metadata/name").unwrap_or("without a name")
             )
         };
-        let kind = ChainKind::of(&object)
-            .ok_or_else(|| serde_json::Error::custom(format!("{} is none of our kinds", name())))?;
+        let kind = ChainKind::of(&object).ok_or_else(|| {
+            serde_json::Error::custom(format!("{} is not of a kind of Baton", name()))
+        })?;
         let parts = Parts::<S, T>::deserialize(&object).map_err(|error| {
             serde_json::Error::custom(format!("{} is left out: {error}", name()))
         })?;

@@ -110,7 +110,7 @@ fn head(deployment: &Deployment, current: Option<&Revision>) -> DeploymentPictur
         }
         (Some(progressing), _) if progressing.reason != Reason::Idle => &progressing.message,
         (_, Some(available)) if available.status != "True" => &available.message,
-        (None, None) => "nobody has reported on it yet",
+        (None, None) => "no controller has reported on it yet",
         _ => "",
     };
     DeploymentPicture {
@@ -130,7 +130,7 @@ fn about(revision: &Revision) -> Option<(&str, Option<&str>)> {
     let condition = match revision.state() {
         State::NotReady | State::Paused => revision.condition(conditions::AVAILABLE),
         State::Archiving => revision.condition(conditions::ARCHIVED),
-        State::Pending => return Some(("nobody has reported on it yet", None)),
+        State::Pending => return Some(("no controller has reported on it yet", None)),
         State::Available | State::Archived | State::Deleting => None,
     };
     condition
@@ -345,11 +345,11 @@ fn about_delegate(
             format!("{} {} is being deleted", delegate.kind, delegate.name)
         }
         None => {
-            let text = format!("nobody has reported on {} yet", delegate.name);
+            let text = format!("no controller has reported on {} yet", delegate.name);
             if is_served(&phase.class) {
                 text
             } else {
-                format!("{text}; its class is for another controller: {SERVED}")
+                format!("{text}; {SERVED}")
             }
         }
         Some(condition) if condition.status == "True" => String::new(),
@@ -457,12 +457,12 @@ mod tests {
     fn a_hint_names_our_classes_if_a_phase_has_another_one() {
         let mut silent = delegate("u1", "False", "ProbeFailure");
         silent["status"] = json!({});
-        let hint = "; its class is for another controller: Baton serves the classes default and cluster.NAME";
+        let hint = "; Baton serves only the classes default and cluster.NAME";
         for (class, expected) in [("default", ""), ("cluster.eu", ""), ("elsewhere", hint)] {
             let (_, message, _) = phase(class, Some(&silent), &["x", "y"]);
             assert_eq!(
                 message,
-                format!("nobody has reported on web-1-a yet{expected}"),
+                format!("no controller has reported on web-1-a yet{expected}"),
                 "{class}"
             );
         }

@@ -230,8 +230,7 @@ async fn a_rollout_is_completed_after_half_open_connections() {
         let disturb = async |stage| {
             if stage == Stage::Second {
                 line.set(Mode::BlackHole).await;
-                line.until("somebody to ask", |facts| facts.swallowed > 0)
-                    .await;
+                line.until("a request", |facts| facts.swallowed > 0).await;
                 // The old connections stay dead.
                 line.set(Mode::Pass).await;
             }

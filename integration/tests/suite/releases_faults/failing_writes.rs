@@ -59,12 +59,12 @@ async fn failed_writes_are_repeated_until_they_are_carried_out() {
         ("500", Answer::internal_error()),
         ("503", Answer::unavailable()),
         (
-            "500 for what was done",
+            "500 for a request that was executed",
             Answer::Lost(Status::internal_error()),
         ),
         ("no answer", Answer::HangUp { carried_out: false }),
         (
-            "no answer for what was done",
+            "no answer for a request that was executed",
             Answer::HangUp { carried_out: true },
         ),
     ];

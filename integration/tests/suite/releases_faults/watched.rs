@@ -49,7 +49,7 @@ impl Watched {
             });
             each_state(place.slices.so_far().await, |state, trace| {
                 let served = state.values().map(served).sum::<usize>();
-                assert!(served > 0, "{text}: nobody is served: {trace:#?}");
+                assert!(served > 0, "{text}: no release gets traffic: {trace:#?}");
             });
             let services = place.services.so_far().await;
             let lost = services.count(Change::Deleted);

@@ -133,7 +133,7 @@ async fn a_recreated_deployment_adopts_its_orphaned_revisions() {
             .filter(|it| condition(it, "Archived") == "True");
         (found.len(), archived.count()) == (4, 2)
     };
-    ns.eventually("what was taken up to be archived", archived)
+    ns.eventually("the adopted revision to be archived", archived)
         .await;
 }
 
@@ -162,7 +162,9 @@ async fn an_invalid_recreated_deployment_leaves_the_running_version() {
     let reported = |live: &Value| {
         reason(live, "Placed")[0] == "InvalidExpression" && live["status"]["counts"]["sites"] == 2
     };
-    fleet.becomes("web", "told of the mistake", reported).await;
+    fleet
+        .becomes("web", "the mistake to be reported", reported)
+        .await;
     let after = revisions(&fleet, &sites).await;
     assert_eq!(uids(&after), uids(&before));
     assert!(

@@ -55,7 +55,7 @@ async fn paused(
     let (_, is_changed) = switched(cluster, target, Action::Pause, false).await?;
     if is_changed {
         report(&format!(
-            "{target} paused, so that nobody takes anything again"
+            "{target} paused, so that it does not take the objects over again"
         ))?;
     }
     until_quiet(cluster, target, timeout).await
@@ -68,8 +68,8 @@ async fn until_quiet(cluster: &Cluster, target: &Target, timeout: Duration) -> R
     .await?;
     is_quiet.ok_or_else(|| {
         Error::Impossible(format!(
-            "the manager has not paused {target} yet, so nothing was given back: run this again, or find out whether \
-             one is running"
+            "nothing was given back, because the manager has not paused {target} yet: check that the manager runs, \
+             then run this again"
         ))
     })
 }

@@ -20,8 +20,7 @@ pub(crate) async fn run(
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
     if args.force {
-        let text =
-            "--force is for Releases: of a deployment to sites nothing is deleted that has begun";
+        let text = "--force is for Releases; for a deployment to sites, no revision that has begun is deleted";
         return Err(Error::Usage(text.to_owned()));
     }
     let cluster = global.connect().await?;
@@ -38,7 +37,7 @@ pub(crate) async fn run(
     let write = Write::new(MediaType::JsonPatch, args.dry_run);
     let url = target.path(&cluster.namespace);
     let written = cluster.write(&url, write, patch).await;
-    let overtaken = || format!("{target} is another one by now; nothing was aborted");
+    let overtaken = || format!("{target} has changed since it was read; nothing was aborted");
     written.map_err(|error| error.of_write(overtaken))?;
     global.output().print(&format!(
         "{name}: {what} aborted; sites that have it keep it, `kubectl baton rollback {target}` goes back{}",

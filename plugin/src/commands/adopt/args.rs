@@ -14,13 +14,13 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  # What the Helm release shop consists of, as the ObjectDeployment shop: look at it first
+  # Show the objects of the Helm release shop as the ObjectDeployment shop
   kubectl baton adopt shop --helm shop -n shop
 
   # Take it over, and wait until the first revision is rolled out
   kubectl baton adopt shop --helm shop -n shop --apply
 
-  # Objects by name or by labels, whoever has made them
+  # Objects by name or by labels, from any source
   kubectl baton adopt shop deployment/web service/web configmap/settings
   kubectl baton adopt shop -l app.kubernetes.io/instance=shop
 
@@ -36,12 +36,13 @@ Examples:
   kubectl baton adopt shop --undo --apply
 
 Content:
-An object's content is what the tool says to want of it: the manifest of the release, what kubectl or kapp has applied \
-last, or else the fields that the tool owns. The values are those of the cluster, so that taking over changes nothing; \
-where they are not as recorded, a note tells. Objects that a controller makes are left to it.
+The content of an object is the content that the tool wants: the manifest of the release, the configuration that \
+kubectl or kapp applied last, or else the fields that the tool owns. The values are those of the cluster, so that \
+the take-over changes nothing; a note lists values that differ from the record. Objects that a controller \
+creates are left out.
 
-The record of the tool stays (the Secrets of Helm, the annotations of kubectl), so that --undo can give everything \
-back. Until then don't let the tool write: it takes the fields back, and the revision sets them again.";
+The record of the tool is kept (the Secrets of Helm, the annotations of kubectl), so that --undo can give everything \
+back. Do not let the tool write before that: it would take the fields back, and the revision would set them again.";
 
 /// Arguments that do not apply to giving objects back.
 const FOR_ADOPTION: [&str; 18] = [

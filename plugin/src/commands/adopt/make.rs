@@ -99,8 +99,8 @@ async fn one(
             others.join(", ")
         };
         notes.push(format!(
-            "{} is taken as it is, as nobody knows what was wanted; its fields stay those of {others} too, unless \
-             --field-manager names them",
+            "{} is taken as it is in the cluster, because there is no record of its wanted content; {others} also keep \
+             its fields, unless --field-manager names them",
             member.title()
         ));
     }
@@ -147,7 +147,7 @@ fn refuse(errors: &[String]) -> Error {
     Error::Impossible(match errors {
         [error] => error.clone(),
         errors => format!(
-            "nothing can be adopted, there are {} faults:\n  {}",
+            "nothing can be adopted, because of {} errors:\n  {}",
             errors.len(),
             errors.join("\n  ")
         ),
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(refuse(&faults[..1]).to_string(), faults[0]);
         assert_eq!(
             refuse(&faults).to_string(),
-            "nothing can be adopted, there are 2 faults:\n  a is being deleted\n  b does not exist"
+            "nothing can be adopted, because of 2 errors:\n  a is being deleted\n  b does not exist"
         );
     }
 }

@@ -18,7 +18,7 @@ pub(crate) async fn run(
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
     if args.live {
-        let text = "--live compares a revision with the cluster; name one, as `kubectl baton tree` shows it";
+        let text = "--live is for revisions; name one of those that `kubectl baton tree` shows";
         return Err(Error::Usage(text.to_owned()));
     }
     let cluster = global.connect().await?;

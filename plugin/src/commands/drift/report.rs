@@ -77,7 +77,7 @@ impl DriftReport {
                 self.rows.push(row(revision, desired, drift, remark));
             }
             ObjectComparison::Conflicting => self.warnings.push(format!(
-                "{} not compared: it was changed again and again meanwhile",
+                "{} not compared: it has changed during each attempt",
                 super::render::object(&desired.key)
             )),
         }
@@ -200,9 +200,9 @@ async fn judge_once(
         }
         Err(error) if error.is_code(409) => return Err(error),
         Err(error) if forecast::is_lack_of_rights(&error) => {
-            "perhaps only in another form: no right to patch it"
+            "perhaps only in another form; to check this, the right to patch it is missing"
         }
-        Err(Error::Refused(_)) => "the server would refuse to put it right",
+        Err(Error::Refused(_)) => "the server would refuse the repair",
         Err(error) => return Err(error),
     };
     Ok(ObjectComparison::Differs(Drift::at(&path), why))
@@ -339,7 +339,7 @@ mod tests {
         standing.add(revision, desired, refused(409).unwrap());
         assert_eq!(
             standing.warnings,
-            ["ConfigMap/own not compared: it was changed again and again meanwhile"]
+            ["ConfigMap/own not compared: it has changed during each attempt"]
         );
         assert!(refused(500).is_err());
         standing.add(

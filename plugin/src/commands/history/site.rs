@@ -25,8 +25,8 @@ pub(crate) async fn run(
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
     if args.revision.is_some() {
-        let text = "--revision is for the revisions of one chain; `kubectl baton diff` compares versions, and \
-                    `kubectl baton tree --site SITE` looks into a site";
+        let text = "--revision is for the revisions of one chain; `kubectl baton diff` compares versions, and `kubectl \
+                    baton tree --site SITE` shows a site";
         return Err(Error::Usage(text.to_owned()));
     }
     let cluster = global.connect().await?;
@@ -48,13 +48,14 @@ async fn of_deployment(
     let records = read::<Records>(cluster, &application).await;
     if let Err(error) = &records {
         report(&format!(
-            "warning: which versions are kept cannot be read: {error}"
+            "warning: the kept versions cannot be read: {error}"
         ));
     }
     let lines = lines(&observed, records.as_ref().ok());
     let form = args.output.map(|format| {
         format.document().ok_or_else(|| {
-            let text = "rollouts are no objects, and have no names; -o json and -o yaml print them";
+            let text =
+                "-o name is not for rollouts, as they are not objects; use -o json or -o yaml";
             Error::Usage(text.to_owned())
         })
     });

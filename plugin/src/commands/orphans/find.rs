@@ -65,9 +65,9 @@ pub(crate) async fn find(cluster: &Cluster, namespace: Option<&str>) -> Result<F
         .filter(|kind| !read.contains(kind))
         .collect();
     findings.warnings.extend(
-        unknown
-            .into_iter()
-            .map(|warning| format!("{warning}; what these control is taken to be controlled")),
+        unknown.into_iter().map(|warning| {
+            format!("{warning}; objects that these control are not listed as orphans")
+        }),
     );
     let existing: BTreeSet<String> = lists
         .iter()

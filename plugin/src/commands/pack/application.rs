@@ -121,7 +121,7 @@ fn region(text: &str) -> Result<RegionRequirement, String> {
         None => (text, None),
     };
     if name.is_empty() {
-        return Err("a region has a name".to_owned());
+        return Err("the name of the region is missing".to_owned());
     }
     Ok(RegionRequirement {
         name: name.to_owned(),
@@ -160,7 +160,7 @@ impl ApplicationArgs {
         let mut spec = json!({});
         if let Some(limit) = history_limit {
             if !(1..=1000).contains(&limit) {
-                let text = "--history-limit: an application keeps 1 to 1000 releases";
+                let text = "--history-limit: an application can keep 1 to 1000 releases";
                 return Err(usage(text.to_owned()));
             }
             spec["revisionHistoryLimit"] = limit.into();
@@ -181,13 +181,15 @@ impl ApplicationArgs {
     fn environment(&self, values: Option<Map<String, Value>>) -> Result<ReleaseEnvironment, Error> {
         let chart = self.chart.clone().unwrap_or_default();
         if chart.trim().is_empty() {
-            return Err(usage("--chart: a chart has a name".to_owned()));
+            return Err(usage(
+                "--chart: the name of the chart is missing".to_owned(),
+            ));
         }
         let repo_url = self.repo.clone().unwrap_or_default();
         let scheme = repo_url.split_once("://").map(|(scheme, _)| scheme);
         if !matches!(scheme, Some("http" | "https" | "oci")) {
             return Err(usage(format!(
-                "--repo: {repo_url:?} is no URL that begins with https://, http:// or oci://"
+                "--repo: {repo_url:?} is not a URL that begins with https://, http:// or oci://"
             )));
         }
         let version = self.chart_version.clone().unwrap_or_else(|| "*".to_owned());
@@ -239,7 +241,11 @@ async fn read(path: &std::path::Path) -> Result<Map<String, Value>, Error> {
         for (place, document) in found.documents {
             match document.value {
                 Value::Object(map) => merge(&mut values, map),
-                _ => return Err(usage(format!("{place}: values are a map"))),
+                _ => {
+                    return Err(usage(format!(
+                        "{place}: the values of a chart must be a map"
+                    )));
+                }
             }
         }
     }
@@ -324,7 +330,10 @@ mod tests {
         insta::assert_snapshot!(serde_saphyr::to_string(&made).unwrap());
         let list = file("c.yaml", "- a\n");
         let refused = make(&["--values", &list]).await.unwrap_err();
-        assert!(refused.ends_with("values are a map"), "{refused}");
+        assert!(
+            refused.ends_with("the values of a chart must be a map"),
+            "{refused}"
+        );
     }
 
     #[tokio::test]
@@ -343,7 +352,7 @@ mod tests {
             (&["--chart-version", "abc"][..], "--chart-version"),
             (&["--region", "eu"], "eu is given twice"),
             (&["--region", "asia=0"], "at least 1"),
-            (&["--region", "=2"], "a region has a name"),
+            (&["--region", "=2"], "the name of the region is missing"),
             (&["--capability", "a,a"], "a is given twice"),
             (&["--name", "Shop"], "cannot be a name"),
             (&["--name", &"a".repeat(64)], "up to 63"),

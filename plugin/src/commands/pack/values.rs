@@ -19,7 +19,7 @@ impl FromStr for Number {
         match text.parse::<i64>() {
             _ if text.is_empty() => Ok(Self(None)),
             Ok(number @ 1..) => Ok(Self(Some(number))),
-            _ => Err("is no number from 1".to_owned()),
+            _ => Err("expected a number from 1".to_owned()),
         }
     }
 }
@@ -68,7 +68,7 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
         .ok()
         .and_then(|number| number.checked_mul(unit));
     match bytes {
-        None => Err("is no size such as 1Mi, 512Ki or 1000000".to_owned()),
+        None => Err("expected a size such as 1Mi, 512Ki or 1000000".to_owned()),
         Some(bytes @ 1024..=LARGEST_OBJECT) => Ok(bytes),
         Some(_) => Err(format!("must be from 1Ki to {LARGEST_OBJECT}")),
     }

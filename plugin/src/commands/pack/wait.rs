@@ -41,7 +41,7 @@ pub(super) struct WaitArgs {
     timeout: Duration,
 
     /// After a failure, make the revision that was current before the next one, and wait for it
-    /// too. The exit code is 1 all the same. Does nothing if that revision never succeeded, or the
+    /// too. The exit code is still 1. Does nothing if that revision never succeeded, or the
     /// deployment was changed in the meantime
     #[arg(long, requires = "wait", conflicts_with = "revision")]
     rollback_on_failure: bool,
@@ -127,12 +127,12 @@ impl WaitArgs {
                 return Ok(text.to_owned());
             }
             Before::Unsettled => {
-                let text = "not rolled out, and not rolled back: the template before was not rolled out yet";
+                let text = "not rolled out, and not rolled back: the previous template was not rolled out yet";
                 return Ok(text.to_owned());
             }
             Before::Unproven(title) => {
                 return Ok(format!(
-                    "not rolled out, and not rolled back: {title}, which was there before, has never succeeded"
+                    "not rolled out, and not rolled back: {title}, the previous one, has never succeeded"
                 ));
             }
         };
@@ -180,7 +180,7 @@ fn current(chain: &Chain) -> Before {
 fn target(object: &Value) -> Result<Target, Error> {
     let kind = ChainKind::of(object).ok_or_else(|| {
         let kind = text_at(object, "/kind");
-        Error::Impossible(format!("{kind} cannot be waited for"))
+        Error::Impossible(format!("--wait is not for the kind {kind}"))
     })?;
     Ok(Target::new(kind, text_at(object, "/metadata/name")))
 }

@@ -37,7 +37,7 @@ pub(crate) async fn run(
         )));
     }
     if args.to_revision.is_some() && target.is_release() {
-        let text = format!("{target} is where to go back to; leave out either it or --to-revision");
+        let text = format!("{target} and --to-revision both choose a release; give one of the two");
         return Err(Error::Usage(text));
     }
     let cluster = global.connect().await?;
@@ -46,7 +46,7 @@ pub(crate) async fn run(
     let name = format!("application.shipper.booking.com/{}", application.name);
     if found.patch.is_none() {
         output.print(&format!(
-            "{name} not rolled back: the environment of release {} is what it has now",
+            "{name} not rolled back: it has the environment of release {} already",
             found.release
         ))?;
         return Ok(Exit::Fine);
@@ -81,7 +81,9 @@ pub(crate) fn report_end(
         Some(_) => report(&format!("error: {message}")),
         None => {
             let waited = duration(timeout);
-            report(&format!("error: not there after {waited}: {message}"));
+            report(&format!(
+                "error: the step is not achieved after {waited}: {message}"
+            ));
         }
     }
     Ok(Exit::of(arrived == Some(Outcome::Done)))
@@ -100,7 +102,7 @@ async fn write_template(
             && seen.template() != observed.template()
         {
             return Err(Error::Impossible(format!(
-                "{} was changed by somebody else just now; nothing was rolled back",
+                "{} has changed since it was read; nothing was rolled back",
                 observed.target()
             )));
         }
@@ -117,5 +119,7 @@ async fn write_template(
             Err(error) => return Err(error),
         }
     }
-    Err(Error::Impossible(format!("{target} changes all the time")))
+    Err(Error::Impossible(format!(
+        "{target} has changed during each attempt; nothing was rolled back"
+    )))
 }

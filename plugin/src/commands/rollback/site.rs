@@ -44,7 +44,7 @@ pub(crate) async fn run(
     let (name, version) = (target.full(), &found.version);
     if found.patch.is_none() {
         output.print(&format!(
-            "{name} not rolled back: version {version} is what it asks for now"
+            "{name} not rolled back: it asks for version {version} already"
         ))?;
         return Ok(Exit::Fine);
     }
@@ -87,8 +87,7 @@ async fn write_version(
     let write = Write::new(MediaType::JsonPatch, args.dry_run);
     let url = target.path(&cluster.namespace);
     let written = cluster.write(&url, write, patch).await;
-    let overtaken =
-        || format!("{target} was changed by somebody else just now; nothing was rolled back");
+    let overtaken = || format!("{target} has changed since it was read; nothing was rolled back");
     written.map_err(|error| error.of_write(overtaken))?;
     Ok(found)
 }

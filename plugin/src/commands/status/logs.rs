@@ -163,7 +163,7 @@ pub(super) fn text(logs: &[Log], output: Output) -> String {
     for log in logs {
         let line = match &log.line {
             Ok(line) => line.clone(),
-            Err(why) => format!("<not known: {why}>"),
+            Err(why) => format!("<unknown: {why}>"),
         };
         table.row([
             log.workload.clone(),
@@ -247,7 +247,7 @@ mod tests {
             "\nLogs of crashed containers\n\
              OBJECT           POD     CONTAINER   LAST LINE\n\
              Deployment/web   web-0   app         no database\n\
-             Deployment/api   api-0   app         <not known: forbidden>\n"
+             Deployment/api   api-0   app         <unknown: forbidden>\n"
         );
         assert_eq!(text(&[], Output::plain()), "");
         let value = value(&logs);

@@ -49,7 +49,7 @@ pub(super) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, 
             String::new()
         }
         None if lines.is_empty() => {
-            report(&format!("All is well with {found} of {found}."));
+            report(&format!("All {found} are rolled out."));
             String::new()
         }
         None => table(&lines, selection.all_namespaces).render(output),

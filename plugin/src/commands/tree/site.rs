@@ -67,7 +67,7 @@ fn check(target: &SiteTarget, args: &TreeArgs) -> Result<(), Error> {
     Err(Error::Usage(
         match (given(&of_site), given(&of_deployment)) {
             (Some(flag), _) if !names_site => {
-                format!("{flag} looks into the revisions of a site; choose one with --site")
+                format!("{flag} is for the revisions of one site; choose it with --site")
             }
             (_, Some(flag)) if is_application => {
                 format!("{flag} is for a deployment to sites; name one as sitedeploy/NAME")

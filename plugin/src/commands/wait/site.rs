@@ -67,7 +67,7 @@ fn check_goal(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> 
         Goal::Deleted if deployment.metadata.deletion_timestamp.is_some() => {
             GoalState::No(format!("{name} is being deleted"))
         }
-        Goal::Deleted => GoalState::No(format!("{name} exists, and nobody has deleted it")),
+        Goal::Deleted => GoalState::No(format!("{name} exists, and is not being deleted")),
         _ => {
             let verdict = judge(deployment);
             let message = format!("{target}: {}", fleet::message(&verdict));

@@ -14,7 +14,7 @@ pub(super) fn errors(object: &Map<String, Value>) -> Vec<String> {
             None | Some(Value::Null | Value::String(_)) => {
                 errors.push(format!("{field} is missing"));
             }
-            Some(other) => errors.push(format!("{field} is {}, not a text", type_name(other))),
+            Some(other) => errors.push(format!("{field} is {}, not a string", type_name(other))),
         }
     }
     let kind = match text(object, "kind") {
@@ -29,7 +29,7 @@ pub(super) fn errors(object: &Map<String, Value>) -> Vec<String> {
     }
     if text(object, "apiVersion").starts_with("kustomize.config.k8s.io/") {
         errors = vec![format!(
-            "a {kind} is no object of a cluster; pack its directory"
+            "a {kind} is not an object of a cluster; pack its directory"
         )];
     }
     errors
@@ -77,7 +77,7 @@ fn of_metadata(kind: &str, metadata: &Map<String, Value>, errors: &mut Vec<Strin
 
 fn needs_quotes(field: &str, value: &Value) -> String {
     format!(
-        "{field} is {}, not a text; put it in quotes",
+        "{field} is {}, not a string; put it in quotes",
         type_name(value)
     )
 }
@@ -86,9 +86,9 @@ fn needs_quotes(field: &str, value: &Value) -> String {
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
-        Value::Bool(_) => "a truth value",
+        Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "a map",
     }

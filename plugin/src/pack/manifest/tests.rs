@@ -40,7 +40,7 @@ fn objects_that_cannot_be_packed_are_reported() {
         ),
         (
             "apiVersion: v1\nkind: 7\nmetadata: {name: a}",
-            &["kind is a number, not a text"],
+            &["kind is a number, not a string"],
         ),
         (
             "apiVersion: v1\nkind: Secret",
@@ -57,26 +57,28 @@ fn objects_that_cannot_be_packed_are_reported() {
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: 12, namespace: 5}",
             &[
-                "metadata.name is a number, not a text; put it in quotes",
-                "metadata.namespace is a number, not a text; put it in quotes",
+                "metadata.name is a number, not a string; put it in quotes",
+                "metadata.namespace is a number, not a string; put it in quotes",
             ],
         ),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {on: yes, ok: fine}, annotations: {b: 1}}",
             &[
-                "metadata.labels: true is a truth value, not a text; put it in quotes",
-                "metadata.annotations: b is a number, not a text; put it in quotes",
+                "metadata.labels: true is a boolean, not a string; put it in quotes",
+                "metadata.annotations: b is a number, not a string; put it in quotes",
             ],
         ),
         ("- 1", &["is a list, not an object"]),
-        ("text", &["is a text, not an object"]),
+        ("text", &["is a string, not an object"]),
         (
             "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nmetadata: {name: a}",
-            &["a Kustomization is no object of a cluster; pack its directory"],
+            &["a Kustomization is not an object of a cluster; pack its directory"],
         ),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: a, ownerReferences: [{apiVersion: v1, kind: Node, name: n}]}",
-            &["Pod/a has metadata.ownerReferences; take them out, as the revision will own it"],
+            &[
+                "Pod/a has metadata.ownerReferences; remove them, because the revision will be its owner",
+            ],
         ),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {package-operator.run/phase: ''}}",
@@ -230,8 +232,8 @@ metadata: {name: check, annotations: {helm.sh/hook: test}}
     assert_eq!(
         collected.notes,
         [
-            "a.yaml:2: document 1: Pod/web-1 is left out, as ReplicaSet/web makes it",
-            "a.yaml:8: document 2: Pod/check is left out, as a revision has no moment for a Helm hook of test",
+            "a.yaml:2: document 1: Pod/web-1 is left out, because ReplicaSet/web creates it",
+            "a.yaml:8: document 2: Pod/check is left out, because a revision cannot run a Helm hook of test",
         ]
     );
 }

@@ -122,7 +122,8 @@ fn wanted_probes_are_read() {
         ),
         (
             "Pod=Ready",
-            "\"Ready\" is no probe: condition:TYPE, condition:TYPE=STATUS, fields:.PATH=.PATH, cel:RULE or none",
+            "\"Ready\" is not a probe: expected condition:TYPE, condition:TYPE=STATUS, fields:.PATH=.PATH, cel:RULE or \
+             none",
         ),
         ("Pod=fields:.a", "\".a\" is not .PATH=.PATH"),
         (

@@ -166,11 +166,11 @@ const ROLE_B: &str = "ClusterRole.rbac.authorization.k8s.io b";
 fn objects_need_a_namespace() {
     assert_eq!(
         settled(&["ConfigMap x/a"], &options(false, "z")).unwrap_err(),
-        "the objects are in the namespace x, not in z; use the one or the other, or --cluster"
+        "the objects are in the namespace x, not in z; use -n x, or --cluster"
     );
     assert_eq!(
         settled(&["ConfigMap a", ROLE_B], &options(false, "")).unwrap_err(),
-        "an object is without a namespace; -n NAMESPACE gives one: ConfigMap/a (a.yaml:1)"
+        "an object has no namespace; -n NAMESPACE sets it: ConfigMap/a (a.yaml:1)"
     );
     assert_eq!(
         settled(
@@ -180,8 +180,8 @@ fn objects_need_a_namespace() {
             &options(true, "")
         )
         .unwrap_err(),
-        "objects are without a namespace; -n NAMESPACE gives one: \
-         Pod/a (a.yaml:1), Pod/b (a.yaml:3), Pod/c (a.yaml:5), Pod/d (a.yaml:7), Pod/e (a.yaml:9) and 2 more"
+        "objects have no namespace; -n NAMESPACE sets it: Pod/a (a.yaml:1), Pod/b (a.yaml:3), Pod/c (a.yaml:5), Pod/d \
+         (a.yaml:7), Pod/e (a.yaml:9) and 2 more"
     );
 }
 
@@ -207,7 +207,8 @@ fn decisions_about_the_scope_are_noted() {
             &options(true, "x")
         ),
         [
-            "Widget.example.com is taken for namespaced; --scope Widget.example.com=Namespaced or =Cluster tells it"
+            "Widget.example.com is assumed to be namespaced; --scope Widget.example.com=Namespaced or --scope \
+             Widget.example.com=Cluster sets it"
         ]
     );
     assert!(ROLE_B.starts_with(ROLE));

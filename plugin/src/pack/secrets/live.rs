@@ -85,13 +85,12 @@ fn judge_unseen(
     };
     match former.iter().find(|(_, content)| has_it(content)) {
         Some((revision, _)) => Err(Error::Impossible(format!(
-            "{title} is in {}/{}, which would delete it with --no-secrets unless it is annotated \
-             baton.run/deletion=keep, and that cannot be checked: {why}; nothing was written. Somebody who may read \
-             the Secret can apply this",
+            "nothing was written, because {title} belongs to {}/{}, and would be deleted unless it has the annotation \
+             baton.run/deletion=keep, which cannot be checked: {why}; apply this as a user who may read the Secret",
             revision.kind.name,
             revision.name(),
         ))),
-        None => Ok(format!("whether {title} exists is not known: {why}")),
+        None => Ok(format!("cannot check that {title} exists: {why}")),
     }
 }
 
@@ -162,11 +161,12 @@ mod tests {
         };
         let refused = judged("db").unwrap_err();
         assert!(
-            refused.starts_with("the Secret is in ObjectSet/web-1, which would delete it"),
+            refused
+                .starts_with("nothing was written, because the Secret belongs to ObjectSet/web-1"),
             "{refused}"
         );
         for name in ["kept", "far", "other"] {
-            let note = "whether the Secret exists is not known: forbidden".to_owned();
+            let note = "cannot check that the Secret exists: forbidden".to_owned();
             assert_eq!(judged(name), Ok(note), "{name}");
         }
     }

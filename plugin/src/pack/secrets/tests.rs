@@ -56,8 +56,8 @@ fn secrets_in_revisions_are_named_and_not_quoted() {
     assert_eq!(
         notes,
         [
-            "Secret/db and Secret/spare are in clear text in revisions, for all who may read those, and as long as the \
-             history; --no-secrets leaves them out"
+            "Secret/db and Secret/spare are stored in clear text in revisions, also in old ones, and every reader of \
+             revisions can read them; --no-secrets leaves them out"
         ]
     );
     assert!(package.contains("hunter2"));
@@ -69,10 +69,10 @@ fn omitted_secrets_are_noted_with_the_objects_that_need_them() {
     assert_eq!(
         notes,
         [
-            "a.yaml:2: document 1: Secret/db is left out, and has to be made by other means in namespace shop; \
-             Deployment/web cannot become ready without it; CronJob/backup needs it, and nothing waits for that",
-            "a.yaml:7: document 2: Secret/spare is left out, and has to be made by other means in namespace shop; \
-             nothing in the package waits for it",
+            "a.yaml:2: document 1: Secret/db is left out, and must be created by other means in namespace shop; \
+             Deployment/web cannot become ready without it; CronJob/backup needs it, and no probe waits for it",
+            "a.yaml:7: document 2: Secret/spare is left out, and must be created by other means in namespace shop; no \
+             object of the package waits for it",
         ]
     );
     assert!(!package.contains("hunter2") && !package.contains("aHVudGVyMw"));
@@ -90,7 +90,7 @@ fn a_package_of_only_secrets_is_refused_with_no_secrets() {
     let error = pack::pack(collected, &options("web")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "--no-secrets: there is nothing but Secrets in the input"
+        "--no-secrets: the input contains only Secrets"
     );
 }
 

@@ -5,7 +5,7 @@ use baton_view::applications::{
     observed::Observed,
 };
 
-use super::{percents_and_pods, weights};
+use super::{pods, weights};
 use crate::wait::bars::Bar;
 
 /// The noun for the bars, in the plural.
@@ -18,13 +18,13 @@ pub(crate) fn bars(observed: &Observed) -> Vec<Bar> {
     clusters.into_iter().map(bar).collect()
 }
 
-/// A bar with a text such as `capacity 40% of 50% (2/3 pods), traffic 10 of 50`.
+/// A bar with a text such as `capacity 2/3 pods (50%), traffic 10 of 50`.
 fn bar(cluster: ClusterPicture) -> Bar {
     let achieved = cluster
         .capacity
         .and_then(|capacity| capacity.achieved_percent);
     let unknown = || "unknown".to_owned();
-    let capacity = cluster.capacity.map_or_else(unknown, percents_and_pods);
+    let capacity = cluster.capacity.map_or_else(unknown, pods);
     let traffic = cluster.traffic.map_or_else(unknown, weights);
     Bar {
         percent: u64::try_from(achieved.unwrap_or(0)).unwrap_or(0),
@@ -50,8 +50,8 @@ mod tests {
             lines,
             [
                 "waits",
-                "north: capacity 40% of 50% (2/3 pods), traffic 0 of 0",
-                "south: capacity 60% of 50% (3/3 pods), traffic 0 of 0",
+                "north: capacity 2/3 pods (50%), traffic 0 of 0",
+                "south: capacity 3/3 pods (50%), traffic 0 of 0",
             ]
         );
     }

@@ -12,12 +12,12 @@ pub(crate) fn refused(observed: &Observed, refusal: &Refusal) -> Error {
 
 fn sentence(refusal: &Refusal) -> String {
     match refusal {
-        Refusal::Gone => "it does not exist any more; its releases are left".to_owned(),
+        Refusal::Gone => "it does not exist any more, only its releases do".to_owned(),
         Refusal::Deleting => "it is being deleted".to_owned(),
         Refusal::Generation(error) => error.to_string(),
         Refusal::NoRelease => "there is no release yet".to_owned(),
         Refusal::SameGeneration(first, second, generation) => format!(
-            "releases {first} and {second} both have generation {generation}; which is the newer one is a guess"
+            "releases {first} and {second} both have generation {generation}; it is unknown which one is newer"
         ),
         Refusal::NotNewest(named, newest) => {
             format!("release {named} is not the newest; that is {newest}")
@@ -34,22 +34,22 @@ fn sentence(refusal: &Refusal) -> String {
             "there is nothing to promote: release {name} has achieved its last step, {step}"
         ),
         Refusal::NotAchieved(name, step, why) => format!(
-            "step {step} of release {name} is not achieved: it {}; --force goes on nevertheless",
+            "step {step} of release {name} is not achieved: it {}; --force continues anyway",
             reason(why)
         ),
         Refusal::Skipped(name, between) => format!(
-            "step {between} of release {name} comes before; --force leaves it out, as --full does"
+            "step {between} of release {name} comes before; --force or --full skips it"
         ),
         Refusal::Complete(name) => format!(
-            "there is nothing to abort: release {name} is complete, and deleting it would take away its pods at once; \
+            "there is nothing to abort: release {name} is complete, and its deletion would remove its pods at once; \
              use `kubectl baton rollback`, or --force"
         ),
         Refusal::OnlyOne(name) => format!(
-            "there is nothing to go back to: release {name} is the only one. Deleting it would make the same one \
-             again, at its first step"
+            "there is nothing to go back to: release {name} is the only one. If it were deleted, the same release \
+             would be created again, at its first step"
         ),
         Refusal::BeforeIncomplete(newest, before) => format!(
-            "release {newest} would be followed by {before}, which never completed; there is nothing to go back to"
+            "there is nothing to go back to: release {before}, the one before {newest}, never completed"
         ),
         Refusal::NoGeneration(number, ends) => {
             format!("there is no release of generation {number}; {}", there(*ends))
@@ -59,7 +59,7 @@ fn sentence(refusal: &Refusal) -> String {
             names.join(", ")
         ),
         Refusal::NeverCompleted(name) => {
-            format!("release {name} never completed; --force goes back to it nevertheless")
+            format!("release {name} never completed; --force goes back to it anyway")
         }
         Refusal::NothingEarlier => {
             "no earlier release has completed with another content; --to-revision NUMBER chooses one"
@@ -207,7 +207,7 @@ mod tests {
         );
         assert_eq!(
             refusals(&objects[1..], &app),
-            all("it does not exist any more; its releases are left")
+            all("it does not exist any more, only its releases do")
         );
         // A Release has no generation.
         objects[1]["metadata"]["annotations"] = json!({});

@@ -17,7 +17,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    cluster_values, good, known, percents, pods,
+    cluster_values, good, known, pods,
     verdict::{message, troubles},
     weights,
 };
@@ -88,16 +88,13 @@ fn about(release: &Release, now: Timestamp) -> String {
 }
 
 fn cluster_table(clusters: &[ClusterPicture]) -> Table {
-    let mut table = Table::new(&[
-        "CLUSTER", "CAPACITY", "PODS", "TRAFFIC", "SERVICE", "MESSAGE",
-    ]);
+    let mut table = Table::new(&["CLUSTER", "CAPACITY", "TRAFFIC", "SERVICE", "MESSAGE"]);
     for cluster in clusters {
         let paint = good(cluster.is_settled());
         let service = cluster.traffic.and_then(|traffic| traffic.service_percent);
         table.row([
             Cell::from(cluster.name.as_str()),
-            Cell::painted(paint, known(cluster.capacity.map(percents))),
-            known(cluster.capacity.map(pods)).into(),
+            Cell::painted(paint, known(cluster.capacity.map(pods))),
             Cell::painted(paint, known(cluster.traffic.map(weights))),
             service
                 .map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"))

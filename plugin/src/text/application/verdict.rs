@@ -30,7 +30,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
         Reason::TemplateChanged => "waiting for the release of the present template".to_owned(),
         Reason::Deleting(None) => "is being deleted".to_owned(),
         Reason::Deleting(Some(why)) => format!("is being deleted; {why}"),
-        Reason::NoGeneration => "has no generation, so that its place is unknown".to_owned(),
+        Reason::NoGeneration => "has no generation, so its place is unknown".to_owned(),
         Reason::Replaced(newer) => format!("never completed, and is replaced by {newer}"),
         Reason::Follows(newer) => format!("is complete, and follows {newer}"),
         Reason::Blocked(why) => format!("is blocked: {why}"),

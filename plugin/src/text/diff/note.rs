@@ -7,7 +7,7 @@ use baton_view::{
 
 use super::{
     object_title,
-    outcome::{controller, unseen},
+    outcome::{controlled, unseen},
 };
 use crate::output::format::first;
 
@@ -22,7 +22,7 @@ pub(crate) fn note(note: &ObjectNote) -> String {
         }
         ObjectNote::Origin(origin) => origin.clone(),
         ObjectNote::Paused(target) => {
-            format!("paused: nothing of this happens before `kubectl baton resume {target}`")
+            format!("paused: this is rolled out after `kubectl baton resume {target}`")
         }
         ObjectNote::NoPrevious(names) => format!("previous: there is no {}", names.join(", no ")),
         ObjectNote::NotListed(count) => {
@@ -32,7 +32,7 @@ pub(crate) fn note(note: &ObjectNote) -> String {
         ObjectNote::KindIsNew => "not checked: its kind is defined by the revision".to_owned(),
         ObjectNote::KindChanges => "not checked: its kind is changed by the revision".to_owned(),
         ObjectNote::NamespaceIsNew => {
-            "not checked whole: its namespace is made by the revision".to_owned()
+            "checked only in part: the revision creates its namespace".to_owned()
         }
         ObjectNote::Unchecked => {
             "not checked by the server, for lack of the right to patch it".to_owned()
@@ -41,17 +41,17 @@ pub(crate) fn note(note: &ObjectNote) -> String {
             "compared as it is written, for lack of the right to patch it".to_owned()
         }
         ObjectNote::Refused(why) => format!("the server would refuse that: {why}"),
-        ObjectNote::Unseen(why) => format!("not looked at: {}", unseen(why)),
+        ObjectNote::Unseen(why) => format!("not read: {}", unseen(why)),
         ObjectNote::RunsOnce => {
-            "a content that an older revision has run is not run again".to_owned()
+            "it is not run again, because an older revision has run the same content".to_owned()
         }
         ObjectNote::DeletedNow => "being deleted now".to_owned(),
         ObjectNote::Deleting => "being deleted".to_owned(),
-        ObjectNote::ControlledBy(owner) => format!("controlled by {}", controller(owner)),
+        ObjectNote::ControlledBy(owner) => controlled(owner),
         ObjectNote::Phase(it) if it.status == "True" => {
-            "its phase object says that it is available".to_owned()
+            "its phase object reports that it is available".to_owned()
         }
-        ObjectNote::Phase(it) => format!("its phase object says {}: {}", it.reason, it.message),
+        ObjectNote::Phase(it) => format!("its phase object reports {}: {}", it.reason, it.message),
         ObjectNote::Removes {
             tools,
             paths,
@@ -59,13 +59,13 @@ pub(crate) fn note(note: &ObjectNote) -> String {
         } => removes(tools, paths, unchecked.as_deref()),
         ObjectNote::SetBy(manager, paths) => {
             format!(
-                "set by {manager}, and left alone: {}",
+                "set by {manager}, and not changed: {}",
                 first(paths, MAX_NAMED)
             )
         }
         ObjectNote::SetByKubernetes(count) => {
             let fields = if *count == 1 { "field" } else { "fields" };
-            format!("{count} {fields} more by controllers of Kubernetes")
+            format!("{count} more {fields} set by controllers of Kubernetes")
         }
         ObjectNote::Was(key) => format!("in the first release it is {}", object_title(key)),
         ObjectNote::Release(note) => of_release(note),
@@ -80,16 +80,18 @@ fn of_release(note: &ReleaseNote) -> String {
         ReleaseNote::Resolved(range, version) => {
             format!("version {range} was {version} the last time; it is looked up again")
         }
-        ReleaseNote::First(hash) => format!("it makes the first release, of hash {hash}"),
-        ReleaseNote::Same(name) => format!("release {name} is what it asks for: no new release"),
+        ReleaseNote::First(hash) => format!("it creates the first release, with hash {hash}"),
+        ReleaseNote::Same(name) => {
+            format!("release {name} has this environment already, so no release is created")
+        }
         ReleaseNote::New(generation, hash) => {
-            format!("it makes a release of generation {generation} and hash {hash}")
+            format!("it creates a release with generation {generation} and hash {hash}")
         }
         ReleaseNote::GivenUp(name) => {
-            format!("release {name}, which is being rolled out, is given up")
+            format!("the rollout of release {name} is given up")
         }
         ReleaseNote::HadTheSame(name, generation) => format!(
-            "release {name} (generation {generation}) had the same: its manifests are shown"
+            "release {name} (generation {generation}) had the same environment: its manifests are shown"
         ),
         ReleaseNote::NotRendered => "its manifests are rendered when it is applied".to_owned(),
     }
@@ -111,9 +113,9 @@ fn removes(tools: &[String], paths: &[String], unchecked: Option<&str>) -> Strin
     };
     let paths = first(paths, MAX_NAMED);
     match unchecked {
-        None => format!("the take-over removes what {tools} applied: {paths}"),
+        None => format!("the take-over removes fields that {tools} applied: {paths}"),
         Some(why) => format!(
-            "the take-over may remove what {tools} applied, which is not checked ({why}): {paths}"
+            "the take-over may remove fields that {tools} applied, which cannot be checked ({why}): {paths}"
         ),
     }
 }
@@ -121,13 +123,13 @@ fn removes(tools: &[String], paths: &[String], unchecked: Option<&str>) -> Strin
 /// The effect on a version, and the deployments that bring the version to sites.
 fn of_version(version: &str, effect: Effect, deployments: &[(String, i32)]) -> String {
     let text = match effect {
-        Effect::Unchanged => return format!("version {version} is what it is already"),
+        Effect::Unchanged => return format!("version {version} is unchanged"),
         Effect::Edited { in_windows } => format!(
             "version {version} stays: the change reaches the sites that run it at once{}",
             if in_windows {
                 ", in their upgrade windows"
             } else {
-                ", without waves and whatever upgrade windows there are"
+                ", without waves, and outside of upgrade windows too"
             }
         ),
         Effect::Restored => format!("version {version} comes back"),
@@ -184,7 +186,7 @@ mod tests {
             ),
             (
                 ObjectNote::Paused(target),
-                "paused: nothing of this happens before `kubectl baton resume od/web`",
+                "paused: this is rolled out after `kubectl baton resume od/web`",
             ),
             (
                 ObjectNote::NoPrevious(vec!["gone".to_owned(), "lost".to_owned()]),
@@ -200,16 +202,17 @@ mod tests {
             ),
             (
                 ObjectNote::ControlledBy(Owner::Nobody),
-                "controlled by nobody",
+                "without a controller",
             ),
             (ObjectNote::Deleting, "being deleted"),
             (
                 removed(&["helm", "kubectl"], None),
-                "the take-over removes what helm, kubectl applied: .data.a",
+                "the take-over removes fields that helm, kubectl applied: .data.a",
             ),
             (
                 removed(&[], Some("no")),
-                "the take-over may remove what an earlier release applied, which is not checked (no): .data.a",
+                "the take-over may remove fields that an earlier release applied, which cannot be checked (no): \
+                 .data.a",
             ),
         ] {
             assert_eq!(note(&one), expected);
@@ -241,14 +244,11 @@ mod tests {
 
     #[test]
     fn the_future_of_versions() {
-        assert_eq!(
-            noted("1.1.0", false, "*"),
-            "version 1.1.0 is what it is already"
-        );
+        assert_eq!(noted("1.1.0", false, "*"), "version 1.1.0 is unchanged");
         assert_eq!(
             noted("1.1.0", true, "*"),
-            "version 1.1.0 stays: the change reaches the sites that run it at once, without waves and whatever \
-             upgrade windows there are; brought to sites by shop (10 sites)"
+            "version 1.1.0 stays: the change reaches the sites that run it at once, without waves, and outside of \
+             upgrade windows too; brought to sites by shop (10 sites)"
         );
         assert_eq!(
             noted("1.2.0", true, "*"),

@@ -21,6 +21,7 @@ pub(crate) fn fate(fate: &DiffOutcome) -> String {
         | DiffOutcome::Recreated
         | DiffOutcome::HandedOver
         | DiffOutcome::Adopted => group(fate.group()).to_owned(),
+        DiffOutcome::TakenOver(Owner::Nobody) => "taken over, had no controller".to_owned(),
         DiffOutcome::TakenOver(owner) => format!("taken over from {}", controller(owner)),
         DiffOutcome::Restarted => "changed, and its pods are replaced".to_owned(),
         DiffOutcome::Left(newer) => format!("left to revision {newer}"),
@@ -37,8 +38,8 @@ pub(crate) fn fate(fate: &DiffOutcome) -> String {
             )
         }
         DiffOutcome::Protected { owner, protection } => format!(
-            "collides: it exists, controlled by {}; collisionProtection {protection:?} leaves it alone",
-            controller(owner)
+            "collides: it exists, {}; collisionProtection {protection:?} does not allow a take-over",
+            controlled(owner)
         ),
         DiffOutcome::Twice => "refused: it is in the revision already".to_owned(),
         DiffOutcome::NotServed(gvk) => {
@@ -51,7 +52,7 @@ pub(crate) fn fate(fate: &DiffOutcome) -> String {
         DiffOutcome::Invalid(why) => format!("the server would refuse that: {why}"),
         DiffOutcome::Unreadable(why) => format!("cannot be read: {why}"),
         DiffOutcome::NotRendered(release) => {
-            format!("those of release {release} are not there (yet)")
+            format!("those of release {release} do not exist (yet)")
         }
         DiffOutcome::Revision(groups) if groups.is_empty() => "no objects".to_owned(),
         DiffOutcome::Revision(groups) => {
@@ -67,10 +68,10 @@ fn group(group: Group) -> &'static str {
         Group::Created => "created",
         Group::Adopted => "taken over unchanged",
         Group::Changed => "changed",
-        Group::Recreated => "deleted and created anew",
+        Group::Recreated => "deleted and created again",
         Group::HandedOver => "handed over unchanged",
         // Objects that newer revisions control.
-        Group::Left => "left alone",
+        Group::Left => "left to newer revisions",
         Group::NotCompared => "not compared",
         Group::Kept => "kept",
         Group::Deleted => "deleted",
@@ -78,12 +79,20 @@ fn group(group: Group) -> &'static str {
     }
 }
 
-/// The controller of an object in words: `ObjectSet web-v1`, or `nobody`.
-pub(super) fn controller(owner: &Owner) -> String {
+/// The control of an object in words: `controlled by ObjectSet web-v1`.
+pub(super) fn controlled(owner: &Owner) -> String {
+    match owner {
+        Owner::Nobody => "without a controller".to_owned(),
+        owner => format!("controlled by {}", controller(owner)),
+    }
+}
+
+/// The controller of an object in words: `ObjectSet web-v1`.
+fn controller(owner: &Owner) -> String {
     match owner {
         Owner::Stranger { kind, name } => format!("{kind} {name}"),
         Owner::Revision { name, .. } => format!("revision {name}"),
-        Owner::Nobody => "nobody".to_owned(),
+        Owner::Nobody => "no controller".to_owned(),
     }
 }
 
@@ -123,7 +132,7 @@ mod tests {
         for (verdict, expected) in [
             (DiffOutcome::Created, "created"),
             (DiffOutcome::HandedOver, "handed over unchanged"),
-            (DiffOutcome::Recreated, "deleted and created anew"),
+            (DiffOutcome::Recreated, "deleted and created again"),
             (
                 DiffOutcome::Left("new-v4".to_owned()),
                 "left to revision new-v4",
@@ -134,12 +143,12 @@ mod tests {
             ),
             (
                 protected(Owner::Nobody, Prevent),
-                "collides: it exists, controlled by nobody; collisionProtection Prevent leaves it alone",
+                "collides: it exists, without a controller; collisionProtection Prevent does not allow a take-over",
             ),
             (
                 protected(owner("stranger"), IfNoController),
-                "collides: it exists, controlled by ObjectSet stranger; collisionProtection IfNoController leaves \
-                 it alone",
+                "collides: it exists, controlled by ObjectSet stranger; collisionProtection IfNoController does not \
+                 allow a take-over",
             ),
             (
                 DiffOutcome::TakenOver(owner("stranger")),
@@ -147,7 +156,7 @@ mod tests {
             ),
             (
                 DiffOutcome::TakenOver(Owner::Nobody),
-                "taken over from nobody",
+                "taken over, had no controller",
             ),
             (
                 DiffOutcome::Refused("exceeded quota".to_owned()),
@@ -190,7 +199,7 @@ mod tests {
                     (1, Group::Kept),
                     (1, Group::Deleted),
                 ]),
-                "1 created, 2 handed over unchanged, 1 left alone, 1 kept, 1 deleted",
+                "1 created, 2 handed over unchanged, 1 left to newer revisions, 1 kept, 1 deleted",
             ),
         ] {
             assert_eq!(fate(&verdict), expected);

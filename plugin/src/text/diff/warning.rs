@@ -19,7 +19,10 @@ const FIRST: [&str; 2] = ["persistentvolumeclaims", "statefulsets.apps"];
 pub(crate) fn warning(warning: &Warning) -> String {
     match warning {
         Warning::Stays(verdict) => fate(verdict),
-        Warning::Unseen(why) => format!("it may take others or data along ({})", unseen(why)),
+        Warning::Unseen(why) => format!(
+            "other objects or data may be deleted with it ({})",
+            unseen(why)
+        ),
         Warning::Namespace(contents) => of_namespace(contents),
         Warning::Definition(count) => of_definition(*count),
         Warning::Claim { volume, policy } => of_claim(volume.as_deref(), policy.as_deref()),
@@ -55,7 +58,7 @@ fn of_namespace(Contents { counts, unknown }: &Contents) -> String {
     let unknown = match unknown.as_slice() {
         [] => String::new(),
         kinds if parts.is_empty() && kinds.len() > MAX_NAMED => {
-            let text = "all that is in it goes along, and what that is you may not see";
+            let text = "all of its content is deleted with it, and you have no right to list that";
             return text.to_owned();
         }
         kinds => {
@@ -65,12 +68,12 @@ fn of_namespace(Contents { counts, unknown }: &Contents) -> String {
                 ""
             };
             let named = first(kinds, MAX_NAMED);
-            format!("; of these you may not see any: {named}{unit}")
+            format!("; you have no right to list {named}{unit}")
         }
     };
     match parts.join(", ").as_str() {
-        "" => format!("nothing else is in it{unknown}"),
-        parts => format!("all that is in it goes along: {parts}{unknown}"),
+        "" => format!("it has no other content{unknown}"),
+        parts => format!("all of its content is deleted with it: {parts}{unknown}"),
     }
 }
 
@@ -86,8 +89,8 @@ fn of_definition(count: Option<Count>) -> String {
     if count == Some(Count::Exactly(0)) {
         return "there are no objects of its kind".to_owned();
     }
-    let count = count.map_or("how many you may not see".to_owned(), number);
-    format!("all objects of its kind go along, in all namespaces: {count}")
+    let count = count.map_or("you have no right to list them".to_owned(), number);
+    format!("all objects of its kind are deleted with it, in all namespaces: {count}")
 }
 
 /// The loss on deletion of a claim, by the reclaim policy of its volume.
@@ -96,14 +99,15 @@ fn of_claim(volume: Option<&str>, policy: Option<&str>) -> String {
         (None, _) => "it has no volume yet".to_owned(),
         (Some(volume), Some("Retain")) => {
             format!(
-                "its data stays in volume {volume}, which nothing is bound to then (reclaim policy Retain)"
+                "its data stays in volume {volume}, which then has no claim (reclaim policy Retain)"
             )
         }
         (Some(volume), Some(policy)) => {
-            format!("its data goes along with volume {volume} (reclaim policy {policy})")
+            format!("its data is deleted with volume {volume} (reclaim policy {policy})")
         }
         (Some(volume), None) => format!(
-            "its data goes along, unless volume {volume}, which you may not see, has the reclaim policy Retain"
+            "its data is deleted with it, unless volume {volume}, which you have no right to read, has the reclaim \
+             policy Retain"
         ),
     }
 }
@@ -111,8 +115,8 @@ fn of_claim(volume: Option<&str>, policy: Option<&str>) -> String {
 fn of_stateful_set(pods: u64, templates: &[String], with_claims: bool) -> String {
     let pods = match pods {
         0 => "it has no pods".to_owned(),
-        1 => "its pod goes along".to_owned(),
-        pods => format!("its {pods} pods go along"),
+        1 => "its pod is deleted with it".to_owned(),
+        pods => format!("its {pods} pods are deleted with it"),
     };
     let templates = templates.join(", ");
     match (templates.as_str(), with_claims) {
@@ -135,17 +139,18 @@ mod tests {
             (
                 Some("pv"),
                 Some("Delete"),
-                "its data goes along with volume pv (reclaim policy Delete)",
+                "its data is deleted with volume pv (reclaim policy Delete)",
             ),
             (
                 Some("pv"),
                 Some("Retain"),
-                "its data stays in volume pv, which nothing is bound to then (reclaim policy Retain)",
+                "its data stays in volume pv, which then has no claim (reclaim policy Retain)",
             ),
             (
                 Some("pv"),
                 None,
-                "its data goes along, unless volume pv, which you may not see, has the reclaim policy Retain",
+                "its data is deleted with it, unless volume pv, which you have no right to read, has the reclaim \
+                 policy Retain",
             ),
         ] {
             assert_eq!(of_claim(volume, policy), expected);
@@ -164,7 +169,7 @@ mod tests {
             })
         };
         let empty = [("configmaps", 0), ("pods", 0)];
-        assert_eq!(contents(&empty, &[]), "nothing else is in it");
+        assert_eq!(contents(&empty, &[]), "it has no other content");
         let full = [
             ("a", 9),
             ("configmaps", 2),
@@ -177,17 +182,17 @@ mod tests {
         ];
         assert_eq!(
             contents(&full, &["secrets"]),
-            "all that is in it goes along: 1 persistentvolumeclaims, 4 statefulsets.apps, 9 a, 2 c, 2 configmaps, 2 d, \
-             2 objects of 2 more kinds; of these you may not see any: secrets"
+            "all of its content is deleted with it: 1 persistentvolumeclaims, 4 statefulsets.apps, 9 a, 2 c, 2 \
+             configmaps, 2 d, 2 objects of 2 more kinds; you have no right to list secrets"
         );
         let hidden = ["a", "b", "c", "d", "e", "f", "g", "h"];
         assert_eq!(
             contents(&[], &hidden),
-            "all that is in it goes along, and what that is you may not see"
+            "all of its content is deleted with it, and you have no right to list that"
         );
         assert_eq!(
             contents(&[("x", 1)], &hidden),
-            "all that is in it goes along: 1 x; of these you may not see any: a, b, c, d, e, f and 2 more kinds"
+            "all of its content is deleted with it: 1 x; you have no right to list a, b, c, d, e, f and 2 more kinds"
         );
         let more = Contents {
             counts: vec![("pods".to_owned(), Count::MoreThan(1))],
@@ -195,7 +200,7 @@ mod tests {
         };
         assert_eq!(
             of_namespace(&more),
-            "all that is in it goes along: more than 1 pods"
+            "all of its content is deleted with it: more than 1 pods"
         );
     }
 
@@ -205,15 +210,15 @@ mod tests {
             (Some(Count::Exactly(0)), "there are no objects of its kind"),
             (
                 Some(Count::Exactly(12)),
-                "all objects of its kind go along, in all namespaces: 12",
+                "all objects of its kind are deleted with it, in all namespaces: 12",
             ),
             (
                 Some(Count::MoreThan(1)),
-                "all objects of its kind go along, in all namespaces: more than 1",
+                "all objects of its kind are deleted with it, in all namespaces: more than 1",
             ),
             (
                 None,
-                "all objects of its kind go along, in all namespaces: how many you may not see",
+                "all objects of its kind are deleted with it, in all namespaces: you have no right to list them",
             ),
         ] {
             assert_eq!(of_definition(count), expected);

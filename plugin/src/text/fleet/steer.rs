@@ -14,11 +14,11 @@ pub(crate) fn refused(name: &impl Display, refusal: &Refusal) -> Error {
     let text = match refusal {
         Refusal::Deleting => "it is being deleted",
         Refusal::NothingEarlier { version } => &format!(
-            "no version was brought before {version}; --to-version VERSION chooses one, as `kubectl baton history` \
-             lists them"
+            "no version was brought before {version}; choose one that `kubectl baton history` lists with --to-version \
+             VERSION"
         ),
         Refusal::Paused => {
-            "it is paused, so that nothing would be brought to sites: resume it first, or change its version now with \
+            "it is paused, so nothing would be brought to sites: resume it first, or change its version now with \
              --force"
         }
         Refusal::NoRollout => "there is no rollout yet",

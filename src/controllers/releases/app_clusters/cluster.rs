@@ -219,7 +219,7 @@ impl<K: Kind> Watched<K> {
         } else {
             format!("no complete list within {} s", FIRST_LIST.as_secs()).into()
         };
-        let message = format!("listing {}: {cause}", self.store.kind);
+        let message = format!("cannot list {}: {cause}", self.store.kind);
         Err(Failure::new(Cause::Read, message))
     }
 }

@@ -199,7 +199,7 @@ impl FoundWorkload {
         let scale = scale.map_err(|error| {
             Failure::new(
                 Cause::Read,
-                format!("reading the scale of {}: {error}", self.shown()),
+                format!("cannot read the scale of {}: {error}", self.shown()),
             )
         })?;
         let status = scale.status.as_ref();

@@ -89,7 +89,7 @@ impl Hub {
         let failed = |error: kube::Error| {
             Failure::new(
                 Cause::Read,
-                format!("reading the namespace {SYSTEM_NAMESPACE}: {error}"),
+                format!("cannot read Namespace {SYSTEM_NAMESPACE}: {error}"),
             )
         };
         let own = self.own.get_or_try_init(|| uid(self.client.clone()));

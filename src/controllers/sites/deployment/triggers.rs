@@ -120,7 +120,7 @@ pub(super) fn on_revision(stores: &Stores, change: &RecordChange<RevisionKind>) 
     let Some(site) = &revision.site else {
         return Vec::new();
     };
-    if change.writer == Some(SiteDeployments::NAME) || !change.matters() {
+    if change.writer == Some(SiteDeployments::NAME) || !change.may_change_results() {
         return Vec::new();
     }
     let namespace = &revision.key.namespace;

@@ -71,7 +71,7 @@ fn an_immutable_object_is_recreated_where_annotated() {
             false,
             gone(),
             "D",
-            "failed: taken over, to be deleted and created anew",
+            "failed: taken over, to be deleted and created again",
         ),
         (
             "recreate",
@@ -80,7 +80,7 @@ fn an_immutable_object_is_recreated_where_annotated() {
             false,
             gone(),
             "A h",
-            "failed: taken over, to be deleted and created anew",
+            "failed: taken over, to be deleted and created again",
         ),
         // An object that has run stays, and becomes ours.
         ("recreate", ours(), true, true, gone(), "D", "passed"),

@@ -20,7 +20,7 @@ fn a_probe_failure_lists_every_object_of_the_phase() {
         "{fieldsEqual: {fieldA: .data.k, fieldB: .metadata.name}}, \
         {fieldsEqual: {fieldA: .data.k, fieldB: .metadata.namespace}}",
     );
-    let twice = "\".data.k\" != \".metadata.name\" expected: a string of 1 byte got: another such value, \
+    let twice = "\".data.k\" != \".metadata.name\" expected: a string of 1 byte got: another string of 1 byte, \
         \".data.k\" != \".metadata.namespace\" expected: a string of 1 byte got: a string of 2 bytes";
     let (steps, outcome) = run(
         &revision(),

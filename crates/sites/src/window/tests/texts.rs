@@ -58,12 +58,12 @@ fn an_invalid_window_is_reported_with_its_cause() {
         (
             "0 2 * * * | 1h | Europe/Berln",
             r#""0 2 * * *" for "1h" in "Europe/Berln""#,
-            r#"time zone "Europe/Berln" is not known; zones have names such as Europe/Berlin"#,
+            r#"time zone "Europe/Berln" is unknown; zones have names such as Europe/Berlin"#,
         ),
         (
             "0 2 * * * | 1h | ../../etc/localtime",
             r#""0 2 * * *" for "1h" in "../../etc/localtime""#,
-            r#"time zone "../../etc/localtime" is not known; zones have names such as Europe/Berlin"#,
+            r#"time zone "../../etc/localtime" is unknown; zones have names such as Europe/Berlin"#,
         ),
     ] {
         let error = Windows::compile(&[window("0 2 * * * | 1h"), window(text)]).unwrap_err();
