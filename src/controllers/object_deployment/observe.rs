@@ -39,10 +39,12 @@ impl ObjectDeployments {
             .await
     }
 
-    /// As [`Self::adopt`], for revisions whose controller is not among the observed deployments.
+    /// As [`Self::adopt`], also for revisions whose controller is not among the observed
+    /// deployments. To be called before a revision is created.
     ///
     /// The controller may be a deployment of this name that was deleted and has left its revisions
-    /// behind, which the watch of the revisions has yet to report. Sends one request for each.
+    /// behind, which the watch of the revisions has yet to report. Sends one request for each. A
+    /// revision without controller may have been orphaned since the pass began.
     ///
     /// # Errors
     /// As [`Self::adopt`].
@@ -53,7 +55,7 @@ impl ObjectDeployments {
         let deployments = &self.observed.deployments;
         let is_gone = |uid: &Arc<str>| deployments.by_uid(uid).is_none();
         self.adopt_if(deployment, |orphan| {
-            orphan.controller.as_ref().is_some_and(is_gone)
+            orphan.controller.as_ref().is_none_or(is_gone)
         })
         .await
     }

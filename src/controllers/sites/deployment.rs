@@ -144,6 +144,10 @@ impl SiteDeployments {
                 return Ok(INCOMPLETE);
             }
             let seen = self.observe(key, &deployment, chosen);
+            // A revision that was orphaned since the pass began is not among those observed.
+            if self.adopt(key, &deployment).await? {
+                break;
+            }
             let planned = seen.plan(key, &deployment, self.context.shared.clock.now());
             if planned.actions.is_empty() || round > ROUNDS {
                 let again = !planned.actions.is_empty();
