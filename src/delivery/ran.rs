@@ -6,7 +6,7 @@ use baton_engine::{
     condition_list::find,
     ended,
     recreate::{content, runs_once},
-    revision::{Phase, Revision, prepare},
+    revision::{Desired, Phase, Revision, prepare},
 };
 use baton_records::{
     api::Api,
@@ -47,46 +47,56 @@ pub(crate) async fn note_ran<K: RecordKind>(
     if objects.is_empty() {
         return Ok(());
     }
-    let before = match owners.ran(owner) {
-        Some(known) => known,
-        None => {
-            let mut found = RanBefore::default();
-            for older in observed.revisions.all_before(set) {
-                let (spec, status) = if older.archived {
-                    let whole = api.whole(&older.key).await;
-                    whole.at_step("reading an archived revision")?
-                } else {
-                    (older.spec()?, older.status()?)
-                };
-                let has_succeeded = find(&status.conditions, SUCCEEDED).is_some();
-                if !has_succeeded && status.ended.is_empty() {
-                    continue;
-                }
-                let theirs = prepare(revision, observed.with_slices(api, &older, spec).await?);
-                let theirs: Vec<_> = theirs.iter().flat_map(|phase| &phase.objects).collect();
-                let ended = ended::by_object(&status.ended);
-                for object in &objects {
-                    let key = &object.key;
-                    let mut same = theirs.iter().filter(|other| other.key == *key);
-                    if !same.any(|other| content(other) == content(object)) {
-                        continue;
-                    }
-                    if has_succeeded && runs_once(object) {
-                        found.jobs.insert(key.clone());
-                    }
-                    let end = ended.get(key);
-                    if let Some(end) = end.filter(|end| ended::is_inherited(object, end)) {
-                        found.ended.insert(key.clone(), end.clone());
-                    }
-                }
-            }
-            owners.note_ran(owner, found.clone());
-            found
-        }
+    let before = if let Some(known) = owners.ran(owner) {
+        known
+    } else {
+        let found = run_before(set, (observed, api), revision, &objects).await?;
+        owners.note_ran(owner, found.clone());
+        found
     };
     revision.ran = before.jobs;
     for (key, end) in before.ended {
         revision.ended.entry(key).or_insert(end);
     }
     Ok(())
+}
+
+/// The objects that revisions before `set` have run with the same content.
+async fn run_before(
+    set: &RevisionRecord,
+    (observed, api): (&Observed, &Api),
+    revision: &Revision,
+    objects: &[&Desired],
+) -> Result<RanBefore, Error> {
+    let mut found = RanBefore::default();
+    for older in observed.revisions.all_before(set) {
+        let (spec, status) = if older.archived {
+            let whole = api.whole(&older.key).await;
+            whole.at_step("reading an archived revision")?
+        } else {
+            (older.spec()?, older.status()?)
+        };
+        let has_succeeded = find(&status.conditions, SUCCEEDED).is_some();
+        if !has_succeeded && status.ended.is_empty() {
+            continue;
+        }
+        let theirs = prepare(revision, observed.with_slices(api, &older, spec).await?);
+        let theirs: Vec<_> = theirs.iter().flat_map(|phase| &phase.objects).collect();
+        let ended = ended::by_object(&status.ended);
+        for object in objects {
+            let key = &object.key;
+            let mut same = theirs.iter().filter(|other| other.key == *key);
+            if !same.any(|other| content(other) == content(object)) {
+                continue;
+            }
+            if has_succeeded && runs_once(object) {
+                found.jobs.insert(key.clone());
+            }
+            let end = ended.get(key);
+            if let Some(end) = end.filter(|end| ended::is_inherited(object, end)) {
+                found.ended.insert(key.clone(), end.clone());
+            }
+        }
+    }
+    Ok(found)
 }
