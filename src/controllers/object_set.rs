@@ -26,7 +26,7 @@ use crate::delivery::{
     heirs::revisions_given,
     observed::Observed,
     owners::{Owners, Targets},
-    ran::note_ran,
+    ran::jobs_run_before,
     shared::{AtStep as _, Error, Shared},
     strays::Strays,
 };
@@ -166,12 +166,12 @@ impl Controller for ObjectSets {
                 loaded.refuse(Reason::PreflightError, text);
             }
         }
+        let (owners, observed, api) = (&self.owners, &self.observed, &self.shared.api);
         let Loaded {
             revision, phases, ..
-        } = &mut loaded;
-        let owner = (&*record, &*status.ended);
-        let read = (&*self.observed, &self.shared.api);
-        note_ran(&self.owners, owner, Some(&*record), read, revision, phases).await?;
+        } = &loaded;
+        let ran = jobs_run_before(owners, &record, &record, observed, api, revision, phases);
+        loaded.revision.ran = ran.await?;
         loaded.revision.reported = reported(&loaded.phases, &status.controller_of);
         self.roll_out(record, &status, loaded, failures).await
     }

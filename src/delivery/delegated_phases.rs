@@ -192,6 +192,5 @@ fn state(set: &RevisionRecord, phase: &PhaseRecord) -> PhaseState {
         paused: phase.is_paused().unwrap_or(false),
         conditions: status.conditions,
         controller_of: status.controller_of,
-        ended: status.ended,
     }
 }

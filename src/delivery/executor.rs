@@ -205,12 +205,7 @@ impl<K: RecordKind> Executor<'_, K> {
         snapshot: Snapshot<'_>,
         at: Position,
     ) -> (Live, Option<AppliedFingerprints>) {
-        let desired = at.of(snapshot.phases);
-        let (live, applied) = self.objects(snapshot.kinds).cached(desired);
-        match self.owners.ended(self.record, &desired.key) {
-            Some(last) if live == Live::Uncached => (Live::Ended(last), None),
-            _ => (live, applied),
-        }
+        self.objects(snapshot.kinds).cached(at.of(snapshot.phases))
     }
 
     /// The objects of the owner, with the state of their kinds.

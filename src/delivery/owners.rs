@@ -7,10 +7,7 @@ use std::{
 };
 
 use baton_apis::ObjectSetProbe;
-use baton_engine::{
-    ObjectKey,
-    ended::{self, Ended},
-};
+use baton_engine::ObjectKey;
 use baton_fleet::inventory::Inventory;
 use baton_kubernetes::{
     store::{ObjectChange, Source},
@@ -24,7 +21,6 @@ use baton_records::{
 };
 use baton_runtime::source::Wake;
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use super::{
     failing::Failing,
@@ -61,26 +57,14 @@ pub(crate) struct Owners<K: RecordKind> {
     states: Mutex<HashMap<Key<K>, OwnerState>>,
 }
 
-/// Objects of an owner that older revisions have run with the same content.
-#[derive(Clone, Default)]
-pub(crate) struct RanBefore {
-    /// The Jobs with which an older revision has succeeded.
-    pub jobs: BTreeSet<ObjectKey>,
-    /// The objects that have ended.
-    pub ended: Ended,
-}
-
 struct OwnerState {
     uid: Arc<str>,
     /// Compiled probes, if one is in CEL. They never change, and compiling a rule takes as long as
     /// a whole pass.
     probes: Option<Probes>,
-    /// The objects that older revisions have run. They never change: the contents of older
-    /// revisions are immutable, and none is added.
-    ran_before: Option<RanBefore>,
-    /// Objects that have [ended](baton_engine::ended) and are gone, with their last state. The
-    /// status records them; until then a pass finds them here.
-    ended: HashMap<ObjectKey, Value>,
+    /// The Jobs that older revisions have run. They never change: the contents of older revisions
+    /// are immutable, and none is added.
+    ran_jobs: Option<BTreeSet<ObjectKey>>,
     /// The failing objects, as far as no watch reports the cause.
     failing: Option<Failing>,
     /// True if a manifest names a kind that is not served, or an object was refused, since the
@@ -93,8 +77,7 @@ impl OwnerState {
         Self {
             uid: uid.clone(),
             probes: None,
-            ran_before: None,
-            ended: HashMap::new(),
+            ran_jobs: None,
             failing: None,
             waits_for_kinds: false,
         }
@@ -147,40 +130,14 @@ impl<K: RecordKind> Owners<K> {
         Ok(probes)
     }
 
-    /// The objects of an owner that older revisions have run, if they were stored.
-    pub(crate) fn ran(&self, owner: &Record<K>) -> Option<RanBefore> {
-        self.read(owner, |memory| memory.ran_before.clone())
+    /// The Jobs of an owner that older revisions have run, if they were stored.
+    pub(crate) fn ran(&self, owner: &Record<K>) -> Option<BTreeSet<ObjectKey>> {
+        self.read(owner, |memory| memory.ran_jobs.clone())
     }
 
-    /// Stores the objects of an owner that older revisions have run.
-    pub(crate) fn note_ran(&self, owner: &Record<K>, ran: RanBefore) {
-        self.update(owner, |memory| memory.ran_before = Some(ran));
-    }
-
-    /// The last state of an object of an owner that has ended and is gone.
-    pub(crate) fn ended(&self, owner: &Record<K>, object: &ObjectKey) -> Option<Value> {
-        self.read(owner, |state| state.ended.get(object).cloned())
-    }
-
-    /// Stores the last state of an object that has ended and is gone, for its controller.
-    fn note_ended(&self, change: &ObjectChange, find: impl Fn(&str) -> Option<Key<K>>) {
-        let Some(last) = &change.last else { return };
-        let mut owners = change.owners.iter().filter(|owner| owner.controller);
-        let found = owners.find_map(|owner| Some((find(&owner.uid)?, &*owner.uid)));
-        // The content of an object without an owner of ours is not stored.
-        let Some(((owner, uid), live)) = found.zip(last.parse().ok()) else {
-            return;
-        };
-        if ended::outcome(&change.key, &live).is_none() {
-            return;
-        }
-        let mut states = self.states.lock();
-        let state = states
-            .entry(owner)
-            .or_insert_with(|| OwnerState::new(&uid.into()));
-        if *state.uid == *uid {
-            state.ended.insert(change.key.clone(), live);
-        }
+    /// Stores the Jobs of an owner that older revisions have run.
+    pub(crate) fn note_ran(&self, owner: &Record<K>, ran: BTreeSet<ObjectKey>) {
+        self.update(owner, |memory| memory.ran_jobs = Some(ran));
     }
 
     /// The failing objects of an owner, as far as no watch reports the cause.
@@ -232,8 +189,7 @@ impl<K: RecordKind> Owners<K> {
         find: impl Fn(&str) -> Option<Key<K>>,
     ) -> Vec<Wake<Key<K>>> {
         match event {
-            TargetEvent::Changed(change @ ObjectChange { owners, source, .. }) => {
-                self.note_ended(change, &find);
+            TargetEvent::Changed(ObjectChange { owners, source, .. }) => {
                 let is_written = *source == Source::Write;
                 // The controller of the object made the write itself.
                 let concerned = owners

@@ -36,7 +36,7 @@ use super::{
     observed::{AffectedSiblings, Observed},
     owners::Owners,
     phase_content::{changed_content, content_hash, left_out, misplaced_account},
-    ran::note_ran,
+    ran::jobs_run_before,
     shared::{Error, Shared},
     stopping::{Stopping, ended_early, workloads},
 };
@@ -156,9 +156,11 @@ impl PhasePass<'_> {
         revision.was_refused = was_refused(&old.conditions);
         revision.failing_since = failing_since(&old.conditions);
         revision.reported = reported(phases, &old.controller_of);
-        let owner = (record, &*old.ended);
-        let read = (self.observed, &self.shared.api);
-        note_ran(self.owners, owner, set.as_deref(), read, revision, phases).await?;
+        if let Some(set) = &set {
+            let (observed, api) = (self.observed, &self.shared.api);
+            let ran = jobs_run_before(self.owners, record, set, observed, api, revision, phases);
+            revision.ran = ran.await?;
+        }
         let changed = changed_content(&spec, &old);
         old.content_hash.get_or_insert_with(|| content_hash(&spec));
         let probes = spec.availability_probes.as_deref().unwrap_or_default();

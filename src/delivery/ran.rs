@@ -1,12 +1,14 @@
-//! Objects that an older revision has run to their end with the same content, so that they do not
-//! run again.
+//! Jobs that an older revision has run with the same content, so that a rollback does not run them
+//! again.
 
-use baton_apis::{EndedObject, conditions::SUCCEEDED};
+use std::collections::BTreeSet;
+
+use baton_apis::conditions::SUCCEEDED;
 use baton_engine::{
+    ObjectKey,
     condition_list::find,
-    ended,
     recreate::{content, runs_once},
-    revision::{Desired, Phase, Revision, prepare},
+    revision::{Phase, Revision, prepare},
 };
 use baton_records::{
     api::Api,
@@ -16,59 +18,36 @@ use baton_records::{
 
 use super::{
     observed::Observed,
-    owners::{Owners, RanBefore},
+    owners::Owners,
     shared::{AtStep as _, Error},
 };
 
-/// Adds the objects that have ended or run before to an owner's revision: those that the status of
-/// the owner records, and those of older revisions with the same content. The owner is the revision
-/// `set` or one of its phases. The result about older revisions is stored.
+/// The Jobs of an owner that older revisions also have, with the same content, and with which they
+/// have succeeded. The owner is the revision `set` or one of its phases. The result is stored.
 ///
 /// # Errors
 /// When an older revision cannot be read.
 ///
 /// # Caveats
-/// Objects of deleted revisions are not known, nor are objects of older revisions in the cluster of
-/// an agent.
-pub(crate) async fn note_ran<K: RecordKind>(
+/// Jobs of deleted revisions are not known, nor are Jobs in the cluster of an agent.
+pub(crate) async fn jobs_run_before<K: RecordKind>(
     owners: &Owners<K>,
-    (owner, recorded): (&Record<K>, &[EndedObject]),
-    set: Option<&RevisionRecord>,
-    (observed, api): (&Observed, &Api),
-    revision: &mut Revision,
-    phases: &[Phase],
-) -> Result<(), Error> {
-    revision.ended = ended::by_object(recorded);
-    let Some(set) = set else { return Ok(()) };
-    let objects = phases.iter().flat_map(|phase| &phase.objects);
-    let objects: Vec<_> = objects
-        .filter(|it| runs_once(it) || ended::may_end(it))
-        .collect();
-    if objects.is_empty() {
-        return Ok(());
-    }
-    let before = if let Some(known) = owners.ran(owner) {
-        known
-    } else {
-        let found = run_before(set, (observed, api), revision, &objects).await?;
-        owners.note_ran(owner, found.clone());
-        found
-    };
-    revision.ran = before.jobs;
-    for (key, end) in before.ended {
-        revision.ended.entry(key).or_insert(end);
-    }
-    Ok(())
-}
-
-/// The objects that revisions before `set` have run with the same content.
-async fn run_before(
+    owner: &Record<K>,
     set: &RevisionRecord,
-    (observed, api): (&Observed, &Api),
+    observed: &Observed,
+    api: &Api,
     revision: &Revision,
-    objects: &[&Desired],
-) -> Result<RanBefore, Error> {
-    let mut found = RanBefore::default();
+    phases: &[Phase],
+) -> Result<BTreeSet<ObjectKey>, Error> {
+    let objects = phases.iter().flat_map(|phase| &phase.objects);
+    let jobs: Vec<_> = objects.filter(|object| runs_once(object)).collect();
+    if jobs.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    if let Some(known) = owners.ran(owner) {
+        return Ok(known);
+    }
+    let mut ran = BTreeSet::new();
     for older in observed.revisions.all_before(set) {
         let (spec, status) = if older.archived {
             let whole = api.whole(&older.key).await;
@@ -76,27 +55,17 @@ async fn run_before(
         } else {
             (older.spec()?, older.status()?)
         };
-        let has_succeeded = find(&status.conditions, SUCCEEDED).is_some();
-        if !has_succeeded && status.ended.is_empty() {
+        if find(&status.conditions, SUCCEEDED).is_none() {
             continue;
         }
         let theirs = prepare(revision, observed.with_slices(api, &older, spec).await?);
         let theirs: Vec<_> = theirs.iter().flat_map(|phase| &phase.objects).collect();
-        let ended = ended::by_object(&status.ended);
-        for object in objects {
-            let key = &object.key;
-            let mut same = theirs.iter().filter(|other| other.key == *key);
-            if !same.any(|other| content(other) == content(object)) {
-                continue;
-            }
-            if has_succeeded && runs_once(object) {
-                found.jobs.insert(key.clone());
-            }
-            let end = ended.get(key);
-            if let Some(end) = end.filter(|end| ended::is_inherited(object, end)) {
-                found.ended.insert(key.clone(), end.clone());
-            }
-        }
+        let again = jobs.iter().filter(|job| {
+            let mut same = theirs.iter().filter(|other| other.key == job.key);
+            same.any(|other| content(other) == content(job))
+        });
+        ran.extend(again.map(|job| job.key.clone()));
     }
-    Ok(found)
+    owners.note_ran(owner, ran.clone());
+    Ok(ran)
 }

@@ -107,7 +107,6 @@ pub fn report_pass(
     let mut status = into_status(conditions, previous, revision);
     merge_remote_phases(&mut status.remote_phases, outcome.remote_phases);
     status.controller_of = outcome.controller_of;
-    status.ended = outcome.ended;
     status.waiting_for = texts::waiting_for(outcome.waiting_for);
     let is_progress = if is_silent {
         !withdraws_available(previous, &status)
@@ -173,7 +172,6 @@ pub fn report_phase(
     set_paused(&mut conditions, revision, true);
     let status = ObjectSetPhaseStatus {
         stopped_for: outcome.stopped_for,
-        ended: outcome.ended,
         ..into_phase_status(conditions, previous, outcome.controller_of)
     };
     (status, requeue)
@@ -205,7 +203,6 @@ fn into_phase_status(
         conditions: conditions.into_list(),
         controller_of,
         content_hash: previous.content_hash.clone(),
-        ended: previous.ended.clone(),
         stopped_for: previous.stopped_for.clone(),
     }
 }
@@ -471,7 +468,6 @@ fn into_status(
         remote_phases: previous.remote_phases.clone(),
         controller_of: Vec::new(),
         waiting_for: Vec::new(),
-        ended: previous.ended.clone(),
         content_hash: previous.content_hash.clone(),
     }
 }

@@ -21,10 +21,7 @@ use crate::{
     revision::{Delivery, Desired, Revision},
     stop::is_switched_on,
 };
-use baton_apis::{
-    EndedObject,
-    constants::{ANNOTATION_REVISION, LABEL_CACHE, LABEL_CACHE_VALUE},
-};
+use baton_apis::constants::{ANNOTATION_REVISION, LABEL_CACHE, LABEL_CACHE_VALUE};
 use references::References;
 
 /// The state of an object according to a cache or a server.
@@ -40,9 +37,6 @@ pub enum Live {
     Gone,
     /// The object exists.
     Present(Value),
-    /// The object does not exist any more: it was deleted by its own rule after it had
-    /// [ended](crate::ended). The value is its last state.
-    Ended(Value),
 }
 
 /// Fingerprints of a wanted body and of the live fields in the server's answer to it. While both
@@ -189,28 +183,8 @@ impl<'a> ObjectPass<'a> {
     pub fn live(&self) -> Option<&Value> {
         match &self.live {
             Live::Present(live) => Some(live),
-            Live::Unread | Live::Uncached | Live::Gone | Live::Ended(_) => None,
+            Live::Unread | Live::Uncached | Live::Gone => None,
         }
-    }
-
-    /// The live object, or the last state of one that has ended.
-    pub fn last(&self) -> Option<&Value> {
-        match &self.live {
-            Live::Ended(last) => Some(last),
-            _ => self.live(),
-        }
-    }
-
-    /// The recorded end of an object that does not exist any more.
-    pub fn recorded_end(&self) -> Option<&EndedObject> {
-        let is_absent = matches!(self.live, Live::Uncached | Live::Gone);
-        let recorded = self.revision.ended.get(&self.desired.key);
-        recorded.filter(|_| is_absent)
-    }
-
-    /// True if the object has run to its end and does not exist any more.
-    pub fn has_ended(&self) -> bool {
-        matches!(self.live, Live::Ended(_)) || self.recorded_end().is_some()
     }
 
     pub fn is_controlled(&self) -> bool {
@@ -243,8 +217,6 @@ impl<'a> ObjectPass<'a> {
             | Progress::Checked
             | Progress::RefusedUnmigrated => match &self.live {
                 Live::Unread => NextAction::Check(Request::Get),
-                Live::Ended(_) => NextAction::Nothing,
-                Live::Uncached | Live::Gone if self.recorded_end().is_some() => NextAction::Nothing,
                 Live::Uncached | Live::Gone => self.need_when_absent(),
                 Live::Present(live) => self.need_when_present(live),
             },

@@ -368,10 +368,7 @@ impl<'a> Pass<'a> {
         if let NextAction::Wait(text) = object.next_action() {
             return Some(text.into());
         }
-        if let Some(end) = object.recorded_end() {
-            return end.message.clone().map(Failure::from);
-        }
-        let Some(live) = object.last() else {
+        let Some(live) = object.live() else {
             return Some("not found".to_owned().into());
         };
         let Desired {
@@ -421,15 +418,13 @@ impl<'a> Pass<'a> {
     ///
     /// # Panics
     /// If [`Pass::step`] has not returned [`Step::Done`] yet.
-    pub fn outcome(mut self) -> Outcome {
-        let ended = self.ended();
+    pub fn outcome(self) -> Outcome {
         let mut outcome = Outcome {
             result: self
                 .result
                 .expect("a pass is asked for its outcome when it is done"),
             controller_of: Vec::new(),
             controls_all: true,
-            ended,
             waiting_for: self.waiting_for,
             remote_phases: Vec::new(),
             pause_agreed: true,
@@ -445,10 +440,8 @@ impl<'a> Pass<'a> {
             if let Some(Delegate { delegated, .. }) = &self.delegates[phase] {
                 let state = delegated.state.as_ref().filter(|state| state.is_ours);
                 let controlled = state.map_or(&[][..], |state| &state.controller_of);
-                let ended = state.map_or(&[][..], |state| &state.ended);
                 outcome.controls_all &=
-                    controlled.len() + ended.len() >= self.snapshot.phases[phase].objects.len();
-                outcome.ended.extend_from_slice(ended);
+                    controlled.len() >= self.snapshot.phases[phase].objects.len();
                 outcome.controller_of.extend_from_slice(controlled);
                 outcome.remote_phases.extend(delegated.reference());
                 if let Some(state) = state {
@@ -462,7 +455,7 @@ impl<'a> Pass<'a> {
                 if pass.is_controlled() {
                     outcome.controller_of.push(controlled_reference(key));
                 } else {
-                    outcome.controls_all &= pass.has_ended();
+                    outcome.controls_all = false;
                 }
                 if let Some(live) = pass.live().filter(|_| pass.desired.hidden.is_none()) {
                     outcome.mapped.extend(mapped(mappings, live));

@@ -53,12 +53,7 @@ pub fn is_recreated(desired: &Desired) -> bool {
 
 /// True if an object runs to its end, once for each content.
 pub fn runs_once(desired: &Desired) -> bool {
-    is_job(desired) && is_recreated(desired) && !is_rerun(desired)
-}
-
-/// True if an object is to run again with each revision, whatever its content.
-pub(crate) fn is_rerun(desired: &Desired) -> bool {
-    update(desired) == UPDATE_RERUN
+    is_job(desired) && is_recreated(desired) && update(desired) != UPDATE_RERUN
 }
 
 /// The objects that are to be recreated, among those that a revision controls by its last report.

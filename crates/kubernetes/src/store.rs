@@ -75,8 +75,6 @@ pub struct ObjectChange {
     /// The present owners, then the former ones. The controller is the present one, or the former
     /// one if the object is gone.
     pub owners: Vec<Owner>,
-    /// The last state of an object that is gone; `None` if the object exists.
-    pub last: Option<Arc<Stored>>,
     /// The cause of the change.
     pub source: Source,
 }

@@ -183,8 +183,6 @@ pub enum OwnerPicture {
     Nobody,
     /// The object does not exist.
     Missing,
-    /// The object has run to its end, and was deleted by its own rule.
-    Ended,
     /// The controller of the phase's class, perhaps in another cluster.
     Delegated {
         /// Name of the class.

@@ -186,7 +186,6 @@ fn object(object: &ObjectPicture, namespace: Option<&str>) -> Node {
         }
         OwnerPicture::Nobody => Cell::painted(Paint::Warn, "none"),
         OwnerPicture::Missing => Cell::painted(Paint::Warn, "missing"),
-        OwnerPicture::Ended => Cell::painted(Paint::Dim, "ended"),
         OwnerPicture::Delegated { class } => Cell::painted(Paint::Dim, format!("class {class}")),
         OwnerPicture::Unknown => Cell::painted(Paint::Warn, "unknown"),
     };

@@ -12,7 +12,6 @@ fn outcome(result: PassResult, controls_all: bool) -> Outcome {
         result,
         controller_of: Vec::new(),
         controls_all,
-        ended: Vec::new(),
         waiting_for: Vec::new(),
         remote_phases: Vec::new(),
         pause_agreed: true,

@@ -1,7 +1,6 @@
 //! Tables of the requests about one object.
 
 mod bodies;
-mod ended;
 mod fingerprints;
 mod recreation;
 

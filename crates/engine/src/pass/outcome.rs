@@ -3,16 +3,14 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use baton_apis::{
-    ControlledObjectReference, EndedObject, RemotePhaseReference, WaitingForObject,
-    conditions::Reason,
+    ControlledObjectReference, RemotePhaseReference, WaitingForObject, conditions::Reason,
 };
 
-use super::{Pass, Position};
+use super::Position;
 use crate::{
-    ObjectKey, ended,
+    ObjectKey,
     mapping::MappedCondition,
     object_pass::{AppliedFingerprints, WriteResult},
-    texts::{MAX_CAUSE, truncate},
     workload::fails_unseen,
 };
 
@@ -62,8 +60,6 @@ pub struct Outcome {
     pub controller_of: Vec<ControlledObjectReference>,
     /// True if the revision controls every object of its spec.
     pub controls_all: bool,
-    /// The objects that have run to their end: see [`crate::ended`].
-    pub ended: Vec<EndedObject>,
     /// Objects that keep the revision from being available.
     pub waiting_for: Vec<WaitingForObject>,
     /// The phase objects that exist.
@@ -86,29 +82,6 @@ pub struct Outcome {
     /// a change of this set. A pass cannot determine it; the caller, which has the earlier passes,
     /// sets it.
     pub failing_for: Duration,
-}
-
-impl Pass<'_> {
-    /// The entries of `status.ended` for the objects of all phases that are not delegated.
-    pub(super) fn ended(&mut self) -> Vec<EndedObject> {
-        let mut found = Vec::new();
-        for phase in 0..self.objects.len() {
-            for object in 0..self.objects[phase].len() {
-                let pass = &self.objects[phase][object];
-                let key = &pass.desired.key;
-                if let Some(recorded) = pass.recorded_end() {
-                    found.push(recorded.clone());
-                } else if let Some(outcome) = pass.last().and_then(|it| ended::outcome(key, it))
-                    && (pass.has_ended() || pass.is_controlled())
-                {
-                    let failure = self.probe(Position { phase, object });
-                    let message = failure.map(|it| truncate(&it.messages, MAX_CAUSE).into_owned());
-                    found.push(ended::entry(key, outcome, message));
-                }
-            }
-        }
-        found
-    }
 }
 
 impl Outcome {

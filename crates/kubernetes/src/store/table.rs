@@ -39,24 +39,8 @@ struct Pending {
     namespace: Box<str>,
     name: Box<str>,
     writes: usize,
-    /// The change that was observed meanwhile.
-    observed: Option<Change>,
-}
-
-/// A change of one object.
-#[derive(Default)]
-struct Change {
-    /// The owners to notify.
-    owners: Vec<Owner>,
-    /// The last state of an object that is gone.
-    last: Option<Arc<Stored>>,
-}
-
-impl Change {
-    fn merge(&mut self, later: Self) {
-        merge(&mut self.owners, later.owners);
-        self.last = later.last;
-    }
+    /// The owners to notify of the state that was observed meanwhile; `None` if there is none.
+    observed: Option<Vec<Owner>>,
 }
 
 /// Number of entries in the parts of the table that are not the objects.
@@ -271,8 +255,8 @@ impl Table {
             // The observed state is the echo of this write, or no write is left whose echo it can
             // be.
             let source = if ours { Source::Write } else { Source::Watch };
-            if let Some(change) = pending.observed.take() {
-                changes.add(id, change, source);
+            if let Some(owners) = pending.observed.take() {
+                changes.add(id, owners, source);
             }
         }
         if last {
@@ -325,9 +309,7 @@ impl Table {
         for (namespace, names) in std::mem::take(&mut self.objects) {
             for (name, entry) in names {
                 let owners = owners(entry.current(), None);
-                // The objects may still exist: their kind is not served.
-                let change = Change { owners, last: None };
-                changes.add((&namespace, &name), change, Source::Watch);
+                changes.add((&namespace, &name), owners, Source::Watch);
             }
         }
         self.version = 0;
@@ -355,7 +337,7 @@ impl Table {
         let Some(names) = self.objects.get_mut(namespace) else {
             return;
         };
-        let change = if let Some(after) = names.get_mut(name).and_then(Entry::current_mut) {
+        let owners = if let Some(after) = names.get_mut(name).and_then(Entry::current_mut) {
             if let Some(before) = before.filter(|before| before.uid == after.uid) {
                 if after.settled.is_none() && before.settled.is_some() {
                     Arc::make_mut(after).settled = before.settled;
@@ -365,10 +347,7 @@ impl Table {
                     return;
                 }
             }
-            Change {
-                owners: owners(before, Some(after)),
-                last: None,
-            }
+            owners(before, Some(after))
         } else {
             names.remove(name);
             if names.is_empty() {
@@ -377,16 +356,13 @@ impl Table {
             if before.is_none() {
                 return;
             }
-            Change {
-                owners: owners(before, None),
-                last: before.cloned(),
-            }
+            owners(before, None)
         };
         match (changes.source, self.pending(id)) {
             (Source::Watch, Some(pending)) => {
-                pending.observed.get_or_insert_default().merge(change);
+                merge(pending.observed.get_or_insert_default(), owners);
             }
-            (source, _) => changes.add(id, change, source),
+            (source, _) => changes.add(id, owners, source),
         }
     }
 }
@@ -454,7 +430,7 @@ impl<'a> Changes<'a> {
         }
     }
 
-    fn add(&mut self, (namespace, name): Id<'_>, change: Change, source: Source) {
+    fn add(&mut self, (namespace, name): Id<'_>, owners: Vec<Owner>, source: Source) {
         let known = self.found.iter_mut().find(|change| {
             // A write and a state that was observed meanwhile are one change.
             self.source == Source::Write
@@ -462,16 +438,14 @@ impl<'a> Changes<'a> {
                 && *change.key.name == *name
         });
         if let Some(known) = known {
-            merge(&mut known.owners, change.owners);
-            known.last = change.last;
+            merge(&mut known.owners, owners);
             known.source = source;
             return;
         }
         self.found.push(ObjectChange {
             gvk: Arc::clone(&self.store.gvk),
             key: object_key(&self.store.gvk, (namespace, name)),
-            owners: change.owners,
-            last: change.last,
+            owners,
             source,
         });
     }

@@ -199,11 +199,7 @@ impl Sources<'_> {
         let key = &object.key;
         let reported = reported(revision, object);
         let (healthy, owner, message) = match self.children.find(key) {
-            LookupResult::Missing => match revision.ended(key).map(|end| &end.message) {
-                Some(None) => (Health::True, OwnerPicture::Ended, Vec::new()),
-                Some(Some(text)) => (Health::False, OwnerPicture::Ended, vec![text.clone()]),
-                None => (Health::False, OwnerPicture::Missing, Vec::new()),
-            },
+            LookupResult::Missing => (Health::False, OwnerPicture::Missing, Vec::new()),
             LookupResult::Unreadable(why) => (
                 Health::Unknown,
                 OwnerPicture::Unknown,
@@ -449,7 +445,6 @@ mod tests {
             let owner = match &object.owner {
                 OwnerPicture::ThisRevision { .. } => "own",
                 OwnerPicture::Missing => "missing",
-                OwnerPicture::Ended => "ended",
                 OwnerPicture::Delegated { .. } => "class",
                 _ => "other",
             };
