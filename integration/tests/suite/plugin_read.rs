@@ -519,7 +519,7 @@ async fn empty_lists_are_reported_as_by_kubectl() {
         (0, String::new(), place)
     );
     let gone = ns.plugin(&["wait", "od/web", "--for=deleted"]).success();
-    assert_eq!(gone, "od/web is deleted\n");
+    assert_eq!(gone, "od/web does not exist\n");
 }
 
 #[tokio::test]
