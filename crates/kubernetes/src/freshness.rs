@@ -41,9 +41,9 @@ impl<K: Ord> Freshness<K> {
     }
 
     /// True if an object of the list replaces the stored version.
-    pub fn listed(&self, key: &K, known: Option<u64>, version: u64) -> bool {
+    pub fn listed(&self, key: &K, stored: Option<u64>, version: u64) -> bool {
         let was_written = (self.written.as_ref()).is_some_and(|written| written.contains(key));
-        known.is_none_or(|known| version > known || (version < known && !was_written))
+        stored.is_none_or(|stored| version > stored || (version < stored && !was_written))
     }
 
     /// Ends a list of this version. The result takes an object that the list does not contain, and
@@ -55,9 +55,9 @@ impl<K: Ord> Freshness<K> {
     }
 
     /// True if an object that the watch reports replaces the stored version.
-    pub fn observed(&mut self, known: Option<u64>, version: u64) -> bool {
+    pub fn observed(&mut self, stored: Option<u64>, version: u64) -> bool {
         self.reached(version);
-        known.is_none_or(|known| version > known)
+        stored.is_none_or(|stored| version > stored)
     }
 
     /// Notes that the watch has reported all events up to a version.
@@ -67,8 +67,8 @@ impl<K: Ord> Freshness<K> {
 
     /// True if the answer to a write replaces the stored version. An object that is not stored and
     /// is older than the events of the watch was reported too, and is deleted already.
-    pub fn written(&mut self, key: K, known: Option<u64>, version: u64) -> bool {
-        let is_newer = version > known.unwrap_or(self.observed);
+    pub fn written(&mut self, key: K, stored: Option<u64>, version: u64) -> bool {
+        let is_newer = version > stored.unwrap_or(self.observed);
         if let Some(written) = self.written.as_mut().filter(|_| is_newer) {
             written.insert(key);
         }
