@@ -443,9 +443,7 @@ impl Mirrors {
         wakes: &mut BTreeSet<QueuedPhase>,
     ) {
         let cached = self.all();
-        let has_gone_back = cached
-            .iter()
-            .any(|mirror| mirror.resource_version > version);
+        let has_gone_back = cached.iter().any(|it| it.resource_version > version);
         if has_gone_back {
             warn!("the hub is older than before, as after a restore; using its state");
         }
