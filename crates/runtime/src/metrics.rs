@@ -51,7 +51,9 @@ pub fn encode_named(
     family: &MetricFamily,
     series: &impl EncodeMetric,
 ) -> fmt::Result {
-    let metric = encoder.encode_descriptor(name, family.help, None, series.metric_type())?;
+    // The registry adds this period to the families that are registered with it.
+    let help = format!("{}.", family.help);
+    let metric = encoder.encode_descriptor(name, &help, None, series.metric_type())?;
     series.encode(metric)
 }
 
