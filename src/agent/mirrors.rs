@@ -329,7 +329,9 @@ impl Mirrors {
         }
         match self.record_status(&phase, noted) {
             Ok(_) => self.wakes.emit(&phase.key),
-            Err(error) => error!(object = %phase.key, %error, "the recorded status of a phase cannot be restored"),
+            Err(error) => {
+                error!(object = %phase.key, %error, "a recorded status cannot be restored")
+            }
         }
     }
 
@@ -449,7 +451,9 @@ impl Mirrors {
         let known = self.all();
         let has_gone_back = known.iter().any(|mirror| mirror.resource_version > version);
         if has_gone_back {
-            warn!("the state of the hub is older than the cached state, as after a restore; the cache is replaced");
+            warn!(
+                "the state of the hub is older than the cached state, as after a restore; the cache is replaced"
+            );
         }
         let heartbeat = mirror::heartbeat(&self.cluster);
         if !listed.contains(&heartbeat) {
