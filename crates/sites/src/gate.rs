@@ -170,7 +170,7 @@ impl<'a> Question<'a> {
         }
         if own.begun() == PhaseStart::Skipped || begun == PhaseStart::Skipped {
             let message =
-                "This version is left out, because a later version replaces it.".to_owned();
+                "This version is skipped, because a later version replaces it.".to_owned();
             return Decision::Skip { message };
         }
         if let Some(newer) = self.newer().find(|newer| newer.since().is_some()) {
@@ -307,7 +307,7 @@ impl<'a> Question<'a> {
             later.entry.application == entry.application
                 && may_skip(&entry.version, &later.entry.version)
         })?;
-        let message = format!("This version is left out, because {later} replaces it.");
+        let message = format!("This version is skipped, because {later} replaces it.");
         Some(Decision::Skip { message })
     }
 

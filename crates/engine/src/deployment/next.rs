@@ -108,7 +108,8 @@ impl Snapshot<'_> {
             }
             let count = collision_count.map_or(Some(1), |count| count.checked_add(1));
             collision_count = Some(count.ok_or_else(|| {
-                let text = "status.collisionCount is the highest number there is. Lower it.";
+                let text =
+                    "status.collisionCount is the highest possible number. Set it to a lower one.";
                 Obstacle::NoNumber(text.to_owned())
             })?);
         }

@@ -193,7 +193,7 @@ impl Report {
                 if !left.is_empty() {
                     let named: Vec<_> = left.iter().take(MAX_NAMED).map(|it| &***it).collect();
                     text = format!(
-                        "{text} {} sites keep it, because their version before is not kept, or they had none: {}{}",
+                        "{text} {} sites stay at it, because their earlier version is not kept, or they had none: {}{}",
                         left.len(),
                         named.join(", "),
                         if left.len() > MAX_NAMED { ", ..." } else { "." },

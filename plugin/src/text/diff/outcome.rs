@@ -52,7 +52,7 @@ pub(crate) fn fate(fate: &DiffOutcome) -> String {
         DiffOutcome::Invalid(why) => format!("the server would refuse that: {why}"),
         DiffOutcome::Unreadable(why) => format!("cannot be read: {why}"),
         DiffOutcome::NotRendered(release) => {
-            format!("those of release {release} do not exist (yet)")
+            format!("the manifests of release {release} do not exist yet, or no longer")
         }
         DiffOutcome::Revision(groups) if groups.is_empty() => "no objects".to_owned(),
         DiffOutcome::Revision(groups) => {
