@@ -149,7 +149,7 @@ impl<K: Identity> Fold<K> {
         self.was_complete
     }
 
-    /// Resets [`Fold::was_complete`].
+    /// Sets [`Fold::was_complete`] to false.
     pub fn forget(&mut self) {
         self.was_complete = false;
     }

@@ -86,7 +86,7 @@ impl<K: Clone + Eq + Ord + Hash + Send + 'static> Queue<K> {
         });
     }
 
-    /// Adds an object to reconcile.
+    /// Adds the key of an object to reconcile, now or after the delay of `wake`.
     pub fn wake(&self, wake: Wake<K>) {
         if wake.after.is_zero() {
             self.add(wake.key);

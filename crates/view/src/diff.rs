@@ -166,7 +166,7 @@ impl Pair {
         self.after.as_ref()
     }
 
-    /// The fate that follows from the difference of the sides.
+    /// The outcome that follows from the difference of the sides.
     pub fn fate(&self) -> DiffOutcome {
         match (&self.before, &self.after) {
             (None, Some(_)) => DiffOutcome::Added,

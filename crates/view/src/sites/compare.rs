@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use crate::diff::{Section, Topic};
 
-/// The difference of the upgrade method, as far as it is part of a version.
+/// The section about the upgrade method, with the fields that are part of a version; `None` if these
+/// are equal, or if `from` is `None`.
 pub fn upgrade(from: Option<Value>, to: Value) -> Option<Section> {
     // A field that a record omits has its default.
     let whole = |value: Value| {
@@ -15,8 +16,8 @@ pub fn upgrade(from: Option<Value>, to: Value) -> Option<Section> {
     Section::of_change(Topic::Upgrade, whole(from?), whole(to))
 }
 
-/// The difference of the upgrade terms. They are no part of a version: the present terms always
-/// apply.
+/// The section about the terms of upgrades; `None` if these are equal. They are no part of a
+/// version: the present terms apply to all versions.
 pub fn terms(before: Option<&SiteApplication>, after: &SiteApplication) -> Option<Section> {
     let of = |application: &SiteApplication| {
         let SiteApplicationSpec {
