@@ -23,12 +23,12 @@ pub enum Decision {
     Allowed(Reach),
     /// The namespace may not deliver; the text names the missing assignment.
     Refused(String),
-    /// Objects on which the decision depends are not known yet, for a short time.
+    /// Objects on which the decision depends were not read yet. This state is short.
     Unknown,
     /// Objects on which the decision depends cannot be read.
     Unreadable {
-        /// The reach by the last known objects; `None` if delivery was refused, or nothing was
-        /// known.
+        /// The reach according to the objects that were read last; `None` if they refuse the
+        /// delivery, or if none were read.
         before: Option<Reach>,
         /// The undecided question, and the cause.
         message: String,
