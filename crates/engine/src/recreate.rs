@@ -56,8 +56,8 @@ pub fn runs_once(desired: &Desired) -> bool {
     is_job(desired) && is_recreated(desired) && update(desired) != UPDATE_RERUN
 }
 
-/// The objects that are to be recreated, among those that a revision controls by its last report.
-/// No other reported objects are needed.
+/// The objects that are deleted and created again for a change, among those that a revision controls
+/// according to its last report. The engine needs no other reported objects.
 pub fn reported(
     phases: &[Phase],
     controlled: &[ControlledObjectReference],

@@ -32,7 +32,7 @@ use crate::rollout::Outcome;
 /// The state of an Application or a Release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// The outcome: `Underway` as long as waiting is of use.
+    /// The outcome; `Underway` if a command that waits should go on waiting.
     pub outcome: Outcome,
     /// Name of the Release that the reason is about; `None` for the Application.
     pub release: Option<String>,
@@ -110,7 +110,7 @@ const FINAL: [conditions::Reason; 4] = [
 ///
 /// # Guarantees
 /// `Done` only if the Release was made from the present template, is at its last step, and
-/// everything that this step asks for was reported.
+/// everything that this step requests was reported.
 pub fn judge(observed: &Observed) -> Verdict {
     match &observed.named {
         None => judge_application(observed),
