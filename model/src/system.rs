@@ -49,7 +49,7 @@ pub enum Action {
     RemovePhase(u8),
     /// The slice of a revision is deleted, or created again.
     Lose(u8),
-    /// A controller of others acts on its phase object.
+    /// A foreign controller acts on its phase object.
     Foreign(u8, ForeignAction),
     /// Garbage collection handles an object whose owner is gone.
     Collect(u8),
@@ -71,7 +71,7 @@ pub enum Action {
     Arrive,
     /// A request that was given up is never carried out.
     Vanish,
-    /// The manager dies and starts again.
+    /// The manager crashes and starts again.
     Crash,
 }
 

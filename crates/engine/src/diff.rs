@@ -122,7 +122,7 @@ pub fn owned_fields(live: &Value) -> Option<&Value> {
 /// # Caveats
 ///
 /// The converse is not guaranteed, see the module's documentation: a difference may be one of form
-/// only. A wanted and owned empty map is assumed to be an atomic value, so fields of others in it
+/// only. A wanted and owned empty map is assumed to be an atomic value, so fields of other managers in it
 /// are reported.
 ///
 /// An apply may still change what has no meaning: the order of a set, and our claim to an empty

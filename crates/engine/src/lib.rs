@@ -2,7 +2,7 @@
 //! which requests to send.
 //!
 //! The engine does no I/O, reads no clock and awaits nothing. A pass over a revision is a loop: the
-//! engine names the [`Request`]s that may be sent side by side, the caller sends them and returns
+//! engine names the [`Request`]s that may be sent concurrently, the caller sends them and returns
 //! the [`Answer`]s, until the engine has an outcome. The controllers run the loop with an API
 //! server, the property tests with a model of an API server.
 
@@ -164,7 +164,7 @@ pub enum Request {
     HandOver(Value),
     /// Delete the object.
     Delete(Precondition),
-    /// Delete the object after all its dependents, to create it anew.
+    /// Delete the object after all its dependents, to create it again.
     DeleteForRecreation(Precondition),
 }
 
@@ -195,7 +195,7 @@ pub enum Answer {
     /// it.
     NotFound,
     /// The object is not in the state that the request is based on, or exists with conflicting
-    /// fields. The object has to be read again and the decision made anew.
+    /// fields. The object has to be read again and the decision made again.
     Conflict,
     /// The server does not serve the kind, or no longer serves it.
     KindNotServed,

@@ -1,4 +1,4 @@
-//! Objects that are deleted and created anew if the server refuses a change of immutable fields.
+//! Objects that are deleted and created again if the server refuses a change of immutable fields.
 //!
 //! Observable behaviour: `docs/contract/lifecycle.md`.
 
@@ -13,7 +13,7 @@ use baton_apis::{
 };
 
 /// The annotation of Helm's hooks, such as Jobs. By default Helm deletes a hook before it creates
-/// it anew.
+/// it again.
 const HELM_HOOK: &str = "helm.sh/hook";
 const HELM_POLICY: (&str, &str) = ("helm.sh/hook-delete-policy", "before-hook-creation");
 

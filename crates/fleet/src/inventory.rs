@@ -21,7 +21,7 @@
 //! - Of a Secret without a Cluster only the metadata is ever received.
 //!
 //! # Why not kube's watcher
-//! kube's watcher warns of a missing right at every attempt, and resumes a silent watch for ever,
+//! kube's watcher warns of a missing right at every attempt, and resumes a silent watch forever,
 //! also that of an API server that was restored from a backup. It hides the version of a list,
 //! which counts as the version of a Secret that is missing from the list.
 //!

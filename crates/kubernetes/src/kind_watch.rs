@@ -94,7 +94,7 @@ async fn defines(client: &Client, name: &str, kind: &str) -> Result<bool, String
         .map_err(|error| format!("reading CustomResourceDefinition {name}: {error}"))
 }
 
-/// Watches for ever.
+/// Watches forever.
 pub(crate) async fn watch(
     client: Client,
     discovery: Arc<Discovery>,

@@ -17,7 +17,7 @@ use crate::{
     store::Store,
 };
 
-/// The kind of the deployments that make revisions of a kind.
+/// The kind of the deployments that create revisions of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeploymentKind(pub RevisionKind);
 

@@ -132,7 +132,7 @@ pub struct Inherited {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The notes on a revision of the deployment that makes revisions of its kind.
+/// The notes on a revision of the deployment that creates revisions of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// Hash of the template of the revision, as the maker of the revision computed it.

@@ -158,7 +158,7 @@ impl<'a> Question<'a> {
     /// - The first phase of a revision begins only when the nearest older revision that takes part
     ///   is available, or has failed. So the order of the chain is the order in the site. A
     ///   revision that was refused before it began is passed over.
-    /// - A phase that has begun continues, whatever the terms are.
+    /// - A phase that has begun continues, for any terms.
     /// - Only revisions that wait are skipped, and only for a later version with the same major and
     ///   minor number.
     pub fn decide(self, terms: &Terms, now: Timestamp) -> Decision {

@@ -139,7 +139,7 @@ mod tests {
                 "{after} {is_loaded}"
             );
         }
-        // A new object of the same name has another UID, and its time starts anew.
+        // A new object of the same name has another UID, and its time starts again.
         assert_eq!(left(&"b".into(), false, 11_000), Some(1000));
         debounced.forget(&key());
         assert_eq!(left(&uid, false, 11_500), Some(1000));

@@ -269,7 +269,7 @@ async fn a_missing_slice_is_reported(scope: Scope) {
     ns.reaches("v1", &[Is("Available", "True"), all]).await;
 }
 
-/// The scope of a kind is taken from discovery, whatever the manifest contains.
+/// The scope of a kind is read from discovery, not from the manifest.
 #[tokio::test]
 async fn a_cluster_scoped_object_in_a_namespaced_revision_is_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

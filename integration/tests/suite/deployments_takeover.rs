@@ -91,7 +91,7 @@ async fn until_taken_over(web: &TestDeployment<'_>) {
 /// template's metadata, and the statuses of the revision and of the deployment.
 ///
 /// The deployment's controller writes the mark, and the revision's controller writes the first
-/// status. If both write at the same time, the later write is refused and decided anew, so only
+/// status. If both write at the same time, the later write is refused and decided again, so only
 /// successful writes are counted.
 fn assert_cost(manager: &Manager) {
     let metrics = manager.metrics();

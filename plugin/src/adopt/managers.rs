@@ -39,7 +39,7 @@ const OF_KUBERNETES: [&str; 8] = [
 
 /// The managers whose fields the revision takes over with an object, sorted.
 ///
-/// These are the standard ones, those that the user asked for, and those with marks of a tool on
+/// These are the standard ones, those that the user named, and those with marks of a tool on
 /// the object. Without a record of the last apply, all commands of kubectl are included.
 pub(crate) fn former(live: &Value, asked: &[String], has_record: bool) -> Vec<String> {
     let mut former: BTreeSet<String> = asked.iter().cloned().collect();
@@ -66,7 +66,7 @@ pub(crate) fn to_name<'m>(live: &Value, former: &'m [String]) -> impl Iterator<I
         .filter(move |name| known.contains(*name) && !FORMER_FIELD_MANAGERS.contains(&&***name))
 }
 
-/// True if only Kubernetes itself has written an object: it was made for another object.
+/// True if only Kubernetes itself has written an object: it was created for another object.
 pub(crate) fn is_of_kubernetes(live: &Value) -> bool {
     let entries = entries(live);
     !entries.is_empty()

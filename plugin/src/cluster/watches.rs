@@ -243,7 +243,7 @@ where
     }
 }
 
-/// Lists and watches for ever. A failed watch starts again with a list, because only the end of a
+/// Lists and watches forever. A failed watch starts again with a list, because only the end of a
 /// list shows that the server responds.
 async fn watch<K>(api: Api<K>, config: watcher::Config, trim: fn(&mut Value), send: impl Fn(Change))
 where

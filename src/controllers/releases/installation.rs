@@ -383,7 +383,7 @@ impl Installations {
     }
 }
 
-/// True if two versions of a target ask for the same revisions.
+/// True if two versions of a target require the same revisions.
 fn means_the_same(one: &InstallationTarget, other: &InstallationTarget) -> bool {
     let (meta, its) = (&one.metadata, &other.metadata);
     meta.uid == its.uid

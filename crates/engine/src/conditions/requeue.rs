@@ -37,7 +37,7 @@ pub fn requeue_refused(previous: &[Condition], reason: Reason, generation: i64) 
     }
 }
 
-/// Delay before the pods of a workload that fails its probes are first asked for the cause. Most
+/// Delay before the cause is first read from the pods of a workload that fails its probes. Most
 /// workloads are ready by then.
 pub const FIRST_POLL: Duration = Duration::from_secs(10);
 /// Longest delay between two such requests.

@@ -16,7 +16,7 @@ use crate::{
     tests::fixtures::*,
 };
 
-/// Objects of a phase are sent side by side, and phases one after the other. Every dry run of a
+/// Objects of a phase are sent concurrently, and phases one after the other. Every dry run of a
 /// phase precedes its first write, which is that of the object without a dry run.
 #[test]
 fn objects_of_a_phase_are_sent_side_by_side() {

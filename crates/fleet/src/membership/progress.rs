@@ -130,7 +130,7 @@ impl Progress {
         let applied = task(&format!("{doing} {title}"), write).await?;
         let version = |object: &Value| text(object, "/metadata/resourceVersion").to_owned();
         if step.live.as_ref().map(version) == Some(version(&applied)) {
-            // Only fields of others differed, so the server had nothing to change.
+            // Only fields of other managers differed, so the server had nothing to change.
             self.missing.retain(|missing| *missing != title);
         } else {
             self.is_done(&title);

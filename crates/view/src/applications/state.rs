@@ -64,7 +64,7 @@ pub enum Reason {
     NoOrder(String),
     /// The Application has no Release.
     NoRelease,
-    /// The newest Release was made from another template than the present one.
+    /// The newest Release was created from another template than the present one.
     TemplateChanged,
     /// The Release is being deleted, for this reason.
     Deleting(Option<String>),
@@ -109,7 +109,7 @@ const FINAL: [conditions::Reason; 4] = [
 /// Releases.
 ///
 /// # Guarantees
-/// `Done` only if the Release was made from the present template, is at its last step, and
+/// `Done` only if the Release was created from the present template, is at its last step, and
 /// everything that this step requests was reported.
 pub fn judge(observed: &Observed) -> Verdict {
     match &observed.named {

@@ -1,7 +1,7 @@
 //! The fates of the objects of a new revision, and of the objects of its predecessors.
 //!
 //! The engine decides as it does in the manager; the rest follows from the server's answers to dry
-//! runs. [`request`] makes the dry run of an object, [`evaluate`] makes a section of the answer.
+//! runs. [`request`] creates the dry run of an object, [`evaluate`] makes a section of the answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 

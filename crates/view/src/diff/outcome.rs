@@ -27,7 +27,7 @@ pub enum DiffOutcome {
     AsWanted,
     /// Created.
     Created,
-    /// Deleted and created anew.
+    /// Deleted and created again.
     Recreated,
     /// Handed over from a previous revision without a change of the content.
     HandedOver,
