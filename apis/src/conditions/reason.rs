@@ -199,22 +199,23 @@ pub enum Reason {
     /// Targets: the chart cannot be fetched or rendered, or breaks a rule. Clusters: an object
     /// cannot be read.
     ChartError,
-    /// The controller cannot work in the cluster, or the cluster refused a request. Shipper writes
-    /// this reason where its documentation has [`Reason::ServerError`] and others.
+    /// The controller cannot work in the cluster, or the cluster refused a request. A reason of
+    /// Shipper's implementation: its documentation has [`Reason::ServerError`] and others instead.
     InternalError,
-    /// The cluster refused a request. Only Shipper's documentation has this reason.
+    /// The cluster refused a request. A reason of Shipper's documentation, not of its implementation.
     ServerError,
-    /// The cluster does not serve a kind, or there is no client for the kind. Only Shipper's
-    /// documentation has this reason.
+    /// The cluster does not serve a kind, or there is no client for the kind. A reason of Shipper's
+    /// documentation, not of its implementation.
     ClientError,
     /// There is no client for the cluster.
     TargetClusterClientError,
     /// Any other error, such as an object that belongs to another application.
     UnknownError,
-    /// The cluster has no Deployment of the release. Only Shipper's documentation has this reason.
+    /// The cluster has no Deployment of the release. A reason of Shipper's documentation, not of its
+    /// implementation.
     MissingDeployment,
-    /// The cluster has no Service that divides the traffic. Only Shipper's documentation has this
-    /// reason.
+    /// The cluster has no Service that divides the traffic. A reason of Shipper's documentation, not
+    /// of its implementation.
     MissingService,
     /// The number of pods is not the wanted one. Shipper's documentation has this reason in place of
     /// [`Reason::InProgress`] and [`Reason::DeploymentStuck`].
