@@ -16,7 +16,7 @@ both_scopes! {
     a_foreign_hash_causes_no_new_revision;
 }
 
-/// Package Operator's hash cannot be computed here; any text of the same format will do.
+/// A text with the format of Package Operator's hash, which cannot be computed here.
 const HASH: &str = "7c5d9bf6c4";
 
 fn objects() -> [Entry; 2] {
@@ -110,7 +110,7 @@ fn assert_cost(manager: &Manager) {
 }
 
 /// The content of the revision matches the template, so the revision stays current, and none of its
-/// objects is recreated or rewritten. The next change builds upon it.
+/// objects is recreated or rewritten. The next change replaces this revision.
 async fn a_foreign_hash_causes_no_new_revision(scope: Scope) {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(scope).await;

@@ -298,10 +298,10 @@ impl Installations {
                 observed.revisions.created(record, Self::NAME);
                 Ok(Ok(Progress::InProgress(String::new())))
             }
-            Err(error @ ApiError::Changed { .. }) => Err(error).at_step("making a revision"),
+            Err(error @ ApiError::Changed { .. }) => Err(error).at_step("creating a revision"),
             Err(error) => match error.refusal() {
                 Some(message) => Ok(Err(Failure::new(Cause::Refused, message))),
-                None => Err(error).at_step("making a revision"),
+                None => Err(error).at_step("creating a revision"),
             },
         }
     }

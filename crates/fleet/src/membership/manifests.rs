@@ -17,7 +17,7 @@ use crate::name::{ClusterName, NameError};
 /// Namespace of the objects in the target.
 pub(super) const NAMESPACE: &str = "baton-system";
 /// Annotation on service accounts, and on namespaces and assignments on the hub: the cluster for
-/// which they were made.
+/// which they were created.
 pub(super) const ANNOTATION_CLUSTER: &str = "baton.run/cluster";
 /// Name of the service account of the hub in the target.
 pub(super) const HUB: &str = "baton-hub";
