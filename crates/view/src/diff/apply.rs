@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_revision_brings_along_is_not_missing() {
+    fn kinds_and_namespaces_of_the_revision_are_not_missing() {
         let crd = desired(
             "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x}, spec: \
                  {group: example.com, names: {kind: Thing}}}",

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_record_leaves_out_of_the_upgrade_is_the_default() {
+    fn fields_of_the_upgrade_that_a_record_omits_have_their_defaults() {
         let default = json!({ "method": "PerService" });
         assert_eq!(upgrade(Some(Value::Null), default.clone()), None);
         assert_eq!(upgrade(None, default.clone()), None);
@@ -49,7 +49,7 @@ mod tests {
 
     /// The present terms apply to every version.
     #[test]
-    fn what_is_no_part_of_a_version_is_no_difference_of_versions() {
+    fn fields_outside_of_a_version_are_no_difference_of_versions() {
         let kept = json!({ "method": "PerService" });
         let asked = json!({ "skipPatchVersions": true, "windowsApplyToEdits": true });
         assert!(upgrade(Some(kept.clone()), asked).is_none());
