@@ -58,14 +58,14 @@ pub enum Class {
 /// The faults of a world.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// The manager may die and start again at any time, without limit.
+    /// The manager may crash and start again at any time, without limit.
     pub crashes: bool,
     /// Any request may fail, before or after it is carried out.
     pub losses: bool,
     /// Watches lag behind writes of other clients, and behind own writes whose answer was lost.
     pub lags: bool,
-    /// Number of requests that may reach the server after the manager has given them up, because of
-    /// a timeout or a crash.
+    /// Number of requests that may reach the server after a timeout or a crash of the manager has
+    /// ended them.
     pub late: u8,
 }
 

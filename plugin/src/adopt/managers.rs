@@ -6,8 +6,8 @@ use baton_apis::constants::FORMER_FIELD_MANAGERS;
 use baton_engine::{diff::legacy::entries, object::text};
 use serde_json::Value;
 
-/// The fields of the metadata that mark objects of a tool. The manager that owns one of them
-/// applies for the tool, under any name: plugins and operators embed Helm.
+/// The fields of the metadata that mark objects of a tool. A field manager that owns one of them
+/// belongs to the tool, with any name: plugins and operators that embed Helm have other names.
 const MARKS: [(&str, &str); 5] = [
     ("f:annotations", "f:meta.helm.sh/release-name"),
     ("f:annotations", "f:argocd.argoproj.io/tracking-id"),
@@ -16,8 +16,8 @@ const MARKS: [(&str, &str); 5] = [
     ("f:labels", "f:kustomize.toolkit.fluxcd.io/name"),
 ];
 
-/// Field managers of tools whose marks may be missing: Argo CD tracks objects by a label that
-/// others use too.
+/// Field managers of tools whose marks may be missing: Argo CD tracks objects by a label that other
+/// tools use too.
 const TOOLS: [&str; 4] = [
     "argocd-controller",
     "argocd-application-controller",
@@ -25,7 +25,7 @@ const TOOLS: [&str; 4] = [
     "kustomize-controller",
 ];
 
-/// Parts of Kubernetes, which make and complete objects for those of users.
+/// Field managers of Kubernetes, which creates objects for those of users, and completes them.
 const OF_KUBERNETES: [&str; 8] = [
     "cloud-controller-manager",
     "k3s",
