@@ -59,9 +59,9 @@ pub enum Action {
     TakeAway(u8),
     /// A worker starts to reconcile a revision.
     Start(u8),
-    /// A request of the pass over a revision has this fate.
+    /// A request of the pass over a revision has this outcome.
     Request(u8, u8, RequestOutcome),
-    /// A request of the pass over a revision about its phase object has this fate.
+    /// A request of the pass over a revision about its phase object has this outcome.
     Delegate(u8, RequestOutcome),
     /// A pass is over, and its status is written.
     Report(u8),

@@ -1,7 +1,7 @@
 //! Compares a live object with the configuration that our server-side apply would send, without a
 //! request.
 //!
-//! The only evidence is our manager's `Apply` entry in `metadata.managedFields`. If anybody changes
+//! The only evidence is our manager's `Apply` entry in `metadata.managedFields`. If another client changes
 //! a field that we own, its path leaves that entry (a forced apply and an update both remove it).
 //! An apply of more or fewer fields than the last one adds or drops paths. So [`compare`] checks
 //! two things: the entry covers exactly the wanted paths, and each wanted leaf equals the live one.

@@ -121,13 +121,13 @@ impl fmt::Display for ObjectKey {
 pub enum Request {
     /// Read the object from the server, not from a cache.
     Get,
-    /// Apply unforced, as a dry run, an object that is believed to be absent; the body is that of
+    /// Apply unforced, as a dry run, an object that is expected to be absent; the body is that of
     /// the create.
     DryRunCreate(Value),
     /// Apply forced, as a dry run. The body has the `resourceVersion` that the decision is based
     /// on.
     DryRunApply(Value),
-    /// Apply unforced an object that is believed to be absent.
+    /// Apply unforced an object that is expected to be absent.
     ///
     /// The body has a `resourceVersion` that no object has: if the object exists, a server that
     /// compares versions answers [`Answer::Conflict`]. A server that does not compare them merges,
@@ -147,7 +147,7 @@ pub enum Request {
         former: Vec<String>,
     },
     /// Apply an empty configuration, which gives up every field that an unforced apply merged into
-    /// a stranger's object.
+    /// a foreign object.
     TakeBack,
     /// Remove the owner reference with this uid and change nothing else.
     Release {
@@ -189,7 +189,7 @@ pub enum Answer {
     Object(Value),
     /// The object did not exist and was created; or a dry run would create it.
     Created(Value),
-    /// An apply of an object that was believed to be absent found one. `Create` has merged into it.
+    /// An apply of an object that was expected to be absent found one. `Create` has merged into it.
     Merged(Value),
     /// The object does not exist, or no longer exists; also the answer to a `Delete` that removed
     /// it.

@@ -405,7 +405,7 @@ impl<'a> ObjectPass<'a> {
 }
 
 /// The body with uid and `resourceVersion` of the object that the decision is based on. The server
-/// refuses it if anybody wrote in between.
+/// refuses it if another client wrote in between.
 fn versioned(mut body: Value, live: &Value) -> Value {
     let fields = metadata_mut(&mut body);
     for field in ["uid", "resourceVersion"] {

@@ -180,7 +180,7 @@ impl Definitions {
 
     /// The groups whose kinds may have changed.
     fn changed_by(&mut self, event: &Event<'_>) -> BTreeSet<String> {
-        // Before the first list no kind was believed to be absent.
+        // Before the first list, no kind counts as absent.
         let was_complete = self.definitions.was_complete();
         let changes = self.definitions.take(event, version);
         self.is_forbidden = match event {

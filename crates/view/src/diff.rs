@@ -104,7 +104,7 @@ impl Section {
         (!pair.is_same()).then(|| Self::new(topic).fate(DiffOutcome::Changed).pair(pair))
     }
 
-    /// Sets the fate.
+    /// Sets the outcome.
     #[must_use]
     pub fn fate(mut self, fate: DiffOutcome) -> Self {
         self.outcome = fate;

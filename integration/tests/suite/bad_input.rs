@@ -156,7 +156,7 @@ async fn a_revision_that_is_its_own_previous_is_refused(scope: Scope) {
     ends(&ns, "v1").await;
 }
 
-/// Revisions that name each other do not fight, because their numbers decide.
+/// Revisions that name each other do not take each other's objects, because their numbers decide.
 ///
 /// (Two such revisions without numbers are covered in `restart`, because a running manager numbers
 /// the first one before the second one exists.)

@@ -28,7 +28,7 @@ pub struct Start {
     pub view: View,
 }
 
-/// The fate of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestOutcome {
     /// The request is carried out and answered.
@@ -62,7 +62,7 @@ pub struct ArrivedRequest {
     pub is_current: bool,
     /// True if the cache contains the object.
     pub is_known: bool,
-    /// Fate of the request.
+    /// Outcome of the request.
     pub outcome: RequestOutcome,
     /// Present records of the other actors.
     pub view: View,

@@ -73,7 +73,8 @@ impl Drop for Watch {
 }
 
 impl Watches {
-    /// Creates watches on no collection; `trim` removes the fields of an object that nobody reads.
+    /// Creates watches on no collection; `trim` removes the fields of an object that the question does
+    /// not read.
     pub(crate) fn new(cluster: &Cluster, trim: fn(&mut Value)) -> Self {
         let (sender, receiver) = unbounded_channel();
         Self {

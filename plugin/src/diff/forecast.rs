@@ -369,7 +369,7 @@ fn violation(next: &Next, object: &Desired, scope: KindScope) -> Option<String> 
     Some(found.strip_prefix(&position).unwrap_or(&found).to_owned())
 }
 
-/// The fates of the objects that previous revisions want and the new revision does not, newest
+/// The outcomes of the objects that previous revisions want and the new revision does not, newest
 /// revision first.
 async fn of_old_objects(
     places: &PhaseClusters,

@@ -25,7 +25,7 @@ struct Content {
 enum Event {
     /// The template changes.
     Edit(Content),
-    /// The template returns to its content of so many edits ago.
+    /// The template returns to its content before this number of edits.
     Revert(usize),
     /// The deployment is paused (`true`) or resumed.
     Pause(bool),

@@ -2,7 +2,7 @@
 //! changed them.
 //!
 //! The evidence is `metadata.managedFields`, before and after an apply of the same content. If
-//! anybody changes a field that we own, its path leaves the entry of our applies, and the next
+//! another client changes a field that we own, its path leaves the entry of our applies, and the next
 //! apply puts it back. So a path that the entry has after the apply, and did not have before, was
 //! changed in between. Until the apply, the field belongs to the manager that changed it.
 //!

@@ -80,7 +80,7 @@ fn is_of_release(entry: &Value, live: &Value) -> bool {
 /// Entries of other managers and of subresources do not change, and only fields of the united
 /// entries become ours. There is one exception: fields of kubectl's last apply that another command
 /// of kubectl owns become ours too; an apply of kubectl would have removed them as well. The
-/// annotations of [`ANNOTATIONS_OF_TOOLS`] become nobody's, so that they stay.
+/// annotations of [`ANNOTATIONS_OF_TOOLS`] have no owner afterwards, so that they stay.
 ///
 /// # Caveats
 ///
