@@ -497,7 +497,7 @@ mod tests {
         assert_eq!(queue.next().await.0, "b2");
         assert_eq!(start.elapsed(), SLOW, "a waiter has nothing to wait for");
         tokio::time::advance(SLOW * 100).await;
-        assert_eq!(handed_out(&queue), "", "two stand still there already");
+        assert_eq!(handed_out(&queue), "", "two passes are slow there already");
         assert!(queue.is_idle(), "no other waits");
         queue.done(&"b1@x");
         assert!(!queue.is_idle());
