@@ -54,7 +54,7 @@ impl DeploymentRecord {
     /// The template as the API server sent it.
     ///
     /// # Errors
-    /// If the API server has accepted a spec that is none of this kind.
+    /// If the spec cannot be parsed, although the API server has accepted it.
     pub fn template(&self) -> Result<Value, ReadError> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
