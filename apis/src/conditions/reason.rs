@@ -110,7 +110,8 @@ pub enum Reason {
     SiteFailed,
     /// `Aborted=True`: the spec requests the abort.
     AbortedByUser,
-    /// `Aborted=True`: a site failed, and the sites that had the version get the one before it.
+    /// `Aborted=True`: a site failed, and the sites that had the version get their earlier version
+    /// again.
     RolledBack,
     /// `Waiting=True`, `Progressing=False`: the version does not exist.
     VersionNotFound,
