@@ -329,9 +329,7 @@ impl Mirrors {
         }
         match self.record_status(&phase, noted) {
             Ok(_) => self.wakes.emit(&phase.key),
-            Err(error) => {
-                error!(object = %phase.key, %error, "a recorded status cannot be restored")
-            }
+            Err(error) => error!(object = %phase.key, %error, "a status cannot be restored"),
         }
     }
 
