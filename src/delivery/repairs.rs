@@ -23,7 +23,7 @@ use prometheus_client::{
 };
 
 /// Maximum length of an annotation of an event: it bounds the data in etcd if several controllers
-/// fight over many objects.
+/// change the same fields of many objects repeatedly.
 const MAX_ANNOTATION: usize = 8 * 1024;
 /// The length in bytes from which the text of an event names no further objects.
 const MAX_NAMES: usize = 900;

@@ -27,7 +27,8 @@ use serde::Deserialize;
 
 use crate::delivery::observed::Observed;
 
-/// Reported conditions of deployments. Others are copied from objects and may be any number.
+/// The conditions of deployments that are reported. Others are copied from objects, so their number
+/// is not limited.
 const CONDITIONS: [&str; 3] = [AVAILABLE, PROGRESSING, PAUSED];
 
 // The prefix distinguishes these labels from those that Prometheus adds.

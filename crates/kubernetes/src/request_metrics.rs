@@ -261,7 +261,7 @@ impl<S> Layer<S> for CountRequests {
     }
 }
 
-/// The service that [`CountRequests`] makes.
+/// The service whose requests [`CountRequests`] counts.
 #[derive(Clone, Debug)]
 pub struct Counted<S> {
     inner: S,

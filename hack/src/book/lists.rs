@@ -36,7 +36,8 @@ fn described(page: &str) -> BTreeSet<String> {
     found
 }
 
-/// The reasons that no condition for users has. They are in the text of the page.
+/// Reasons that are in the text of the page, not in its tables, because users find them outside of
+/// the conditions of the tables.
 const IN_TEXT: [Reason; 4] = [
     Reason::NotReported,
     Reason::Other,
