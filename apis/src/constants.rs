@@ -114,7 +114,7 @@ pub const LABEL_SITE_DEPLOYMENT: &str = "baton.run/site-deployment";
 pub const LABEL_SITE_APPLICATION: &str = "baton.run/site-application";
 /// Label on revisions of sites: name of the site.
 pub const LABEL_SITE: &str = "baton.run/site";
-/// Annotation on revisions of sites and on their phases: the place in the queue of the site, as
+/// Annotation on revisions of sites and on their phases: the position in the queue of the site, as
 /// JSON.
 pub const ANNOTATION_SITE: &str = "baton.run/site";
 /// Label on objects: the service that they belong to, for upgrades that stop some services.
@@ -125,9 +125,10 @@ pub const ANNOTATION_STOPPED: &str = "baton.run/stopped";
 pub const LABEL_CHART_REPOSITORY: &str = "baton.run/chart-repository";
 /// Annotation on `InstallationTargets`: the slices with the installed objects.
 pub const ANNOTATION_CONTENT: &str = "baton.run/content";
-/// Label for the origin in a package, copied to managed objects.
+/// Label with the name of the package that the object comes from. Copied from revisions to their
+/// objects.
 pub const LABEL_PACKAGE: &str = "package-operator.run/package";
-/// Label for the origin in a package, copied to managed objects.
+/// Label with the name of the instance of the package. Copied from revisions to their objects.
 pub const LABEL_INSTANCE: &str = "package-operator.run/instance";
 
 /// Annotation on managed objects: decimal number of the revision that wrote them last.
@@ -144,8 +145,8 @@ pub const ANNOTATION_RESTARTED_AT: &str = "baton.run/restartedAt";
 pub const ANNOTATION_CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 /// Annotation of kubectl: the whole manifest as last applied. Not copied to revisions.
 pub const ANNOTATION_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Annotations that tools need to work on an object again. They stay on an object that is taken
-/// over.
+/// Annotations by which other tools recognise their objects. They stay on an object that is taken
+/// over, so that the tools can manage it again.
 pub const ANNOTATIONS_OF_TOOLS: [&str; 7] = [
     ANNOTATION_LAST_APPLIED,
     "argocd.argoproj.io/tracking-id",
@@ -162,8 +163,8 @@ pub const ANNOTATION_OWNERS: &str = "package-operator.run/owners";
 /// Annotation on `ObjectSets`: image of the package they came from.
 pub const ANNOTATION_PACKAGE_SOURCE_IMAGE: &str = "package-operator.run/package-source-image";
 
-/// Key in the Secret of a Cluster: a bearer token. If it is set, only [`SECRET_CA`] is read
-/// besides.
+/// Key in the Secret of a Cluster: a bearer token. If it is set, [`SECRET_CA`] is the only other key
+/// that is read.
 pub const SECRET_TOKEN: &str = "token";
 /// Key in the Secret of a Cluster: the CA of the server as PEM, for use with a token.
 pub const SECRET_CA: &str = "ca.crt";

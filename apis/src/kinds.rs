@@ -20,7 +20,7 @@ pub struct Kind {
     pub group: &'static str,
     /// `apiVersion` of its objects.
     pub api_version: &'static str,
-    /// True if its objects live in namespaces.
+    /// True if its objects have a namespace.
     pub is_namespaced: bool,
 }
 
@@ -69,7 +69,7 @@ kinds! {
         PKO, "ClusterObjectDeployment", "clusterobjectdeployments", ["clobjdeploy", "cod"], cluster;
     /// Clusters that objects are delivered to.
     CLUSTER = SHIPPER, "Cluster", "clusters", ["cl"], cluster;
-    /// Applications as Shipper has them.
+    /// Applications of Shipper.
     APPLICATION = SHIPPER, "Application", "applications", ["app"], namespaced;
     /// Versions of an Application.
     RELEASE = SHIPPER, "Release", "releases", ["rel"], namespaced;

@@ -1,4 +1,4 @@
-//! The samples are as their comments say.
+//! The samples are valid, and have the properties that their comments state.
 
 use std::{fs, path::Path};
 
@@ -23,7 +23,7 @@ fn exact<K: DeserializeOwned + Serialize>(value: &Value) -> K {
     object
 }
 
-/// True if everything in a value is also in another value, which may have more, such as defaults.
+/// True if `whole` contains all fields of `part`. It may contain more, such as defaults.
 fn is_within(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => part

@@ -83,7 +83,8 @@ impl Figures {
         Some(ratio(step.timing.rate, bare))
     }
 
-    /// The share of the bare rate that the requests of a step alone reach, if that was measured.
+    /// The rate of the requests of a step when they are sent without a manager, relative to the bare
+    /// rate; `None` if it was not measured.
     pub(crate) fn bound(&self, step: &Step) -> Option<f64> {
         let mut replayed = self.replayed.iter();
         let replayed = replayed.find(|replayed| replayed.step == step.name)?;

@@ -4,8 +4,8 @@
 //! A [`Gateway`] listens on one port for each site, terminates TLS, and forwards requests to the
 //! control plane of the site. It renames the namespace [`Gateway::NAMESPACE`] of the manager to the
 //! namespace with the name of the site, in paths and in objects, and restricts a collection of all
-//! namespaces to that namespace. So a manager sees the same as on a control plane that belongs to
-//! the site alone.
+//! namespaces to that namespace. So a manager reads the same objects as on a control plane that
+//! belongs to the site alone.
 //!
 //! # Caveats
 //!

@@ -17,7 +17,7 @@ use super::goals::{Goal, goals};
 /// The difference of bare rates that is normal on an otherwise idle machine.
 const NORMAL_DIFFERENCE: f64 = 0.25;
 
-const NOTES: &str = "p50, p99, max: of each set, from the answer to its creation to the sight of its availability.\n\
+const NOTES: &str = "p50, p99, max: of each set, from the answer to its creation until it is observed as available.\n\
      obj/s: without a manager (bare), until the last set is available (create), and its predecessor\n\
      controls nothing (handover), until nothing is left (teardown). x bare: by the bare rates right\n\
      before and after the step, of teardown by their mean. unchanged: a handover of the same content. bound:\n\

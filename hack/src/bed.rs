@@ -45,7 +45,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// Number of simulated nodes.
 const NODES: &str = "2";
 
-/// The fate of a bed when its [`Bed`] is dropped.
+/// The effect on a bed when its [`Bed`] is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Afterwards {
     /// The bed ends, unless it existed before and had been left running on purpose.

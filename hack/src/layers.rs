@@ -10,8 +10,8 @@ use std::path::Path;
 
 use crate::tidy::{self, Error};
 
-/// The layers, the lowest first. An entry may import from the layers above it in this list and from
-/// itself, but not from other entries of its layer. A file belongs to the longest entry that
+/// The layers, the lowest first. An entry may import from itself and from earlier layers of this
+/// list, but not from other entries of its own layer. A file belongs to the longest entry that
 /// contains it.
 const LAYERS: &[&[&str]] = &[
     &["apis"],

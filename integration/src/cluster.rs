@@ -294,7 +294,7 @@ fn place(object: &Value) -> (String, &str) {
     (collection, text("/metadata/name"))
 }
 
-/// True if the objects of a kind live in namespaces.
+/// True if the objects of a kind have a namespace.
 #[must_use]
 pub fn is_namespaced(kind: &str) -> bool {
     !CLUSTER_SCOPED.contains(&kind)

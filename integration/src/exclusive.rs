@@ -194,7 +194,7 @@ impl Exclusive {
         if let Some(manager) = self.manager.take() {
             let _ = manager.terminate();
         }
-        // Tests run side by side, so the name is unique per bed.
+        // Tests run concurrently, so the name is unique per bed.
         let purpose = format!("through-{}", self.index);
         let path = temporary(&format!("{purpose}.yaml"));
         std::fs::write(&path, faults.endpoint().kubeconfig(&token)).unwrap();

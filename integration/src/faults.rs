@@ -2,9 +2,9 @@
 //! API server.
 //!
 //! [`Faults`] stands in front of a real API server and ends TLS with the server's own certificate,
-//! so that no client sees a difference. Requests go on to the real server with their own
+//! so that no client detects a difference. Requests are forwarded to the real server with their own
 //! credentials. The credentials must be in the request (a bearer token), because a client
-//! certificate is not passed on.
+//! certificate is not forwarded.
 //!
 //! ```ignore
 //! let faults = Faults::start(site.endpoint()).await;

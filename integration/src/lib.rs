@@ -8,7 +8,7 @@
 //! ns.reaches("v1", &[Is("InTransition", "True"), Controls(&[])]).await;
 //! ```
 //!
-//! All tests of a process share one manager and run side by side, so no test may depend on the
+//! All tests of a process share one manager and run concurrently, so no test may depend on the
 //! state of the rest of the cluster. Tests that count requests, or that end the manager, take an
 //! [`Exclusive`](exclusive::Exclusive) bed instead, one test at a time.
 //!

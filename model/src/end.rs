@@ -6,7 +6,7 @@
 //! without passes. From there, garbage collection and watches catch up, finalizers are removed,
 //! strays of archived revisions are taken away, and each revision in turn is reconciled.
 //!
-//! Controllers of others have no obligations. So there are two ends: they serve their classes, or
+//! Foreign controllers have no obligations. So there are two ends: they serve their classes, or
 //! they do nothing more.
 
 use std::collections::HashSet;
@@ -28,7 +28,7 @@ const REQUESTS: usize = 100;
 /// The result of the last pass of each actor.
 type Results = Vec<Option<PassResult>>;
 
-/// The behaviour of controllers of others from here on.
+/// The behaviour of foreign controllers from here on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Others {
     /// They report that their phases are available, and release deleted phase objects.
@@ -271,7 +271,7 @@ fn is_healthy(system: &System, state: &State, index: usize, object: usize) -> bo
     !data.is_empty() && !data.starts_with("broken")
 }
 
-/// The objects that the controller of others reports in the phase object of a revision, one bit
+/// The objects that the foreign controller reports in the phase object of a revision, one bit
 /// each.
 fn reported_elsewhere(system: &System, state: &State, index: usize) -> u8 {
     let phase = World::phase_of(index);

@@ -1,6 +1,6 @@
 //! Small worlds that are searched completely: the real engine against a model of a cluster.
 //!
-//! A world has a few revisions and objects, a user, a manager that dies and loses answers, and a
+//! A world has a few revisions and objects, a user, a manager that crashes and loses answers, and a
 //! server with its rules. In every state, all possible events are tried, until there are no new
 //! states. Property tests draw larger worlds at random; here no state of a small world is left out.
 

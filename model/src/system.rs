@@ -49,7 +49,7 @@ pub enum Action {
     RemovePhase(u8),
     /// The slice of a revision is deleted, or created again.
     Lose(u8),
-    /// A controller of others acts on its phase object.
+    /// A foreign controller acts on its phase object.
     Foreign(u8, ForeignAction),
     /// Garbage collection handles an object whose owner is gone.
     Collect(u8),
@@ -59,9 +59,9 @@ pub enum Action {
     TakeAway(u8),
     /// A worker starts to reconcile a revision.
     Start(u8),
-    /// A request of the pass over a revision has this fate.
+    /// A request of the pass over a revision has this outcome.
     Request(u8, u8, RequestOutcome),
-    /// A request of the pass over a revision about its phase object has this fate.
+    /// A request of the pass over a revision about its phase object has this outcome.
     Delegate(u8, RequestOutcome),
     /// A pass is over, and its status is written.
     Report(u8),
@@ -71,7 +71,7 @@ pub enum Action {
     Arrive,
     /// A request that was given up is never carried out.
     Vanish,
-    /// The manager dies and starts again.
+    /// The manager crashes and starts again.
     Crash,
 }
 

@@ -102,7 +102,7 @@ fn a_phase_object_that_takes_an_object_back_is_found() {
     raises(world, EngineFault::NobodyIsNewer, Alarm::WriteOfReplaced);
 }
 
-/// A world with a revision of two phases; controllers of others may run one of them.
+/// A world with a revision of two phases; foreign controllers may run one of them.
 fn others(sabotage: EngineFault, delegated: usize) -> World {
     World {
         revisions: vec![[In(0), In(1)]],

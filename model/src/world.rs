@@ -50,7 +50,7 @@ pub enum Class {
     None,
     /// Class `default`: our controller runs the phase, for a phase object.
     Default,
-    /// Another class: a controller of others runs the phase, or none. It sends any reports at any
+    /// Another class: a foreign controller runs the phase, or none. It sends any reports at any
     /// time, may add and remove its finalizer, and its objects are elsewhere.
     Foreign,
 }
@@ -58,14 +58,14 @@ pub enum Class {
 /// The faults of a world.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// The manager may die and start again at any time, without limit.
+    /// The manager may crash and start again at any time, without limit.
     pub crashes: bool,
     /// Any request may fail, before or after it is carried out.
     pub losses: bool,
     /// Watches lag behind writes of other clients, and behind own writes whose answer was lost.
     pub lags: bool,
-    /// Number of requests that may reach the server after the manager has given them up, because of
-    /// a timeout or a crash.
+    /// Number of requests that may reach the server after a timeout or a crash of the manager has
+    /// ended them.
     pub late: u8,
 }
 
@@ -217,7 +217,7 @@ impl World {
         (0..count).chain(phases.map(Self::phase_of))
     }
 
-    /// True if an actor is a phase object of a controller of others.
+    /// True if an actor is a phase object of a foreign controller.
     #[must_use]
     pub fn is_foreign(&self, actor: usize) -> bool {
         Self::is_phase(actor) && self.classes[Self::revision(actor)] == Class::Foreign
@@ -230,7 +230,7 @@ impl World {
         self.classes[revision] != Class::None && phase == Some(self.delegated)
     }
 
-    /// True if a controller of others delivers an object of a revision.
+    /// True if a foreign controller delivers an object of a revision.
     #[must_use]
     pub fn is_elsewhere(&self, revision: usize, object: usize) -> bool {
         self.is_foreign(Self::phase_of(revision)) && self.is_delegated(revision, object)

@@ -69,7 +69,7 @@ fn delegated(which: [bool; REVISIONS], world: World) -> World {
     with_class(Class::Default, which, 0, world)
 }
 
-/// The same world, in which controllers of others run a phase of these revisions.
+/// The same world, in which foreign controllers run a phase of these revisions.
 fn foreign(which: [bool; REVISIONS], phase: usize, world: World) -> World {
     with_class(Class::Foreign, which, phase, world)
 }
@@ -187,7 +187,7 @@ pub fn quick() -> Vec<World> {
     worlds
 }
 
-/// Worlds with phases of controllers of others, whose search takes a few minutes.
+/// Worlds with phases of foreign controllers, whose search takes a few minutes.
 fn quick_foreign() -> Vec<World> {
     vec![
         foreign(
@@ -237,7 +237,7 @@ fn quick_foreign() -> Vec<World> {
     ]
 }
 
-/// Larger worlds with phases of controllers of others.
+/// Larger worlds with phases of foreign controllers.
 fn full_foreign() -> Vec<World> {
     let touched = [
         Archive(0),

@@ -352,7 +352,7 @@ impl Cluster {
     }
 }
 
-/// The media type for the objects that a query asks for.
+/// The media type for the objects that a query requests.
 fn accept(query: &ListQuery) -> &'static str {
     if query.metadata_only {
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"

@@ -20,7 +20,7 @@ pub(crate) enum Error {
     /// The kubeconfig or its flags do not name a cluster.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// No client can be made from the kubeconfig.
+    /// No client can be created from the kubeconfig.
     #[error("cannot connect to {server}: {}", one_line(source))]
     Client {
         server: String,
@@ -39,7 +39,7 @@ pub(crate) enum Error {
         "the API server at {server} does not serve {} ({}); {} there first", kind.plural, kind.api_version, remedy(kind)
     )]
     NotServed { server: String, kind: &'static Kind },
-    /// The kinds of the server cannot be found out.
+    /// The kinds that the server serves cannot be read.
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
     /// The arguments are no valid subject.

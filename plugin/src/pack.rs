@@ -44,7 +44,7 @@ use source_location::{InputError, InputErrors};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PackagedKind {
-    /// A deployment, which makes revisions.
+    /// A deployment, which creates revisions.
     Deployment {
         /// Number of archived revisions to keep.
         revision_history_limit: Option<i32>,
@@ -64,7 +64,7 @@ pub(crate) struct Options {
     pub(crate) name: String,
     pub(crate) form: PackagedKind,
     pub(crate) scope: scope::ScopeOptions,
-    /// The order of phases that the user asked for.
+    /// The order of phases that the user requested.
     pub(crate) phase_order: Vec<String>,
     /// Collision protection of objects without an annotation for it.
     pub(crate) collision_protection: CollisionProtection,

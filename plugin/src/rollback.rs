@@ -112,7 +112,7 @@ pub(crate) fn numbered(chain: &Chain, number: i64) -> Result<&Revision, Error> {
 pub(crate) enum Choice<'a> {
     /// The content of this revision becomes the next revision.
     Roll(&'a Candidate),
-    /// The user asked for this revision, and its content is wanted already.
+    /// The user named this revision, and its content is wanted already.
     Already(&'a Candidate),
 }
 

@@ -88,7 +88,7 @@ fn of_group(group: &APIGroupDiscovery, warnings: &mut Vec<String>) -> Vec<Served
         let number = version.version.as_deref().unwrap_or_default();
         if version.freshness.as_deref() == Some("Stale") {
             warnings.push(format!(
-                "the server behind {name}/{number} does not answer; its kinds are left out"
+                "the API service for {name}/{number} does not answer; its kinds are left out"
             ));
             continue;
         }
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(found[1].path(None).unwrap(), "/apis/shop.example/v2/carts");
         assert_eq!(
             warnings,
-            ["the server behind shop.example/v0 does not answer; its kinds are left out"]
+            ["the API service for shop.example/v0 does not answer; its kinds are left out"]
         );
     }
 

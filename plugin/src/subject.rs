@@ -31,7 +31,7 @@ pub(crate) enum SubjectKind {
     SiteApplication,
 }
 
-/// The kinds of commands that show something.
+/// All kinds, for commands that only read.
 pub(crate) const ALL: [SubjectKind; 4] = [Chain, Application, SiteDeployment, SiteApplication];
 
 impl Subject {

@@ -65,7 +65,7 @@ async fn watch(
         resumes: false,
         ..WatchSpec::new(KIND.names().path(Some(namespace)))
     };
-    // The receiver lives as long as this future.
+    // The receiver exists as long as this future.
     let send = |change| drop(changes.send(change));
     let identity = |name| PhaseKey::new(KIND, name);
     let mut fold = Fold::new(Unserved::Unknown);

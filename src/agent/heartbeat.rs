@@ -39,7 +39,7 @@ pub(crate) async fn run(hub: Api, site: kube::Client, mirrors: Arc<Mirrors>, clo
     let mut failures = 0;
     loop {
         let Some(object) = seen.borrow_and_update().clone() else {
-            // The sender lives as long as `mirrors`.
+            // The sender exists as long as `mirrors`.
             if timeout(TIMEOUT, seen.changed()).await.is_err() && *mirrors.is_connected().borrow() {
                 warn!(
                     cluster = mirrors.cluster(),

@@ -1,4 +1,5 @@
-//! The agent's view of the hub: the mirrors in its namespace there, and the statuses that have yet to be reported.
+//! The hub's state in the agent: the mirrors in the agent's namespace on the hub, and the statuses that are not
+//! reported yet.
 //!
 //! ```text
 //! hub: mirrors ──watch──► Mirrors ──► Observed::phases ──► passes ──► the cluster
@@ -141,12 +142,12 @@ impl Mirrors {
     }
 
     /// True if the heartbeat object is missing: the namespace of the agent is being deleted, and its mirrors with it.
-    /// A mirror that is deleted then is no order to delete its objects.
+    /// The deletion of a mirror does not request the deletion of its objects then.
     pub(crate) fn is_closing(&self) -> bool {
         *self.is_listed.lock() && self.heartbeat.borrow().is_none()
     }
 
-    /// A channel with the current answer to the question if the hub answers.
+    /// A channel with the state of the connection: true while the hub answers, as far as the watch shows.
     pub(crate) fn is_connected(&self) -> watch::Receiver<bool> {
         self.is_connected.subscribe()
     }
@@ -195,7 +196,7 @@ impl Mirrors {
         self.pending.lock().insert(key);
     }
 
-    /// Takes the answer of the hub to a status write.
+    /// Stores the mirror, or the heartbeat object, that the hub has returned for a status write.
     pub(crate) fn reported(&self, mirror: PhaseRecord) {
         if *mirror.key.name == *HEARTBEAT {
             let mirror = Arc::new(mirror);
@@ -219,8 +220,8 @@ impl Mirrors {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Applies changes in the agent's namespace, and wakes the phases: the newest first, so that nothing is written
-    /// for a phase that a newer one replaces.
+    /// Applies changes in the agent's namespace, and wakes the phases. The newest phase is woken first, so that nothing
+    /// is written for a phase that a newer one replaces.
     pub(crate) fn take(&self, changes: impl IntoIterator<Item = Change>) {
         let was_closing = self.is_closing();
         let mut wakes = self.apply_changes(changes);
@@ -231,8 +232,8 @@ impl Mirrors {
         self.wake(wakes);
     }
 
-    /// The phases of sites that have not begun and may wait for a change. They are few, and each pass reads its whole
-    /// chain anyway.
+    /// The phases of sites that have not begun. Any change may end their wait. All of them are woken, because they are
+    /// few, and each pass reads its whole chain anyway.
     fn waiting(&self) -> Vec<QueuedPhase> {
         let is_waiting = |phase: &PhaseRecord| {
             site_chain::has_site(phase) && site_chain::state(phase).begun.since().is_none()
@@ -240,7 +241,8 @@ impl Mirrors {
         wakes_of(&self.observed.phases.filter(is_waiting))
     }
 
-    /// The phases in the chain of a site's phase. All of them decide together which workloads stop.
+    /// The phases in the chain of a site's phase; none for other phases. The workloads that stop depend on all phases
+    /// of the chain.
     fn chain(&self, of: &PhaseRecord) -> Vec<QueuedPhase> {
         let label = of.labels.get(LABEL_CHAIN);
         let Some(label) = label.filter(|_| site_chain::has_site(of)) else {
@@ -309,8 +311,8 @@ impl Mirrors {
 
     /// Restores a recorded status, unless the hub has stored a newer one.
     ///
-    /// The hub may have stored an older one that was under way when this one was recorded. A phase
-    /// that has begun therefore stays begun, even if the hub's status differs.
+    /// A status that differs on the hub may also be older: its write was in progress when `noted` was
+    /// recorded. So if `noted` contains the start of the phase, it is restored in any case.
     fn recall_noted(&self, saved: &PhaseRecord, noted: &ObjectSetPhaseStatus) {
         let cached = self.items.get(&saved.key);
         let cached = cached.filter(|cached| cached.uid == saved.uid);
@@ -327,11 +329,12 @@ impl Mirrors {
         }
         match self.record_status(&phase, noted) {
             Ok(_) => self.wakes.emit(&phase.key),
-            Err(error) => error!(object = %phase.key, %error, "the progress of a phase is lost"),
+            Err(error) => error!(object = %phase.key, %error, "a status cannot be restored"),
         }
     }
 
-    /// Observes one object. An object that cannot be read does not stop the others.
+    /// Stores one object of the agent's namespace, and returns the phases to wake. An object that cannot be read is
+    /// logged and ignored.
     fn found(&self, object: PhaseRecord) -> Vec<QueuedPhase> {
         let key = object.key.clone();
         self.take_one(object).unwrap_or_else(|error| {
@@ -375,7 +378,7 @@ impl Mirrors {
         if let Some(cached) = &cached
             && cached.uid == phase.uid
         {
-            // The status on the hub may be older than the recorded one.
+            // The status on the hub may be older than the status that the agent has recorded.
             phase.set_status_of(cached);
         }
         let is_elsewhere = cached
@@ -393,7 +396,8 @@ impl Mirrors {
 
     /// Removes a deleted mirror and its phase from the stores; the objects of the phase stay as they are.
     ///
-    /// Returns the phases to wake: also the others of the chain, whose workloads may have stopped for this phase.
+    /// Returns the phases to wake: the phase, and all others of its chain, because their workloads may have stopped for
+    /// this phase.
     fn remove_mirror(&self, key: &PhaseKey) -> Vec<QueuedPhase> {
         if *key.name == *HEARTBEAT {
             self.heartbeat.send_replace(None);
@@ -445,7 +449,9 @@ impl Mirrors {
         let cached = self.all();
         let has_gone_back = cached.iter().any(|it| it.resource_version > version);
         if has_gone_back {
-            warn!("the hub is older than before, as after a restore; using its state");
+            warn!(
+                "the state of the hub is older than the cached state, as after a restore; the cache is replaced"
+            );
         }
         let heartbeat = mirror::heartbeat(&self.cluster);
         if !listed.contains(&heartbeat) {
@@ -489,7 +495,8 @@ fn wakes_of(phases: &[Arc<PhaseRecord>]) -> Vec<QueuedPhase> {
     phases.iter().map(wake).collect()
 }
 
-/// The position of a site's phase in its chain, without its status. A change of it may change which workloads stop.
+/// The fields that determine the position of a site's phase in its chain. If the position changes, other workloads may
+/// have to stop.
 fn queue_position(phase: &PhaseRecord) -> impl PartialEq {
     let entry = phase.annotations.get(ANNOTATION_SITE).cloned();
     let chain = phase.labels.get(LABEL_CHAIN).cloned();
@@ -577,7 +584,7 @@ pub(super) mod tests {
         ["v1-a", "v2-a"].map(|name| (name.to_owned(), 1)).into()
     }
 
-    /// The newer phase no longer asks for the workloads of the older one to be stopped.
+    /// The newer phase no longer requests that the workloads of the older one stop.
     #[test]
     fn an_older_phase_is_woken_when_the_mirror_of_a_newer_one_is_gone() {
         let (mirrors, woken) = begun();
@@ -608,8 +615,8 @@ pub(super) mod tests {
         assert_eq!(*woken.lock(), both());
     }
 
-    /// A status that was under way when the beginning was recorded has reached the hub, and then
-    /// the process ended.
+    /// The agent recorded the start of the phase while the write of an earlier status was in progress. That write
+    /// reached the hub, and then the process ended.
     #[test]
     fn the_start_of_a_phase_is_recalled_whatever_the_hub_reports() {
         let status = |status: &str, reason: &str| {

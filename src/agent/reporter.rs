@@ -24,7 +24,7 @@ pub(crate) async fn run(hub: Api, mirrors: Arc<Mirrors>) {
     let mut connected = mirrors.is_connected();
     let mut failures = 0;
     loop {
-        // The sender lives as long as `mirrors`.
+        // The sender exists as long as `mirrors`.
         let _ = connected.wait_for(|connected| *connected).await;
         let keys = mirrors.pending();
         if keys.is_empty() {

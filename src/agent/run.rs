@@ -217,7 +217,7 @@ async fn wait_for_first_list(mirrors: &Mirrors, file: &StateFile, listed: &Notif
     let state = match file.load() {
         Ok(state) => state,
         Err(error) => {
-            error!(%error, "continuing without the stored state, which requires the hub");
+            error!(%error, "the stored state cannot be read; waiting for the hub");
             None
         }
     };

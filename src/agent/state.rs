@@ -7,7 +7,7 @@
 //! - The file is replaced as a whole: after a crash or a power cut it is the old one or the new
 //!   one.
 //! - Only the agent can read the file, as it contains Secrets: it has mode 0600 in a directory of
-//!   mode 0700, from the first byte on and whatever modes they had before.
+//!   mode 0700, from the first byte on, and also if they existed with other modes.
 //! - A file that is damaged, or of another cluster, is reported and not used. Only time is lost:
 //!   the hub has the whole state.
 
@@ -251,7 +251,7 @@ pub(crate) async fn write_on_change(mirrors: Arc<Mirrors>, file: StateFile) {
     let mut changes = mirrors.changes();
     // The state may have changed before the first wait.
     changes.mark_changed();
-    // The sender lives as long as `mirrors`.
+    // The sender exists as long as `mirrors`.
     while changes.changed().await.is_ok() {
         sleep(BATCH_TIME).await;
         changes.borrow_and_update();

@@ -1,5 +1,5 @@
-//! Maintains the heartbeat object of each cluster that is served by an agent. The agent reports in
-//! its status.
+//! Maintains the heartbeat object of each cluster that is served by an agent. The agent writes its
+//! reports into the status of this object.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ impl Controller for Heartbeats {
     }
 }
 
-/// Trigger: a heartbeat object that others change wakes its cluster.
+/// Trigger: a heartbeat object that another client changes wakes its cluster.
 fn on_phase(change: &Change<PhaseKind>) -> Option<Wake<ClusterKey>> {
     let phase = change.record()?;
     let cluster = phase.agent()?;

@@ -50,7 +50,7 @@ use crate::delivery::{
 /// rest then.
 const ROUNDS: usize = 8;
 
-/// Makes, pauses, archives and deletes the revisions of deployments.
+/// Creates, pauses, archives and deletes the revisions of deployments.
 pub(crate) struct ObjectDeployments {
     pub shared: Shared,
     pub observed: Arc<Observed>,
@@ -148,11 +148,11 @@ impl ObjectDeployments {
         let manifest = manifest(deployment, template, spec, new);
         match self.shared.api.create(&key, &manifest).await {
             Ok(record) => {
-                // The store is updated at once: a pass that does not see the revision would create
+                // The store is updated at once: a pass that does not observe the revision would create
                 // another one with the same number.
                 self.observed.revisions.created(record, Self::NAME);
                 let kind = key.kind.kind();
-                let note = format!("Made {kind} {} as revision {}", new.name, new.number);
+                let note = format!("Created {kind} {} as revision {}", new.name, new.number);
                 let (key, uid) = (&deployment.key, &deployment.uid);
                 let events = &self.shared.events;
                 events.publish(key, uid, EventKind::Normal, EventReason::NewRevision, note);
@@ -163,7 +163,7 @@ impl ObjectDeployments {
                     let text = format!("{} {} was refused: {message}", key.kind.kind(), new.name);
                     Ok(Creation::Refused(text))
                 }
-                None => Err(error).at_step("making a revision"),
+                None => Err(error).at_step("creating a revision"),
             },
         }
     }

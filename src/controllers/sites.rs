@@ -116,7 +116,7 @@ impl Context {
     }
 }
 
-/// A reference that makes `object` an owner; with `is_controller`, the managing owner.
+/// A reference that makes `object` an owner; with `is_controller`, the controller.
 fn owner_reference<K: Kind>(object: &K, is_controller: bool) -> OwnerReference {
     let meta = object.meta();
     OwnerReference {

@@ -1,9 +1,9 @@
 //! Delegated phases whose objects in another cluster were all deleted. An object that has one of
 //! them as its owner later is a stray.
 //!
-//! Only the process that deleted the objects knows that: a missing phase may also have left its
-//! objects on purpose, or belong to another hub. In the cluster of the hub, garbage collection does
-//! the same without this state.
+//! This is only certain in the process that has deleted the objects. A phase that does not exist may
+//! also have been orphaned, or belong to another hub: its objects stay. In the cluster of the hub
+//! this state is not needed, because garbage collection deletes objects without an owner.
 
 use std::{
     collections::HashMap,
@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 use super::{owners::Targets, strays::StrayCluster};
 
 /// The time in which a stray may appear: TCP repeats a request in a broken network for a quarter of
-/// an hour. The limit also bounds the memory, and the time for which two hubs restored from one
-/// backup could fight.
+/// an hour. The limit also bounds the memory, and the time for which two hubs that were restored
+/// from one backup could delete each other's objects.
 const KEPT_FOR: Duration = Duration::from_mins(20);
 
 /// The phases that have ended a short time ago, by uid.
@@ -83,7 +83,7 @@ impl EndedPhases {
 }
 
 impl EndedPhase {
-    /// The place of the phase's strays.
+    /// The cluster of the phase's strays, and the account that deletes them.
     pub(crate) fn stray_cluster(self, targets: &Targets) -> StrayCluster {
         StrayCluster {
             target: self.target(targets),

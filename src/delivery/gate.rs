@@ -279,7 +279,7 @@ impl SitePass {
     }
 }
 
-/// The condition that the workloads of a phase have stopped, for the revision that asks for it.
+/// The condition that the workloads of a phase have stopped, for the revision that requests it.
 pub(crate) fn stopped(demand: &StopRequest) -> MappedCondition {
     MappedCondition {
         type_: STOPPED.to_owned(),

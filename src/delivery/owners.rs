@@ -65,7 +65,7 @@ struct OwnerState {
     /// The Jobs that older revisions have run. They never change: the contents of older revisions
     /// are immutable, and none is added.
     ran_jobs: Option<BTreeSet<ObjectKey>>,
-    /// The failing objects, as far as no watch reports the cause.
+    /// The failing objects whose cause no watch reports.
     failing: Option<Failing>,
     /// True if a manifest names a kind that is not served, or an object was refused, since the
     /// definition of its kind may change.
@@ -112,7 +112,7 @@ impl<K: RecordKind> Owners<K> {
     /// The compiled probes of an owner.
     ///
     /// # Errors
-    /// When a probe is invalid; it is compiled again each time.
+    /// If a probe is invalid. Invalid probes are compiled again in each call.
     pub(crate) fn probes(
         &self,
         owner: &Record<K>,
@@ -140,7 +140,7 @@ impl<K: RecordKind> Owners<K> {
         self.update(owner, |memory| memory.ran_jobs = Some(ran));
     }
 
-    /// The failing objects of an owner, as far as no watch reports the cause.
+    /// The failing objects of an owner whose cause no watch reports.
     pub(crate) fn failing(&self, owner: &Record<K>) -> Option<Failing> {
         self.read(owner, |memory| memory.failing.clone())
     }

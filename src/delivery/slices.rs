@@ -69,7 +69,7 @@ impl NewSlice<'_> {
             Err(ApiError::Changed { .. }) if api.get(&key).await.is_ok_and(|it| it.is_some()) => {
                 Ok(false)
             }
-            Err(error) => Err(error).at_step("making a slice"),
+            Err(error) => Err(error).at_step("creating a slice"),
         }
     }
 }

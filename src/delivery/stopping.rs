@@ -1,4 +1,4 @@
-//! Workloads that stop because a newer revision of their site asks for it: checks if any of their
+//! Workloads that stop because a newer revision of their site requests it: checks if any of their
 //! pods still runs.
 
 use std::time::Duration;

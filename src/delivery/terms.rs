@@ -56,7 +56,7 @@ impl SiteTerms {
         &self,
         find: impl Fn(&str, &SiteEntry, Option<&str>) -> OwnerTerms + Send + Sync + 'static,
     ) {
-        // The first call wins.
+        // Only the first call has an effect.
         let _ = self.find.set(Box::new(find));
     }
 

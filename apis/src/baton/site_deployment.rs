@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::site_application::is_default;
 use crate::{limits, schema};
 
-/// Brings the versions of a `SiteApplication` to sites.
+/// Rolls the versions of a `SiteApplication` out to sites.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, CustomResource, KubeSchema)]
 #[kube(
     group = "baton.run",
@@ -140,8 +140,8 @@ pub struct SiteStrategy {
     #[schemars(length(max = limits::DURATION), regex(pattern = schema::DURATION))]
     pub progress_deadline: Option<String>,
     /// Reaction to an error in a site. `Abort` (the default): no further site gets the version.
-    /// `Rollback`: also, the sites that have the version get the one before it. `Continue`: the
-    /// rollout goes on, until more than `maxFailures` sites have failed.
+    /// `Rollback`: also, the sites that have the version get their earlier version again.
+    /// `Continue`: the rollout continues, until more than `maxFailures` sites have failed.
     #[serde(default)]
     pub on_error: OnError,
     /// Number of sites that may fail with `onError: Continue`. Absent: no limit.
@@ -214,9 +214,9 @@ pub enum OnError {
     /// No further site gets the version.
     #[default]
     Abort,
-    /// No further site gets the version, and the sites that have it get the one before it.
+    /// No further site gets the version, and the sites that have it get their earlier version again.
     Rollback,
-    /// The rollout goes on.
+    /// The rollout continues.
     Continue,
 }
 

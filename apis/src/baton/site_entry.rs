@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// The place of a revision in the queue of its site: the annotation `baton.run/site`, as JSON. The
+/// The position of a revision in the queue of its site: the annotation `baton.run/site`, as JSON. The
 /// objects of the phases of the revision have the annotation as well.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -21,7 +21,7 @@ pub struct SiteEntry {
     pub batch: i32,
     /// Names of the phases, in their order.
     pub phases: Vec<String>,
-    /// Workloads of the version before that stop before the first object is written.
+    /// Workloads of the earlier version that stop before the first object is written.
     #[serde(default, skip_serializing_if = "SiteStop::is_none")]
     pub stop: SiteStop,
     /// True if the revision changes the content of a version that the site has (an edit).

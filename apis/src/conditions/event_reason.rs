@@ -17,7 +17,7 @@ pub enum EventReason {
     TookOver,
     /// Objects that differed were written again.
     Repaired,
-    /// Objects were deleted to be created anew.
+    /// Objects were deleted, to be created again.
     Recreated,
     /// Objects were released instead of deleted.
     Kept,

@@ -4,8 +4,9 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// The reason of a condition that Baton writes, as a closed list.
 ///
-/// Texts are those of the variants. A condition that another version, Shipper or a child has
-/// written may have any other text: such a text cannot be parsed, and equals no reason.
+/// The text of a reason is the name of its variant, except for the variants with a `serialize`
+/// attribute. Conditions of other versions, of Shipper and of children can have other texts: such a
+/// text cannot be parsed, and equals no reason.
 #[derive(
     Clone,
     Copy,
@@ -27,7 +28,7 @@ pub enum Reason {
     ProbeFailure,
     /// The object of a delegated phase has no status yet. Only in `status.waitingFor`.
     NotReported,
-    /// The reason of the condition `Available` is one of another implementation. Only in
+    /// The condition `Available` has a reason that only another implementation writes. Only in
     /// `status.failing` of deployments to sites, and in metrics.
     Other,
     /// `Available=False`: a part of the spec or an object was refused before any write.
@@ -78,7 +79,8 @@ pub enum Reason {
     LatestRevisionPendingSuccess,
     /// `Progressing=False`: there is nothing to do.
     Idle,
-    /// `Progressing=False`: the current revision is late. The rollout goes on.
+    /// `Progressing=False`: the current revision has exceeded its progress deadline. The rollout
+    /// continues.
     ProgressDeadlineExceeded,
     /// `Progressing=False`: the API server refuses the next revision.
     ObjectSetCreateError,
@@ -106,9 +108,10 @@ pub enum Reason {
     Aborted,
     /// `Aborted=True`: a site failed.
     SiteFailed,
-    /// `Aborted=True`: the spec asks for it.
+    /// `Aborted=True`: the spec requests the abort.
     AbortedByUser,
-    /// `Aborted=True`: a site failed, and the sites that had the version get the one before it.
+    /// `Aborted=True`: a site failed, and the sites that had the version get their earlier version
+    /// again.
     RolledBack,
     /// `Waiting=True`, `Progressing=False`: the version does not exist.
     VersionNotFound,
@@ -197,24 +200,26 @@ pub enum Reason {
     /// Targets: the chart cannot be fetched or rendered, or breaks a rule. Clusters: an object
     /// cannot be read.
     ChartError,
-    /// The controller cannot work in the cluster, or the cluster refused a request. Shipper writes
-    /// this reason where its documentation has [`Reason::ServerError`] and others.
+    /// The controller cannot work in the cluster, or the cluster refused a request. A reason of
+    /// Shipper's implementation: its documentation has [`Reason::ServerError`] and others instead.
     InternalError,
-    /// The cluster refused a request. In Shipper's documentation.
+    /// The cluster refused a request. A reason of Shipper's documentation, not of its implementation.
     ServerError,
-    /// The cluster does not serve a kind, or there is no client for the kind. In Shipper's
-    /// documentation.
+    /// The cluster does not serve a kind, or there is no client for the kind. A reason of Shipper's
+    /// documentation, not of its implementation.
     ClientError,
     /// There is no client for the cluster.
     TargetClusterClientError,
     /// Any other error, such as an object that belongs to another application.
     UnknownError,
-    /// The cluster has no Deployment of the release. In Shipper's documentation.
+    /// The cluster has no Deployment of the release. A reason of Shipper's documentation, not of its
+    /// implementation.
     MissingDeployment,
-    /// The cluster has no Service that divides the traffic. In Shipper's documentation.
+    /// The cluster has no Service that divides the traffic. A reason of Shipper's documentation, not
+    /// of its implementation.
     MissingService,
-    /// The number of pods is not as wanted. Shipper's documentation has it for [`Reason::InProgress`] and
-    /// [`Reason::DeploymentStuck`].
+    /// The number of pods is not the wanted one. Shipper's documentation has this reason in place of
+    /// [`Reason::InProgress`] and [`Reason::DeploymentStuck`].
     WrongPodCount,
     /// The change is in progress.
     InProgress,
@@ -280,8 +285,9 @@ impl Reason {
         Self::OF_AVAILABLE.contains(&reason).then_some(reason)
     }
 
-    /// The state of a condition `Available` in one word: `Available` if the condition is true, else
-    /// its reason as [`OF_AVAILABLE`](Self::OF_AVAILABLE) has it, else `Other`.
+    /// The state of a condition `Available` with this status and reason, in one word: `Available` if
+    /// the status is `True`; otherwise the reason if it is in [`OF_AVAILABLE`](Self::OF_AVAILABLE);
+    /// otherwise `Other`.
     pub fn of_state(status: &str, text: &str) -> Self {
         if status == "True" {
             return Self::Available;

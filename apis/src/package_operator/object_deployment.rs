@@ -16,8 +16,8 @@ use crate::{ControlledObjectReference, ObjectSetProbe, ObjectSetTemplatePhase, l
     group = "package-operator.run",
     version = "v1alpha1",
     kind = "ObjectDeployment",
-    doc = "A chain of revisions made from one template: each change of the template becomes a new ObjectSet, which \
-        takes over from the ones before it.",
+    doc = "A chain of revisions that are created from one template: each change of the template causes a new \
+        ObjectSet, which takes over the objects of the earlier ones.",
     namespaced,
     status = "ObjectDeploymentStatus",
     shortname = "objdeploy",
@@ -42,7 +42,7 @@ pub struct ObjectDeploymentSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
     /// Seconds in which a new revision has to become available. After that time the condition
-    /// `Progressing` is false with the reason `ProgressDeadlineExceeded`; the rollout goes on.
+    /// `Progressing` is false with the reason `ProgressDeadlineExceeded`; the rollout continues.
     /// Absent: no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
@@ -71,7 +71,8 @@ fn default_revision_history_limit() -> i32 {
     group = "package-operator.run",
     version = "v1alpha1",
     kind = "ClusterObjectDeployment",
-    doc = "The cluster-scoped twin of an ObjectDeployment: a chain of ClusterObjectSets made from one template.",
+    doc = "The cluster-scoped variant of an ObjectDeployment: a chain of ClusterObjectSets that are created from one \
+        template.",
     status = "ObjectDeploymentStatus",
     shortname = "clobjdeploy",
     shortname = "cod",

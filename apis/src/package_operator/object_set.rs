@@ -64,8 +64,8 @@ pub struct ObjectSetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<Vec<PreviousRevisionReference>>,
     /// Number of the revision. If absent, the controller sets it to one more than the highest
-    /// number in `previous`, or to 1. The revision with the higher number gets an object, whatever
-    /// its content: a rollback is a new revision with old content. Immutable once set.
+    /// number in `previous`, or to 1. The revision with the higher number gets an object, with any
+    /// content: a rollback is a new revision with old content. Immutable once set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
 }
@@ -76,7 +76,8 @@ pub struct ObjectSetSpec {
     group = "package-operator.run",
     version = "v1alpha1",
     kind = "ClusterObjectSet",
-    doc = "The cluster-scoped twin of an ObjectSet: a revision whose objects may live in any namespace or in none.",
+    doc = "The cluster-scoped variant of an ObjectSet: a revision whose objects may be in any namespace, or \
+        cluster-scoped.",
     status = "ObjectSetStatus",
     shortname = "clobjset",
     shortname = "cos",
@@ -151,7 +152,7 @@ pub struct ObjectSetStatus {
     /// Deprecated copy of `spec.revision`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
-    /// `ObjectSetPhase` objects that stand for phases with a class.
+    /// The objects of phases with a class: `ObjectSetPhase` objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remote_phases: Vec<RemotePhaseReference>,
     /// Objects that this revision controls, in the order of phases and objects.
@@ -207,7 +208,7 @@ pub struct RemotePhaseReference {
     pub uid: String,
 }
 
-/// An object that keeps a revision from being available.
+/// An object because of which a revision is not available.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub struct WaitingForObject {
     /// Name of the phase that contains the object.

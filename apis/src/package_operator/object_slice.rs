@@ -33,7 +33,7 @@ pub struct ObjectSliceSpec {
     group = "package-operator.run",
     version = "v1alpha1",
     kind = "ClusterObjectSlice",
-    doc = "The cluster-scoped twin of an ObjectSlice: a part of the objects of a ClusterObjectSet's phase.",
+    doc = "The cluster-scoped variant of an ObjectSlice: a part of the objects of a ClusterObjectSet's phase.",
     no_spec,
     shortname = "clobjslice",
     shortname = "cosl",

@@ -254,11 +254,11 @@ fn manifests_are_not_pruned_and_require_api_version_and_kind() {
     }
 }
 
-/// A manifest is neither an embedded resource nor of a type.
+/// The schema of a manifest has neither `x-kubernetes-embedded-resource` nor `type: object`.
 ///
-/// With an embedded resource, the server would convert all metadata of all manifests on every write
-/// and every read of an object. In a typed map, a rule of immutability compares field by field and
-/// misses renamed fields.
+/// With an embedded resource, the server would convert the metadata of all manifests on every write
+/// and every read of an object. With the type `object`, a rule of immutability compares field by
+/// field and misses renamed fields.
 #[test]
 fn no_manifest_is_an_embedded_resource_or_has_a_type() {
     for kind in kinds() {
@@ -298,8 +298,8 @@ fn every_field_has_a_description_and_no_content_is_limited_or_null() {
                 explained || owned_by_kubernetes,
                 "{path} has no description"
             );
-            // Revisions of any size that Package Operator accepted have to stay valid. The cost of
-            // each of their objects is bounded all the same, see `probes_and_mappings_are_bounded`.
+            // Revisions of any size that Package Operator accepted have to stay valid. Only the cost
+            // of each of their objects is bounded, see `probes_and_mappings_are_bounded`.
             let bounded = [
                 "availabilityProbes",
                 "probes",

@@ -85,10 +85,9 @@ pub(crate) struct Moment {
 }
 
 impl Bare {
-    /// The figures of rollouts, each with its whole time and the part that it waited; `elapsed` is
-    /// the time of all.
-    ///
-    /// `server` is the processor time for all of them.
+    /// The figures of these rollouts. Each one has its whole time, and the part of it that was spent
+    /// waiting. `elapsed` is the time of all rollouts together, and `server` the processor seconds of
+    /// the API server for all of them.
     pub(crate) fn of(
         (strategy, is_lone): (Strategy, bool),
         rollouts: &[(Duration, Duration)],

@@ -1,4 +1,5 @@
-//! For any response of a repository there is an answer, and an accepted response is harmless.
+//! Any response of a repository is either accepted or refused with an error, and an accepted response
+//! is harmless.
 
 use std::{
     io::{Read as _, Write as _},

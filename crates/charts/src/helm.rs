@@ -225,7 +225,7 @@ impl Group {
         };
         let take = async {
             let output = read(output, most + 1).await?;
-            // The process would wait for ever, because no more of its output is read.
+            // The process would wait forever, because no more of its output is read.
             let is_too_much = output.len() as u64 > most;
             if is_too_much {
                 kill(self.id);

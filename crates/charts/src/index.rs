@@ -73,10 +73,10 @@ impl Index {
         })
     }
 
-    /// Checks that the index may replace another one: an index that has lost all charts may not.
+    /// Checks that the index may replace the previous one.
     ///
     /// # Errors
-    /// If it may not. The error is a text for people.
+    /// If the index has no charts, and the previous one had some. The error is a text for people.
     pub fn follows(&self, previous: Option<&Self>) -> Result<(), String> {
         if self.charts.is_empty() && previous.is_some_and(|index| !index.charts.is_empty()) {
             return Err("failed to load index file: the new index has no entries".to_owned());

@@ -41,8 +41,8 @@ pub enum Error {
     /// The request failed.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// The registry asks for an unknown kind of authorization.
-    #[error("the registry asks for an unknown kind of authorization")]
+    /// The registry requires an unknown kind of authorization.
+    #[error("the registry requires an unknown kind of authorization")]
     Challenge,
     /// The response does not conform to the specification.
     #[error("the registry's {what} cannot be read: {why}")]
@@ -203,7 +203,7 @@ impl<'h> Session<'h> {
         })
     }
 
-    /// Sends a request; if the registry asks for authorization, once more with it.
+    /// Sends a request. If the registry requires authorization, sends the request again with it.
     pub async fn get(
         &mut self,
         url: &Url,

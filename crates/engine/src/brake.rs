@@ -1,6 +1,6 @@
 //! Slows down the repeated creation of the same object.
 //!
-//! An object that is not found in the state that was asked for is created once more. This may
+//! An object that is not found in the requested state is created once more. This may
 //! repeat without end: a webhook changes what is stored, a definition lacks a field, or a program
 //! changes or deletes each new object. The first few attempts follow each other at once, as they
 //! should when somebody deletes an object by hand. Each later attempt waits twice as long as the

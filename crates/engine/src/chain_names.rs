@@ -1,6 +1,6 @@
 //! Labels of chains, and numbers of their next revisions.
 //!
-//! The revisions of a chain that leads into one cluster have a common label. The next revision
+//! The revisions of a chain whose objects are in one cluster have a common label. The next revision
 //! takes objects over from all remaining revisions of the chain, those being deleted included, so
 //! its number has to be higher than theirs.
 
@@ -24,7 +24,7 @@ pub fn label(maker: &str, name: &str, cluster: &str) -> String {
     format!("{readable}.{hash}")
 }
 
-/// A number so high that no higher one exists for the next revision.
+/// An object has the highest possible number, so that the next object can have no higher one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} has the number {number}, and no higher number is possible")]
 pub struct NoNextNumber {

@@ -133,8 +133,8 @@ impl Conditions {
         }
     }
 
-    /// Sets only those of the mapped conditions that report the phase's place in the queue of its
-    /// site. The place is certain even if the pass ended early.
+    /// Sets only those of the mapped conditions that report the phase's position in the queue of its
+    /// site. The position is known even if the pass ended early.
     pub fn set_place(&mut self, mapped: &[MappedCondition]) {
         let of_place = |it: &&MappedCondition| matches!(&*it.type_, STARTED | STOPPED);
         for condition in mapped.iter().filter(of_place) {

@@ -412,7 +412,7 @@ fn set_succeeded(
         return None;
     }
     // The API stores whole seconds, so the transition may have been up to one second later than
-    // stored. The delay must not be shorter than asked for.
+    // stored. The delay must not be shorter than requested.
     let delay = match revision.success_delay_seconds {
         ..=0 => SignedDuration::ZERO,
         seconds => SignedDuration::from_secs(i64::from(seconds) + 1),

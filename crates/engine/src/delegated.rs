@@ -46,7 +46,7 @@ pub struct PhaseState {
     pub resource_version: u64,
     /// `metadata.generation`.
     pub generation: i64,
-    /// True if the revision is its managing owner.
+    /// True if the revision is its controller.
     pub is_ours: bool,
     /// True if it is being deleted.
     pub is_deleting: bool,
@@ -205,8 +205,8 @@ fn is_name(name: &str) -> bool {
     is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
-/// Returns the name among [`names`] that a phase object is created with. This is the first, unless
-/// that is taken, or its length is all that is wrong with it.
+/// Returns the name among [`names`] with which a phase object is created. This is the first one. The
+/// second one is used if the first is taken, or is too long but otherwise valid.
 pub fn name_to_make(names: &[String; 2], is_free: bool) -> &str {
     let [plain, other] = names;
     let is_too_long =

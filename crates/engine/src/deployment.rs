@@ -1,6 +1,6 @@
 //! A chain of revisions made from a template: when to create, pause, archive and delete revisions.
 //!
-//! A pass asks for [`Action`]s until there are none, and then for the status. Both are derived from
+//! A pass requests [`Action`]s until there are none, and then the status. Both are derived from
 //! the same [`Snapshot`], which the caller updates after each action.
 //!
 //! Observable behaviour: `docs/contract/deployments.md`.
@@ -75,11 +75,11 @@ pub struct DeploymentRevision {
     pub is_archived: bool,
     /// True if the revision is being deleted.
     pub is_deleting: bool,
-    /// Hash of the template that the revision was made from, as its maker computed it.
+    /// Hash of the template that the revision was created from, as its creator computed it.
     pub hash: Option<String>,
     /// Digest of that template's metadata, if known.
     pub digest: Option<String>,
-    /// The reason why the revision was made.
+    /// The reason why the revision was created.
     pub change_cause: Option<String>,
     /// Extent of the preflight checks of the revision.
     pub preflight: Option<String>,
@@ -96,7 +96,7 @@ pub struct Snapshot<'a> {
     pub deployment: Deployment,
     /// The revisions of the deployment, oldest first: see [`sort`].
     pub members: Vec<DeploymentRevision>,
-    /// True if the newest revision has the content that the template asks for.
+    /// True if the newest revision has the content of the template.
     pub newest_fits: bool,
     /// Identities of the objects in the manifests of live revisions, slices included; revisions
     /// whose content is unknown are missing. Needed for the revisions that
@@ -204,7 +204,7 @@ impl Snapshot<'_> {
         self.members.last()
     }
 
-    /// The revision that the template asks for, if it was created already.
+    /// The revision with the content of the template, if it was created already.
     pub fn current(&self) -> Option<&DeploymentRevision> {
         self.newest()
             .filter(|newest| self.newest_fits && !newest.is_deleting)
@@ -220,7 +220,7 @@ impl Snapshot<'_> {
     /// The writes to do now; empty when none is left.
     ///
     /// # Guarantees
-    /// - While the deployment is paused, only pauses are asked for.
+    /// - While the deployment is paused, the only actions are pauses.
     /// - A revision is archived only after its controller has observed the pause, and deleted only
     ///   when it is archived.
     /// - At most one new revision is created per call, and only if no other action is pending. Its

@@ -1,7 +1,7 @@
 //! Compares a live object with the configuration that our server-side apply would send, without a
 //! request.
 //!
-//! The only evidence is our manager's `Apply` entry in `metadata.managedFields`. If anybody changes
+//! The only evidence is our manager's `Apply` entry in `metadata.managedFields`. If another client changes
 //! a field that we own, its path leaves that entry (a forced apply and an update both remove it).
 //! An apply of more or fewer fields than the last one adds or drops paths. So [`compare`] checks
 //! two things: the entry covers exactly the wanted paths, and each wanted leaf equals the live one.
@@ -122,7 +122,7 @@ pub fn owned_fields(live: &Value) -> Option<&Value> {
 /// # Caveats
 ///
 /// The converse is not guaranteed, see the module's documentation: a difference may be one of form
-/// only. A wanted and owned empty map is assumed to be an atomic value, so fields of others in it
+/// only. A wanted and owned empty map is assumed to be an atomic value, so fields of other managers in it
 /// are reported.
 ///
 /// An apply may still change what has no meaning: the order of a set, and our claim to an empty

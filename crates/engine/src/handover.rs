@@ -178,7 +178,7 @@ fn is_abandoned(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> b
 /// # Caveats
 /// The collision protection `None` adopts from every owner with one exception: an object that
 /// another existing revision with the same number controls stays there. Otherwise both revisions
-/// would adopt it in turn for ever.
+/// would adopt it in turn forever.
 pub fn decide_adoption(
     revision: &Revision,
     desired: &Desired,

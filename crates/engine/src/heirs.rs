@@ -1,4 +1,5 @@
-//! Hands an object of a deleted revision back to an older revision that contains it.
+//! Makes an older revision that contains an object its controller again, when a newer revision is
+//! deleted.
 //!
 //! Observable behaviour: `docs/contract/lifecycle.md`.
 
@@ -26,7 +27,7 @@ pub fn heir(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Heir {
     }
 }
 
-/// The valid objects that phases deliver themselves.
+/// The keys of the valid objects in phases that are not delegated.
 pub fn wants(phases: &[Phase]) -> BTreeSet<ObjectKey> {
     let objects = phases.iter().flat_map(Phase::own_objects);
     let valid = objects.filter(|object| object.violations.is_empty());

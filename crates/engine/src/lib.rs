@@ -2,7 +2,7 @@
 //! which requests to send.
 //!
 //! The engine does no I/O, reads no clock and awaits nothing. A pass over a revision is a loop: the
-//! engine names the [`Request`]s that may be sent side by side, the caller sends them and returns
+//! engine names the [`Request`]s that may be sent concurrently, the caller sends them and returns
 //! the [`Answer`]s, until the engine has an outcome. The controllers run the loop with an API
 //! server, the property tests with a model of an API server.
 
@@ -121,13 +121,13 @@ impl fmt::Display for ObjectKey {
 pub enum Request {
     /// Read the object from the server, not from a cache.
     Get,
-    /// Apply unforced, as a dry run, an object that is believed to be absent; the body is that of
+    /// Apply unforced, as a dry run, an object that is expected to be absent; the body is that of
     /// the create.
     DryRunCreate(Value),
     /// Apply forced, as a dry run. The body has the `resourceVersion` that the decision is based
     /// on.
     DryRunApply(Value),
-    /// Apply unforced an object that is believed to be absent.
+    /// Apply unforced an object that is expected to be absent.
     ///
     /// The body has a `resourceVersion` that no object has: if the object exists, a server that
     /// compares versions answers [`Answer::Conflict`]. A server that does not compare them merges,
@@ -147,7 +147,7 @@ pub enum Request {
         former: Vec<String>,
     },
     /// Apply an empty configuration, which gives up every field that an unforced apply merged into
-    /// a stranger's object.
+    /// a foreign object.
     TakeBack,
     /// Remove the owner reference with this uid and change nothing else.
     Release {
@@ -164,7 +164,7 @@ pub enum Request {
     HandOver(Value),
     /// Delete the object.
     Delete(Precondition),
-    /// Delete the object after all its dependents, to create it anew.
+    /// Delete the object after all its dependents, to create it again.
     DeleteForRecreation(Precondition),
 }
 
@@ -189,13 +189,13 @@ pub enum Answer {
     Object(Value),
     /// The object did not exist and was created; or a dry run would create it.
     Created(Value),
-    /// An apply of an object that was believed to be absent found one. `Create` has merged into it.
+    /// An apply of an object that was expected to be absent found one. `Create` has merged into it.
     Merged(Value),
     /// The object does not exist, or no longer exists; also the answer to a `Delete` that removed
     /// it.
     NotFound,
     /// The object is not in the state that the request is based on, or exists with conflicting
-    /// fields. The object has to be read again and the decision made anew.
+    /// fields. The object has to be read again and the decision made again.
     Conflict,
     /// The server does not serve the kind, or no longer serves it.
     KindNotServed,

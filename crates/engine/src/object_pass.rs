@@ -79,7 +79,7 @@ enum Progress {
     /// A dry run was refused while legacy entries own fields that the write would remove. These
     /// fields may be the reason, so the entries are migrated and the dry run is repeated.
     RefusedUnmigrated,
-    /// The server refuses the change of immutable fields, and the object is to be created anew.
+    /// The server refuses the change of immutable fields, and the object is to be created again.
     Immutable,
     /// The dry run of a create was refused, possibly because the object exists.
     RefusedOrTaken(String),
@@ -97,7 +97,7 @@ pub enum WriteResult {
     Repaired(Drift),
     /// A workload of the revision was stopped, or started again.
     Switched,
-    /// The object was deleted to be created anew; it may have been created already.
+    /// The object was deleted to be created again; it may have been created already.
     Recreated,
 }
 
@@ -331,7 +331,7 @@ impl<'a> ObjectPass<'a> {
         }
     }
 
-    /// The next step towards an object that is deleted and created anew.
+    /// The next step towards an object that is deleted and created again.
     ///
     /// The object is taken over first, and the status reports this to the older revisions: once the
     /// object is gone, they leave it to this revision.
@@ -405,7 +405,7 @@ impl<'a> ObjectPass<'a> {
 }
 
 /// The body with uid and `resourceVersion` of the object that the decision is based on. The server
-/// refuses it if anybody wrote in between.
+/// refuses it if another client wrote in between.
 fn versioned(mut body: Value, live: &Value) -> Value {
     let fields = metadata_mut(&mut body);
     for field in ["uid", "resourceVersion"] {

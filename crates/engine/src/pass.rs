@@ -63,7 +63,7 @@ impl Position {
 /// The next action of the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Send these requests side by side and return each answer.
+    /// Send these requests concurrently and return each answer.
     Send(Vec<(Position, Request)>),
     /// Send this request about the phase object of the phase with this index and return the answer.
     Delegate(usize, Delegation),
@@ -86,7 +86,7 @@ pub enum Step {
 /// - Objects before the first collision of a phase are written, those after it are not.
 /// - A revision that [checks all first](Revision::checks_all_first), and controls no object yet,
 ///   writes nothing before all objects of all phases are checked that can be checked.
-/// - The number of steps is bounded, whatever the answers, and so is the time for probes.
+/// - The number of steps is bounded for any answers, and so is the time for probes.
 #[derive(Clone)]
 pub struct Pass<'a> {
     snapshot: Snapshot<'a>,

@@ -20,8 +20,8 @@ impl Preflight {
     /// Reads the annotation.
     ///
     /// # Errors
-    /// Returns a text if the value is invalid. A typing error must not turn a request for more
-    /// checks into fewer.
+    /// If the value is invalid; the error is a text for people. An invalid value is not ignored,
+    /// because a typing error would then skip the checks that the user requests.
     pub fn parse(annotation: Option<&str>) -> Result<Self, String> {
         match annotation {
             None | Some(PREFLIGHT_PHASE) => Ok(Self::Phase),
@@ -34,11 +34,12 @@ impl Preflight {
     }
 }
 
-/// Returns the annotation that a deployment wants on its current revision, which now has the value
-/// `current`; `None` if it does not change.
+/// Returns the value that a deployment writes into the annotation of its current revision; `None`
+/// if the annotation stays as it is. `own` is the annotation of the deployment, and `current` that
+/// of the revision.
 ///
-/// A deployment without the annotation leaves a value on the revision to whoever set it, except an
-/// invalid value: that came from the deployment, and is replaced.
+/// A deployment without the annotation replaces only an invalid value of the revision, because the
+/// deployment has written this value. It does not change a valid value that a user has set.
 pub fn wanted<'a>(own: Option<&'a str>, current: Option<&str>) -> Option<&'a str> {
     let is_refused = || Preflight::parse(current).is_err();
     own.or_else(|| is_refused().then_some(PREFLIGHT_PHASE))

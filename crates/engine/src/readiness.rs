@@ -36,7 +36,7 @@ enum Readiness {
     /// The object does not have the wanted state, and will not get it until somebody changes
     /// something.
     Stalled,
-    /// The object does not have the wanted state, and nobody is working on it: it is paused, or
+    /// The object does not have the wanted state, and no controller is working on it: it is paused, or
     /// lost the state after it had it.
     NotReady,
     /// The object has no state to wait for, because it is an archived revision.

@@ -1,4 +1,4 @@
-//! Objects that are deleted and created anew if the server refuses a change of immutable fields.
+//! Objects that are deleted and created again if the server refuses a change of immutable fields.
 //!
 //! Observable behaviour: `docs/contract/lifecycle.md`.
 
@@ -13,7 +13,7 @@ use baton_apis::{
 };
 
 /// The annotation of Helm's hooks, such as Jobs. By default Helm deletes a hook before it creates
-/// it anew.
+/// it again.
 const HELM_HOOK: &str = "helm.sh/hook";
 const HELM_POLICY: (&str, &str) = ("helm.sh/hook-delete-policy", "before-hook-creation");
 
@@ -56,8 +56,8 @@ pub fn runs_once(desired: &Desired) -> bool {
     is_job(desired) && is_recreated(desired) && update(desired) != UPDATE_RERUN
 }
 
-/// The objects that are to be recreated, among those that a revision controls by its last report.
-/// No other reported objects are needed.
+/// The objects that are deleted and created again for a change, among those that a revision controls
+/// according to its last report. The engine needs no other reported objects.
 pub fn reported(
     phases: &[Phase],
     controlled: &[ControlledObjectReference],

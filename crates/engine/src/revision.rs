@@ -62,8 +62,8 @@ pub struct Revision {
     pub delivery: Delivery,
     /// True if objects are written as another account, which may lack rights.
     pub is_impersonated: bool,
-    /// True if the last pass was stopped by a refusal or a collision. The same is likely again, so
-    /// no write goes out without its dry run.
+    /// True if a refusal or a collision stopped the last pass. This is likely to be repeated, so all
+    /// writes need a dry run.
     pub was_refused: bool,
     /// Time since which objects have failed their probes, by the last report.
     pub failing_since: Option<Timestamp>,
@@ -75,10 +75,10 @@ pub struct Revision {
     /// Places where its objects may be.
     pub reach: Reach,
     /// Candidates to get objects back when the revision is torn down; the first one that wants an
-    /// object gets it. Empty unless the revision is deleted and asks for this.
+    /// object gets it. Empty unless the revision is being deleted and has the annotation for this.
     pub heirs: Vec<Heir>,
-    /// The objects that are to be recreated and that the revision controls by its last report, on
-    /// which older revisions rely.
+    /// The objects that are deleted and created again for a change, and that the revision controls
+    /// according to its last report. Older revisions do not create an object that was reported.
     pub reported: Vec<ControlledObjectReference>,
     /// The Jobs that an older revision of the chain has run to their end with the same content.
     pub ran: BTreeSet<ObjectKey>,
@@ -183,7 +183,7 @@ pub struct Desired {
     pub protection: CollisionProtection,
     /// Conditions that are copied to the revision.
     pub mappings: Vec<ConditionMapping>,
-    /// Paths that belong to others once the object exists.
+    /// Paths of fields that other clients may change once the object exists.
     pub create_only: Vec<FieldPath>,
     /// The body of an apply, without owner references.
     pub manifest: Value,
@@ -192,8 +192,8 @@ pub struct Desired {
     /// The reason why nothing of the live object may be reported, if any. It stops a roll-out, but
     /// no teardown.
     pub hidden: Option<String>,
-    /// A missing object that this object needs to be of use. The object is written nevertheless,
-    /// and is not available until it is bound.
+    /// A missing object without which this object cannot become ready. This object is written
+    /// nevertheless, and is not available until it is bound.
     pub lacks: Option<String>,
     /// The cause of failed probes, according to its pods.
     pub reason: Option<String>,

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! watch of SiteAssignments ──────────► Known ──► decide ──► controllers
-//! watch of Namespaces (metadata) ───►   └─► AssignmentChange, what wakes them
+//! watch of Namespaces (metadata) ───►   └─► AssignmentChange, which wakes them
 //! ```
 //!
 //! # Guarantees
-//! - Nothing is allowed before all assignments are known, and, if an assignment selects by them,
-//!   the labels of the namespace.
-//! - While assignments or namespaces cannot be listed nothing is allowed or refused: see
+//! - Nothing is allowed before all assignments were listed. If an assignment selects namespaces by
+//!   labels, nothing is allowed before the namespaces were listed.
+//! - While assignments or namespaces cannot be listed, nothing is allowed or refused: see
 //!   [`Decision::Unreadable`].
 //! - If the custom resource definition of assignments does not exist there are none. If it exists
 //!   but is not served, the assignments are unknown.
@@ -51,7 +51,7 @@ pub enum AssignmentChange {
     Assignment(Vec<Arc<Assignment>>),
     /// The labels of this namespace have changed.
     Namespace(String),
-    /// The extent to which assignments or namespaces are known has changed.
+    /// The extent of the cached assignments or namespaces has changed.
     Everything,
 }
 
@@ -71,7 +71,7 @@ impl AssignmentChange {
 
 struct Shared {
     client: Client,
-    /// True if a cluster that no assignment selects is closed as well.
+    /// True if no namespace may deliver into a cluster that no assignment selects.
     is_required: bool,
     cache: RwLock<AssignmentCache>,
     /// True once the API server has answered the first lists.
@@ -124,8 +124,8 @@ impl Assignments {
         cache.decide(namespace, cluster, self.shared.is_required)
     }
 
-    /// The reason that no cluster can be allowed to any namespace for now: the kind that cannot be
-    /// listed, and the cause.
+    /// The reason that nothing can be decided now: the kind that cannot be listed, and the cause;
+    /// `None` if all kinds can be listed.
     pub fn unreadable(&self) -> Option<String> {
         self.shared.cache.read().unreadable()
     }

@@ -21,7 +21,7 @@
 //! - Of a Secret without a Cluster only the metadata is ever received.
 //!
 //! # Why not kube's watcher
-//! kube's watcher warns of a missing right at every attempt, and resumes a silent watch for ever,
+//! kube's watcher warns of a missing right at every attempt, and resumes a silent watch forever,
 //! also that of an API server that was restored from a backup. It hides the version of a list,
 //! which counts as the version of a Secret that is missing from the list.
 //!
@@ -222,14 +222,14 @@ impl Inventory {
         *self.shared.extent.borrow() == Extent::All
     }
 
-    /// The reason that the Clusters cannot be listed, if so. The Clusters that were known stay.
+    /// The reason that the Clusters cannot be listed; `None` if they can. Cached Clusters stay.
     pub fn unreadable(&self) -> Option<String> {
         let extent = self.shared.extent.borrow();
         let cause = extent.failure();
         cause.map(|cause| format!("Clusters cannot be listed: {cause}"))
     }
 
-    /// All Clusters by name, as sites for revisions.
+    /// The labels and the connection of all Clusters, by the names of the Clusters.
     pub fn sites(&self) -> HashMap<String, InventorySite> {
         let links = self.shared.links.read();
         let sites = links.iter().map(|(name, entry)| {

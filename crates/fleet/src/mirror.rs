@@ -74,25 +74,25 @@ pub struct Origin {
     site: Option<QueuePosition>,
 }
 
-/// The place of a phase in the queue of a site.
+/// The position of a phase in the queue of a site.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueuePosition {
-    /// The annotation of its revision about the place, as it was written.
+    /// The annotation of its revision about the position, as it was written.
     entry: String,
     /// Label of the chain.
     chain: String,
     /// The terms for upgrades.
     #[serde(default)]
     terms: Terms,
-    /// True if the phase had begun before the mirror was made: the manager delivered it, or another
-    /// mirror existed.
+    /// True if the phase had begun before the mirror was created: the manager had delivered it, or
+    /// another mirror had existed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_begun: bool,
 }
 
 impl QueuePosition {
-    /// The place of a phase; `None` for a phase that is not of a site.
+    /// The position of a phase; `None` for a phase that is not of a site.
     pub fn of(phase: &PhaseRecord, terms: Terms, has_begun: bool) -> Option<Self> {
         Some(Self {
             entry: phase.annotations.get(ANNOTATION_SITE)?.clone(),

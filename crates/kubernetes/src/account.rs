@@ -58,7 +58,7 @@ impl Target {
     /// Returns the reason that an account may not read an object, also if the right cannot be
     /// checked; `None` if the account may.
     ///
-    /// One request asks for all objects of a kind in a namespace, and a second one for the object
+    /// One request is about all objects of a kind in a namespace, and a second one about the object
     /// itself if not all of them may be read. Answers are cached for a while.
     pub async fn hides(&self, account: &Account, gvk: &Gvk, key: &ObjectKey) -> Option<String> {
         let resource = match self.resolve(gvk).await {

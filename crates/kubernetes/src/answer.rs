@@ -28,7 +28,7 @@ use baton_engine::{Answer, recreate::is_about_immutability};
 pub(crate) enum Operation {
     /// A read.
     Get,
-    /// An unforced apply of an object believed absent, also as a dry run.
+    /// An apply without force of an object that is not expected to exist, also as a dry run.
     Create,
     /// An apply with preconditions, also as a dry run.
     Apply,

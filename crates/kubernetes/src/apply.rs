@@ -5,7 +5,7 @@
 //! - Each request is sent once, and a second time only after a pause that the server demands (429
 //!   or 503 with `Retry-After`).
 //! - A write carries a precondition. An apply to an existing object has its UID and version: on a
-//!   1.36 server the version alone does not keep an apply from creating the object anew if the
+//!   1.36 server the version alone does not keep an apply from creating the object again if the
 //!   object was deleted in between; the UID does (409). A create has a version alone, one that no
 //!   object has: the server creates the object (201), or refuses the request if there is one (409),
 //!   also one of ours.

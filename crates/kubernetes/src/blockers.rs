@@ -43,7 +43,8 @@ pub struct Blocker {
     pub key: ObjectKey,
 }
 
-/// The state in which a user last observed a blocker, before it is watched.
+/// The state of a blocker that its [user](User) observed before the watch began. The user is
+/// notified if the first list of the watch has another state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastObserved {
     /// The blocker did not exist.

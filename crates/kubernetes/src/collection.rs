@@ -55,7 +55,7 @@ impl Extent {
 /// The conclusion about the objects of a kind from [`Event::Unserved`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unserved {
-    /// There are no objects: for a kind whose definition is asked for (`WatchSpec::definition`).
+    /// There are no objects: for a kind whose definition is read (`WatchSpec::definition`).
     Empty,
     /// It is unknown which objects there are.
     Unknown,
@@ -151,7 +151,7 @@ impl<K: Identity> Fold<K> {
         self.was_complete
     }
 
-    /// Resets [`Fold::was_complete`].
+    /// Sets [`Fold::was_complete`] to false.
     pub fn forget(&mut self) {
         self.was_complete = false;
     }

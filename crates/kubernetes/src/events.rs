@@ -5,11 +5,12 @@
 //! - [`EventPublisher::publish`] never waits and never fails: an event that does not fit into the
 //!   queue is dropped and counted.
 //! - The same event about the same object is written once in five minutes; repetitions are counted
-//!   into its series.
-//! - An object that produces ever new events is cut off after a burst, and may cause one more write
-//!   per minute.
-//! - One request is sent at a time, so that events take little from the reconciles. Namespaces take
-//!   turns: a namespace with many events delays, and crowds out, only its own.
+//!   in its series.
+//! - An object with many different events may cause 25 writes at once, and then one write per
+//!   minute; its other events are dropped.
+//! - One request is sent at a time, so that events take little of the request rate of the
+//!   reconciles. Namespaces take turns: a namespace with many events delays and displaces only its
+//!   own events.
 //!
 //! The `Recorder` of kube (kube-runtime 5) is not used, not even behind this filter: it counts only
 //! its own writes, by a key without the note, so suppressed repetitions and later notes are lost; a
@@ -25,6 +26,7 @@ use std::sync::{
 };
 use std::time::Duration;
 
+use baton_apis::metrics;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -62,7 +64,7 @@ const QUEUE: usize = 1024;
 const NAMESPACE_QUEUE: usize = 256;
 /// Time limit for writing one event.
 const REQUEST: Duration = Duration::from_secs(10);
-/// The longest delay of the end of the process for the sake of events.
+/// Time limit for writing the waiting events when the process ends.
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// Limits of the API, in bytes.
@@ -104,11 +106,7 @@ impl EventMetrics {
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let family = Family::<OutcomeLabel, Counter>::default();
-        registry.register(
-            "baton_events",
-            "Kubernetes Events by outcome",
-            family.clone(),
-        );
+        registry.register(metrics::EVENTS.name, metrics::EVENTS.help, family.clone());
         let counters = EventOutcome::ALL.map(|outcome| {
             family.get_or_create_owned(&OutcomeLabel {
                 outcome: outcome.as_str(),
@@ -251,8 +249,8 @@ impl EventPublisher {
             annotations,
         } = note.into();
         let inner = &self.inner;
-        // The room is checked first: an event that the filter has admitted counts as written, even
-        // if it is shed later.
+        // The free space in the queue is checked first, because the filter counts an event that it
+        // has admitted as written.
         let lane = namespace_of(&regarding);
         let mut waiting = inner.backlog.waiting.lock();
         let is_ending = inner.backlog.is_ending.load(Ordering::Acquire);
@@ -287,7 +285,7 @@ impl EventPublisher {
         };
         waiting.push(lane, (event, count));
         if waiting.len() > QUEUE {
-            // The namespace with the most events loses one.
+            // Drops an event of the namespace with the most waiting events.
             waiting.shed();
             inner.metrics.count(EventOutcome::Dropped);
         }

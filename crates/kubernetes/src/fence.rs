@@ -229,7 +229,7 @@ impl<S> Layer<S> for Fence {
     }
 }
 
-/// The service that a [`Fence`] makes.
+/// A service whose writes must pass a [`Fence`].
 #[derive(Clone, Debug)]
 pub struct Fenced<S> {
     inner: S,

@@ -1,15 +1,16 @@
 //! The rule by which a store applies the events of a watch and the answers to its own writes.
 //!
 //! # Guarantees
-//! - A stored object is never older than our own writes, once their answers were applied.
-//! - An object whose deletion the watch has reported does not reappear by the answer to a write
-//!   that was older than the deletion; while a list is under way it may, until the end of the list.
-//! - A list is the state of the server. It removes objects that it does not contain, and replaces
-//!   those that it contains even by an older version, as after a backup was restored. Objects
-//!   written since the list began are exempt.
+//! - After the answer to one of our writes was applied, the stored object is never older than this
+//!   write.
+//! - The answer to a write does not restore an object if the watch has reported a later deletion of
+//!   it. Exception: during a list it may restore the object until the list ends.
+//! - A list is the state of the server. Stored objects that it does not contain are removed, and all
+//!   others are replaced, even by an older version, as after a backup was restored. Exception:
+//!   objects that were written since the list began.
 //!
-//! Versions of one kind are comparable, and 0 stands for a version that is no number: then only the
-//! watch counts.
+//! Versions of one kind are comparable. A version that is no number is passed as 0. An event or an
+//! answer with version 0 never replaces a stored object.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +19,7 @@ use std::collections::BTreeSet;
 pub struct Freshness<K> {
     /// The newest version that the watch has reported.
     observed: u64,
-    /// The objects that were written since the list under way began; `None` if no list is under
-    /// way.
+    /// The objects that were written since the current list began; `None` if no list is in progress.
     written: Option<BTreeSet<K>>,
 }
 
@@ -33,40 +33,44 @@ impl<K> Default for Freshness<K> {
 }
 
 impl<K: Ord> Freshness<K> {
-    /// Notes that a list begins.
+    /// Records that a list begins.
     pub fn list_started(&mut self) {
         // A server that was restored from a backup counts from a lower version.
         self.observed = 0;
         self.written = Some(BTreeSet::new());
     }
 
-    /// True if an object of the list replaces the stored version.
+    /// True if an object of the list, with this version, replaces the stored version `stored`.
     pub fn listed(&self, key: &K, stored: Option<u64>, version: u64) -> bool {
         let was_written = (self.written.as_ref()).is_some_and(|written| written.contains(key));
         stored.is_none_or(|stored| version > stored || (version < stored && !was_written))
     }
 
-    /// Ends a list of this version. The result takes an object that the list does not contain, and
-    /// its stored version, and reports if the object was written after the list.
+    /// Records the end of a list of this version. Returns a predicate for stored objects that the
+    /// list does not contain: true for an object and its stored version if the object was written
+    /// after the list, so that it stays.
     pub fn list_done(&mut self, version: u64) -> impl Fn(&K, u64) -> bool + use<K> {
         self.reached(version);
         let written = self.written.take().unwrap_or_default();
         move |key, kept| kept > version && written.contains(key)
     }
 
-    /// True if an object that the watch reports replaces the stored version.
+    /// True if an object that the watch reports, with this version, replaces the stored version
+    /// `stored`.
     pub fn observed(&mut self, stored: Option<u64>, version: u64) -> bool {
         self.reached(version);
         stored.is_none_or(|stored| version > stored)
     }
 
-    /// Notes that the watch has reported all events up to a version.
+    /// Records that the watch has reported all events up to a version.
     pub fn reached(&mut self, version: u64) {
         self.observed = self.observed.max(version);
     }
 
-    /// True if the answer to a write replaces the stored version. An object that is not stored and
-    /// is older than the events of the watch was reported too, and is deleted already.
+    /// True if the answer to a write, with this version, replaces the stored version `stored`.
+    ///
+    /// If the object is not stored, the version is compared with the newest one that the watch has
+    /// reported: an object of an older version was deleted in the meantime.
     pub fn written(&mut self, key: K, stored: Option<u64>, version: u64) -> bool {
         let is_newer = version > stored.unwrap_or(self.observed);
         if let Some(written) = self.written.as_mut().filter(|_| is_newer) {

@@ -131,7 +131,7 @@ impl Informers {
         let unused = registry.set_uses(user, Some(gvks));
         let mut watched = Vec::with_capacity(served.len());
         for (gvk, resource) in served {
-            // A CRD that was created anew may have another plural or scope.
+            // A CRD that was created again may have another plural or scope.
             let usable = registry.running.get(gvk).is_some_and(|informer| {
                 informer.resource == *resource && *informer.state.borrow() != State::Unserved
             });

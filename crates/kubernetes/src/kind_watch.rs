@@ -94,7 +94,7 @@ async fn defines(client: &Client, name: &str, kind: &str) -> Result<bool, String
         .map_err(|error| format!("reading CustomResourceDefinition {name}: {error}"))
 }
 
-/// Watches for ever.
+/// Watches forever.
 pub(crate) async fn watch(
     client: Client,
     discovery: Arc<Discovery>,
@@ -180,7 +180,7 @@ impl Definitions {
 
     /// The groups whose kinds may have changed.
     fn changed_by(&mut self, event: &Event<'_>) -> BTreeSet<String> {
-        // Before the first list no kind was believed to be absent.
+        // Before the first list, no kind counts as absent.
         let was_complete = self.definitions.was_complete();
         let changes = self.definitions.take(event, version);
         self.is_forbidden = match event {

@@ -7,7 +7,7 @@
 //! # Guarantees
 //!
 //! - Every write to the lease carries the `resourceVersion` that the decision was made on. Of two
-//!   candidates that find the lease vacant, one wins.
+//!   candidates that find the lease vacant, one gets it.
 //! - The clock of another machine is not trusted. A holder counts as gone once its record has not
 //!   changed for the duration that the record states, as measured by this process since it first
 //!   observed the record.

@@ -17,9 +17,9 @@ use crate::{
 pub const MAX_PODS: usize = 50;
 
 impl Target {
-    /// Reads some of the pods that the `spec.selector` of a workload selects in a namespace: one
-    /// request. Empty if they cannot be read: they only explain another failure, so their own is
-    /// not reported.
+    /// Reads at most [`MAX_PODS`] of the pods that the `spec.selector` of a workload selects in a
+    /// namespace, by one request. The result is empty if the pods cannot be read. Pods are only read
+    /// to explain a failure of the workload, so an error is not reported.
     pub async fn pods(&self, namespace: &str, selector: &Value) -> Vec<Value> {
         #[derive(Deserialize)]
         struct List {

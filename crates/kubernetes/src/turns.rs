@@ -160,7 +160,7 @@ mod tests {
                     before.push(lane);
                 }
                 if waiting[&lane].is_empty() {
-                    // A lane that waits again starts anew.
+                    // The turns of this lane are counted from 0 when it waits again.
                     passed.remove(&lane);
                 }
                 let len: usize = waiting.values().map(VecDeque::len).sum();

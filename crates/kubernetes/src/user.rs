@@ -3,7 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-/// An object for which other objects are watched. An object that is created anew under the same
+/// An object for which other objects are watched. An object that is created again under the same
 /// name is another user.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct User {

@@ -61,7 +61,7 @@ const BACKOFF: Backoff = Backoff {
 };
 /// Time after which a watch that the server should have ended is ended by the client.
 const WATCH_GRACE: Duration = Duration::from_secs(15);
-/// Time of silence after which the server is asked for its version. After the same time again the
+/// Time without an event after which the version of the server is requested. After the same time again the
 /// watch is resumed.
 ///
 /// Silence is normal for a kind that does not change. The API server sends a bookmark every minute,
@@ -192,7 +192,7 @@ impl Failing {
     }
 }
 
-/// Lists and watches for ever; see the guarantees of the module.
+/// Lists and watches forever; see the guarantees of the module.
 pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>) + Send) {
     let mut failures = 0;
     let mut limit = spec.page_size;
@@ -266,7 +266,7 @@ fn is_regular(end: &Result<(), WatchError>) -> bool {
     )
 }
 
-/// Reports a failure and waits, at least as long as the server asks for.
+/// Reports a failure and waits, at least as long as the server requests.
 async fn pause(
     client: &Client,
     failures: &mut u32,

@@ -19,7 +19,7 @@ pub trait BelongsToRevision: OwnKind {
     /// The type of the status.
     type Status: DeserializeOwned + Serialize + Default + PartialEq + Send + Sync;
 
-    /// The kind that belongs to revisions of a kind.
+    /// The kind whose objects belong to revisions of this kind.
     fn of_revisions(kind: RevisionKind) -> Self;
 
     /// The kind of the revisions.

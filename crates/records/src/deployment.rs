@@ -17,7 +17,7 @@ use crate::{
     store::Store,
 };
 
-/// The kind of the deployments that make revisions of a kind.
+/// The kind of the deployments that create revisions of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeploymentKind(pub RevisionKind);
 
@@ -54,7 +54,7 @@ impl DeploymentRecord {
     /// The template as the API server sent it.
     ///
     /// # Errors
-    /// If the API server has accepted a spec that is none of this kind.
+    /// If the spec cannot be parsed, although the API server has accepted it.
     pub fn template(&self) -> Result<Value, ReadError> {
         #[derive(Default, Deserialize)]
         #[serde(default)]

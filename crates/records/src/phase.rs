@@ -21,7 +21,7 @@ use crate::{
     store::Store,
 };
 
-/// The kind of the delegated phases of revisions of a kind.
+/// The kind of the phase objects of revisions of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhaseKind(pub RevisionKind);
 
@@ -55,8 +55,8 @@ pub type PhaseRecord = Record<PhaseKind>;
 pub type Phases = Store<PhaseKind>;
 
 impl PhaseRecord {
-    /// The class that delivers the phase; empty if there is none. Once the phase may have been
-    /// delivered, this is the class that was noted then, even if the label has changed since.
+    /// The class that delivers the phase; empty if there is none. After the first delivery, this is
+    /// the class of that delivery, even if the label has changed.
     pub fn class(&self) -> &str {
         self.pinned_class().unwrap_or_else(|| self.labelled_class())
     }
@@ -67,7 +67,7 @@ impl PhaseRecord {
         label.map_or("", String::as_str)
     }
 
-    /// The class that was noted before anything was delivered, if so.
+    /// The class that was recorded before the first delivery; `None` before that.
     pub fn pinned_class(&self) -> Option<&str> {
         let noted = self.annotations.get(ANNOTATION_PHASE_CLASS);
         noted
@@ -102,7 +102,7 @@ impl PhaseRecord {
     /// The service account that writes the objects, if the phase names one.
     ///
     /// # Errors
-    /// If the API server has accepted a spec that is none of this kind.
+    /// If the spec cannot be parsed, although the API server has accepted it.
     pub fn service_account(&self) -> Result<Option<String>, ReadError> {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -128,7 +128,7 @@ impl PhaseRecord {
         self.object_with(json!({ "labels": self.labels, "annotations": self.annotations }))
     }
 
-    /// True if the objects are given up while their cluster cannot be reached.
+    /// True if objects that cannot be removed are left behind (`baton.run/abandon`).
     pub fn is_abandoned(&self) -> bool {
         self.annotations
             .get(ANNOTATION_ABANDON)
@@ -147,7 +147,8 @@ impl Phases {
 mod tests {
     use super::*;
 
-    /// The noted class is valid only together with the finalizer: without it nothing was delivered.
+    /// The recorded class is valid only together with the finalizer: without the finalizer, nothing
+    /// was delivered.
     #[test]
     fn a_phase_keeps_the_class_of_its_delivery() {
         for (noted, finalizer, expected) in [

@@ -17,7 +17,7 @@ use crate::{
 /// Number of objects in a page of a list. Objects are long, and a page is in memory as a whole.
 const PAGE: u32 = 100;
 
-/// Updates the store of a kind for ever. `listed` is called after each complete list.
+/// Updates the store of a kind forever. `listed` is called after each complete list.
 ///
 /// An object that cannot be read is logged and skipped.
 pub async fn run<K: RecordKind>(

@@ -132,7 +132,7 @@ pub struct Inherited {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The notes on a revision of the deployment that makes revisions of its kind.
+/// The notes on a revision of the deployment that creates revisions of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// Hash of the template of the revision, as the maker of the revision computed it.
@@ -214,13 +214,13 @@ pub enum RevisionIndex {
     Previous,
     /// The slices in use.
     Slice,
-    /// Name of the deployment that made the revision.
+    /// Name of the deployment that created the revision.
     Deployment,
     /// UID of the controller.
     Controller,
     /// Label of the chain of revisions of Releases, or of a site.
     Chain,
-    /// Name of the `SiteDeployment` that made the revision.
+    /// Name of the `SiteDeployment` that created the revision.
     SiteDeployment,
     /// Name of the `SiteApplication` whose version the revision delivers.
     SiteApplication,

@@ -102,8 +102,7 @@ impl<K: RecordKind> Store<K> {
         self.inner.write().freshness(kind).list_started();
     }
 
-    /// Applies a record of the list that has begun last. True if the record differs from the stored
-    /// one.
+    /// Applies a record of the current list. Returns true if the record differs from the stored one.
     pub fn observe_listed(&self, record: Record<K>) -> bool {
         let change = {
             let mut inner = self.inner.write();
@@ -173,10 +172,11 @@ impl<K: RecordKind> Store<K> {
         }
     }
 
-    /// Stores a status that may not be written yet. True if the object exists. Nothing is emitted.
+    /// Stores a status that may not be on the server yet, for an object with this UID. Returns true
+    /// if the object is in the store. Emits no change.
     ///
     /// # Errors
-    /// Never for a status of ours; the signature of the serialiser requires the result.
+    /// If the status cannot be serialised, which does not happen for the status types of Baton.
     pub fn note_status(
         &self,
         key: &Key<K>,

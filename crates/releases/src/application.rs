@@ -79,8 +79,8 @@ pub enum Step {
     /// Read the Releases from the server, because a Release that was observed before is missing in
     /// the cache.
     List,
-    /// Create a Release. If the name is taken, the Releases have to be listed before that counts as
-    /// an answer.
+    /// Create a Release. If a Release with this name exists, the answer is a refusal only after the
+    /// Releases were listed.
     Create(Box<Release>),
     /// Finish the sync.
     Finish(Box<Outcome>),
@@ -307,7 +307,12 @@ impl Sync<'_> {
         self.conditions.set_plain(ROLLING_OUT, true);
     }
 
-    /// The generation of the Release after the newest one, which differs from the template.
+    /// The generation of the Release that follows the newest one, because the newest one differs from
+    /// the template. `wanted` is the hash of the template.
+    ///
+    /// # Errors
+    /// If there is no higher number, or if the content was created repeatedly and the next Release
+    /// has to wait.
     fn generation_after(
         &self,
         newest: &HistoryEntry<'_>,
@@ -412,7 +417,7 @@ impl Sync<'_> {
 }
 
 impl Answers {
-    /// True if a chart was resolved to its own version.
+    /// True if the version of the chart is the result of a resolution in this sync.
     fn found(&self, chart: &Chart) -> bool {
         self.versions.iter().any(|(asked, answer)| {
             (&asked.name, &asked.repo_url) == (&chart.name, &chart.repo_url)

@@ -15,7 +15,7 @@ pub enum Verdict {
     Overridden(String),
     /// Blocks apply: their names.
     Blocked(String),
-    /// Blocks are overridden that do not exist; this counts as blocked. Their names.
+    /// The annotation overrides blocks that do not exist, which counts as blocked: their names.
     Unknown(String),
 }
 
@@ -76,7 +76,7 @@ pub fn tidied(overrides: &str) -> String {
     Vec::from_iter(listed(overrides)).join(",")
 }
 
-/// Spaces around names are not removed.
+/// The names in the annotation. As in Shipper, spaces around names are part of the names.
 fn listed(overrides: &str) -> BTreeSet<&str> {
     let blocks = overrides.split(',');
     blocks.filter(|block| !block.is_empty()).collect()

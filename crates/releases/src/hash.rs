@@ -112,7 +112,8 @@ fn write_value(text: &mut String, value: &Value) {
         Value::String(value) => write_string(text, value),
         Value::Array(items) => write_list(text, items, write_value),
         Value::Object(map) => {
-            // The map has another order when a crate of the build enables it.
+            // The map keeps the order of insertion if any crate of the build enables the feature
+            // `preserve_order` of `serde_json`.
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by_key(|(key, _)| *key);
             text.push('{');

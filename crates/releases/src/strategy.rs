@@ -235,8 +235,9 @@ pub fn plan(
             let target = successor.release.spec.target_step;
             let step = step_at(steps(successor.release), target, own.release)?;
             let achieved = achieved(successor.release);
-            // The head may have left the achieved step towards another one that it never reached.
-            // Then this Release must not lose what the head still needs.
+            // The target step of the head may have been changed and changed back, so that the head
+            // no longer has the pods and traffic of its achieved step. Until it has them again, this
+            // Release keeps its own.
             let left =
                 successor_is_head && !ReleaseWithGoals::contender(leader, step.values).is_there();
             if achieved != Some(target) || left {

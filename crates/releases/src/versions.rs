@@ -109,7 +109,7 @@ pub fn highest<'a>(
     let in_range = parsed
         .iter()
         .filter(|(version, _)| constraint.matches(version, exists));
-    // Of equal versions, the first entry wins, whatever their number.
+    // Of any number of equal versions, the first entry is returned.
     let highest = in_range.reduce(|best, next| if next.0 > best.0 { next } else { best });
     Ok(highest.map(|(_, text)| *text))
 }

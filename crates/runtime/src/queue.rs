@@ -29,8 +29,8 @@ const REFUSED: Backoff = Backoff {
     longest: Duration::from_mins(10),
 };
 
-/// Duration after which a pass counts as slow: it waits for another process, and other passes need
-/// not wait for it.
+/// Duration after which a pass counts as slow. Such a pass waits for another process, so it no
+/// longer occupies a worker.
 const SLOW: Duration = Duration::from_millis(250);
 /// Limit of the passes per worker, slow ones included.
 const MOST_SLOW: usize = 32;
@@ -66,11 +66,11 @@ impl Lane {
 /// # Guarantees
 /// - Lanes take turns: for any number of ready keys in a lane, a key of another lane waits for no
 ///   more than one key of each.
-/// - Slow passes delay only passes in the same place: no place has more passes under way than there
-///   are workers, and slow passes do not count as at work.
-/// - A key added while it is worked on is handed out once more afterwards.
-/// - A key that waits for a time is handed out earlier if it is added in between; the earliest of
-///   several times counts.
+/// - A slow pass delays only passes of its own cluster or namespace: it no longer occupies a worker,
+///   and no cluster or namespace has more passes in progress than there are workers.
+/// - A key that is added while its pass runs is returned once more after that pass.
+/// - A key that waits for a time is returned earlier if it is added in the meantime. If it is added
+///   with several times, the earliest one counts.
 #[derive(Debug)]
 pub struct Queue<K> {
     state: Mutex<State<K>>,
@@ -112,9 +112,9 @@ impl<K> fmt::Debug for Shares<K> {
 struct State<K> {
     ready: Turns<Lane, (K, Instant)>,
     queued: HashSet<K>,
-    /// The place of each running key, and the time at which its pass began.
+    /// The cluster or namespace of each running key, and the time at which its pass began.
     running: HashMap<K, (Bottleneck, Instant)>,
-    /// Number of running keys in each place.
+    /// Number of running keys in each cluster or namespace.
     busy: HashMap<Bottleneck, usize>,
     /// Keys that were added while they were running.
     again: HashSet<K>,
@@ -327,8 +327,8 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
         }
     }
 
-    /// True if no pass is at work, and no ready key may begin. Keys that wait for a time do not
-    /// count, nor do slow passes and the keys that wait for their place.
+    /// True if no pass occupies a worker, and no ready key may begin. This does not include slow
+    /// passes, keys that wait for a time, and keys whose cluster or namespace has too many passes.
     pub fn is_idle(&self) -> bool {
         let (state, now) = (self.state.lock(), Instant::now());
         let room = |lane: &Lane| has_room(&state.busy, lane, self.workers());
@@ -349,14 +349,14 @@ impl<K: Clone + Eq + Ord + Hash> State<K> {
         }
     }
 
-    /// The times at which the passes that are not slow yet become slow.
+    /// The times at which the passes that occupy a worker become slow.
     fn at_work(&self, now: Instant) -> impl Iterator<Item = Instant> {
         let slow = self.running.values().map(|(_, since)| *since + SLOW);
         slow.filter(move |slow| *slow > now)
     }
 
-    /// Removes the next key that may be worked on. If there is none, returns the time at which the
-    /// next pass at work becomes slow, if that makes room.
+    /// Removes the next key whose pass may begin, and returns it with the time since which it was
+    /// ready. If all workers are occupied, returns the time at which the next pass becomes slow.
     fn take(&mut self, workers: usize, now: Instant) -> Result<(K, Instant), Option<Instant>> {
         if self.at_work(now).count() >= workers {
             return Err(self.at_work(now).min());
@@ -386,7 +386,7 @@ impl<K: Clone + Eq + Ord + Hash> State<K> {
     }
 }
 
-/// True if another pass may begin in the place of a lane.
+/// True if another pass may begin in the cluster or namespace of a lane.
 fn has_room(busy: &HashMap<Bottleneck, usize>, lane: &Lane, workers: usize) -> bool {
     busy.get(&lane.bottleneck())
         .is_none_or(|busy| *busy < workers)
@@ -497,7 +497,7 @@ mod tests {
         assert_eq!(queue.next().await.0, "b2");
         assert_eq!(start.elapsed(), SLOW, "a waiter has nothing to wait for");
         tokio::time::advance(SLOW * 100).await;
-        assert_eq!(handed_out(&queue), "", "two stand still there already");
+        assert_eq!(handed_out(&queue), "", "two passes are slow there already");
         assert!(queue.is_idle(), "no other waits");
         queue.done(&"b1@x");
         assert!(!queue.is_idle());

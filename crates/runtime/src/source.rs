@@ -66,7 +66,7 @@ impl<K> Wake<K> {
 impl<K: Clone + Eq + Ord + Hash + Send + 'static> Queue<K> {
     /// Adds the keys to which `trigger` maps each change of a source, until `controller` is
     /// dropped. A trigger gets the controller as its first argument: a reference of its own would
-    /// keep the controller, and in most cases the source, alive for ever.
+    /// keep the controller, and in most cases the source, alive forever.
     pub fn wake_on<E, T, I>(
         self: &Arc<Self>,
         source: &Source<E>,
@@ -86,7 +86,7 @@ impl<K: Clone + Eq + Ord + Hash + Send + 'static> Queue<K> {
         });
     }
 
-    /// Adds an object to reconcile.
+    /// Adds the key of an object to reconcile, now or after the delay of `wake`.
     pub fn wake(&self, wake: Wake<K>) {
         if wake.after.is_zero() {
             self.add(wake.key);

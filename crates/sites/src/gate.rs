@@ -158,7 +158,7 @@ impl<'a> Question<'a> {
     /// - The first phase of a revision begins only when the nearest older revision that takes part
     ///   is available, or has failed. So the order of the chain is the order in the site. A
     ///   revision that was refused before it began is passed over.
-    /// - A phase that has begun continues, whatever the terms are.
+    /// - A phase that has begun continues, for any terms.
     /// - Only revisions that wait are skipped, and only for a later version with the same major and
     ///   minor number.
     pub fn decide(self, terms: &Terms, now: Timestamp) -> Decision {
@@ -170,7 +170,7 @@ impl<'a> Question<'a> {
         }
         if own.begun() == PhaseStart::Skipped || begun == PhaseStart::Skipped {
             let message =
-                "This version is left out, because a later version replaces it.".to_owned();
+                "This version is skipped, because a later version replaces it.".to_owned();
             return Decision::Skip { message };
         }
         if let Some(newer) = self.newer().find(|newer| newer.since().is_some()) {
@@ -307,7 +307,7 @@ impl<'a> Question<'a> {
             later.entry.application == entry.application
                 && may_skip(&entry.version, &later.entry.version)
         })?;
-        let message = format!("This version is left out, because {later} replaces it.");
+        let message = format!("This version is skipped, because {later} replaces it.");
         Some(Decision::Skip { message })
     }
 

@@ -149,7 +149,7 @@ pub struct Version {
     pub stop: SiteStop,
     /// True if the version has probes; without probes its health is unknown.
     pub has_probes: bool,
-    /// Minimum time for which sites of a wave have to stay available, whatever the strategy says.
+    /// Minimum time for which sites of a wave have to stay available; a strategy can only extend it.
     pub success_delay: SignedDuration,
 }
 
@@ -171,7 +171,7 @@ pub struct Site {
     pub is_placed: bool,
     /// True if the site can be reached now.
     pub is_online: bool,
-    /// Time since which the site has been online without interruption, as far as known. If this
+    /// Time since which the site has been online without interruption, as far as observed. If this
     /// time is too late, revisions get more time; if it is too early, they may fail because of an
     /// interruption.
     pub online_since: Option<Timestamp>,
@@ -193,7 +193,7 @@ pub struct Revision {
     pub entry: Arc<SiteEntry>,
     /// State of the revision.
     pub state: RevisionState,
-    /// Reports if the revision has begun in its site, as far as known; also for an archived
+    /// Reports if the revision has begun in its site, as far as observed; also for an archived
     /// revision.
     pub beginning: RevisionStart,
     /// True if the revision is being deleted.
@@ -205,7 +205,7 @@ pub struct Revision {
 /// The beginning of a revision in its site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevisionStart {
-    /// The revision has not begun, as far as known.
+    /// The revision has not begun, as far as observed.
     None,
     /// Older workloads stop for the revision. It has written nothing.
     Stopping,
@@ -216,7 +216,7 @@ pub enum RevisionStart {
 /// The state of a revision of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RevisionState {
-    /// The revision was given to the site, and has not begun as far as known.
+    /// The revision was given to the site, and has not begun as far as observed.
     Queued,
     /// The revision was skipped in the queue.
     Skipped,

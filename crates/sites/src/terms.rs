@@ -36,7 +36,7 @@ pub struct OwnerTerms {
     pub windows_apply_to_edits: bool,
     /// `spec.strategy.progressDeadline` of the `SiteDeployment`, in seconds. A version that is not
     /// available after this time does not hold the next one any more. `None`: it holds the next one
-    /// for ever.
+    /// forever.
     #[serde(default, skip_serializing_if = "is_default")]
     pub progress_deadline: Option<u32>,
 }

@@ -26,7 +26,7 @@ pub fn is_io(error: &(dyn Error + 'static), kind: io::ErrorKind) -> bool {
         .any(|io| io.kind() == kind)
 }
 
-/// The last cause in one line. A time-out has the same text for all layers of the client.
+/// The last cause in one line. A time-out has the same text in all layers of the client.
 pub fn innermost(error: &(dyn Error + 'static)) -> String {
     if is_io(error, io::ErrorKind::TimedOut) {
         return "no answer in time".to_owned();
@@ -44,7 +44,8 @@ pub fn refusal(status: &Status) -> String {
     }
 }
 
-/// True if the object is missing, and not its kind: for an unknown path the details name nothing.
+/// True if the server serves the kind, but the object does not exist. For an unknown path, the
+/// details of the status contain no name.
 pub fn is_absent(status: &Status) -> bool {
     let details = status.details.as_ref();
     status.code == 404 && details.is_some_and(|details| !details.name.is_empty())

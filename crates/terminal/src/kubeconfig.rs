@@ -114,8 +114,8 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// The error, with the flags that set this kubeconfig: the prefix `hub-` stands for
-    /// `--hub-kubeconfig` and `--hub-context`.
+    /// The text of the error with other names of flags: with the prefix `hub-`, the text has
+    /// `--hub-kubeconfig` and `--hub-context` in place of `--kubeconfig` and `--context`.
     pub fn with_flags(&self, prefix: &str) -> String {
         self.to_string()
             .replace("--kubeconfig", &format!("--{prefix}kubeconfig"))

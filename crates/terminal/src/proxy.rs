@@ -39,8 +39,8 @@ impl fmt::Debug for Variable {
     }
 }
 
-/// An environment variable, or a kubeconfig, names no proxy. The value may contain a password, and
-/// is not quoted.
+/// The value of an environment variable or of a kubeconfig is not the URL of a proxy. The message
+/// does not contain the value, because the value may contain a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0} is not the URL of a proxy, such as http://proxy.example:3128, https://... or socks5://..."
@@ -73,7 +73,7 @@ impl Proxies {
     /// The proxy for a server; `None` if it is reached without one.
     ///
     /// # Errors
-    /// If the proxy for this server is no valid URL; the error names the variable.
+    /// If the proxy for this server has no valid URL; the error names the variable.
     pub fn to(&self, server: &Uri) -> Result<Option<Uri>, ProxyError> {
         let variable = match server.scheme_str() {
             Some("https") => self.https.as_ref(),
@@ -100,7 +100,7 @@ impl Proxies {
         let entries: Vec<&str> = entries
             .filter_map(|entry| for_port(entry.trim(), port))
             .collect();
-        // Any proxy will do: only the exceptions are compared here.
+        // The URL of the proxy does not matter: the matcher only decides on the exceptions.
         let matcher = Matcher::builder()
             .all("http://proxy")
             .no(entries.join(","))
@@ -141,7 +141,7 @@ fn parse(text: &str) -> Option<Uri> {
     (is_known && uri.host().is_some_and(|host| !host.is_empty())).then_some(uri)
 }
 
-/// A proxy as in messages: without user and password.
+/// The URL of a proxy for messages: without user and password.
 pub fn shown(proxy: &Uri) -> String {
     let url = server_url(proxy);
     match (url.split_once("://"), url.rsplit_once('@')) {
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// As in Go, even where the matcher has other rules.
+    /// Go accepts an asterisk and a port in an exception, and the matcher does not.
     #[test]
     fn exceptions_may_have_an_asterisk_and_a_port() {
         for (list, is_proxied) in [

@@ -2,7 +2,7 @@
 //!
 //! A new revision reports for the first time a moment after its creation, and a revision of
 //! delegated phases progresses with each report of a phase object. A status write for each of these
-//! steps costs the API server more than the creation of the object, and nobody can act on it. So a
+//! steps costs the API server more than the creation of the object, and no user can act on it. So a
 //! status is written only after it has not changed for a moment. An object that is stuck is
 //! reported that way. No state depends on a debounced status: after a restart the same status is
 //! computed again.
@@ -139,7 +139,7 @@ mod tests {
                 "{after} {is_loaded}"
             );
         }
-        // A new object of the same name has another UID, and its time starts anew.
+        // A new object of the same name has another UID, and its time starts again.
         assert_eq!(left(&"b".into(), false, 11_000), Some(1000));
         debounced.forget(&key());
         assert_eq!(left(&uid, false, 11_500), Some(1000));

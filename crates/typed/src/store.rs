@@ -90,7 +90,7 @@ impl<K: Kind> Store<K> {
         }
     }
 
-    /// Watches the objects on the server for ever. While the kind is not defined no request is
+    /// Watches the objects on the server forever. While the kind is not defined no request is
     /// sent, until `defined` reports a change of the definitions of its group.
     pub async fn follow(self: Arc<Self>, client: Client, defined: Arc<Notify>) {
         loop {
@@ -120,7 +120,7 @@ impl<K: Kind> Store<K> {
         ))
     }
 
-    /// Watches the selected objects on a server for ever.
+    /// Watches the selected objects on a server forever.
     pub async fn follow_at(self: Arc<Self>, client: Client, spec: WatchSpec) {
         self.feed(client, spec, || {}).await;
     }

@@ -81,14 +81,14 @@ impl Stores {
         join_all(self.defined.iter().map(|store| store.listed())).await;
     }
 
-    /// The common extent of all stores. Unless all objects are known, nothing is created or
-    /// deleted.
+    /// The common extent of all stores: [`Extent::All`] if all of them are complete. Otherwise
+    /// controllers must not create or delete objects.
     pub fn extent(&self) -> Extent {
         let extents = self.all().map(|store| store.extent());
         extents.fold(Extent::All, Extent::and)
     }
 
-    /// Wakes keys when the set of objects of a store becomes unknown.
+    /// Wakes the keys that `keys` returns when a store no longer contains all objects of its kind.
     pub fn wake_when_lost<K: ReconcileKey, C: Send + Sync + 'static>(
         &self,
         queue: &Arc<Queue<K>>,

@@ -32,7 +32,7 @@ pub struct Chain {
     pub deployment: Option<Deployment>,
     /// The revisions by number, lowest first. Revisions without a number come last, oldest first.
     pub revisions: Vec<Revision>,
-    /// Name of the revision that the user asked for; `None` if the user asked for a deployment.
+    /// Name of the revision that the user named; `None` if the user named a deployment.
     pub named: Option<String>,
 }
 
@@ -93,7 +93,7 @@ impl Chain {
         self.revisions.iter().find(|revision| revision.uid() == uid)
     }
 
-    /// The revision that the user asked for: the named one, or else the current one.
+    /// The revision that the user selected: the named one, or else the current one.
     pub fn subject(&self) -> Option<&Revision> {
         match &self.named {
             Some(name) => self.by_name(name),
@@ -101,7 +101,7 @@ impl Chain {
         }
     }
 
-    /// The deployment, if the user asked for it; `None` if the user asked for one of its revisions.
+    /// The deployment, if the user named it; `None` if the user named one of its revisions.
     pub fn asked_deployment(&self) -> Option<&Deployment> {
         self.deployment.as_ref().filter(|_| self.named.is_none())
     }
@@ -123,7 +123,7 @@ impl Chain {
     }
 }
 
-/// True if a revision was made from the present template of a deployment.
+/// True if a revision was created from the present template of a deployment.
 ///
 /// The rules are those of the manager: the content is the same, and so is the digest of the
 /// template's metadata, or the labels for a revision without a digest.
@@ -143,7 +143,7 @@ pub fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
             &template.metadata.labels,
         ),
     };
-    // The objects of slices that were not read are compared by the hash: only Baton makes revisions
+    // The objects of slices that were not read are compared by the hash: only Baton creates revisions
     // with slices.
     let is_of_hash = || {
         let object = &deployment.object;

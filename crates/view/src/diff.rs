@@ -104,7 +104,7 @@ impl Section {
         (!pair.is_same()).then(|| Self::new(topic).fate(DiffOutcome::Changed).pair(pair))
     }
 
-    /// Sets the fate.
+    /// Sets the outcome.
     #[must_use]
     pub fn fate(mut self, fate: DiffOutcome) -> Self {
         self.outcome = fate;
@@ -166,7 +166,7 @@ impl Pair {
         self.after.as_ref()
     }
 
-    /// The fate that follows from the difference of the sides.
+    /// The outcome that follows from the difference of the sides.
     pub fn fate(&self) -> DiffOutcome {
         match (&self.before, &self.after) {
             (None, Some(_)) => DiffOutcome::Added,

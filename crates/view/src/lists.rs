@@ -150,7 +150,7 @@ pub trait Question {
 
     /// Answers the question from the lists that were read. The question requests a further list by
     /// looking it up; lists that do not depend on each other are looked up before the first `?`, so
-    /// that they are read side by side.
+    /// that they are read concurrently.
     ///
     /// # Errors
     /// If there is no answer yet, or if there will be none.
@@ -172,7 +172,7 @@ pub enum NoAnswer {
     Unreadable(String),
 }
 
-/// An object that was asked for, but does not exist.
+/// A requested object that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissingObject {
     /// An object.
@@ -211,7 +211,7 @@ impl fmt::Display for MissingObject {
 /// The consequence of a list that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Necessity {
-    /// The question receives the reason, and has an answer all the same.
+    /// The question receives the reason, and has an answer nevertheless.
     Optional,
     /// The question has no answer without the list.
     Required,

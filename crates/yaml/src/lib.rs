@@ -2,9 +2,9 @@
 //!
 //! `serde_saphyr`, which reads and writes YAML elsewhere, is not used: for untyped values its
 //! results differ in 14 of the 102 recorded readings of kubectl (keys such as `on` and `y` are
-//! truth values, the merge key counts in its place, tags change the type of a scalar); it reads
-//! nothing after a broken document; and it provides neither the lines of the items of a list nor
-//! those of repeated keys.
+//! truth values, merged entries have the position of the merge key, tags change the type of a
+//! scalar); it reads nothing after an invalid document; and it provides neither the lines of the
+//! items of a list nor those of repeated keys.
 
 pub mod scalar;
 
@@ -47,13 +47,12 @@ const MOST_ALIASED_NODES: usize = 1_000_000;
 /// Limit of the nesting of nodes, those behind aliases included.
 const MAX_DEPTH: usize = 256;
 
-/// Reads all documents of a stream. A document that cannot be read does not hide the following
-/// ones.
+/// Reads all documents of a stream. Documents after an unreadable one are read as well.
 ///
 /// # Guarantees
 /// A document has the same meaning as for kubectl: scalars are those of YAML 1.1, other keys than
-/// strings are converted to strings, the last of equal keys counts, and merge keys are merged in
-/// their place.
+/// strings are converted to strings, the last of equal keys counts, and merged entries have the
+/// position of their merge key.
 pub fn read(text: &str) -> Vec<Result<ParsedDocument, Unreadable>> {
     // Comments are not needed, and many of them in a row would be an error.
     let options = granit_parser::options! { emit_comments: false };
@@ -182,19 +181,21 @@ impl<'p, 't> Reader<'p, 't> {
                 let node = node.ok_or("an alias stands for a value that contains it")?;
                 self.aliased += node.size;
                 if self.aliased > MOST_ALIASED_NODES {
-                    return Err("the aliases unfold to too much".to_owned());
+                    let message =
+                        format!("the aliases expand to more than {MOST_ALIASED_NODES} values");
+                    return Err(message);
                 }
                 (node, 0)
             }
             Event::SequenceStart(..) | Event::MappingStart(..) if level >= MAX_DEPTH => {
-                return Err("nested too deeply".to_owned());
+                return Err(too_deep());
             }
             Event::SequenceStart(_, anchor, _) => (self.sequence(level, is_items)?, anchor),
             Event::MappingStart(_, anchor, _) => (self.mapping(level)?, anchor),
             _ => return Err("a value is missing".to_owned()),
         };
         if level > 0 && level + node.depth > MAX_DEPTH {
-            return Err("nested too deeply".to_owned());
+            return Err(too_deep());
         }
         if anchor != 0 {
             self.anchors.insert(anchor, node.clone());
@@ -254,6 +255,10 @@ impl<'p, 't> Reader<'p, 't> {
     }
 }
 
+fn too_deep() -> String {
+    format!("values are nested more than {MAX_DEPTH} levels deep")
+}
+
 const NO_KEY: &str = "a key is a list or a map, not a text";
 
 /// The key for a value. JSON has only strings as keys.
@@ -265,13 +270,13 @@ fn key_text(value: Value) -> Result<String, String> {
             Some(value) if number.is_f64() => float_key(value),
             _ => number.to_string(),
         }),
-        Value::Null => Err("a key is empty; the text of that name needs quotes".to_owned()),
+        Value::Null => Err("a key is null; a key that is a text needs quotes".to_owned()),
         Value::Array(_) | Value::Object(_) => Err(NO_KEY.to_owned()),
     }
 }
 
-/// Merges maps into one, as kubectl does: in the place of the merge key, so that later keys replace
-/// merged ones. Of several maps the first one has precedence.
+/// Inserts the entries of a merge key, as kubectl does: at the position of the merge key, so that
+/// later keys replace merged ones. Of several maps the first one has precedence.
 fn merge(entries: &mut Map<String, Value>, merged: Value) -> Result<(), String> {
     match merged {
         Value::Object(map) => entries.extend(map),
@@ -419,7 +424,7 @@ mod tests {
             (
                 "a: 1\n~: 2\n",
                 2,
-                "a key is empty; the text of that name needs quotes",
+                "a key is null; a key that is a text needs quotes",
             ),
             (
                 "a: 1\n? [b]\n: 2\n",
@@ -481,7 +486,8 @@ mod tests {
             let list = vec![format!("*a{}", level - 1); 10].join(", ");
             writeln!(bomb, "a{level}: &a{level} [{list}]").unwrap();
         }
-        assert_eq!(error(&bomb).2, "the aliases unfold to too much");
+        let message = "the aliases expand to more than 1000000 values";
+        assert_eq!(error(&bomb).2, message);
         for text in [
             "[".repeat(100_000),
             "- ".repeat(100_000),
@@ -493,7 +499,8 @@ mod tests {
         for level in 1..600 {
             writeln!(ladder, "a{level}: &a{level} [*a{}]", level - 1).unwrap();
         }
-        assert_eq!(error(&ladder).2, "nested too deeply");
+        let message = "values are nested more than 256 levels deep";
+        assert_eq!(error(&ladder).2, message);
     }
 
     #[test]

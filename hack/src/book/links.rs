@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_is_found() {
+    fn broken_links_are_found() {
         let page = markdown::read(
             "[a](b.md) [c](../d.md#e) [f](#g) [h](../../README.md) <https://x.y/z>\n\n`src/no.rs` `src/*`\n",
         );

@@ -69,7 +69,7 @@ pub(crate) const BAKERY: [Step; 9] = [
         looks: &[("baton cluster list", 0)],
     },
     Step {
-        title: "An Application makes Releases",
+        title: "An Application creates Releases",
         acts: &[("kubectl apply -f config/samples/30-application.yaml", 0)],
         expected: &[At(FIRST, "staging"), Runs(FIRST_EU, 1), Runs(FIRST_US, 1)],
         narration: "helm rendered the chart, and each cluster has the result as a revision in a chain. The Release \
@@ -141,7 +141,7 @@ pub(crate) const BAKERY: [Step; 9] = [
             Kept(SERVICE_US),
         ],
         narration: "First the new Release got its pods, then traffic moved, and only then did the old Release lose \
-            pods. Both clusters went through this side by side.",
+            pods. Both clusters did this at the same time.",
         looks: &[TREE],
     },
     Step {
@@ -160,8 +160,8 @@ pub(crate) const BAKERY: [Step; 9] = [
             Kept(SERVICE_EU),
             Kept(SERVICE_US),
         ],
-        narration: "The old Release stays as history, without pods. The Service selects the new one by its name, so \
-            pods that are created while the manager is down get traffic too.",
+        narration: "The old Release stays in the history, without pods. The Service selects the new one by its name, \
+            so pods that are created while the manager is down get traffic too.",
         looks: &[HISTORY],
     },
     Step {

@@ -143,7 +143,8 @@ pub(crate) const TILL: [Step; 8] = [
             Kept(US),
         ],
         narration: "A window that opens every hour for an hour is always open. Its service \"ledger\" was stopped \
-            before the new version of it was written, as the application asks for; the till was exchanged pod by pod.",
+            before its new version was written, as the application requests. The pods of the till were replaced one \
+            by one.",
         looks: &[TREE],
     },
     Step {
@@ -198,8 +199,8 @@ pub(crate) const TILL: [Step; 8] = [
             Kept(US),
             Kept(EDGE_TILL),
         ],
-        narration: "The deployment names the version now, and the canary has it again. In sites that still ran it, \
-            nothing was written.",
+        narration: "The spec of the deployment names the earlier version now, and the canary has it again. In sites \
+            that still ran it, nothing was written.",
         looks: &[HISTORY, SITES],
     },
 ];

@@ -83,7 +83,7 @@ pub(crate) const SHOP: [Step; 8] = [
         looks: &[TREE],
     },
     Step {
-        title: "Revision 1 goes into the archive",
+        title: "Revision 1 is archived",
         acts: &[(
             r#"kubectl -n baton-demo patch objectset shop-v1 --type merge -p {"spec":{"lifecycleState":"Archived"}}"#,
             0,
@@ -96,12 +96,12 @@ pub(crate) const SHOP: [Step; 8] = [
             Kept(PODS),
             Kept(SERVICE),
         ],
-        narration: "shop-v1 had handed everything over, so nothing was deleted: it removed itself from the owners, and \
-            stays as history.",
+        narration: "shop-v2 had taken over all objects of shop-v1, so none was deleted. shop-v1 is no longer an owner \
+            of them, and stays in the history.",
         looks: &[TREE],
     },
     Step {
-        title: "Revision 3, A/B, and it fails",
+        title: "Revision 3, with another Deployment, fails",
         acts: &[(
             "kubectl apply -f config/samples/03-revision-3-failing.yaml",
             0,
@@ -126,13 +126,13 @@ pub(crate) const SHOP: [Step; 8] = [
             Kept(PODS),
             Kept(SERVICE),
         ],
-        narration: "The image of shop-v3 does not start, so its pods fail the probe and its last phase is never \
-            reached: the service, and with it the users, stay with shop-v2, while the settings, which both share, \
-            have been handed over already.",
+        narration: "The image of shop-v3 does not start, so its Deployment fails the probe, and its last phase is \
+            never reached. The Service still selects the pods of shop-v2. Only the ConfigMap, which both revisions \
+            contain, was handed over.",
         looks: &[("kubectl baton -n baton-demo status os/shop-v3", 1), TREE],
     },
     Step {
-        title: "Revision 4, A/B, and it works",
+        title: "Revision 4, with another Deployment, works",
         acts: &[("kubectl apply -f config/samples/04-revision-4-a-b.yaml", 0)],
         expected: &[
             Is(V4, "Available", "True"),
@@ -150,12 +150,12 @@ pub(crate) const SHOP: [Step; 8] = [
             Kept(PODS),
             Kept(SERVICE),
         ],
-        narration: "shop-v4 goes past the failed revision: it took the settings from shop-v3, started pods of its \
-            own beside the others, and took the service from shop-v2 as soon as they were ready.",
+        narration: "shop-v4 took the ConfigMap over from the failed revision shop-v3, created its own Deployment \
+            beside the others, and took the Service over from shop-v2 as soon as its pods were ready.",
         looks: &[TREE],
     },
     Step {
-        title: "Revisions 2 and 3 go into the archive",
+        title: "Revisions 2 and 3 are archived",
         acts: &[(
             "kubectl -n baton-demo patch objectset shop-v2 shop-v3 --type merge \
              -p {\"spec\":{\"lifecycleState\":\"Archived\"}}",
@@ -171,8 +171,8 @@ pub(crate) const SHOP: [Step; 8] = [
             Kept(PODS_C),
             Kept(SERVICE),
         ],
-        narration: "No revision had taken over the pods of shop-v2 and shop-v3, so they were deleted with their \
-            revisions; the objects of shop-v4 were not changed.",
+        narration: "No revision had taken over the Deployments of shop-v2 and shop-v3, so they were deleted when their \
+            revisions were archived. The objects of shop-v4 were not changed.",
         looks: &[TREE],
     },
     Step {
@@ -194,11 +194,12 @@ pub(crate) const SHOP: [Step; 8] = [
             Kept(SERVICE),
         ],
         narration: "A rollback is a new revision: shop-v5 has the content of shop-v1 and the highest number, so it \
-            took the settings, created the old pods again, and took the service when they were ready.",
+            took the ConfigMap over, created the old Deployment again, and took the Service over when its pods were \
+            ready.",
         looks: &[TREE],
     },
     Step {
-        title: "Revision 4 goes into the archive",
+        title: "Revision 4 is archived",
         acts: &[(
             r#"kubectl -n baton-demo patch objectset shop-v4 --type merge -p {"spec":{"lifecycleState":"Archived"}}"#,
             0,
@@ -211,16 +212,16 @@ pub(crate) const SHOP: [Step; 8] = [
             Kept(PODS),
             Kept(SERVICE),
         ],
-        narration: "The pods of shop-v4 were deleted with it, and the shop is as it was in the beginning: the settings \
-            and the service are still the objects that shop-v1 created.",
+        narration: "The Deployment of shop-v4 was deleted when shop-v4 was archived. The shop is as it was in the \
+            beginning: the ConfigMap and the Service are still the objects that shop-v1 created.",
         looks: &[TREE],
     },
 ];
 
-/// The second part: a deployment makes the revisions.
+/// The second part: a deployment creates the revisions.
 pub(crate) const CAFE: [Step; 4] = [
     Step {
-        title: "A deployment makes the revisions",
+        title: "A deployment creates the revisions",
         acts: &[("kubectl apply -f config/samples/10-deployment.yaml", 0)],
         expected: &[
             Field(DEPLOYMENT, CURRENT, "1"),
@@ -250,12 +251,12 @@ pub(crate) const CAFE: [Step; 4] = [
             Is(DEPLOYMENT, "Progressing", "False"),
             Archived(&[1]),
         ],
-        narration: "Before anything is written, the diff shows what it would do. Then revision 2 took the three \
-            objects over, and revision 1 was archived by itself when revision 2 was available.",
+        narration: "Before the apply, the diff shows its effect. Then revision 2 took the three objects over, and the \
+            deployment archived revision 1 when revision 2 was available.",
         looks: &[HISTORY_OF_CAFE],
     },
     Step {
-        title: "One that fails",
+        title: "A revision that fails",
         acts: &[(
             "kubectl apply -f config/samples/12-deployment-failing.yaml",
             0,
@@ -268,11 +269,11 @@ pub(crate) const CAFE: [Step; 4] = [
             Archived(&[1]),
         ],
         narration: "The pods of revision 3 do not start, and its status contains the object that it waits for, and the \
-            reason. Revision 2 still has its pods and the service, so the cafe stays open.",
+            reason. Revision 2 still controls its Deployment and the Service, so the cafe still gets its traffic.",
         looks: &[("kubectl baton -n baton-demo status cafe", 1), TREE_OF_CAFE],
     },
     Step {
-        title: "Rollback to the last good one",
+        title: "Rollback to the last revision that succeeded",
         acts: &[("kubectl baton -n baton-demo rollback cafe", 0)],
         expected: &[
             Field(DEPLOYMENT, CURRENT, "4"),

@@ -23,7 +23,8 @@ pub enum WatchEnd {
     HangUp,
 }
 
-/// Passes a number of bytes of a body and then ends the connection, unless the body ends first.
+/// Forwards at most `after` bytes of a body. A longer body ends with an error, as if the connection
+/// were lost.
 pub(super) fn cut<B>(body: B, after: u64) -> UnsyncBoxBody<Bytes, Error>
 where
     B: Body<Data = Bytes, Error = Error> + Send + Unpin + 'static,
@@ -46,7 +47,8 @@ where
     boxed(frames)
 }
 
-/// Passes a watch until it is ended by request, or until its number of events is reached.
+/// Forwards a watch until `ends` has a request for its path, or until the number of events in `end`
+/// is reached.
 pub(super) fn watch<B>(
     body: B,
     path: String,
@@ -77,7 +79,7 @@ where
 struct Watch<B> {
     body: BodyDataStream<B>,
     path: String,
-    /// Number of events that are still to pass, and the end after them.
+    /// Number of events that are still forwarded, and the way in which the watch ends after them.
     end: Option<(usize, WatchEnd)>,
     ends: broadcast::Receiver<(String, WatchEnd)>,
     /// The beginning of an event that is not received completely yet.

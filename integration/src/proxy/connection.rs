@@ -23,7 +23,7 @@ const ROOM: usize = 256 * 1024;
 enum End {
     /// The proxy resets the connection.
     Reset,
-    /// The line is dead.
+    /// The proxy passes no more bytes, and neither side is notified.
     Lost,
     /// The client's or the server's side has failed.
     Broken,
@@ -43,7 +43,7 @@ enum Way {
 }
 
 pub(super) struct Connection {
-    /// Number of turns of the switch before the connection began.
+    /// Number of changes of the switch before the connection began.
     pub(super) born: u64,
     pub(super) switch: watch::Receiver<Switch>,
     pub(super) facts: watch::Sender<Facts>,
@@ -146,7 +146,7 @@ struct Pump {
     born: u64,
     switch: watch::Receiver<Switch>,
     facts: watch::Sender<Facts>,
-    /// The turn of the switch that the following fields are derived from.
+    /// The change of the switch from which the following fields are derived.
     turn: Option<u64>,
     line: Line,
     reset_after: Option<u64>,
@@ -185,7 +185,7 @@ impl Pump {
         }
     }
 
-    /// Applies a turn of the switch.
+    /// Applies a change of the switch.
     fn apply_mode(&mut self) -> Result<(), End> {
         let switch = *self.switch.borrow_and_update();
         if self.turn.replace(switch.turns()) == Some(switch.turns()) {
@@ -259,7 +259,7 @@ async fn write(
     to.write(&piece[..end]).await
 }
 
-/// Waits for the next turn of the switch. A dropped proxy resets its connections.
+/// Waits for the next change of the switch. A dropped proxy resets its connections.
 async fn changed(switch: &mut watch::Receiver<Switch>) -> Result<(), End> {
     switch.changed().await.map_err(|_| End::Reset)
 }

@@ -79,7 +79,7 @@ mod tests {
             delay: Duration::from_secs(1),
             bytes_per_second: None,
         }));
-        // Without a limit of bandwidth, two pieces are in transit side by side.
+        // Without a limit of bandwidth, two pieces are in transit at the same time.
         assert_eq!(line.send(now, 10), after(1));
         assert_eq!(line.send(now, 10), after(1));
 

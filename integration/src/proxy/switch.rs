@@ -1,4 +1,4 @@
-//! The fate of a connection, derived from the turns of the switch since it began.
+//! The outcome of a connection, derived from the turns of the switch since it began.
 
 use super::line::Slow;
 
@@ -10,11 +10,10 @@ pub enum Mode {
     Pass,
     /// The host is gone: open connections are reset and new ones refused.
     Cut,
-    /// The line is dead without notice: all bytes of clients are swallowed, without an answer or an
-    /// end.
+    /// No bytes are forwarded: all bytes of clients are discarded, without an answer or an end.
     ///
-    /// New connections are accepted and swallowed as well. Connections that were open or began in
-    /// this mode stay half-open, also after the next switch.
+    /// New connections are accepted, and their bytes are discarded as well. Connections that were
+    /// open or began in this mode stay half-open, also after the next switch.
     BlackHole,
     /// Nothing moves. Connections that are open or begin in this mode continue after the next
     /// switch, without a loss.
@@ -40,7 +39,7 @@ pub(super) struct Switch {
     lost_before: u64,
 }
 
-/// The fate of a connection.
+/// The outcome of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ConnectionFate {
     /// Bytes pass.
@@ -81,7 +80,7 @@ impl Switch {
         self.turns
     }
 
-    /// Returns the fate of a connection that began after this number of turns.
+    /// Returns the outcome of a connection that began after this number of turns.
     pub(super) fn fate(&self, born: u64) -> ConnectionFate {
         let flow = |slow, reset_after| ConnectionFate::Flow { slow, reset_after };
         if born < self.reset_before {
@@ -115,7 +114,7 @@ mod tests {
         reset_after: Some(5),
     };
 
-    /// Checks the fates of connections that began before these turns, between them, and after them.
+    /// Checks the outcomes of connections that began before these turns, between them, and after them.
     #[track_caller]
     fn check(modes: &[Mode], expected: &[ConnectionFate]) {
         let mut switch = Switch::default();

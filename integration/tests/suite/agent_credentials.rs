@@ -239,7 +239,7 @@ fn forbidden(own: &str, other: &str, ns: &str) -> String {
     text.replace("\n\n", "\n")
 }
 
-/// A write to the status of a phase changes only the status, whatever the body contains.
+/// A write to the status of a phase changes only the status, for any body.
 async fn writes_nothing_but_the_status(hub: &Cluster, thief: &Thief, here: &str, mine: &str) {
     let web = phase(here, "web").manifest;
     let before = hub.get(&web).await.unwrap();

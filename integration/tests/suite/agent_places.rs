@@ -1,4 +1,4 @@
-//! An agent that must remove objects that it has not delivered, and the fate of objects if the
+//! An agent that must remove objects that it has not delivered, and the outcome of objects if the
 //! agent's Cluster or namespace on the hub is deleted.
 
 use baton_integration::exclusive::Exclusive;

@@ -156,7 +156,7 @@ async fn a_revision_that_is_its_own_previous_is_refused(scope: Scope) {
     ends(&ns, "v1").await;
 }
 
-/// Revisions that name each other do not fight, because their numbers decide.
+/// Revisions that name each other do not take each other's objects, because their numbers decide.
 ///
 /// (Two such revisions without numbers are covered in `restart`, because a running manager numbers
 /// the first one before the second one exists.)
@@ -269,7 +269,7 @@ async fn a_missing_slice_is_reported(scope: Scope) {
     ns.reaches("v1", &[Is("Available", "True"), all]).await;
 }
 
-/// The scope of a kind is taken from discovery, whatever the manifest contains.
+/// The scope of a kind is read from discovery, not from the manifest.
 #[tokio::test]
 async fn a_cluster_scoped_object_in_a_namespaced_revision_is_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

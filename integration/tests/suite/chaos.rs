@@ -8,7 +8,7 @@ use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// Number of chains side by side.
+/// Number of concurrent chains.
 const CHAINS: u64 = 8;
 
 /// Number of steps in each chain.

@@ -111,7 +111,7 @@ pub(crate) fn value(secret: &Value, key: &str) -> String {
 #[tokio::test]
 #[expect(
     clippy::too_many_lines,
-    reason = "the life of one joined cluster, each step from where the last one left it"
+    reason = "each step needs the joined cluster in the state that the step before it has left"
 )]
 async fn a_cluster_is_joined_kept_up_to_date_and_removed() {
     let _turn = turn().await;
@@ -225,7 +225,7 @@ On the hub ",
     assert!(site.accepts(&value(&kept, "token")).await);
     site.until_refused(&token).await;
 
-    // The same by a file.
+    // The same for a cluster in a file of clusters.
     let contexts: Value = serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     let listed = json!({

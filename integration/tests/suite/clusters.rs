@@ -121,7 +121,7 @@ async fn invalid_clusters_are_reported() {
         (
             join("other-ca").secret(json!({ "token": token, "ca.crt": hub.ca })),
             "Unreachable",
-            "does the Secret hold the CA of this cluster?",
+            "check that the Secret contains the CA of this cluster",
         ),
         (
             join("other-token").token("nonsense"),

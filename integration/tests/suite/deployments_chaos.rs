@@ -13,7 +13,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::deployments::{workload, workload_probe};
 use crate::requests::settle;
 
-/// Number of deployments that are edited side by side.
+/// Number of deployments that are edited concurrently.
 const CHAINS: u64 = 3;
 
 both_scopes! {

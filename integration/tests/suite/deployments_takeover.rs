@@ -16,7 +16,7 @@ both_scopes! {
     a_foreign_hash_causes_no_new_revision;
 }
 
-/// Package Operator's hash cannot be computed here; any text of the same format will do.
+/// A text with the format of Package Operator's hash, which cannot be computed here.
 const HASH: &str = "7c5d9bf6c4";
 
 fn objects() -> [Entry; 2] {
@@ -91,7 +91,7 @@ async fn until_taken_over(web: &TestDeployment<'_>) {
 /// template's metadata, and the statuses of the revision and of the deployment.
 ///
 /// The deployment's controller writes the mark, and the revision's controller writes the first
-/// status. If both write at the same time, the later write is refused and decided anew, so only
+/// status. If both write at the same time, the later write is refused and decided again, so only
 /// successful writes are counted.
 fn assert_cost(manager: &Manager) {
     let metrics = manager.metrics();
@@ -110,7 +110,7 @@ fn assert_cost(manager: &Manager) {
 }
 
 /// The content of the revision matches the template, so the revision stays current, and none of its
-/// objects is recreated or rewritten. The next change builds upon it.
+/// objects is recreated or rewritten. The next change replaces this revision.
 async fn a_foreign_hash_causes_no_new_revision(scope: Scope) {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(scope).await;

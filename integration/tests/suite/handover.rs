@@ -309,8 +309,8 @@ async fn only_the_newer_revision_creates_a_deleted_object_again(scope: Scope) {
     .await;
 }
 
-/// The older revision leaves an object to the newer one if that has its manifest, and also as long
-/// as the content of the newer one is not known.
+/// The older revision does not create an object if the newer one has its manifest. It does not create
+/// it either while a slice of the newer one is missing, because the content is unknown then.
 async fn an_object_of_a_slice_is_left_to_a_paused_newer_revision(scope: Scope) {
     for (older, newer) in [("", ""), ("default", ""), ("", "default")] {
         let case = format!("from {older:?} to {newer:?}");

@@ -311,7 +311,7 @@ async fn orphaned_phase_objects_stay(scope: Scope) {
         owners(live).is_empty()
     })
     .await;
-    // A delegated phase does not adopt the object, whatever the collision protection.
+    // A delegated phase does not adopt the object, for any collision protection.
     ns.set("v2")
         .revision(2)
         .delegated("a", CLASS, [settings().collision("None")])

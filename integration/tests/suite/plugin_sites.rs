@@ -400,7 +400,7 @@ async fn a_rollout_over_sites_is_paused_resumed_and_aborted() {
     let same = ns
         .plugin(&["rollback", "sitedeploy/shop", "--to-version=1.0.0"])
         .success();
-    assert!(same.contains("not rolled back: it asks for version 1.0.0 already"));
+    assert!(same.contains("not rolled back: its spec names version 1.0.0 already"));
 
     let redeployed = ns.plugin(&["redeploy", "shop"]).success();
     assert_eq!(redeployed, format!("{name} selects its sites again\n"));

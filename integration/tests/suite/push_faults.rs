@@ -17,7 +17,7 @@ use rand::{RngExt as _, SeedableRng as _};
 
 use crate::rollout::{Rollout, Script, Stage, TIMEOUT, calm, is_done, watch_scripts};
 
-/// Rolls out over API servers with these faults, one rollout per fault, all side by side.
+/// Rolls out over API servers with these faults, one concurrent rollout per fault.
 async fn roll_out_with_each(scripts: Vec<Script>) {
     calm().await;
     let site = &Site::get(PUSH).await;
@@ -250,7 +250,7 @@ async fn a_site_with_a_slow_line_is_not_reported_as_lost() {
     assert_eq!(rollout.joined.becomes("Connected", "True").await, since);
 }
 
-/// Three slow cases run side by side: requests on dead connections time out after a minute, and
+/// Three slow cases run concurrently: requests on dead connections time out after a minute, and
 /// servers cache tokens for ten seconds.
 #[tokio::test]
 async fn a_rollout_survives_dead_connections_restarts_and_expired_tokens() {

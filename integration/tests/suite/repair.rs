@@ -94,7 +94,7 @@ async fn a_removed_cache_label_is_restored(scope: Scope) {
     .await;
 }
 
-/// Under `Prevent` an object without a controller is not adopted, whatever created it.
+/// Under `Prevent` an object without a controller is not adopted, even if a revision has created it.
 async fn an_object_that_lost_its_controller_is_not_adopted(scope: Scope) {
     let cm = configmap("cm").data("k", "v");
     let ns = one_object(scope, &cm).await;

@@ -143,7 +143,7 @@ async fn a_new_manager_observes_changes_made_while_none_ran() {
             .delete(&ns.set_ref("other"), "Background")
             .await
     );
-    // Two revisions without numbers that name each other are reported instead of waiting for ever.
+    // Two revisions without numbers that name each other are reported instead of waiting forever.
     ns.set("x")
         .previous(&["y"])
         .phase("a", [configmap("x")])

@@ -13,7 +13,7 @@ use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 /// minute.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(3);
 
-/// Limit of the rollouts side by side in all tests. Most of them have an agent, and with more of
+/// Limit of the concurrent rollouts in all tests. Most of them have an agent, and with more of
 /// them waits exceed their time limits.
 static TURNS: Semaphore = Semaphore::const_new(24);
 

@@ -170,7 +170,7 @@ async fn a_mapped_condition_without_reason_gets_one() {
         .await;
 }
 
-/// A message may have 32768 characters, whatever the length of a probe's message.
+/// A message has at most 32768 characters, for any length of a probe's message.
 #[tokio::test]
 async fn a_long_message_is_cut_to_the_limit() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

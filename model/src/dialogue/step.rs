@@ -28,7 +28,7 @@ pub struct Start {
     pub view: View,
 }
 
-/// The fate of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestOutcome {
     /// The request is carried out and answered.
@@ -58,11 +58,11 @@ pub struct ArrivedRequest {
     pub which: u8,
     /// Present state of the object.
     pub live: ContentId,
-    /// True if the pass has the present state.
+    /// True if the state that the pass has read is the present state.
     pub is_current: bool,
     /// True if the cache contains the object.
     pub is_known: bool,
-    /// Fate of the request.
+    /// Outcome of the request.
     pub outcome: RequestOutcome,
     /// Present records of the other actors.
     pub view: View,
@@ -88,8 +88,8 @@ pub enum PhaseAnswer {
 pub struct Reply {
     /// New state of the object, if it changes.
     pub written: Option<ContentId>,
-    /// True if the pass has the present state of the object from now on; `None` if this stays as it
-    /// was.
+    /// True if the pass has the present state of the object after this answer, false if it has not;
+    /// `None` if the answer does not change this.
     pub holds: Option<bool>,
     /// True if the cache receives the new state with the answer.
     pub is_seen: bool,

@@ -1,11 +1,11 @@
-//! The actions of controllers of others on phase objects of their classes.
+//! The actions of foreign controllers on the phase objects of their classes.
 
 use super::{
     Action, Life, OBJECTS, Record, Reported, State, System, World, bit, facts::gone, small,
 };
 use crate::world::UserAction;
 
-/// An action of a controller of others on a phase object.
+/// An action of a foreign controller on a phase object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignAction {
     /// Add the finalizer.
@@ -19,7 +19,7 @@ pub enum ForeignAction {
 }
 
 impl System {
-    /// The phase objects of controllers of others.
+    /// The phase objects of foreign controllers.
     fn foreign_phases(&self, state: &State) -> impl Iterator<Item = (usize, Record)> {
         let actors = self.world.actors();
         let foreign = actors.filter(|actor| self.world.is_foreign(*actor));
@@ -27,7 +27,7 @@ impl System {
         phases.filter(|(_, record)| record.exists())
     }
 
-    /// The actions that controllers of others may take next.
+    /// The actions that foreign controllers may take next.
     pub(super) fn acts_of_foreigners(&self, state: &State, actions: &mut Vec<Action>) {
         let powers = &self.world.powers;
         for (actor, record) in self.foreign_phases(state) {
@@ -73,7 +73,7 @@ impl System {
         }
     }
 
-    /// Controllers of others do all of their work.
+    /// Carries out all pending actions of foreign controllers.
     pub(crate) fn serve_foreign_phases(&self, state: &mut State) {
         let phases: Vec<_> = self.foreign_phases(state).collect();
         for (actor, record) in phases {
@@ -91,13 +91,13 @@ impl System {
         }
     }
 
-    /// True if this world has controllers of others.
+    /// True if this world has foreign controllers.
     pub(crate) fn has_foreigners(&self) -> bool {
         let mut actors = self.world.actors();
         actors.any(|actor| self.world.is_foreign(actor))
     }
 
-    /// True if a revision cannot end before a controller of others releases its phase object.
+    /// True if a revision cannot end before a foreign controller releases its phase object.
     #[must_use]
     pub fn is_kept_waiting(&self, state: &State, revision: usize) -> bool {
         let phase = World::phase_of(revision);

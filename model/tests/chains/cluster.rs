@@ -1,4 +1,4 @@
-//! A cluster with random events: parallel passes, a manager that dies, caches that lag.
+//! A cluster with random events: parallel passes, a manager that crashes, caches that lag.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -97,7 +97,7 @@ pub struct World {
     clock: u64,
     /// Number of real writes since the last reset.
     pub writes: usize,
-    /// True if caches lag, other passes run in between, and the manager dies.
+    /// True if caches lag, other passes run in between, and the manager crashes.
     pub is_rough: bool,
     /// Revisions with a pass in progress: the work queue never returns a revision twice.
     running: BTreeSet<usize>,

@@ -1,6 +1,6 @@
 //! Properties of every chain of revisions, for all orders of events and all crashes of the manager:
 //! every object that a live revision wants has exactly one controller, no unwanted object survives,
-//! objects of strangers are left alone, and the chain settles in a bounded number of passes.
+//! foreign objects are not changed, and the chain settles in a bounded number of passes.
 
 #![expect(clippy::panic, reason = "helpers of tests state what they expect")]
 

@@ -87,7 +87,7 @@ pub(crate) fn content(live: &Value, wanted: Option<Value>, former: &[String]) ->
 }
 
 impl Content {
-    /// The content of the record, whatever values the live object has.
+    /// The content of the record. The values of the live object are ignored.
     pub(crate) fn as_recorded(&self) -> Value {
         let Some(mut wanted) = self.wanted.clone() else {
             return self.concise.clone();

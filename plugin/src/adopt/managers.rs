@@ -6,8 +6,8 @@ use baton_apis::constants::FORMER_FIELD_MANAGERS;
 use baton_engine::{diff::legacy::entries, object::text};
 use serde_json::Value;
 
-/// The fields of the metadata that mark objects of a tool. The manager that owns one of them
-/// applies for the tool, under any name: plugins and operators embed Helm.
+/// The fields of the metadata that mark objects of a tool. A field manager that owns one of them
+/// belongs to the tool, with any name: plugins and operators that embed Helm have other names.
 const MARKS: [(&str, &str); 5] = [
     ("f:annotations", "f:meta.helm.sh/release-name"),
     ("f:annotations", "f:argocd.argoproj.io/tracking-id"),
@@ -16,8 +16,8 @@ const MARKS: [(&str, &str); 5] = [
     ("f:labels", "f:kustomize.toolkit.fluxcd.io/name"),
 ];
 
-/// Field managers of tools whose marks may be missing: Argo CD tracks objects by a label that
-/// others use too.
+/// Field managers of tools whose marks may be missing: Argo CD tracks objects by a label that other
+/// tools use too.
 const TOOLS: [&str; 4] = [
     "argocd-controller",
     "argocd-application-controller",
@@ -25,7 +25,7 @@ const TOOLS: [&str; 4] = [
     "kustomize-controller",
 ];
 
-/// Parts of Kubernetes, which make and complete objects for those of users.
+/// Field managers of Kubernetes, which creates objects for those of users, and completes them.
 const OF_KUBERNETES: [&str; 8] = [
     "cloud-controller-manager",
     "k3s",
@@ -39,7 +39,7 @@ const OF_KUBERNETES: [&str; 8] = [
 
 /// The managers whose fields the revision takes over with an object, sorted.
 ///
-/// These are the standard ones, those that the user asked for, and those with marks of a tool on
+/// These are the standard ones, those that the user named, and those with marks of a tool on
 /// the object. Without a record of the last apply, all commands of kubectl are included.
 pub(crate) fn former(live: &Value, asked: &[String], has_record: bool) -> Vec<String> {
     let mut former: BTreeSet<String> = asked.iter().cloned().collect();
@@ -66,7 +66,7 @@ pub(crate) fn to_name<'m>(live: &Value, former: &'m [String]) -> impl Iterator<I
         .filter(move |name| managers.contains(*name) && !FORMER_FIELD_MANAGERS.contains(&&***name))
 }
 
-/// True if only Kubernetes itself has written an object: it was made for another object.
+/// True if only Kubernetes itself has written an object: it was created for another object.
 pub(crate) fn is_of_kubernetes(live: &Value) -> bool {
     let entries = entries(live);
     !entries.is_empty()

@@ -332,7 +332,7 @@ mod tests {
         })
     }
 
-    /// A revision that was made for a deployment, and is owned by it if `is_owned`.
+    /// A revision that was created for a deployment, and is owned by it if `is_owned`.
     fn revision(name: &str, number: i64, deployment: &str, is_owned: bool) -> Value {
         let mut revision = json!({
             "apiVersion": API_VERSION, "kind": "ObjectSet", "metadata": {"name": name, "uid": name, "labels": {}},

@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(sections.len(), 1);
         assert_eq!(
             fate(&sections[0].outcome),
-            "those of release shop-new-0 do not exist (yet)"
+            "the manifests of release shop-new-0 do not exist yet, or no longer"
         );
         assert!(sections[0].differs());
     }

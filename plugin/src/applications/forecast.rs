@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_makes_no_release() {
+    fn an_environment_that_exists_already_creates_no_release() {
         let observed = observed(&mid_rollout());
         let change = Change::of(Some(&observed), &application(&observed));
         assert_eq!(change.fate(), DiffOutcome::Unchanged);

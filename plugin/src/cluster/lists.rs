@@ -1,4 +1,4 @@
-//! Reads the lists of questions once.
+//! Reads the lists that questions need from the server, once, without a watch.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,8 @@ use crate::{
 /// The number of concurrent lists of whole kinds.
 const KINDS_SIDE_BY_SIDE: usize = 16;
 
-/// Answers a question from lists that are read now. The lists of a round are read side by side.
+/// Answers a question from lists that are read now. Lists that do not depend on each other are read
+/// concurrently.
 ///
 /// # Errors
 /// If there is no answer, a required list cannot be read, or the server cannot be reached.
@@ -77,7 +78,7 @@ fn ends_reading(error: &Error) -> bool {
     matches!(error, Error::Unreachable { .. })
 }
 
-/// Reads the requested lists, side by side. Each result answers one or several of the requests.
+/// Reads the requested lists concurrently. Each result answers one or several of the requests.
 pub(crate) fn read(
     cluster: &Cluster,
     asked: impl IntoIterator<Item = ListRequest>,
@@ -97,7 +98,8 @@ pub(crate) fn read(
     stream::iter(reads).buffered(MAX_CONCURRENT)
 }
 
-/// Stores a list as the answer to requests, for each the part that it asks for.
+/// Stores the result of a read for each of the requests that it answers: the objects of the list
+/// that the request selects.
 pub(crate) fn insert(lists: &mut Lists, requests: Vec<ListRequest>, list: &List) {
     for request in requests {
         let part = list.named(request.query.name.as_deref());
@@ -105,7 +107,7 @@ pub(crate) fn insert(lists: &mut Lists, requests: Vec<ListRequest>, list: &List)
     }
 }
 
-/// Finds out the locations where kinds are served.
+/// Stores the URL path and the scope of each kind, or the reason that they are unknown.
 pub(crate) async fn discover(cluster: &Cluster, lists: &mut Lists, kinds: BTreeSet<Gvk>) {
     for gvk in kinds {
         let served = match cluster.resource(&gvk).await {
@@ -157,7 +159,7 @@ pub(crate) async fn selected(
     Ok(selected.chains)
 }
 
-/// The error for an object that does not exist, if there is one.
+/// Returns an error if an object is missing.
 pub(crate) fn found(missing: Option<MissingObject>) -> Result<(), Error> {
     match missing {
         Some(missing) => Err(Error::NotFound(missing.to_string())),
@@ -178,8 +180,8 @@ pub(crate) async fn slices<'a>(
     once(cluster, &SlicesOf::required(revisions)).await
 }
 
-/// The objects that revisions want in a [`place`](baton_view::content::Phase::place), which is this
-/// cluster.
+/// The objects that revisions want in this cluster. `place` is the name by which their phases refer
+/// to this cluster, see [`place`](baton_view::content::Phase::place).
 pub(crate) async fn children(
     cluster: &Cluster,
     place: &str,
@@ -194,8 +196,10 @@ pub(crate) async fn children(
     once(cluster, &question).await
 }
 
-/// Lists kinds side by side. A kind that cannot be listed is left out with a warning; an
-/// unreachable server is an error.
+/// Lists kinds concurrently. A kind that cannot be listed is left out with a warning.
+///
+/// # Errors
+/// If the server cannot be reached.
 pub(crate) async fn list_all<'a>(
     cluster: &Cluster,
     kinds: impl Iterator<Item = &'a served::Served>,

@@ -73,7 +73,8 @@ impl Drop for Watch {
 }
 
 impl Watches {
-    /// Creates watches on no collection; `trim` removes the fields of an object that nobody reads.
+    /// Creates watches on no collection; `trim` removes the fields of an object that the question does
+    /// not read.
     pub(crate) fn new(cluster: &Cluster, trim: fn(&mut Value)) -> Self {
         let (sender, receiver) = unbounded_channel();
         Self {
@@ -243,7 +244,7 @@ where
     }
 }
 
-/// Lists and watches for ever. A failed watch starts again with a list, because only the end of a
+/// Lists and watches forever. A failed watch starts again with a list, because only the end of a
 /// list shows that the server responds.
 async fn watch<K>(api: Api<K>, config: watcher::Config, trim: fn(&mut Value), send: impl Fn(Change))
 where

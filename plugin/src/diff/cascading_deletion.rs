@@ -19,7 +19,7 @@ pub(crate) enum CascadingDeletion {
     Definition(Option<String>),
     /// A `PersistentVolumeClaim`, and the volume that it is bound to.
     Claim(Option<String>),
-    /// A loss that the object describes completely.
+    /// A loss that needs no further request: the live object contains all facts of the warning.
     Complete(Warning),
 }
 
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_others_along() {
+    fn objects_whose_deletion_deletes_others_are_classified() {
         let definition = |versions: &str| {
             of(&format!(
                 "{{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: {{group: example.com, \

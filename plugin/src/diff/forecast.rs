@@ -1,6 +1,6 @@
 //! The effects of applying a deployment or a revision, found by dry runs.
 //!
-//! The object itself is applied first, as a dry run. If the apply makes a new revision, the objects
+//! The object itself is applied first, as a dry run. If the apply creates a new revision, the objects
 //! of the revision are applied as dry runs as well, as the manager would apply them.
 
 use std::collections::BTreeSet;
@@ -115,7 +115,7 @@ pub(crate) async fn forecast(
     let live = cluster.get_at(&path).await?;
     let after = dry_run_itself(cluster, &path, kind, object, live.as_ref()).await?;
     let plan = match live {
-        // The spec of a revision is immutable, so the apply makes no revision.
+        // The spec of a revision is immutable, so the apply creates no revision.
         Some(_) if !kind.is_deployment() => None,
         _ => Plan::of(kind, &after, &chains)?,
     };
@@ -369,7 +369,7 @@ fn violation(next: &Next, object: &Desired, scope: KindScope) -> Option<String> 
     Some(found.strip_prefix(&position).unwrap_or(&found).to_owned())
 }
 
-/// The fates of the objects that previous revisions want and the new revision does not, newest
+/// The outcomes of the objects that previous revisions want and the new revision does not, newest
 /// revision first.
 async fn of_old_objects(
     places: &PhaseClusters,

@@ -213,7 +213,7 @@ fn placed_keys(content: &RevisionContent) -> impl Iterator<Item = (&str, &Object
     placed.map(|(phase, object)| (phase.place(), &object.key))
 }
 
-/// Decides the fates of the objects that a revision leaves out.
+/// Decides the outcomes of the objects that a revision leaves out.
 pub(crate) struct RemovalForecast<'a> {
     siblings: &'a ChainSiblings,
     /// The objects that the revision wants, by place.
@@ -239,7 +239,7 @@ impl<'a> RemovalForecast<'a> {
         }
     }
 
-    /// The fate of an object, with the losses on its deletion.
+    /// The outcome of an object, with the losses on its deletion.
     ///
     /// `cluster` is the cluster of the object; `None` if the user cannot read that cluster.
     pub(crate) async fn section(
@@ -260,7 +260,7 @@ impl<'a> RemovalForecast<'a> {
         }
     }
 
-    /// The fate of an object, without the losses on its deletion. `None` if the object does not
+    /// The outcome of an object, without the losses on its deletion. `None` if the object does not
     /// exist, or no previous revision controls it.
     fn alone(&self, phase: &Phase, object: &Desired, found: &LookupResult<'_>) -> Option<Section> {
         let live = match found {
@@ -278,7 +278,7 @@ impl<'a> RemovalForecast<'a> {
         left_behind(siblings, wants, name, object, live, self.when)
     }
 
-    /// The fate of an object that cannot be read.
+    /// The outcome of an object that cannot be read.
     fn unseen(&self, phase: &Phase, object: &Desired, why: UnreadReason) -> Section {
         let section = Section::of(object, &phase.name);
         let section = section.fate(DiffOutcome::MaybeDeleted(self.when.clone()));
@@ -290,7 +290,7 @@ impl<'a> RemovalForecast<'a> {
     }
 }
 
-/// The fates of objects that are left out, with the losses on their deletion.
+/// The outcomes of objects that are left out, with the losses on their deletion.
 async fn sections(
     cluster: &Cluster,
     leaving: &RemovalForecast<'_>,

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_is_told_by_manager() {
+    fn fields_that_stay_are_reported_by_manager() {
         let many: serde_json::Map<String, Value> =
             (0..11).map(|n| (format!("f:k{n:02}"), json!({}))).collect();
         let object = live(&[

@@ -18,7 +18,7 @@ use crate::{
 
 use super::build::Package;
 
-/// The number of slices that are sent side by side.
+/// The number of slices that are sent concurrently.
 const MAX_CONCURRENT: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Any text: the package has the objects that were read, and errors have a place in the text.
+//! For any input text, the package contains the objects of the input, and each error has a line of
+//! the input.
 
 use std::collections::BTreeSet;
 

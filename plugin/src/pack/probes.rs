@@ -1,4 +1,4 @@
-//! The probes of a package: default ones by kind, and those that the user asks for.
+//! The probes of a package: default ones by kind, and those that the user requests.
 //!
 //! A probe must not pass before a controller has observed the object, and must not wait for a state
 //! that is never reached. So the rules accept absent fields, which mean zero, and the strategies by
@@ -47,7 +47,7 @@ impl FromStr for GroupKind {
     }
 }
 
-/// A probe that the user asks for.
+/// A probe that the user requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProbeFlag {
     pub(crate) of: GroupKind,
@@ -100,7 +100,7 @@ impl FromStr for ProbeFlag {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProbeOptions {
     pub(crate) no_defaults: bool,
-    /// Probes that the user asks for; they replace the default ones of their kind.
+    /// Probes that the user requests; they replace the default ones of their kind.
     pub(crate) wanted: Vec<ProbeFlag>,
 }
 

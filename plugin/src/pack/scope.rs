@@ -22,7 +22,7 @@ pub(crate) type Scopes = BTreeMap<(String, String), KindScope>;
 /// The scopes that the user and the server name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScopeOptions {
-    /// True if the user asks for the cluster-scoped kinds.
+    /// True if the user requests the cluster-scoped kinds.
     pub(crate) cluster: bool,
     /// The namespace of the result, or of objects that name none.
     pub(crate) namespace: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) struct Decision {
     pub(crate) cluster: bool,
     /// The namespace of a namespaced result, if any source names one.
     pub(crate) namespace: Option<String>,
-    /// Decisions that the user did not ask for.
+    /// Decisions that the user did not request.
     pub(crate) notes: Vec<String>,
 }
 
@@ -91,13 +91,13 @@ pub(crate) async fn ask(
 
 /// Decides on the scope of the result and completes the namespaces of the objects.
 ///
-/// The result is cluster-scoped if the user asks for that, if an object is cluster-scoped, or if
+/// The result is cluster-scoped if the user requests that, if an object is cluster-scoped, or if
 /// the objects are in several namespaces. Every namespaced object in it names its namespace; an
 /// object without one gets the namespace that the user asks for, or else the only one that the
 /// others name. In a namespaced result the manifests stay as they are, as the controller completes
 /// them; only [`Manifest::namespace`] is set.
 ///
-/// A kind of unknown scope is namespaced, unless the user asks for the cluster-scoped kinds and
+/// A kind of unknown scope is namespaced, unless the user requests the cluster-scoped kinds and
 /// there is no namespace for its objects.
 pub(crate) fn decide_scope(
     manifests: &mut [Manifest],

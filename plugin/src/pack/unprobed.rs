@@ -14,7 +14,7 @@ use super::{
     probes::{GroupKind, ProbeOptions},
 };
 
-/// A note per kind of custom resources without a probe, unless the user asked for that.
+/// A note per kind of custom resources without a probe, unless the user requested that.
 pub(crate) fn notes(
     manifests: &[Manifest],
     probes: &[ObjectSetProbe],

@@ -16,8 +16,8 @@ use serde_json::Value;
 use super::{compare::differences_from_file, read::read};
 use crate::{connect::Cluster, diff::check::check_apply, error::Error, subject::check_name};
 
-/// The changes by applying an application from a file, and the deployments that would bring it to
-/// sites.
+/// The changes that an apply of an application from a file would cause, and the deployments that
+/// would roll it out to sites.
 ///
 /// # Errors
 /// If the file contains no valid application, or a live object cannot be read.

@@ -39,10 +39,11 @@ pub(crate) const MAX_SHOWN: usize = 20;
 /// The parts of a fleet to draw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FleetStyle {
-    /// True if only those sites are shown one by one that the rollout waits for, and not only for
-    /// their turn.
+    /// True if only the sites for which the rollout waits are shown one by one. Sites whose turn has
+    /// not come are counted only.
     pub(crate) unhealthy: bool,
-    /// Number of sites that are shown one by one. If there are no more, all of them are.
+    /// Maximum number of sites that are shown one by one. If the fleet has no more sites, all of them
+    /// are shown.
     pub(crate) few: usize,
     pub(crate) now: Timestamp,
 }

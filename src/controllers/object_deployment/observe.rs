@@ -167,7 +167,7 @@ impl ObjectDeployments {
         if !same_metadata {
             return Ok(false);
         }
-        // The revision was made from this template, but is stored with another content: a webhook
+        // The revision was created from this template, but is stored with another content: a webhook
         // changed it, or the CRDs of deployments and revisions are of different versions. A new
         // revision would be stored in the same way, and the deployment would create revisions
         // without end. A revision that was changed later is replaced.

@@ -47,7 +47,7 @@ impl ObjectDeployments {
                         name: key.name.to_string(),
                         message,
                     })),
-                    None => Err(error).at_step("making a slice"),
+                    None => Err(error).at_step("creating a slice"),
                 };
             }
             slices::replace_objects(&mut spec, phase, &key.name);
@@ -137,7 +137,7 @@ impl ObjectDeployments {
             if current.slices.contains(&name) && is_lost(&name) {
                 let key = current.key.slice(&name);
                 let made = self.make(deployment, &key, objects).await;
-                made.at_step("making a slice again")?;
+                made.at_step("creating a slice again")?;
             }
         }
         Ok(())

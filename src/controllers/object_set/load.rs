@@ -42,7 +42,7 @@ pub(crate) struct Loaded {
     pub refusal: Option<Refusal>,
 }
 
-/// The reason that a revision may not be rolled out, whatever its objects look like.
+/// The reason that a revision may not be rolled out, for any objects.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     /// Reason of the condition.

@@ -49,8 +49,8 @@ impl ObjectSets {
             && !record.deleting
             && may_have_written(&status)
         {
-            // Without the slice it is not known which other objects have to be deleted. If the
-            // revision itself is deleted, garbage collection follows the owner references.
+            // The other objects to delete are unknown without the slice. If the revision itself is
+            // deleted, garbage collection follows the owner references.
             let reason = Reason::PreflightError;
             let report = report_refusal(&status, &revision, reason, &texts, now);
             let outcome = ReconcileOutcome::Blocked;
@@ -87,8 +87,8 @@ impl ObjectSets {
         self.take_strays_away(record, reported).await
     }
 
-    /// Releases a revision without objects to tear down: it is archived, or deleted with the
-    /// `orphan` policy.
+    /// Removes the finalizers of a revision that has no objects to tear down: it is archived
+    /// already, or is deleted with the `orphan` policy.
     pub(super) async fn retire(&self, record: &Arc<RevisionRecord>) -> Result<Reconciled, Error> {
         self.release(record);
         if record.deleting {
@@ -108,8 +108,8 @@ impl ObjectSets {
         reconciled: Reconciled,
     ) -> Result<Reconciled, Error> {
         if record.deleting || record.is_abandoned {
-            // Garbage collection follows the owner references, or is prevented from it by the
-            // `orphan` policy. The objects of an abandoned revision stay.
+            // Garbage collection deletes the strays of a deleted revision, unless the `orphan`
+            // policy prevents this. The objects of an abandoned revision stay.
             return Ok(reconciled);
         }
         for phase in self.observed.phases.controlled_by(record) {

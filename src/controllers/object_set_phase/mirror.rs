@@ -359,7 +359,7 @@ impl ObjectSetPhases {
         let origin = match Origin::read(mirror) {
             Ok(origin) => origin,
             Err(error) => {
-                tracing::warn!(mirror = %mirror.key, %error, "a mirror of no phase is ignored");
+                tracing::warn!(mirror = %mirror.key, %error, "a mirror without a phase is ignored");
                 return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
             }
         };

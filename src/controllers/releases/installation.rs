@@ -298,10 +298,10 @@ impl Installations {
                 observed.revisions.created(record, Self::NAME);
                 Ok(Ok(Progress::InProgress(String::new())))
             }
-            Err(error @ ApiError::Changed { .. }) => Err(error).at_step("making a revision"),
+            Err(error @ ApiError::Changed { .. }) => Err(error).at_step("creating a revision"),
             Err(error) => match error.refusal() {
                 Some(message) => Ok(Err(Failure::new(Cause::Refused, message))),
-                None => Err(error).at_step("making a revision"),
+                None => Err(error).at_step("creating a revision"),
             },
         }
     }
@@ -383,7 +383,7 @@ impl Installations {
     }
 }
 
-/// True if two versions of a target ask for the same revisions.
+/// True if two versions of a target require the same revisions.
 fn means_the_same(one: &InstallationTarget, other: &InstallationTarget) -> bool {
     let (meta, its) = (&one.metadata, &other.metadata);
     meta.uid == its.uid

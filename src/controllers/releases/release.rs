@@ -72,7 +72,7 @@ impl Controller for Releases {
             this.on_change(change)
         });
         queue.wake_on(&stores.applications.changes, self, |this, change| {
-            // A deleted Release without an Application need not serve any more.
+            // The pods of a deleted Release need not serve any more without an Application.
             let application = change.object();
             application.map_or_else(Vec::new, |it| {
                 this.leaving(&Key::of(kinds::APPLICATION.name, &**it))
@@ -190,8 +190,8 @@ impl Releases {
         plan
     }
 
-    /// The next step by which the Release before this one grows, while this newest one has no
-    /// clusters.
+    /// The next change by which the Release before `head` grows to the step of `head`, while `head`
+    /// has no clusters; `None` if `head` is not the newest Release or nothing is to change.
     fn growth(&self, key: &Key, head: &Release) -> Option<TargetPatch> {
         let siblings = self.siblings(key, head);
         let (previous, None) = neighbours(&siblings, &order(head), |it| order(it)) else {
@@ -258,7 +258,7 @@ impl Releases {
             target,
         } = sync;
         // The target is written first: the status of the Release may report a step only after the
-        // target asks for it.
+        // target requests it.
         if let Some(target) = target {
             self.patch(key, &target).await?;
         }

@@ -233,7 +233,7 @@ impl SiteApplications {
                 revision,
             };
             let made = self.context.requests.create(&record).await;
-            let made = made.at_step("making the record of a version")?;
+            let made = made.at_step("creating the record of a version")?;
             stores.versions.written(made.clone());
             Arc::new(made)
         };

@@ -1,5 +1,5 @@
-//! The terms for upgrades, from the owners of applications, for the controllers that begin
-//! upgrades.
+//! Passes the terms for upgrades, which are in the specs of applications and deployments, to the
+//! controllers that begin upgrades.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn find(stores: &Stores, namespace: &str, entry: &SiteEntry, owner: Option<&str>
     };
     let mut terms = application.map_or_else(gone, |it| owner_terms(&it));
     let deployment = stores.deployments.get(namespace, &entry.deployment);
-    // A revision without owner was left behind, or was never made by a deployment.
+    // A revision without owner was left behind, or was not created by a deployment.
     let is_leaving = owner.is_some_and(|owner| {
         let found = deployment.as_ref().filter(|it| uid(&***it) == owner);
         found.is_none_or(|it| is_leaving(it))
@@ -82,7 +82,7 @@ fn is_leaving(deployment: &SiteDeployment) -> bool {
     deployment.metadata.deletion_timestamp.is_some()
 }
 
-/// Seconds until a site that is not available has failed.
+/// Seconds after which a site that is not available counts as failed.
 fn progress_deadline(strategy: &SiteStrategy) -> u32 {
     u32::try_from(deadline(strategy).as_secs()).unwrap_or(u32::MAX)
 }

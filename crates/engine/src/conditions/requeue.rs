@@ -20,9 +20,9 @@ pub enum Requeue {
     After(Duration),
     /// After a growing delay: requests failed for a transient reason.
     Backoff,
-    /// After a delay that grows to ten minutes: the revision was refused again. The refusal lasts
-    /// until something changes. Most changes trigger a reconcile; some, as of a webhook or a quota,
-    /// do not.
+    /// After a delay that grows to ten minutes: the revision was refused again. A change of the
+    /// cause ends the refusal. Most changes trigger a reconcile, but not a change of a webhook or of
+    /// a quota.
     Refused,
 }
 
@@ -37,7 +37,7 @@ pub fn requeue_refused(previous: &[Condition], reason: Reason, generation: i64) 
     }
 }
 
-/// Delay before the pods of a workload that fails its probes are first asked for the cause. Most
+/// Delay before the cause is first read from the pods of a workload that fails its probes. Most
 /// workloads are ready by then.
 pub const FIRST_POLL: Duration = Duration::from_secs(10);
 /// Longest delay between two such requests.

@@ -152,7 +152,7 @@ fn a_revision_succeeds_after_it_was_available_for_the_whole_delay() {
     };
     let first = report(&ObjectSetStatus::default(), PassResult::Passed, 0);
     assert_eq!(types(&first.status), ["Available=True"]);
-    // The API stores whole seconds, so the delay is one second longer than asked for.
+    // The API stores whole seconds, so the delay is one second longer than requested.
     assert_eq!(first.requeue, Requeue::After(Duration::from_secs(4)));
     let early = report(&first.status, PassResult::Passed, 2);
     assert_eq!(early.requeue, Requeue::After(Duration::from_secs(2)));

@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use super::{DeploymentRevision, NewRevision, Snapshot};
 use crate::{brake, chain_names::next_number, conditions::Requeue};
 
-/// The reason why no revision is created although the template asks for one.
+/// The reason why no revision is created although the template requires one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
     /// No higher number exists; the text names the object with the highest number, and the way out.
     NoNumber(String),
-    /// Revisions were made from this template several times, and the newest still differs from it.
+    /// Revisions were created from this template several times, and the newest still differs from it.
     Repeated {
         /// API kind of the revisions.
         kind: &'static str,
@@ -72,19 +72,19 @@ impl Snapshot<'_> {
         is_wanted.then(|| self.next().err()).flatten()
     }
 
-    /// True if the template asks for a revision that does not exist yet.
+    /// True if no revision has the content of the template yet.
     pub(super) fn wants_next(&self) -> bool {
         self.current().is_none() && self.deployment.has_phases
     }
 
-    /// The revision that the template asks for.
+    /// The revision to create from the template.
     ///
     /// A name that is taken counts as a collision, such as the name of an archived revision that
-    /// was made from the same content. The name of a member that is gone since the snapshot counts
+    /// was created from the same content. The name of a member that is gone since the snapshot counts
     /// as well: a revision must not name itself as a previous one.
     ///
     /// # Errors
-    /// If there is no number or no name for the revision, or if it was made repeatedly.
+    /// If there is no number or no name for the revision, or if it was created repeatedly.
     pub(super) fn next(&self) -> Result<NewRevision, Obstacle> {
         let numbers = self.members.iter().map(|it| (&it.name, it.number));
         let number = next_number(numbers).map_err(|highest| {
@@ -108,7 +108,8 @@ impl Snapshot<'_> {
             }
             let count = collision_count.map_or(Some(1), |count| count.checked_add(1));
             collision_count = Some(count.ok_or_else(|| {
-                let text = "status.collisionCount is the highest number there is. Lower it.";
+                let text =
+                    "status.collisionCount is the highest possible number. Set it to a lower one.";
                 Obstacle::NoNumber(text.to_owned())
             })?);
         }
@@ -123,7 +124,7 @@ impl Snapshot<'_> {
     /// not passed.
     ///
     /// A member made from the template is recognised by its name, which was a collision when the
-    /// next one was made; its annotations do not count.
+    /// next one was created; its annotations do not count.
     fn brake(&self, collision_count: Option<i32>) -> Result<(), Obstacle> {
         let mut members: Vec<&DeploymentRevision> = self.members.iter().collect();
         members.sort_by_key(|member| Reverse((member.created, member.number)));

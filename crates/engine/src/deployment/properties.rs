@@ -25,7 +25,7 @@ struct Content {
 enum Event {
     /// The template changes.
     Edit(Content),
-    /// The template returns to its content of so many edits ago.
+    /// The template returns to its content before this number of edits.
     Revert(usize),
     /// The deployment is paused (`true`) or resumed.
     Pause(bool),
@@ -350,9 +350,9 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// After any changes of the template and any order of passes: once the template asks for a
-    /// content that works, that content exists, all other revisions are archived, and no write
-    /// follows.
+    /// The template changes in any way, and passes run in any order. If the last template has a
+    /// content that becomes ready, then this content exists in the end, all other revisions are
+    /// archived, and no write follows.
     #[test]
     fn a_chain_settles(
         first in content(),

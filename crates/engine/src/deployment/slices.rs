@@ -72,7 +72,8 @@ pub fn replace_objects(spec: &mut Value, phase: usize, slice: &str) {
     }
 }
 
-/// The slices that may contain the template's inline objects, in the order of their phases.
+/// The names of the slices that may contain the template's inline objects, in the order of their
+/// phases.
 pub fn instead_of_objects<'a>(
     revision: &'a ObjectSetSpec,
     template: &'a ObjectSetTemplateSpec,

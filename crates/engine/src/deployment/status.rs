@@ -192,7 +192,7 @@ fn progress(
     }
     if let (Some(seconds), Some(current)) = (deadline, current) {
         let limit = SignedDuration::from_secs(i64::from(seconds));
-        // If the deadline was raised beyond the revision's age, it counts anew from now on.
+        // If the deadline was raised beyond the revision's age, the revision is within it again.
         let is_older = current
             .created
             .is_none_or(|created| snapshot.now.duration_since(created) >= limit);

@@ -1,4 +1,4 @@
-//! Comparison of a revision with the template, and the names that are made from templates.
+//! Comparison of a revision with the template, and the hashes of a template.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::diff::content_fingerprint;
 /// no name can be read as a word.
 const DIGITS: &[u8; 10] = b"456789bcdf";
 
-/// The hash of a template after a number of collisions, with which the names of revisions end: one
-/// to ten characters of `[4-9bcdf]`.
+/// The hash that is the end of a revision's name: of the template, and of the number of names that
+/// were already in use. It has one to ten characters of `[4-9bcdf]`.
 ///
 /// # Guarantees
-/// The hash is independent of the order of keys, and the same in every version of Baton. It only
-/// serves for names: the content decides if a revision is outdated.
+/// The hash is independent of the order of keys, and the same in every version of Baton. It is only
+/// used for names. [`same_content`] decides if a revision is outdated.
 pub fn hash(template: &Value, collision_count: i32) -> String {
     let fingerprint = content_fingerprint(&json!([template, collision_count]));
     let short = (fingerprint >> 32) ^ (fingerprint & u64::from(u32::MAX));
@@ -24,18 +24,18 @@ pub fn hash(template: &Value, collision_count: i32) -> String {
     short.to_string().bytes().map(digit).collect()
 }
 
-/// A digest of the template's metadata. A change of the metadata asks for a new revision even if
+/// A digest of the template's metadata. If the metadata changes, a new revision is created even if
 /// the content is unchanged, so that a restart can be forced.
 pub fn metadata_digest(template: &Value) -> String {
     let metadata = template.get("metadata").unwrap_or(&Value::Null);
     format!("{:016x}", content_fingerprint(metadata))
 }
 
-/// True if a revision's content is what the template asks for.
+/// True if a revision has the content of the template.
 ///
-/// An absent list equals an empty one, and an absent delay equals 0. The template may have objects
-/// inline that the revision has in a slice: `slices` contains the slices that
-/// [`slices::instead_of_objects`](super::slices::instead_of_objects) names.
+/// An absent list equals an empty one, and an absent delay equals 0. Inline objects of the template
+/// equal the same objects in a slice of the revision: `slices` contains the objects of the slices
+/// that [`slices::instead_of_objects`](super::slices::instead_of_objects) returns, by name.
 pub fn same_content(
     revision: &ObjectSetSpec,
     template: &ObjectSetTemplateSpec,
@@ -46,7 +46,7 @@ pub fn same_content(
         availability_probes,
         success_delay_seconds,
         service_account_name,
-        // These fields are place and state, not content.
+        // The position in the chain and the state are no content.
         lifecycle_state: _,
         previous: _,
         revision: _,
@@ -85,7 +85,7 @@ fn same_phases(
     ones.len() == others.len() && ones.iter().zip(others).all(|(one, other)| same(one, other))
 }
 
-/// True if two lists of objects ask for the same.
+/// True if two lists of objects have the same content. Empty fields of metadata are ignored.
 pub fn same_objects(ones: &[ObjectSetObject], others: &[ObjectSetObject]) -> bool {
     let same = |one: &ObjectSetObject, other: &ObjectSetObject| {
         let ObjectSetObject {
@@ -121,8 +121,10 @@ fn comparable(manifest: &Value) -> Value {
     manifest
 }
 
-/// True if a revision without a digest, as other implementations make them, can come from a
-/// template with these labels.
+/// True if `revision`, the labels of a revision, contains all labels of a template.
+///
+/// Other implementations store no digest of the metadata. Their revisions can only be compared with
+/// the template by labels.
 pub fn has_labels(
     revision: &BTreeMap<String, String>,
     template: &BTreeMap<String, String>,
@@ -149,9 +151,7 @@ mod tests {
         })
     }
 
-    /// A change of these hashes is a mistake, because the names of existing revisions contain them.
-    /// A rollback to a template would not find the old name taken, and would only choose another
-    /// one.
+    /// The names of existing revisions contain these hashes, so a change of them is a mistake.
     #[test]
     fn hashes_never_change() {
         let hashes: Vec<_> = [0, 1, 2].map(|count| hash(&template(), count)).into();

@@ -2,7 +2,7 @@
 //! changed them.
 //!
 //! The evidence is `metadata.managedFields`, before and after an apply of the same content. If
-//! anybody changes a field that we own, its path leaves the entry of our applies, and the next
+//! another client changes a field that we own, its path leaves the entry of our applies, and the next
 //! apply puts it back. So a path that the entry has after the apply, and did not have before, was
 //! changed in between. Until the apply, the field belongs to the manager that changed it.
 //!
@@ -10,7 +10,7 @@
 //!
 //! No value of a field is reported: only paths, which contain the names of keys, and the names of
 //! managers. Elements of sets are values, so paths contain them only in the metadata. All texts are
-//! bounded, whatever the object contains.
+//! bounded for any object.
 //!
 //! # Caveats
 //!
@@ -349,7 +349,7 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// The entries of others. Entries of the status subresource do not concern applied fields.
+    /// The entries of other managers. Entries of the status subresource do not concern applied fields.
     fn others(&self) -> impl Iterator<Item = &'a Value> {
         let entries = entries(self.before).iter();
         entries.filter(|entry| !is_apply(entry) && text(entry, "subresource") != "status")

@@ -218,7 +218,7 @@ mod tests {
                 "{x: 1, z: 2}",
                 &[],
             ),
-            // The map is removed as a whole, with fields that nobody owns, except for the fields of
+            // The map is removed as a whole, with fields that no manager owns, except for the fields of
             // others.
             (
                 "{m: {x: 1, z: 2}, n: 1}",

@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn hashes_are_the_same_in_every_process() {
-        // Pinned: anybody who stores fingerprints beyond a process has to notice a change.
+        // Pinned: a program that stores fingerprints beyond a process has to notice a change.
         let value = json!({"text": "some text", "list": [1, 2.5, null, true], "map": {}});
         assert_eq!(of_value(&value), 13_425_893_965_914_561_202);
     }

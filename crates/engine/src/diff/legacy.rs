@@ -4,12 +4,12 @@
 //! as our applies, and by updates and applies under the names in [`LEGACY_FIELD_MANAGERS`]. The
 //! server has one entry of `managedFields` per name and operation, and an apply removes a field
 //! that it leaves out only if no other entry has it. So fields of such a *legacy entry* would stay
-//! for ever. Before an object is written, its legacy entries are therefore united with the entry of
+//! forever. Before an object is written, its legacy entries are therefore united with the entry of
 //! our applies ([`migrated`]); the apply that follows prunes unwanted fields.
 //!
 //! The same holds for an object that is taken over from a tool with which people apply: the fields
 //! of its *former* managers become ours. Otherwise a field that a later revision drops would stay
-//! for ever.
+//! forever.
 //!
 //! A comparison needs no migration: a wanted field of a legacy entry counts as one that we applied.
 //! Other fields of a legacy entry do not count, because an update owns the server's defaults as
@@ -80,7 +80,7 @@ fn is_of_release(entry: &Value, live: &Value) -> bool {
 /// Entries of other managers and of subresources do not change, and only fields of the united
 /// entries become ours. There is one exception: fields of kubectl's last apply that another command
 /// of kubectl owns become ours too; an apply of kubectl would have removed them as well. The
-/// annotations of [`ANNOTATIONS_OF_TOOLS`] become nobody's, so that they stay.
+/// annotations of [`ANNOTATIONS_OF_TOOLS`] have no owner afterwards, so that they stay.
 ///
 /// # Caveats
 ///

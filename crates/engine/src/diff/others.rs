@@ -19,7 +19,7 @@ pub(super) const BUILT_IN: [&str; 5] = [
     "kubelet",
 ];
 
-/// The fields of others in a live object.
+/// The fields of other managers in a live object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Others {
     /// Paths by manager. If a manager writes through a subresource, its name ends with the

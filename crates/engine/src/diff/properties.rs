@@ -1,7 +1,7 @@
 //! Properties of every body, tested on a model of an apply.
 //!
 //! Random trees describe a value and its schema. They are written as the body, as the set of fields
-//! that the server records for it, and as a live object among the fields of others.
+//! that the server records for it, and as a live object among the fields of other managers.
 
 use std::collections::BTreeMap;
 

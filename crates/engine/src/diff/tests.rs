@@ -331,7 +331,7 @@ fn any_other_live_value_that_we_own_is_noticed() {
         let settled = recorded.settled();
         for pointer in pointers(&settled.wanted) {
             let mut drifted = settled.clone();
-            // A longer list or map has additions of others, unless it is atomic.
+            // A longer list or map has additions of other managers, unless it is atomic.
             let Some(value) = drifted
                 .live
                 .pointer_mut(&pointer)

@@ -452,7 +452,7 @@ fn check_sequence(mut pass: ObjectPass<'_>, case: &str, sequence: &[&str]) {
     }
 }
 
-/// The number of requests about one object is bounded, whatever the answers to reads, dry runs and
+/// The number of requests about one object is bounded, for any answers to reads, dry runs and
 /// writes.
 #[test]
 fn an_object_is_given_up_after_a_bounded_number_of_rounds() {
@@ -488,7 +488,7 @@ fn an_object_is_given_up_after_a_bounded_number_of_rounds() {
     }
 }
 
-/// A webhook that reverts every handover must not keep a pass running for ever.
+/// A webhook that reverts every handover must not keep a pass running forever.
 #[test]
 fn a_pass_fails_if_a_webhook_undoes_each_handover() {
     let before = || live("1", "previous*");

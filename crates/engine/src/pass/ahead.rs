@@ -51,7 +51,7 @@ impl Ahead {
 }
 
 impl Pass<'_> {
-    /// Returns the next checks, of objects of all phases side by side. If none is left, the checks
+    /// Returns the next checks, of objects of all phases concurrently. If none is left, the checks
     /// are over, and the pass has ended if one failed.
     ///
     /// The results for the first phase stay valid; objects of later phases are checked again with

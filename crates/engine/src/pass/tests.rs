@@ -16,7 +16,7 @@ use crate::{
     tests::fixtures::*,
 };
 
-/// Objects of a phase are sent side by side, and phases one after the other. Every dry run of a
+/// Objects of a phase are sent concurrently, and phases one after the other. Every dry run of a
 /// phase precedes its first write, which is that of the object without a dry run.
 #[test]
 fn objects_of_a_phase_are_sent_side_by_side() {
@@ -219,7 +219,7 @@ fn phases_with_the_same_name_do_not_collide() {
     assert!(pass.outcome().controls_all);
 }
 
-/// The fates of an object in a pass: `foreign` is its owner, the others are answers to its
+/// The outcomes of an object in a pass: `foreign` is its owner, the others are answers to its
 /// requests.
 const FATES: [&str; 6] = ["fine", "invalid", "denied", "broken", "cut", "foreign"];
 
@@ -237,7 +237,7 @@ fn answer_by_fate(fate: &str, request: &Request) -> Answer {
 }
 
 /// The result of a phase of two objects: `P` passes, `V` preflight error, `W` write error, `F`
-/// failure, `C` collision. The most serious problem wins, unless the first collision hides the
+/// failure, `C` collision. The most serious problem is reported, unless the first collision hides the
 /// second object.
 #[test]
 fn results_by_the_problems_of_two_objects() {

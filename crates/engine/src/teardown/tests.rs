@@ -308,7 +308,7 @@ fn a_teardown_fails_if_an_object_keeps_changing() {
         let ours = |_: &str| Live::Present(live("2", owners));
         let (_, outcome) = tear_down(&[&["a"]], ours, &mut |_, request| {
             requests += 1;
-            assert!(requests < 100, "it is asked for ever");
+            assert!(requests < 100, "the requests do not end");
             match request {
                 Request::Get => back(owners),
                 _ => answer.clone(),

@@ -156,7 +156,7 @@ pub fn written(body: &Value, version: &str) -> Value {
 }
 
 /// The letter of a request: `d` dry run of a create, `D` of an apply, `c` create, `A` apply, `m`
-/// migrate, `g` get, `r` release, `h` hand over, `x` delete, `X` delete to create anew, `t` take
+/// migrate, `g` get, `r` release, `h` hand over, `x` delete, `X` delete to create again, `t` take
 /// back.
 pub fn letter(request: &Request) -> char {
     match request {

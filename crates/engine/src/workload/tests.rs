@@ -159,7 +159,7 @@ fn a_container_that_should_not_end_fails_with_any_code() {
     let mut pod = pod("job-1", &container(&done, &json!({})));
     pod["spec"]["restartPolicy"] = "OnFailure".into();
     assert_eq!(pod_reason(&pod), None);
-    // An init container is done too, whatever the state of the others.
+    // An init container is done too, for any state of the other containers.
     let init = json!({ "name": "init", "ready": false, "state": done });
     let mut pod = json!({ "spec": { "restartPolicy": "Always" } });
     pod["status"]["initContainerStatuses"] = json!([init]);

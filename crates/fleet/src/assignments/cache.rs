@@ -32,7 +32,8 @@ impl Default for AssignmentCache {
 }
 
 impl AssignmentCache {
-    /// Handles an event of the watch on `SiteAssignments`.
+    /// Handles an event of the watch on `SiteAssignments`. Returns the changes on which decisions
+    /// depend.
     pub fn assignment_event(&mut self, event: &Event<'_>) -> Vec<AssignmentChange> {
         let before = self.assignments.extent().clone();
         let changes = self.assignments.take(event, read_assignment);
@@ -45,7 +46,8 @@ impl AssignmentCache {
             .collect()
     }
 
-    /// Handles an event of the watch on the metadata of Namespaces.
+    /// Handles an event of the watch on the metadata of Namespaces. Returns the changes on which
+    /// decisions depend.
     pub fn namespace_event(&mut self, event: &Event<'_>) -> Vec<AssignmentChange> {
         let before = self.namespaces.extent().clone();
         let changes = self.namespaces.take(event, read_namespace);

@@ -23,12 +23,12 @@ pub enum Decision {
     Allowed(Reach),
     /// The namespace may not deliver; the text names the missing assignment.
     Refused(String),
-    /// Objects on which the decision depends are not known yet, for a short time.
+    /// Objects on which the decision depends were not read yet. This state is short.
     Unknown,
     /// Objects on which the decision depends cannot be read.
     Unreadable {
-        /// The reach by the last known objects; `None` if delivery was refused, or nothing was
-        /// known.
+        /// The reach according to the objects that were read last; `None` if they refuse the
+        /// delivery, or if none were read.
         before: Option<Reach>,
         /// The undecided question, and the cause.
         message: String,
@@ -93,7 +93,7 @@ impl Assignment {
     }
 
     /// True if the assignment selects the cluster. An assignment that cannot be parsed selects all
-    /// clusters: it closes all, rather than leaving open the one that it was to close.
+    /// clusters, because the clusters that it was meant for are unknown.
     pub fn selects_cluster(&self, cluster: Subject<'_>) -> bool {
         let rule = self.rule.as_ref();
         rule.map_or(true, |rule| rule.clusters.selects(cluster))
@@ -130,12 +130,11 @@ impl Rule {
 /// Decides if revisions of a namespace may deliver into a cluster, and with which reach.
 ///
 /// # Guarantees
-/// - A cluster that no assignment selects is open, unless assignments are required. The reach is
-///   then the namespace of the same name.
-/// - A selected cluster is closed to all namespaces but those that an assignment of the cluster
-///   selects.
-/// - The reaches of several assignments add up, in any order.
-/// - An assignment that cannot be parsed allows nothing, and closes all clusters.
+/// - All namespaces may deliver into a cluster that no assignment selects, unless `is_required` is
+///   true. The reach is then the namespace of the same name.
+/// - Only namespaces that an assignment of the cluster selects may deliver into a selected cluster.
+/// - The reaches of several assignments are combined, in any order.
+/// - An assignment that cannot be parsed allows nothing, and selects all clusters.
 pub fn may_deliver<'a>(
     namespace: Subject<'_>,
     cluster: Subject<'_>,
@@ -175,7 +174,7 @@ pub fn may_deliver<'a>(
     if !broken.is_empty() {
         let broken = broken.join(", ");
         text = format!(
-            "{text} All clusters are closed until these SiteAssignments are corrected: {broken}."
+            "{text} Each Cluster requires one, because these SiteAssignments are invalid: {broken}. Correct them."
         );
     }
     Decision::Refused(text)

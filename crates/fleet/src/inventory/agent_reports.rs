@@ -112,7 +112,7 @@ fn connection_state(
     let text = if was_known || beat.is_some() {
         let seconds = silence.as_secs();
         format!(
-            "its agent has not reported for {seconds} s; is it running, and can it reach this cluster?"
+            "its agent has not reported for {seconds} s; check that it runs and can reach this cluster"
         )
     } else {
         "no agent has reported yet; run `baton cluster join --pull` to set one up".to_owned()

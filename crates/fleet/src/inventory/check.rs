@@ -103,7 +103,7 @@ fn cause(error: &WireError) -> String {
     };
     let cause = excerpt(&innermost(error), EXCERPT);
     if cause.starts_with("invalid peer certificate") {
-        format!("{cause}; does the Secret hold the CA of this cluster?")
+        format!("{cause}; check that the Secret contains the CA of this cluster")
     } else {
         cause
     }

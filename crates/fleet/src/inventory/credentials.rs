@@ -293,7 +293,7 @@ pub(super) enum Change {
     Keep,
     /// The same cluster with other credentials: its caches stay.
     Exchange,
-    /// Possibly another cluster: the connection and its caches are made anew.
+    /// Possibly another cluster: the connection and its caches are made again.
     Rebuild,
 }
 

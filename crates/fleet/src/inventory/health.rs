@@ -119,7 +119,7 @@ impl Health {
             let written = recorded.last_contact_time.as_ref();
             self.state == ConnectionState::Up
                 && written.is_none_or(|written| contact.duration_since(written.0) >= CONTACT_AGE)
-                // A time from a clock that was ahead does not stay for ever.
+                // A time from a clock that was ahead does not stay forever.
                 || written.is_some_and(|written| written.0.duration_since(now) >= CONTACT_AGE)
         });
         if before == Some(&condition) && version == recorded.server_version && !contact_is_old {

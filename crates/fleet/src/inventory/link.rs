@@ -29,7 +29,7 @@ pub enum ClusterLink {
 }
 
 impl ClusterLink {
-    /// True if the cluster is known to be unreachable.
+    /// True if the cluster was observed to be unreachable.
     pub(super) fn is_lost(&self) -> bool {
         match self {
             Self::Unknown | Self::Pull(Contact::Lost { .. }) => true,
@@ -57,9 +57,9 @@ pub struct InventorySite {
     pub labels: Arc<BTreeMap<String, String>>,
     /// True if the cluster cannot be reached. A cluster that has not responded yet is not lost.
     pub is_lost: bool,
-    /// Time since which the cluster is not lost, unless it is. Only observations of this process
-    /// count, so after a restart the time is later than the true one. Actions due before that time
-    /// may be late.
+    /// Time since which the cluster can be reached; without meaning while `is_lost` is true. Only
+    /// observations of this process count, so after a restart the time is later than the true one,
+    /// and actions that depend on it are late.
     pub online_since: Timestamp,
 }
 

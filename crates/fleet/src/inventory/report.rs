@@ -95,7 +95,7 @@ pub(super) async fn run(
     }
 }
 
-/// Writes a status. The server refuses the write if the Cluster was created anew meanwhile. The
+/// Writes a status. The server refuses the write if the Cluster was created again meanwhile. The
 /// other fields of the Cluster are not read: they may be unreadable.
 async fn write(
     api: &Api<DynamicObject>,

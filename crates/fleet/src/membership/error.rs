@@ -51,7 +51,7 @@ pub(super) enum Error {
         side: ClusterRole,
         cause: Box<ConfigError>,
     },
-    #[error("{at} cannot be connected to: {}", innermost(cause))]
+    #[error("{at}: the client cannot be set up: {}", innermost(cause))]
     Client {
         at: ClusterAddress,
         cause: Box<kube::Error>,

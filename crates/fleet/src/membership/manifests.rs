@@ -1,4 +1,4 @@
-//! The manifests of the objects that joining a cluster makes.
+//! The manifests of the objects that joining a cluster creates.
 
 pub(super) mod agent;
 pub(super) mod target_rights;
@@ -17,7 +17,7 @@ use crate::name::{ClusterName, NameError};
 /// Namespace of the objects in the target.
 pub(super) const NAMESPACE: &str = "baton-system";
 /// Annotation on service accounts, and on namespaces and assignments on the hub: the cluster for
-/// which they were made.
+/// which they were created.
 pub(super) const ANNOTATION_CLUSTER: &str = "baton.run/cluster";
 /// Name of the service account of the hub in the target.
 pub(super) const HUB: &str = "baton-hub";
@@ -102,7 +102,7 @@ pub(super) fn assignment(name: &ClusterName, admitted: &Admitted) -> Manifest {
     }))
 }
 
-/// True if an object was made by joining the cluster.
+/// True if an object was created by joining the cluster.
 pub(super) fn is_made_for(live: &Value, name: &ClusterName) -> bool {
     let annotations = live.pointer("/metadata/annotations");
     let cluster = annotations.and_then(|annotations| annotations.get(ANNOTATION_CLUSTER));

@@ -130,7 +130,7 @@ impl Progress {
         let applied = task(&format!("{doing} {title}"), write).await?;
         let version = |object: &Value| text(object, "/metadata/resourceVersion").to_owned();
         if step.live.as_ref().map(version) == Some(version(&applied)) {
-            // Only fields of others differed, so the server had nothing to change.
+            // Only fields of other managers differed, so the server had nothing to change.
             self.missing.retain(|missing| *missing != title);
         } else {
             self.is_done(&title);
@@ -138,13 +138,14 @@ impl Progress {
         Ok(applied)
     }
 
-    /// Notes that an object was written.
+    /// Records that an object was written.
     pub fn is_done(&mut self, title: &str) {
         self.missing.retain(|missing| missing != title);
         self.done.push(title.to_owned());
     }
 
-    /// The error, with the lists of what was done before it and what was not.
+    /// Adds to an error the titles of the objects that were written before it, and of those that were
+    /// not.
     pub fn halfway(self, error: Error) -> Error {
         Error::Halfway {
             cause: Box::new(error),

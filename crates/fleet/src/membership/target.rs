@@ -21,7 +21,7 @@ pub(super) async fn differs(hub: &Server, target: &Server, allow_same: bool) -> 
     Ok(())
 }
 
-/// Checks that no other Cluster has this target, by the service accounts that joining makes there:
+/// Checks that no other Cluster has this target, by the service accounts that joining creates there:
 /// a cluster with two names would have two writers.
 pub(super) async fn is_free(target: &Server, name: &ClusterName) -> Result<(), Error> {
     let accounts = [HUB, AGENT].map(|account| identity("v1", "ServiceAccount", NAMESPACE, account));

@@ -19,8 +19,8 @@ pub(super) async fn mode_in(target: &Server, account: &str) -> Result<Option<Rig
     Ok(role.as_ref().and_then(mode_of))
 }
 
-/// The bindings of an account to the service accounts of tenants, made by anyone. Empty if their
-/// role does not exist.
+/// The bindings of an account to the service accounts of tenants, also those that other clients have
+/// created. Empty if their role does not exist.
 pub(super) async fn bindings(
     target: &Server,
     account: &str,

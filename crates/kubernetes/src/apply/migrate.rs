@@ -1,4 +1,4 @@
-//! The request that unites the legacy entries of an object's `managedFields` with ours.
+//! The request that merges legacy entries of an object's `managedFields` into ours.
 
 use baton_engine::{
     Answer, Precondition, diff::legacy::migrated, object::precondition, operations::replace,

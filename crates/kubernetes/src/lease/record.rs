@@ -21,7 +21,7 @@ impl Sighting {
     /// The sighting after the record was observed as `spec`.
     pub(super) fn update(seen: Option<Self>, spec: &LeaseSpec, now: Instant) -> Self {
         match seen {
-            // A new resourceVersion alone does not prove that the holder is alive: a label may have
+            // A new resourceVersion alone does not prove that the holder is running: a label may have
             // been edited.
             Some(seen) if seen.spec == *spec => seen,
             _ => Self {

@@ -102,7 +102,7 @@ fn check(title: &str, steps: &[String]) {
         }
         let sizes = store.table.lock().sizes();
         // An entry too many is dropped when the watch passes it; with one too few the object would
-        // stay for ever.
+        // stay forever.
         assert!(sizes.unconfirmed >= sizes.written, "{title}: {step}");
     }
 }

@@ -17,7 +17,7 @@ pub const USE: &str = "@use";
 pub const EACH: &str = "@each";
 /// Returns its argument while budget is left: ends loops that ignore errors.
 pub const LIVE: &str = "@live";
-/// Converts a timestamp to UTC: its getters return UTC upstream, whatever zone its text has.
+/// Converts a timestamp to UTC: upstream, its getters return UTC for any time zone of its text.
 pub const UTC: &str = "@utc";
 /// `has()`, which is false upstream for scalars and null.
 pub const HAS: &str = "@has";

@@ -98,13 +98,15 @@ impl Program {
         self.size
     }
 
-    /// Greatest cost of a search through `bytes` of text: each byte may be compared with each
-    /// state, which takes 10 ns.
+    /// Greatest cost of a search through `bytes` of text, in units of 100 ns (see
+    /// [`Budget`](crate::budget::Budget)). Each byte may be compared with each state, which takes
+    /// 10 ns.
     pub fn search_cost(&self, bytes: usize) -> u64 {
         (bytes as u64).saturating_mul(self.states) / 10
     }
 
-    /// Cost of finding a match besides the text up to its end: the search may have read further.
+    /// Greatest cost of the text that a search may have read after the end of a match, with `rest`
+    /// bytes after the end.
     pub fn look_ahead_cost(&self, rest: usize) -> u64 {
         self.search_cost(self.longest.map_or(rest, |longest| longest.min(rest)))
     }

@@ -1,4 +1,4 @@
-//! The stored facts about a revision that was made for a site.
+//! The stored facts about a revision that was created for a site.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -1,8 +1,8 @@
 //! The choice of the workloads of a Release in a cluster, and of the number of pods of each.
 //!
 //! In Shipper the workload is the one Deployment with the labels of the Release. A chart may name
-//! other workloads. Annotations carry their kinds to the controller, so clusters are never asked
-//! for kinds that nobody uses.
+//! other workloads. Annotations contain their kinds, so that the controller requests only the kinds
+//! that charts use.
 
 use baton_engine::Gvk;
 use thiserror::Error;
@@ -56,7 +56,7 @@ pub enum Error {
         /// Name of the object.
         name: String,
     },
-    /// One of several workloads does not say how many pods it should have.
+    /// One of several workloads has no annotation with its number of pods, or an invalid one.
     #[error("annotation {ANNOTATION_REPLICAS} of {kind} {} must be a number of pods", Quoted(.name))]
     Replicas {
         /// Kind of the object.
@@ -109,7 +109,7 @@ pub struct ChosenWorkload {
     pub index: usize,
     /// Number of pods at 100 percent.
     pub total: i32,
-    /// The authority over the number of pods.
+    /// The part of the system that sets the number of pods.
     pub scaling: Scaling,
 }
 

@@ -23,7 +23,7 @@ pub struct Workload {
     pub scaling: Scaling,
 }
 
-/// The authority over the number of pods of a workload.
+/// The part of the system that sets the number of pods of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scaling {
     /// The steps of the strategy.

@@ -41,7 +41,7 @@ pub struct Workload {
     pub replicas: i32,
     /// Dotted path of that number.
     pub path: String,
-    /// The authority over that number.
+    /// The part of the system that sets that number in the cluster.
     pub scaling: Scaling,
     /// Index of the workload in the objects.
     pub(super) index: usize,

@@ -126,7 +126,7 @@ impl Parts {
     }
 }
 
-/// The condition `Ready`; false with a message if there is one.
+/// The condition `Ready`: false with the message `unready` if there is one, otherwise true.
 pub fn ready(unready: Option<&str>) -> Vec<ShipperCondition> {
     vec![ShipperCondition {
         type_: "Ready".into(),

@@ -19,14 +19,14 @@ pub type InstallationOutcome = Result<Progress, Failure>;
 pub enum Progress {
     /// All objects are installed.
     Installed,
-    /// The objects are being installed; the message of the wait.
+    /// The objects are being installed. Contains the message about the missing state; may be empty.
     InProgress(String),
 }
 
 /// The status of a target whose chart was rendered, with the outcome in each cluster.
 ///
-/// If the chart was not rendered, `outcomes` is the reason: then no cluster is touched, and the
-/// status of clusters stays unchanged.
+/// If the chart was not rendered, `outcomes` is the reason. Then nothing is sent to clusters, and
+/// their part of the status stays unchanged.
 pub fn installation(
     target: &InstallationTarget,
     outcomes: Result<&BTreeMap<String, InstallationOutcome>, &str>,

@@ -153,7 +153,7 @@ fn entries_are_found_as_they_are_written() {
     assert_eq!(found("1.2.0", &index), Some("1.2"));
     assert_eq!(found("<1.2", &index), Some("v1.1.0"));
     assert_eq!(found("~1.1", &index), Some("v1.1.0"));
-    // Of two spellings, the first wins, so that the same index always gives the same result.
+    // Of two spellings, the first one is returned, so that the same index always gives the same result.
     assert_eq!(found("1.x", &["v1.0.0", "1.0.0", "1.0"]), Some("v1.0.0"));
 }
 

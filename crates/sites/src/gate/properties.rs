@@ -1,4 +1,5 @@
-//! Properties of every chain: chains are random, and continue by their own decisions.
+//! Properties of all chains. A chain starts with random revisions and changes by random events; the
+//! decisions of the gate are applied to it.
 
 use proptest::prelude::*;
 
@@ -32,7 +33,8 @@ fn member(number: i64, (version, mark, stop): (usize, u8, u8)) -> ActiveRevision
     }
 }
 
-/// The next event. Its numbers are reduced to existing revisions and phases.
+/// The next event. The first number selects a revision, modulo the length of the chain, and the
+/// second one a phase.
 #[derive(Clone, Debug)]
 enum Event {
     /// The gate decides about a phase.
@@ -168,7 +170,7 @@ proptest! {
                     let question = question(&chain, own, phase);
                     let decision = question.decide(&terms(is_open, skips), now);
                     if let PhaseStart::Yes(_) = was.begun {
-                        prop_assert_eq!(&decision, &Decision::Start, "one that had begun was held");
+                        prop_assert_eq!(&decision, &Decision::Start, "a phase that had begun may not go on");
                     }
                     match decision {
                         Decision::Start => {
@@ -184,7 +186,7 @@ proptest! {
                                 let is_still = ran.all(|it| {
                                     !matches!(it.begun, PhaseStart::Yes(_)) || it.stopped_for.as_deref() == Some(uid)
                                 });
-                                prop_assert!(is_still, "something runs: {:?}", chain);
+                                prop_assert!(is_still, "an older revision has not stopped: {:?}", chain);
                             }
                             let state = &mut chain[own].phases[phase];
                             state.is_refused &= has_begun(state);
@@ -214,7 +216,7 @@ proptest! {
         }
     }
 
-    /// A queue without obstacles is completed, whatever waits in it.
+    /// A queue without obstacles is completed, for all entries.
     #[test]
     fn a_queue_without_obstacles_is_completed(
         drawn in prop::collection::vec((0..6_usize, 0..1_u8, 0..6_u8), 1..6),

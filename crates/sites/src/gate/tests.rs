@@ -436,7 +436,7 @@ fn versions_are_skipped_for_later_patches_in_the_queue() {
         &lines,
         1,
         &terms,
-        "skip: This version is left out, because version 1.2.2 (v3) replaces it.",
+        "skip: This version is skipped, because version 1.2.2 (v3) replaces it.",
     );
     let one_skipped = ["1.2.0 ok ok", "1.2.1 skip skip", "1.2.2 - -", "1.3.0 - -"];
     skipping(&one_skipped, 1, &terms, "skip");

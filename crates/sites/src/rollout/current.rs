@@ -64,7 +64,7 @@ impl<'a> CurrentRollout<'a> {
     }
 
     /// True if a revision was refused before it began, and is not requested any more. Such a
-    /// revision is removed from the queue, because it would hold those behind it for ever.
+    /// revision is removed from the queue, because it would hold those behind it forever.
     pub(super) fn is_stuck(&self, revision: &Revision, site: &Site) -> bool {
         let entry = &revision.entry;
         matches!(revision.state, RevisionState::Failing { .. })

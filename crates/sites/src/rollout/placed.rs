@@ -94,7 +94,7 @@ impl<'a> PlacedSite<'a> {
             .is_none_or(|tail| VersionName::of(&tail.entry) != current.version)
     }
 
-    /// True if the version of the rollout runs in the site, as far as known.
+    /// True if the version of the rollout runs in the site, as far as observed.
     pub(super) fn is_updated(&self, current: &CurrentRollout<'_>) -> bool {
         self.running
             .is_some_and(|running| VersionName::of(&running.entry) == current.version)
@@ -121,7 +121,7 @@ impl Revision {
         !self.is_deleting && !self.is_archiving && !is_final
     }
 
-    /// True if the revision has begun, as far as known.
+    /// True if the revision has begun, as far as observed.
     pub(super) fn has_begun(&self) -> bool {
         self.beginning != RevisionStart::None
     }
@@ -135,7 +135,7 @@ impl Revision {
         is_under_way && self.entry.batch != AFTERWARDS
     }
 
-    /// True if the revision may have written objects, as far as known. A revision that has written
+    /// True if the revision may have written objects, as far as observed. A revision that has written
     /// nothing can be taken back without a trace: workloads that stopped for it start again.
     pub(super) fn may_have_written(&self) -> bool {
         self.beginning == RevisionStart::Begun

@@ -31,8 +31,8 @@ const MAX_NAMED: usize = 5;
 /// # Guarantees
 /// - The status has at most 16 KiB as JSON, for any number of sites, if the names of sites are
 ///   label values.
-/// - Except for the beginning and the end of a rollout, it only contains observed facts, and no
-///   intentions.
+/// - It only contains observed facts. Exceptions are the begin and the end of a rollout, which are
+///   decided here.
 pub(super) fn report(
     observed: &Observed<'_>,
     situation: &Situation<'_>,
@@ -193,7 +193,7 @@ impl Report {
                 if !left.is_empty() {
                     let named: Vec<_> = left.iter().take(MAX_NAMED).map(|it| &***it).collect();
                     text = format!(
-                        "{text} {} sites keep it, because their version before is not kept, or they had none: {}{}",
+                        "{text} {} sites stay at it, because their earlier version is not kept, or they had none: {}{}",
                         left.len(),
                         named.join(", "),
                         if left.len() > MAX_NAMED { ", ..." } else { "." },

@@ -113,7 +113,7 @@ impl<'a> Change<'a> {
         self.rendered = same.map(|same| (name, same.name().to_owned()));
     }
 
-    /// The fate of the Application.
+    /// The outcome of the Application.
     pub fn fate(&self) -> DiffOutcome {
         match self.before {
             None => DiffOutcome::Added,

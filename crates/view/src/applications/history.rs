@@ -5,7 +5,7 @@ use baton_releases::hash::environment_hash;
 
 use super::observed::Observed;
 
-/// Name of the newest Release, if it was made from the present template.
+/// Name of the newest Release, if it was created from the present template.
 pub fn current(observed: &Observed) -> Option<String> {
     let template = environment_hash(observed.template()?);
     let history = observed.known_history();

@@ -32,7 +32,7 @@ use crate::rollout::Outcome;
 /// The state of an Application or a Release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// The outcome: `Underway` as long as waiting is of use.
+    /// The outcome; `Underway` if a command that waits should go on waiting.
     pub outcome: Outcome,
     /// Name of the Release that the reason is about; `None` for the Application.
     pub release: Option<String>,
@@ -64,7 +64,7 @@ pub enum Reason {
     NoOrder(String),
     /// The Application has no Release.
     NoRelease,
-    /// The newest Release was made from another template than the present one.
+    /// The newest Release was created from another template than the present one.
     TemplateChanged,
     /// The Release is being deleted, for this reason.
     Deleting(Option<String>),
@@ -109,8 +109,8 @@ const FINAL: [conditions::Reason; 4] = [
 /// Releases.
 ///
 /// # Guarantees
-/// `Done` only if the Release was made from the present template, is at its last step, and
-/// everything that this step asks for was reported.
+/// `Done` only if the Release was created from the present template, is at its last step, and
+/// everything that this step requests was reported.
 pub fn judge(observed: &Observed) -> Verdict {
     match &observed.named {
         None => judge_application(observed),

@@ -60,7 +60,7 @@ pub enum Refusal {
     NothingEarlier,
 }
 
-/// The step that is asked for.
+/// The requested step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepChoice {
     /// The step after the wanted one.

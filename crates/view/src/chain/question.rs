@@ -112,7 +112,7 @@ impl OneChain {
         let Some(deployment) = &labelled_chain.deployment else {
             return Ok(None);
         };
-        // Any user can remove the label. The manager goes by the controller reference, and reports
+        // Any user can remove the label. The manager uses the controller reference, and reports
         // the revisions that it found.
         let status = &deployment.status;
         let others = status.controller_of.iter().map(|it| &it.name);

@@ -1,7 +1,7 @@
-//! The fates of the objects of a new revision, and of the objects of its predecessors.
+//! The outcomes of the objects of a new revision, and of the objects of its predecessors.
 //!
 //! The engine decides as it does in the manager; the rest follows from the server's answers to dry
-//! runs. [`request`] makes the dry run of an object, [`evaluate`] makes a section of the answer.
+//! runs. [`request`] creates the dry run of an object, [`evaluate`] makes a section of the answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -191,7 +191,7 @@ pub enum Response {
 /// The dry run of a live object is forced, and succeeds only in the present state of the object.
 ///
 /// # Errors
-/// The fate, if it is decided without a dry run.
+/// The outcome, if it is decided without a dry run.
 pub fn request(
     next: &Next,
     siblings: &ChainSiblings,
@@ -263,7 +263,7 @@ pub fn evaluate(
     }
 }
 
-/// The fate of an object that only older revisions want; `None` if no previous revision controls
+/// The outcome of an object that only older revisions want; `None` if no previous revision controls
 /// it.
 ///
 /// `wants` are the objects that the new revision wants.
@@ -391,7 +391,7 @@ mod tests {
         }
     }
 
-    /// The request, or the fate if there is none.
+    /// The request, or the outcome if there is none.
     fn dry_run_request(live: Option<&Value>, protection: &str) -> Result<String, DiffOutcome> {
         let body = request(&next(), &siblings(), &desired(WEB, protection), live)?;
         Ok(match live {
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_revision_brings_along_is_not_missing() {
+    fn kinds_and_namespaces_of_the_revision_are_not_missing() {
         let crd = desired(
             "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x}, spec: \
                  {group: example.com, names: {kind: Thing}}}",
@@ -644,7 +644,7 @@ mod tests {
             check(&live("web-v1", "1")),
             Some(DiffOutcome::Deleted(LATER))
         );
-        // Released, or controlled by a stranger.
+        // Released, or controlled by a foreign owner.
         assert_eq!(check(&live("", "1")), None);
         assert_eq!(check(&live("stranger", "1")), None);
     }

@@ -20,7 +20,7 @@ pub enum ObjectNote {
     },
     /// The origin of a revision, such as a release of Helm.
     Origin(String),
-    /// The deployment makes no revision until it is resumed.
+    /// The deployment creates no revision until it is resumed.
     Paused(Target),
     /// There are no revisions of these names to follow.
     NoPrevious(Vec<String>),
@@ -79,11 +79,11 @@ pub enum ObjectNote {
 pub enum ReleaseNote {
     /// A range of chart versions is resolved again. It was resolved to this version before.
     Resolved(String, String),
-    /// The first Release is made, with this hash.
+    /// The first Release is created, with this hash.
     First(String),
     /// The Release with this name already has the wanted environment.
     Same(String),
-    /// A Release with this generation and hash is made.
+    /// A Release with this generation and hash is created.
     New(i64, String),
     /// The rollout of the Release with this name is given up.
     GivenUp(String),

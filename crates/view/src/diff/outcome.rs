@@ -1,4 +1,4 @@
-//! The fates of objects in a comparison.
+//! The outcomes of objects in a comparison.
 
 use baton_apis::CollisionProtection;
 use baton_engine::Gvk;
@@ -27,7 +27,7 @@ pub enum DiffOutcome {
     AsWanted,
     /// Created.
     Created,
-    /// Deleted and created anew.
+    /// Deleted and created again.
     Recreated,
     /// Handed over from a previous revision without a change of the content.
     HandedOver,
@@ -70,30 +70,30 @@ pub enum DiffOutcome {
     Unreadable(String),
     /// The Release with this name has no rendered manifests.
     NotRendered(String),
-    /// The fates of all objects of a revision.
+    /// The outcomes of all objects of a revision.
     Revision(Vec<(usize, Group)>),
 }
 
-/// Groups of fates that are counted together, in the order of the output.
+/// Groups of outcomes that are counted together, in the order of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// [`DiffOutcome::Created`], and other fates that add an object.
+    /// [`DiffOutcome::Created`], and other outcomes that add an object.
     Created,
     /// [`DiffOutcome::Adopted`].
     Adopted,
-    /// [`DiffOutcome::Changed`], and other fates that change an object.
+    /// [`DiffOutcome::Changed`], and other outcomes that change an object.
     Changed,
     /// [`DiffOutcome::Recreated`].
     Recreated,
     /// [`DiffOutcome::HandedOver`].
     HandedOver,
-    /// [`DiffOutcome::Left`], and other fates that leave an object as it is.
+    /// [`DiffOutcome::Left`], and other outcomes that leave an object as it is.
     Left,
     /// [`DiffOutcome::NotCompared`].
     NotCompared,
     /// [`DiffOutcome::Kept`].
     Kept,
-    /// [`DiffOutcome::Deleted`], and other fates that remove an object.
+    /// [`DiffOutcome::Deleted`], and other outcomes that remove an object.
     Deleted,
     /// [`DiffOutcome::Refused`], and other refusals.
     Refused,
@@ -129,7 +129,7 @@ impl Group {
 }
 
 impl DiffOutcome {
-    /// The group of the fate.
+    /// The group of the outcome.
     pub fn group(&self) -> Group {
         match self {
             Self::Added | Self::Created | Self::Revision(_) => Group::Created,
@@ -159,7 +159,7 @@ impl DiffOutcome {
         }
     }
 
-    /// Counts the fates per group; groups without fates are left out.
+    /// Counts the outcomes per group; groups without outcomes are left out.
     #[must_use]
     pub fn count(groups: impl IntoIterator<Item = Group>) -> Self {
         let mut groups: Vec<Group> = groups.into_iter().collect();

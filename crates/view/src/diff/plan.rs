@@ -1,4 +1,4 @@
-//! The revision that an apply would make, and the change of the applied object itself.
+//! The revision that an apply would create, and the change of the applied object itself.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ pub enum NoPlan {
     NoNumber(#[from] NoNextNumber),
 }
 
-/// A revision that would be made.
+/// A revision that would be created.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The planned revision, as if it existed.
@@ -54,7 +54,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The revision that an apply of a deployment or a revision would make; `None` if it makes
+    /// The revision that an apply of a deployment or a revision would create; `None` if it creates
     /// none.
     ///
     /// `chains` are all chains in its namespace, or in the cluster scope.
@@ -91,7 +91,7 @@ impl Plan {
     }
 }
 
-/// The revision that a deployment would make next; `None` when it makes none.
+/// The revision that a deployment would create next; `None` if it creates none.
 fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Plan>, NoPlan> {
     let deployment = Deployment::parse(after.clone())?;
     let target = deployment.target();
@@ -133,7 +133,7 @@ fn number_after(revisions: &[Revision]) -> Result<i64, NoNextNumber> {
     next_number(revisions.iter().map(|it| (it.name(), it.number())))
 }
 
-/// The revision that a user would make.
+/// The revision that a user would create.
 fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, NoPlan> {
     let mut revision = Revision::parse(after.clone())?;
     let names: BTreeSet<String> = revision.previous().map(str::to_owned).collect();

@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn maps_keep_wanted_and_owned_fields() {
-        // Defaults and fields of others are left out.
+        // Defaults and fields of other managers are left out.
         check(
             "{a: 1, m: {x: 1}}",
             "{f:a: {}, f:m: {f:x: {}}}",

@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// One line per section: object, phase, fate, notes.
+    /// One line per section: object, phase, outcome, notes.
     fn lines(from: &RevisionSide, to: &RevisionSide) -> Vec<String> {
         let line = |section: Section| {
             let topic = match section.topic {

@@ -6,7 +6,7 @@ use crate::lists::Count;
 /// The loss when an object is deleted, or the reason that the object is not deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// The object is not deleted: its fate is a refusal.
+    /// The object is not deleted: its outcome is a refusal.
     Stays(DiffOutcome),
     /// The object was not read, and its deletion may delete other objects or data.
     Unseen(UnreadReason),

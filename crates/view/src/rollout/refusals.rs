@@ -36,7 +36,7 @@ impl Refusals {
     }
 }
 
-/// Reasons of a deployment that cannot make its next revision.
+/// Reasons of a deployment that cannot create its next revision.
 const NOT_MADE: [Reason; 3] = [
     Reason::ObjectSetCreateError,
     Reason::NumbersExhausted,

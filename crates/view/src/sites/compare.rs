@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use crate::diff::{Section, Topic};
 
-/// The difference of the upgrade method, as far as it is part of a version.
+/// The section about the upgrade method, with the fields that are part of a version; `None` if these
+/// are equal, or if `from` is `None`.
 pub fn upgrade(from: Option<Value>, to: Value) -> Option<Section> {
     // A field that a record omits has its default.
     let whole = |value: Value| {
@@ -15,8 +16,8 @@ pub fn upgrade(from: Option<Value>, to: Value) -> Option<Section> {
     Section::of_change(Topic::Upgrade, whole(from?), whole(to))
 }
 
-/// The difference of the upgrade terms. They are no part of a version: the present terms always
-/// apply.
+/// The section about the terms of upgrades; `None` if these are equal. They are no part of a
+/// version: the present terms apply to all versions.
 pub fn terms(before: Option<&SiteApplication>, after: &SiteApplication) -> Option<Section> {
     let of = |application: &SiteApplication| {
         let SiteApplicationSpec {
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_record_leaves_out_of_the_upgrade_is_the_default() {
+    fn fields_of_the_upgrade_that_a_record_omits_have_their_defaults() {
         let default = json!({ "method": "PerService" });
         assert_eq!(upgrade(Some(Value::Null), default.clone()), None);
         assert_eq!(upgrade(None, default.clone()), None);
@@ -48,7 +49,7 @@ mod tests {
 
     /// The present terms apply to every version.
     #[test]
-    fn what_is_no_part_of_a_version_is_no_difference_of_versions() {
+    fn fields_outside_of_a_version_are_no_difference_of_versions() {
         let kept = json!({ "method": "PerService" });
         let asked = json!({ "skipPatchVersions": true, "windowsApplyToEdits": true });
         assert!(upgrade(Some(kept.clone()), asked).is_none());

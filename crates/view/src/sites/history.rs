@@ -33,17 +33,17 @@ pub struct HistoryRow {
     /// True if the version is kept, so that a rollback can bring it; `None` if the records cannot
     /// be read.
     pub kept: Option<bool>,
-    /// The peculiarity of the rollout, if it has one.
+    /// The note on the rollout, if it has one.
     #[serde(skip)]
     pub note: Option<RolloutNote>,
 }
 
-/// The peculiarity of a rollout.
+/// A fact that distinguishes a rollout from a regular one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RolloutNote {
-    /// The rollout put a version back at sites where another rollout had failed.
+    /// The rollout restored a version in sites where another rollout had failed.
     PutBack,
-    /// The rollout was aborted, for this reason in the words of the manager.
+    /// The rollout was aborted; contains the message of the manager.
     Aborted(String),
 }
 

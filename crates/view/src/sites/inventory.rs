@@ -17,7 +17,7 @@ use super::{
 };
 use crate::lists::{ListRequest, Lists, NoAnswer, Question};
 
-/// The question for sites, with the versions that deployments run there.
+/// A question about sites and about the versions that deployments run there.
 #[derive(Clone, Debug)]
 pub struct Inventory {
     /// Names of the sites; empty for all sites.
@@ -56,8 +56,8 @@ pub struct Running {
 }
 
 impl Question for Inventory {
-    /// The sites, and the reason that Clusters cannot be read: the sites are those of revisions
-    /// then.
+    /// The sites, and the reason if Clusters cannot be read. Without Clusters, the sites are those
+    /// that revisions name.
     type Answer = (Vec<SiteLine>, Option<String>);
 
     fn answer(&self, read: &Lists) -> Result<Self::Answer, NoAnswer> {
@@ -94,8 +94,9 @@ impl Question for Inventory {
 /// The revisions of a site by deployment, with its namespace if there are several.
 type Chains = BTreeMap<(Option<String>, String), Vec<SiteRevision>>;
 
-/// The sites by name, with the versions that run there. If Clusters cannot be read, the sites are
-/// those of revisions.
+/// The sites in the order of their names, with the versions that run there. If Clusters cannot be
+/// read, the sites are those that revisions name. If `with_namespaces` is true, each deployment has
+/// its namespace.
 pub fn lines(
     clusters: &Clusters,
     revisions: impl IntoIterator<Item = SiteRevision>,

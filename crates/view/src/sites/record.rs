@@ -19,7 +19,7 @@ pub struct Record {
     pub edit: String,
     /// Number of the record, in the order of appearance.
     pub number: i64,
-    /// The time when the record was made.
+    /// The time when the record was created.
     pub created: Option<Timestamp>,
     /// The whole object, as the server returned it.
     pub object: Value,

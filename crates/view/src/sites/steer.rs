@@ -40,14 +40,14 @@ pub struct VersionRollback {
     pub version: String,
     /// True if the deployment followed every version before, and stops to do so.
     pub followed: bool,
-    /// The JSON patch; `None` if the deployment asks for the version already.
+    /// The JSON patch; `None` if the spec of the deployment names the version already.
     pub patch: Option<Value>,
 }
 
 /// Decides about a rollback to a version, or to the previous version.
 ///
 /// # Errors
-/// If there is nothing to write, and the deployment does not ask for the version already.
+/// If there is nothing to write, and the spec of the deployment does not name the version already.
 pub fn rollback(
     deployment: &SiteDeployment,
     to_version: Option<&str>,

@@ -218,7 +218,7 @@ impl Sources<'_> {
                     Verdict::Unknown(messages) => (Health::Unknown, failed(messages)),
                 };
                 if is_terminating(live) {
-                    // The manager waits for the deletion, whatever the object reports.
+                    // The manager waits for the deletion, also if the object reports that it is ready.
                     healthy = Health::False;
                     messages.insert(0, why_terminating(live));
                 }

@@ -44,8 +44,8 @@ fn trim(revision: &mut RevisionPicture, is_newest: bool) -> bool {
         || matches!(revision.state, State::NotReady | State::Pending)
 }
 
-/// True if an object needs no attention. An object that a newer revision has taken over is none of
-/// the older one's; the newest one still has to take over the objects of others.
+/// True if an object is not shown. Of an older revision, objects that a newer revision has taken over
+/// are not shown. Of the newest revision, objects that another owner still controls are shown.
 fn is_fine(object: &ObjectPicture, is_newest: bool, is_leaving: bool) -> bool {
     match object.owner {
         OwnerPicture::OtherRevision { .. } => !is_newest,

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use super::{Side, pulled};
 use crate::rollout::{Script, calm, is_done, watch_scripts, writes};
 
-/// Rolls out over API servers with these faults, one rollout per fault, all side by side.
+/// Rolls out over API servers with these faults, one concurrent rollout per fault.
 async fn roll_out_with_each(side: Side, scripts: Vec<Script>) {
     calm().await;
     let cluster = &Site::get(PULL).await;

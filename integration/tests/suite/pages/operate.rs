@@ -23,7 +23,7 @@ async fn manager(cluster: &Cluster) -> Manager {
     Manager::start_with(kubeconfig.path(), PURPOSE, &["--require-site-assignments"])
 }
 
-/// Baton is removed again without its objects, so the test has a control plane of its own.
+/// The test removes Baton from its cluster, so it has a control plane of its own.
 #[tokio::test]
 async fn baton_is_installed_upgraded_and_removed_and_the_objects_stay() {
     let _turn = turn().await;

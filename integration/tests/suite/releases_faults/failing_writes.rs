@@ -1,4 +1,4 @@
-//! Writes that fail, and writes that are carried out without an answer.
+//! Writes that fail, and writes whose answers are lost.
 
 use baton_integration::application::{ALL_IN, TestApplication, VANGUARD};
 use baton_integration::endpoint::Endpoint;
@@ -35,7 +35,7 @@ async fn roll_out(app: &TestApplication<'_>, generation: i64) {
     app.completed(generation).await;
 }
 
-/// A failed write counts as not carried out, and a write that was carried out is not repeated.
+/// Rollouts have the same result if writes fail, and if only the answers to writes are lost.
 #[tokio::test]
 async fn failed_writes_are_repeated_until_they_are_carried_out() {
     let (mut bed, faults, ns, manager) = start().await;
@@ -45,7 +45,7 @@ async fn failed_writes_are_repeated_until_they_are_carried_out() {
     ns.merge(&app.entry(), &limit).await;
     app.completed(0).await;
     let watched = Watched::start(&app).await;
-    // The first rollout starts from another Release than all following ones, so it is not compared.
+    // The first rollout replaces a Release with another strategy, so its result is not compared.
     roll_out(&app, 1).await;
     roll_out(&app, 2).await;
     let even = settled_picture(&app).await;

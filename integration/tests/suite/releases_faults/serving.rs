@@ -7,8 +7,8 @@ use baton_integration::prelude::*;
 use super::APP;
 use super::watched::Watched;
 
-/// Number of pods of a whole Release in each cluster. In every step of the strategy, this number of
-/// pods is to be served.
+/// Number of pods of a complete Release in each cluster. At least this number of pods must get
+/// traffic in every step of the strategy.
 const PODS: u32 = 10;
 
 /// The generation of a contender if only the first Release exists.
@@ -23,7 +23,7 @@ enum Moment {
     At(i64),
 }
 
-/// Every step, and the way to each of them.
+/// Each step, before and after the contender has reached it.
 const MOMENTS: [Moment; 6] = [
     Moment::Towards(0),
     Moment::At(0),
@@ -40,7 +40,7 @@ struct Rollout<'a> {
 }
 
 impl<'a> Rollout<'a> {
-    /// Starts with the first Release, whose pods are all served.
+    /// Creates the first Release, and waits until all of its pods get traffic.
     async fn start(ns: &'a TestNamespace) -> Self {
         let app = TestApplication::new(ns, APP).await;
         app.apply(numbered(app.environment("0.0.1", PODS, ALL_IN), 0))
@@ -118,8 +118,8 @@ impl<'a> Rollout<'a> {
             .await;
     }
 
-    /// Fails unless at every moment so far all pods but one were served in each cluster, and no
-    /// deleted Release is left.
+    /// Waits until all deleted Releases are gone. Fails if at any moment so far two or more of the
+    /// [`PODS`] got no traffic in one of the clusters.
     async fn assert(&self, text: &str) {
         self.app
             .ns

@@ -1,4 +1,4 @@
-//! Many rollouts side by side, whose manager is killed in each wave of each rollout at least once.
+//! Many concurrent rollouts, whose manager is killed in each wave of each rollout at least once.
 
 mod fleet;
 mod history;
@@ -18,15 +18,15 @@ use super::scenario::Scenario;
 use crate::requests::settle;
 use crate::site_rollouts::Sites;
 
-/// Number of seeds side by side. With many more, no manager on a busy machine lives until it has
+/// Number of concurrent seeds. With many more, no manager on a busy machine runs until it has
 /// reconciled all of them.
 const SEEDS: u64 = 10;
 
-/// Time for which sites must stay available. It is longer than a manager lives, so that one is
+/// Time for which sites must stay available. It is longer than a manager runs, so that one is
 /// killed meanwhile.
 const HEALTHY_TIME: Duration = Duration::from_secs(8);
 
-/// Progress deadline of a version in a site. It is longer than a manager lives, so that only broken
+/// Progress deadline of a version in a site. It is longer than a manager runs, so that only broken
 /// sites exceed it.
 const DEADLINE: Duration = Duration::from_secs(15);
 
@@ -64,7 +64,7 @@ impl Lives {
     }
 
     /// Lets a manager live until the state changes, because the progress deadline of a site starts
-    /// anew with each manager.
+    /// again with each manager.
     async fn live_until_late(&mut self, rollouts: &mut Rollouts<'_>, left: &Left) {
         let begun = Instant::now();
         while rollouts.look_and_act().await == *left && begun.elapsed() < TIMEOUT {

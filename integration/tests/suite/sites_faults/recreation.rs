@@ -61,7 +61,7 @@ async fn orphan_revisions(fleet: &Fleet<'_>) {
 }
 
 /// The objects of the deleted deployment are deleted with it; the new deployment installs the
-/// application anew.
+/// application again.
 #[tokio::test]
 async fn a_deployment_recreated_at_once_installs_anew() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

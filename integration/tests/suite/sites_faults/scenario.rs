@@ -1,5 +1,5 @@
-//! Rollouts derived from a seed, and the end of each as the planner predicts it for an undisturbed
-//! rollout.
+//! Rollouts that are derived from a seed, and the end of each as the planner predicts it without
+//! faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rand::{RngExt as _, SeedableRng as _};
 /// The installed version and the new version.
 pub(super) const VERSIONS: [&str; 2] = ["1.0.0", "2.0.0"];
 
-/// The disturbance of the rollout of the second version.
+/// The event that disturbs the rollout of the second version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Disturbance {
     None,
@@ -167,7 +167,8 @@ impl Model {
             .is_some_and(|batch| batch.number == wave)
     }
 
-    /// Plans until only waiting is left and `until` holds; otherwise the clock is advanced.
+    /// Plans and carries out each plan. If a plan has no action, returns if `until` holds, and
+    /// otherwise advances the clock to the time of the next plan.
     fn run(&mut self, until: impl Fn(&Self) -> bool) {
         for round in 0.. {
             let state = &self.sample.status;

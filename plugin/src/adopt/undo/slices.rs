@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{cluster::lists, connect::Cluster, error::Error, pack::build::LABEL_SLICE_OWNER};
 
-/// Labels that name the deployment that a slice was made for, set by the manager and by `pack`.
+/// Labels that name the deployment that a slice was created for, set by the manager and by `pack`.
 const OF_DEPLOYMENT: [&str; 2] = [LABEL_OBJECT_DEPLOYMENT, LABEL_SLICE_OWNER];
 
 /// The slices of deployments of a kind.
@@ -37,7 +37,7 @@ impl Collection<'_> {
         self.cluster.list_at(&self.path(), &query).await
     }
 
-    /// Names of the existing slices that a chain names, or that were made for its deployment.
+    /// Names of the existing slices that a chain names, or that were created for its deployment.
     pub(super) async fn of(
         &self,
         chain: &Chain,

@@ -22,8 +22,8 @@ use crate::{
     subject::{self, Subject, SubjectKind},
 };
 
-/// Names of objects: of the kind before the slash, if it is one of the allowed ones; without a
-/// slash, of this kind.
+/// Names of objects. In `KIND/NAME`, the kind is the one before the slash, which has to be allowed.
+/// Without a slash, it is the given kind.
 pub(super) async fn named(
     global: &GlobalArgs,
     last: &str,

@@ -44,7 +44,7 @@ pub(crate) async fn run(
     let (name, version) = (target.full(), &found.version);
     if found.patch.is_none() {
         output.print(&format!(
-            "{name} not rolled back: it asks for version {version} already"
+            "{name} not rolled back: its spec names version {version} already"
         ))?;
         return Ok(Exit::Fine);
     }

@@ -17,7 +17,7 @@ use crate::output::{
     table::{Cell, Table},
 };
 
-/// One line per Release, oldest first. An asterisk marks the newest one if it was made from the
+/// One line per Release, oldest first. An asterisk marks the newest one if it was created from the
 /// present template.
 pub(crate) fn table(observed: &Observed, output: Output, now: Timestamp) -> String {
     let mut table = Table::new(&[

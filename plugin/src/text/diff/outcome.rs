@@ -1,4 +1,4 @@
-//! Sentences about the fates of objects in a comparison.
+//! Sentences about the outcomes for objects in a comparison.
 
 use baton_apis::constants::CLASS_CLUSTER_PREFIX;
 use baton_view::{
@@ -6,7 +6,7 @@ use baton_view::{
     diff::outcome::{DiffOutcome, Group, RemovalTime, UnreadReason},
 };
 
-/// The fate in words.
+/// The outcome in words.
 pub(crate) fn fate(fate: &DiffOutcome) -> String {
     match fate {
         DiffOutcome::Unchanged => "unchanged".to_owned(),
@@ -52,7 +52,7 @@ pub(crate) fn fate(fate: &DiffOutcome) -> String {
         DiffOutcome::Invalid(why) => format!("the server would refuse that: {why}"),
         DiffOutcome::Unreadable(why) => format!("cannot be read: {why}"),
         DiffOutcome::NotRendered(release) => {
-            format!("those of release {release} do not exist (yet)")
+            format!("the manifests of release {release} do not exist yet, or no longer")
         }
         DiffOutcome::Revision(groups) if groups.is_empty() => "no objects".to_owned(),
         DiffOutcome::Revision(groups) => {

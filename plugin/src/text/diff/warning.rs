@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_namespace_is_counted_data_first() {
+    fn the_content_of_a_namespace_is_counted_with_data_first() {
         let contents = |counts: &[(&str, u64)], unknown: &[&str]| {
             let counts = counts.iter();
             of_namespace(&Contents {

@@ -43,7 +43,7 @@ pub(super) fn on_target(change: &Change<CapacityTarget>) -> Option<Wake<Key>> {
 }
 
 /// A workload or a pod wakes the target of its Release. The wake is debounced, unless the last pod
-/// became available, for which a step waits.
+/// of a workload became available, because a step of the rollout waits for this.
 pub(super) fn on_cluster(
     targets: &Store<CapacityTarget>,
     change: &ClusterChange,

@@ -60,10 +60,10 @@ impl Hub {
         }
     }
 
-    /// The place of a cluster's objects. Sends one request for each connection.
+    /// The API server that has the objects of a cluster. Sends one request for each connection.
     ///
     /// # Errors
-    /// When the cluster cannot be asked, or cannot run Releases.
+    /// If this request fails, or if the cluster cannot run Releases.
     pub(super) async fn server_location(
         &self,
         cluster: &str,

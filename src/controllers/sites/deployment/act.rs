@@ -204,7 +204,7 @@ impl SiteDeployments {
             );
             return Err(refusal.into());
         }
-        let made = made.at_step("making a revision")?;
+        let made = made.at_step("creating a revision")?;
         self.context.observed.revisions.created(made, Self::NAME);
         Ok(())
     }

@@ -52,8 +52,7 @@ fn no_name_is_reused_after_the_highest_collision_count() {
     assert!(list(&snapshot.actions()).starts_with("create"));
     snapshot.is_taken = Box::new(|_| true);
     assert_eq!(snapshot.actions(), []);
-    let text =
-        "False NumbersExhausted: status.collisionCount is the highest number there is. Lower it.";
+    let text = "False NumbersExhausted: status.collisionCount is the highest possible number. Set it to a lower one.";
     assert_eq!(progressing(&snapshot).0, text);
 }
 

@@ -133,7 +133,7 @@ fn a_revision_after_its_deadline_is_reported_and_may_still_succeed() {
     snapshot.deployment.status = report(&snapshot, &Creation::None).0;
     assert_eq!(shown(&snapshot, PROGRESSING), late);
 
-    // A deadline that is raised beyond the revision's age counts anew.
+    // If the deadline is raised beyond the revision's age, the revision is within it again.
     snapshot.deployment.progress_deadline_seconds = Some(500);
     let (status, again) = report(&snapshot, &Creation::None);
     assert_eq!(again, Requeue::After(std::time::Duration::from_secs(500)));

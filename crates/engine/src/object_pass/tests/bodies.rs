@@ -302,7 +302,7 @@ fn fields_added_under_our_manager_name_are_reported_without_values() {
     assert!(drift.without_managers().is_empty());
 }
 
-/// Stopping and starting a workload is no repair, because nobody had changed it.
+/// Stopping and starting a workload is no repair, because no client had changed it.
 #[test]
 fn stopping_a_workload_is_not_reported_as_a_repair() {
     let revision = revision();

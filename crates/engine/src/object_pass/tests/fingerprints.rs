@@ -1,4 +1,5 @@
-//! Differences of form, which dry runs settle and fingerprints record, and legacy entries.
+//! Values that the server stores in another form: a dry run shows that nothing would change, and the
+//! fingerprints of such a dry run are recorded. Also, entries of earlier field managers.
 
 use super::*;
 use crate::{Precondition, diff};
@@ -164,8 +165,8 @@ fn a_dry_run_without_changes_is_cached() {
     }
 }
 
-/// The answer to a write is recorded, in whatever form; a migration discards all recorded
-/// fingerprints.
+/// The answer to a write is recorded, even if it has values in another form. A migration discards all
+/// recorded fingerprints.
 #[test]
 fn writes_are_cached_and_migrations_clear_the_cache() {
     let drifted = applied("me", "2", "old");
@@ -216,7 +217,7 @@ fn writes_are_cached_and_migrations_clear_the_cache() {
     }
 }
 
-/// A fingerprint of this pass counts more than an older one.
+/// A fingerprint of this pass replaces an older one.
 #[test]
 fn a_dry_run_of_this_pass_overrides_a_cached_fingerprint() {
     let live = applied("me", "2", "1000m");
@@ -293,8 +294,8 @@ fn a_handover_of_equal_content_needs_no_dry_run() {
 #[test]
 fn fields_of_a_legacy_entry_become_ours_before_a_write() {
     for (uid, number, content, surplus, before, after, expected) in [
-        // The revision controls the object, and its content is as wanted, whatever else the update
-        // owns: no request.
+        // The revision controls the object, and its content is as wanted: no request. Other fields
+        // that the update owns do not matter.
         ("me", "2", "v", false, true, true, ""),
         ("me", "2", "v", true, true, true, ""),
         // Drift, and a handover.

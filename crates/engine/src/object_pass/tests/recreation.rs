@@ -1,4 +1,4 @@
-//! Objects that are deleted and created anew, because the server refuses their change.
+//! Objects that are deleted and created again, because the server refuses their change.
 
 use super::*;
 use crate::object::{is_controller, owner_references, text};

@@ -13,7 +13,7 @@ fn with_conditions(mut live: Value, conditions: &Value) -> Live {
     Live::Present(live)
 }
 
-/// Failures of a phase are listed object by object, whatever their cause.
+/// Failures of a phase are listed object by object, for any cause.
 #[test]
 fn a_probe_failure_lists_every_object_of_the_phase() {
     let probes = probes(

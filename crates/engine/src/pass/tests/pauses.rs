@@ -135,7 +135,7 @@ fn pauses_by_revision_phase_object_and_report() {
     }
 }
 
-/// A webhook that reverts every edit must not keep a pass running for ever.
+/// A webhook that reverts every edit must not keep a pass running forever.
 #[test]
 fn a_pause_is_requested_once_per_pass() {
     let paused = PhaseState {

@@ -62,7 +62,7 @@ fn the_first_heir_that_wants_an_object_becomes_its_controller() {
         (wanted, "previous me*", "previous* 3"),
         (wanted, "me* previous", "previous* 3"),
         (wanted, "first previous me* pod", "first pod previous* 3"),
-        // The object was created anew, so no older revision is among its owners.
+        // The object was created again, so no older revision is among its owners.
         (wanted, "me*", "previous* 3"),
         (wanted, "first me*", "first previous* 3"),
         (&wanted[2..], "previous me*", "previous first* 1"),

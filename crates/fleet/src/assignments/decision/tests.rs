@@ -137,9 +137,10 @@ fn a_refusal_names_the_missing_assignment() {
         panic!("it is closed");
     };
     let begin = format!(
-        "{missing} All clusters are closed until these SiteAssignments are corrected: \"odd\" ("
+        "{missing} Each Cluster requires one, because these SiteAssignments are invalid: \"odd\" ("
     );
     assert!(text.starts_with(&begin), "{text}");
+    assert!(text.ends_with("). Correct them."), "{text}");
 }
 
 /// All assignments of a small world: with each selection of namespaces and clusters, and each

@@ -23,7 +23,7 @@ pub(super) struct AccountToken {
 
 impl AccountToken {
     /// Checks if the token exists already, and if it is valid at that address. The last step of the
-    /// account makes the token.
+    /// account creates the token.
     pub async fn find(server: &Server, account: &[Step], address: Address) -> Result<Self, Error> {
         let step = account.last().expect("an account ends with its token");
         let token = step

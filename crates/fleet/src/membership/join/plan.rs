@@ -26,7 +26,7 @@ pub(super) struct Plan<'a> {
     pub hub: &'a Server,
     /// `None` if only the hub is changed.
     pub target: Option<Server>,
-    /// Steps in the cluster to which the other one connects. The last one makes the token.
+    /// Steps in the cluster to which the other one connects. The last one creates the token.
     pub account: Vec<Step>,
     pub account_token: AccountToken,
     /// Step on the hub, before that of the Cluster, so that the Cluster is never open to too many
@@ -37,7 +37,7 @@ pub(super) struct Plan<'a> {
     pub access: TokenRecipient,
     /// The rights of the deliverer in the target.
     pub rights: TargetRights,
-    /// Steps that make the access, in the cluster that connects, with the present token.
+    /// Steps that create the access, in the cluster that connects, with the present token.
     pub access_steps: Vec<Step>,
 }
 

@@ -98,7 +98,7 @@ impl TargetRights {
         tenants.is_some_and(|tenants| !tenants.iter().any(|tenant| tenant == namespace))
     }
 
-    /// True if the account may have to lose any namespace.
+    /// True if there may be namespaces whose service accounts the account must no longer act as.
     pub fn may_revoke(&self) -> bool {
         self.tenants.is_some()
     }
@@ -153,7 +153,7 @@ mod tests {
         Admitted::Names(names.iter().map(ToString::to_string).collect())
     }
 
-    /// Titles of the objects that are made for tenants.
+    /// Titles of the objects that are created for tenants.
     fn made(rights: &TargetRights) -> Vec<String> {
         let manifests = rights.of_tenants("baton-hub");
         manifests.iter().map(Manifest::title).collect()

@@ -523,7 +523,7 @@ fn an_application_in_deletion_is_not_changed() {
     assert!(outcome.events.is_empty());
 }
 
-/// The Release is about to be deleted, and another request would change nothing.
+/// Another request to delete the Release would change nothing.
 #[test]
 fn a_release_in_deletion_is_not_deleted_again() {
     let four = [("a", true), ("b", true), ("c", false), ("d", true)];

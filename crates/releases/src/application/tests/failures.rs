@@ -231,7 +231,7 @@ fn a_version_missing_in_the_repository_is_not_released() {
     );
 }
 
-/// If the Release were created with the other version, it would differ from the template for ever.
+/// If the Release were created with the other version, it would differ from the template forever.
 #[test]
 fn a_release_has_the_exact_version_of_the_template() {
     let mut world = World::new(environment("=1.0.0"));

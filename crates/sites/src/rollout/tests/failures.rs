@@ -275,7 +275,7 @@ fn sites_that_cannot_go_back_are_named() {
         assert_eq!(world.condition(ABORTED), Some(("True", "RolledBack")));
         let site = world.batch(1)[0].to_owned();
         let expected = format!(
-            "1 sites keep it, because their version before is not kept, or they had none: {site}."
+            "1 sites stay at it, because their earlier version is not kept, or they had none: {site}."
         );
         let message = world.message(PROGRESSING);
         assert!(message.ends_with(&expected), "{message}");

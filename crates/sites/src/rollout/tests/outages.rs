@@ -295,6 +295,6 @@ fn a_site_without_its_former_version_in_the_history_does_not_go_back() {
     let progressing = conditions.iter().find(|it| it.type_ == PROGRESSING);
     let message = &progressing.unwrap().message;
     let expected =
-        "1 sites keep it, because their version before is not kept, or they had none: a.";
+        "1 sites stay at it, because their earlier version is not kept, or they had none: a.";
     assert!(message.ends_with(expected), "{message}");
 }

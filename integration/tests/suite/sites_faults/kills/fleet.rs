@@ -1,4 +1,4 @@
-//! Rollouts side by side. Each has its own application, deployment and objects in a common
+//! Concurrent rollouts. Each has its own application, deployment and objects in a common
 //! namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
